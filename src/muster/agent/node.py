@@ -1,0 +1,313 @@
+"""The agent: carries out one node's part of one attempt, from its facts to the last process gone."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from muster.agent import environment, silence, staging
+from muster.agent.memory import Memory
+from muster.agent.ports import Ports
+from muster.agent.processes import Processes, Running
+from muster.agent.rendezvous import Rendezvous, missing
+from muster.agent.signals import Signals
+from muster.job import Job
+from muster.plan import Device, Facts, NodePlan, Places, PlanError, World, assemble, build, of, shared_files
+from muster.runs.explain import duration
+from muster.runs.files import Events, write_json, write_text
+from muster.runs.layout import RunDir
+
+GATHER_LIMIT = 120.0  # for all nodes to come to the rendezvous
+LEFTOVER_GRACE = 5.0  # for helpers and forgotten children once the ranks are done
+MEMORY_PAUSE = 0.5
+POLL = 0.1  # where a descriptor cannot tell
+
+# Runs a setup text and shows, whatever it does, the environment that it leaves behind.
+SETUP = """descriptor=$1; lister=$2; text=$3; shift 3
+trap 'code=$?; "$lister" -0 >&'"$descriptor"'; exit $code' EXIT
+eval "$text"
+"""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """What the engine knows of a node before its agent starts."""
+
+    index: int
+    host: str
+    address: str
+    device: str
+    devices: Tuple[Device, ...]
+    cpus: Tuple[int, ...]  # the CPUs its processes may use
+    contained: bool  # whether the node is a namespace
+    seen: int = 0  # the agent's process id as the machine sees it
+    proc: Optional[int] = None  # a descriptor of the machine's own /proc
+
+
+class Agent:
+    def __init__(self, run: RunDir, job: Job, code: str, number: int, spot: Spot, parent: int) -> None:
+        self.run = run
+        self.job = job
+        self.code = code
+        self.spot = spot
+        self.attempt = run.attempt(number)
+        self.dir = self.attempt.node(spot.index)
+        for folder in (self.dir.logs, self.dir.results, self.dir.work):
+            os.makedirs(folder, exist_ok=True)
+        self.events = Events(self.dir.events)
+        self.signals = Signals((signal.SIGCHLD, signal.SIGTERM, signal.SIGINT))
+        self.meeting = Rendezvous(self.attempt)
+        self.processes = Processes(spot.contained)
+        self.parent = parent  # readable when the supervisor is gone
+        self.stop: Optional[Dict[str, Any]] = None
+        self.failed = False
+        self.failures = 0
+        self.started = False
+        self.done = False
+        self.count = job.nodes + job.ps
+        self.timers: List[Tuple[float, Callable[[], None]]] = []
+
+    def carry_out(self) -> None:
+        """The whole life of the agent."""
+        if self.spot.cpus:
+            os.sched_setaffinity(0, self.spot.cpus)
+        self.memory = Memory("muster-%s-%d" % (self.run.id, self.spot.index), self.job.memory)
+        ports = Ports(of(self.job).ports(self.job))
+        try:
+            plan = self._meet(ports)
+            if plan is not None and self._prepare(plan):
+                ports.release()
+                self._start(plan)
+                self._until(lambda: False)
+        finally:
+            ports.release()
+        self._end()
+
+    # -- meeting the others
+
+    def _meet(self, ports: Ports) -> Optional[NodePlan]:
+        spot = self.spot
+        facts = Facts(
+            spot.index, spot.host, spot.address, spot.device, spot.devices, tuple(ports.numbers),
+            len(spot.cpus) or os.cpu_count() or 1, spot.seen or os.getpid())
+        self.meeting.publish(spot.index, "facts", facts.to_json())
+        places = Places(self.dir.work, self.dir.results, self.run.shared, self.attempt.path)
+        try:
+            if spot.index == 0:
+                world = self._gather(places)
+            else:
+                world = self._until(lambda: "world" in self.meeting.topics) and self._world()
+            if not world:
+                return None
+            plan = build(self.job, world, spot.index, places)
+        except PlanError as error:
+            self._fail({"kind": "plan", "message": str(error)})
+            return None
+        write_json(self.dir.plan, plan.to_json())
+        return plan
+
+    def _gather(self, places: Places) -> Optional[World]:
+        """Node 0: waits for everybody's facts, makes the world and shows it."""
+        everybody = self._until(lambda: not missing(self.meeting.topics, "facts", self.count), GATHER_LIMIT)
+        if not everybody:
+            if self.stop is None:
+                names = ", ".join(map(str, missing(self.meeting.topics, "facts", self.count)[:20]))
+                self._stop_all("rendezvous", "node %s did not report within %s" % (names, duration(GATHER_LIMIT)))
+            return None
+        facts = [Facts.from_json(data) for data in self.meeting.gather("facts", self.count)]
+        world = assemble(self.job, self.run.id, self.attempt.number, facts)
+        for path, text in shared_files(self.job, world, places).items():
+            write_text(path, text)
+        write_json(self.attempt.world, world.to_json())
+        os.symlink("../world.json", self.attempt.meet + "/world")
+        return world
+
+    def _world(self) -> World:
+        return World.from_json(self.meeting.get("world") or {})
+
+    # -- starting
+
+    def _prepare(self, plan: NodePlan) -> bool:
+        """Working copies and setup; false when the gang was stopped meanwhile."""
+        for folder in plan.work:
+            staging.copy_tree(self.code, folder)
+        self.exported: Dict[str, str] = {}
+        return self._setup(plan) if plan.setup else True
+
+    def _setup(self, plan: NodePlan) -> bool:
+        before = environment.compose(plan.setup_env, plan.secrets, {}, self.dir.work)
+        dump = os.memfd_create("setup")  # not a file: the environment may hold secrets
+        argv = ["bash", "-c", SETUP, "setup", str(dump), shutil.which("env") or "env", plan.setup]
+        process = self._run("setup", argv, before, self.dir.work, keep=(dump,))
+        if process is None or not self._until(lambda: process.ended is not None) or process.failed:
+            os.close(dump)
+            return False
+        with os.fdopen(dump, "rb") as file:
+            file.seek(0)
+            self.exported = environment.exported(before, file.read())
+        return True
+
+    def _start(self, plan: NodePlan) -> None:
+        for process in plan.processes:
+            env = environment.compose(process.env, plan.secrets, self.exported, process.cwd)
+            if self._run(process.name, process.argv, env, process.cwd, process.rank) is None:
+                return
+        self.processes.see_from_outside(self.spot.proc, self.spot.seen)
+        for started in self.processes.all:
+            self.events.add("start", process=started.name, rank=started.rank, pid=started.seen or started.pid)
+        self.started = True
+        self.meeting.publish(self.spot.index, "up", {"processes": len(plan.processes)})
+        if self.job.memory and not self.memory.kept_by_kernel:
+            self._every(MEMORY_PAUSE, self._check_memory)
+        if self.job.silent_limit and self.spot.index == 0:
+            self._silence = silence.Silence(self.attempt, self.run.shared, self.job.silent_limit)
+            self._every(self._silence.pause, self._check_silence)
+        self._check_done()
+
+    def _run(
+        self, name: str, argv: Any, env: Dict[str, str], cwd: str, rank: int = -1, keep: Tuple[int, ...] = ()
+    ) -> Optional[Running]:
+        try:
+            return self.processes.start(name, argv, env, cwd, self.dir.log(name), rank, keep)
+        except (OSError, ValueError) as error:
+            if isinstance(error, FileNotFoundError):
+                message = "`%s` was not found on its PATH" % argv[0]
+            else:
+                message = "`%s`: %s" % (argv[0], getattr(error, "strerror", None) or error)
+            self._fail({"kind": "start", "process": name, "rank": rank, "code": 127, "message": message})
+            return None
+
+    # -- what happens meanwhile
+
+    def _until(self, reached: Callable[[], bool], limit: Optional[float] = None) -> bool:
+        """Handles what comes until a condition holds; false when the gang is stopped or the time is up first."""
+        deadline = None if limit is None else time.monotonic() + limit
+        while True:
+            self._handle()
+            if self.stop is not None:
+                return False
+            if reached():
+                return True
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            self._wait(deadline)
+
+    def _wait(self, deadline: Optional[float]) -> None:
+        moments = [moment for moment, _ in self.timers] + ([deadline] if deadline is not None else [])
+        timeout = max(0.0, min(moments) - time.monotonic()) if moments else None
+        readers = [self.signals.fileno(), self.parent]
+        if self.meeting.polling:
+            timeout = POLL if timeout is None else min(timeout, POLL)
+        else:
+            readers.append(self.meeting.fileno())
+        select.select(readers, [], [], timeout)
+
+    def _handle(self) -> None:
+        signals = self.signals.take()
+        if select.select([self.parent], [], [], 0)[0]:
+            self.processes.kill_all()  # the supervisor is gone, and with it everybody who would ask
+            os._exit(1)
+        self._hear()
+        for process in self.processes.reap(self.stop is not None):
+            self._ended(process)
+        if signals & {signal.SIGTERM, signal.SIGINT} and self.stop is None:
+            self._stop_all("terminated", "node %d was told to end (SIGTERM)" % self.spot.index)
+        now = time.monotonic()
+        for entry in [entry for entry in self.timers if entry[0] <= now]:
+            self.timers.remove(entry)
+            entry[1]()
+
+    def _every(self, pause: float, action: Callable[[], None]) -> None:
+        def again() -> None:
+            action()
+            self.timers.append((time.monotonic() + pause, again))
+
+        self.timers.append((time.monotonic() + pause, again))
+
+    def _hear(self) -> None:
+        """Takes in what the others published."""
+        for topic in self.meeting.news():
+            if topic == "stop":
+                self.stop = self.stop or self.meeting.get("stop")
+            elif self.spot.index == 0 and topic.startswith("failed.") and topic != "failed.0":
+                self._learn(self.meeting.get(topic) or {})
+        if self.spot.index == 0 and self.done and self.stop is None and not missing(
+                self.meeting.topics, "done", self.job.nodes):
+            self._stop_all("finished", "all ranks are done", LEFTOVER_GRACE)
+
+    def _ended(self, process: Running) -> None:
+        self.events.add("exit", process=process.name, rank=process.rank, code=process.code, signal=process.signal)
+        if process.failed and not (self.done and process.rank < 0):
+            kind = "signal" if process.signal else "exit"
+            killed = process.signal == signal.SIGKILL or process.code == 128 + signal.SIGKILL
+            oom = self.memory.ran_out() and (killed or self.memory.kept_by_kernel)
+            self._fail({
+                "kind": kind, "process": process.name, "rank": process.rank, "code": process.code,
+                "signal": process.signal, "oom": oom})
+        self._check_done()
+
+    def _check_done(self) -> None:
+        """Tells the others when all ranks of this node have ended well. A node of helpers alone is never done."""
+        ranks = [process for process in self.processes.all if process.rank >= 0]
+        if self.started and ranks and not self.done and self.stop is None and all(rank.code == 0 for rank in ranks):
+            self.done = True
+            self.meeting.publish(self.spot.index, "done", {})
+
+    def _fail(self, failure: Dict[str, Any]) -> None:
+        """Something of this node failed: node 0 has to learn of it."""
+        failure = dict(failure, node=self.spot.index)
+        if self.spot.index == 0:
+            self._hear()  # what others published before this counts as learned before this
+            self._learn(failure)
+        elif not self.failed:
+            self.meeting.publish(self.spot.index, "failed", failure)
+        self.failed = True
+
+    def _learn(self, failure: Dict[str, Any]) -> None:
+        """Node 0: notes a failure in the order of learning and, at the first, stops the gang."""
+        self.events.add("failure", **failure)
+        self.failures += 1
+        if self.failures == 1:
+            self._stop_all("failure", "%s failed" % failure.get("process", "a node"))
+
+    def _check_memory(self) -> None:
+        used = self.memory.too_much(self.processes)
+        if used is not None and self.stop is None:
+            self._fail({"kind": "memory", "used": used, "limit": self.job.memory})
+
+    def _check_silence(self) -> None:
+        if self._silence.over() and self.stop is None:
+            limit = duration(self._silence.limit)
+            self._stop_all("silent", "nothing was written for %s (silent_limit); the stacks of the ranks were dumped" % limit)
+
+    def _stop_all(self, cause: str, reason: str, grace: Optional[float] = None) -> None:
+        limit = self.job.grace if grace is None else min(grace, self.job.grace)
+        self.meeting.announce("stop", {"cause": cause, "reason": reason, "grace": limit, "node": self.spot.index})
+        self.stop = self.meeting.get("stop")
+
+    # -- ending
+
+    def _end(self) -> None:
+        stop = self.stop or {}
+        if stop.get("cause") == "silent":
+            files = silence.dump_stacks(self.processes, self.dir.stacks)
+            self.events.add("stacks", files=files)
+        if self.processes.others():
+            self.processes.signal_all(signal.SIGTERM)
+            self.processes.signal_all(signal.SIGCONT)
+            self._wait_for_nobody(time.monotonic() + float(stop.get("grace", 0)))
+            for process in self.processes.kill_all():
+                self._ended(process)
+        write_json(self.dir.exit, {
+            "node": self.spot.index, "cause": stop.get("cause"), "ended": time.time(),
+            "processes": [process.to_json() for process in self.processes.all]})
+
+    def _wait_for_nobody(self, deadline: float) -> None:
+        while self.processes.others() and time.monotonic() < deadline and "kill" not in self.meeting.topics:
+            self._wait(deadline)
+            self._handle()

@@ -1,0 +1,39 @@
+"""Ports that a node holds until its processes take them."""
+
+from __future__ import annotations
+
+import random
+import socket
+from typing import List
+
+from muster.job import PORTS
+
+
+class Ports:
+    """Free ports, kept free by being bound on all addresses: some frameworks listen on every one of them."""
+
+    def __init__(self, count: int) -> None:
+        self._sockets: List[socket.socket] = []
+        numbers = list(PORTS)
+        random.shuffle(numbers)
+        for number in numbers:
+            if len(self._sockets) == count:
+                break
+            holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            try:
+                holder.bind(("", number))
+                self._sockets.append(holder)
+            except OSError:
+                holder.close()
+        if len(self._sockets) < count:
+            self.release()
+            raise OSError("this machine has fewer than %d free ports from %d to %d" % (count, PORTS[0], PORTS[-1]))
+
+    @property
+    def numbers(self) -> List[int]:
+        return [holder.getsockname()[1] for holder in self._sockets]
+
+    def release(self) -> None:
+        for holder in self._sockets:
+            holder.close()
+        self._sockets = []

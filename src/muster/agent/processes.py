@@ -1,0 +1,205 @@
+"""The processes of a node: started, reaped, signalled and, in the end, all gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+from muster.agent import system
+
+
+@dataclass
+class Running:
+    """One process that the agent started."""
+
+    name: str
+    pid: int
+    rank: int
+    started: float
+    seen: int = 0  # its id as the machine sees it
+    ended: Optional[float] = None
+    code: Optional[int] = None
+    signal: Optional[int] = None
+    stopped: bool = False  # it ended after the gang was told to stop
+
+    @property
+    def failed(self) -> bool:
+        return self.ended is not None and not self.stopped and self.code != 0
+
+    def to_json(self) -> Dict[str, Any]:
+        return {
+            "process": self.name, "rank": self.rank, "pid": self.seen or self.pid, "started": self.started,
+            "ended": self.ended, "code": self.code, "signal": self.signal, "stopped": self.stopped,
+        }
+
+
+class Processes:
+    """All processes of a node. `contained`: the node is a namespace, of which this is the first process."""
+
+    def __init__(self, contained: bool) -> None:
+        self.contained = contained
+        self.running: Dict[int, Running] = {}
+        self.all: List[Running] = []
+
+    def start(
+        self, name: str, argv: Sequence[str], env: Dict[str, str], cwd: str, log: str, rank: int = -1, keep: Sequence[int] = ()
+    ) -> Running:
+        """Starts a process in a session of its own, with both its outputs going straight into its log."""
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        before: Optional[Callable[[], None]] = None if self.contained else system.die_with_parent
+        try:
+            child = subprocess.Popen(
+                list(argv), env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                start_new_session=True, preexec_fn=before, pass_fds=keep)
+        except OSError as error:
+            os.write(output, ("muster: %s\n" % error).encode())
+            raise
+        finally:
+            os.close(output)
+        child.returncode = 0  # reaped here, not by subprocess
+        _prefer_for_oom(child.pid)
+        process = Running(name, child.pid, rank, time.time())
+        self.running[child.pid] = process
+        self.all.append(process)
+        return process
+
+    def reap(self, stopping: bool) -> List[Running]:
+        """Collects what ended, orphans included, and returns those that the agent had started."""
+        ended = []
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return ended
+            if pid == 0:
+                return ended
+            process = self.running.pop(pid, None)
+            if process is not None:
+                process.ended = time.time()
+                process.stopped = stopping
+                if os.WIFSIGNALED(status):
+                    process.signal = os.WTERMSIG(status)
+                else:
+                    process.code = os.WEXITSTATUS(status)
+                ended.append(process)
+
+    def others(self) -> List[int]:
+        """Every process of this node but the agent, zombies not counted."""
+        if self.contained:
+            pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+            return [pid for pid in pids if _alive(pid)]
+        return descendants(os.getpid())
+
+    def signal_all(self, number: int) -> None:
+        """Sends a signal to every process group of this node."""
+        for process in list(self.running.values()):
+            _kill_group(process.pid, number)
+        groups = {_group(pid) for pid in self.others()} - set(self.running) - {None, os.getpgrp()}
+        for group in groups:
+            _kill_group(group or 0, number)
+
+    def kill_all(self) -> List[Running]:
+        """Kills until nothing is left; returns those that the agent had started."""
+        ended: List[Running] = []
+        while True:
+            left = self.others()
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            ended += self.reap(stopping=True)
+            if not left:
+                return ended
+            time.sleep(0.001)
+
+    def see_from_outside(self, proc: Optional[int], agent: int) -> None:
+        """Notes the ids of the processes as the machine sees them, through its own /proc."""
+        if proc is None:
+            return
+        inside = {}
+        for pid in _children(agent, proc):
+            numbers = _namespace_ids(pid, proc)
+            if numbers:
+                inside[numbers[-1]] = pid
+        for process in self.all:
+            process.seen = inside.get(process.pid, process.seen)
+
+
+def descendants(root: int) -> List[int]:
+    """All living descendants of a process. Where it adopts orphans, none can have slipped away."""
+    found: List[int] = []
+    queue = [root]
+    while queue:
+        for pid in _children(queue.pop()):
+            queue.append(pid)
+            if _alive(pid):
+                found.append(pid)
+    return found
+
+
+def _children(pid: int, proc: Optional[int] = None) -> List[int]:
+    """The children of all threads of a process; `proc` is a descriptor of the /proc to look in."""
+    base = "%d/task" % pid if proc is not None else "/proc/%d/task" % pid
+    found: List[int] = []
+    try:
+        folder = os.open(base, os.O_RDONLY | os.O_DIRECTORY, dir_fd=proc)
+    except OSError:
+        return []
+    try:
+        for task in os.listdir(folder):
+            found += map(int, _read("%s/children" % task, folder).split())
+    except OSError:
+        pass  # it ended meanwhile
+    finally:
+        os.close(folder)
+    return found
+
+
+def _namespace_ids(pid: int, proc: int) -> List[int]:
+    try:
+        for line in _read("%d/status" % pid, proc).splitlines():
+            if line.startswith(b"NSpid:"):
+                return list(map(int, line.split()[1:]))
+    except OSError:
+        pass
+    return []
+
+
+def _read(path: str, folder: Optional[int] = None) -> bytes:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
+        return file.read()
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return _read("/proc/%d/stat" % pid).rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False
+
+
+def _group(pid: int) -> Optional[int]:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def _kill_group(group: int, number: int) -> None:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _prefer_for_oom(pid: int) -> None:
+    """When memory runs out, a rank should go and not the agent that has to tell of it."""
+    try:
+        with open("/proc/%d/oom_score_adj" % pid, "w") as file:
+            file.write("500")
+    except OSError:
+        pass

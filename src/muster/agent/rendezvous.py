@@ -1,0 +1,62 @@
+"""How the agents of a run meet: a directory that all of them see.
+
+What a node publishes lies among its own files; the meeting place holds links to it, so that one directory shows all.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Optional, Set
+
+from muster.runs.files import read_json, write_json, write_once
+from muster.runs.layout import AttemptDir
+from muster.runs.watch import Watch
+
+
+class Rendezvous:
+    def __init__(self, attempt: AttemptDir) -> None:
+        self._attempt = attempt
+        self._watch = Watch()
+        self._watch.add(attempt.meet)
+        self.topics: Set[str] = set()  # everything that was published or announced so far
+
+    def fileno(self) -> int:
+        return self._watch.fileno()
+
+    @property
+    def polling(self) -> bool:
+        return self._watch.polling
+
+    def publish(self, node: int, topic: str, data: Any) -> None:
+        """Shows the others what this node has to say about a topic."""
+        write_json("%s/%s.json" % (self._attempt.node(node).path, topic), data)
+        os.symlink("../nodes/%d/%s.json" % (node, topic), "%s/%s.%d" % (self._attempt.meet, topic, node))
+
+    def announce(self, topic: str, data: Any) -> bool:
+        """Says something that holds for all; false when somebody else said it first."""
+        return write_once("%s/%s" % (self._attempt.meet, topic), data)
+
+    def news(self) -> List[str]:
+        """What was published or announced since the last call, in the order in which it came."""
+        names = [name for _, name in self._watch.drain()]
+        if "" in names or not self.topics:  # something was missed, or this is the first look
+            names += sorted(os.listdir(self._attempt.meet))
+        new = [name for name in dict.fromkeys(names) if name and not name.endswith(".tmp") and name not in self.topics]
+        self.topics.update(new)
+        return new
+
+    def get(self, topic: str) -> Optional[Dict[str, Any]]:
+        data: Optional[Dict[str, Any]] = read_json("%s/%s" % (self._attempt.meet, topic))
+        return data
+
+    def gather(self, topic: str, nodes: int) -> List[Dict[str, Any]]:
+        """What each node published about a topic, once all of them have."""
+        return [self.get("%s.%d" % (topic, node)) or {} for node in range(nodes)]
+
+    def close(self) -> None:
+        self._watch.close()
+
+
+def missing(topics: Set[str], topic: str, nodes: int) -> List[int]:
+    """The nodes that have not published a topic."""
+    return [node for node in range(nodes) if "%s.%d" % (topic, node) not in topics]

@@ -1,0 +1,40 @@
+"""Signals as something to wait for beside files and sockets."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any, Iterable, Set
+
+
+class Signals:
+    """Collects signals; its descriptor is readable when one came."""
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self._reader, self._writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._numbers = tuple(numbers)
+        signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        for number in self._numbers:
+            signal.signal(number, _nothing)
+
+    def fileno(self) -> int:
+        return self._reader
+
+    def take(self) -> Set[int]:
+        """The signals that came since the last call."""
+        try:
+            return set(os.read(self._reader, 4096))
+        except BlockingIOError:
+            return set()
+
+    def close(self) -> None:
+        """Back to how things were; for a child that goes on as something else."""
+        signal.set_wakeup_fd(-1)
+        for number in self._numbers:
+            signal.signal(number, signal.SIG_DFL)
+        os.close(self._reader)
+        os.close(self._writer)
+
+
+def _nothing(number: int, frame: Any) -> None:
+    """A handler has to be there for the signal to wake anybody."""

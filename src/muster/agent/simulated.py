@@ -1,0 +1,148 @@
+"""The nodes of the local engine: agents forked from the supervisor, each a simulated machine of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import time
+import traceback
+from typing import List, Sequence, Tuple
+
+from muster.agent import memory, namespace, system
+from muster.agent.node import Agent, Spot
+from muster.agent.processes import descendants
+from muster.devices import Found
+from muster.job import Job
+from muster.plan import Device
+from muster.runs.files import write_text
+from muster.runs.layout import RunDir
+
+PER_NET = 250  # nodes per 127.x.y.*
+
+
+def address(run_id: str, index: int) -> str:
+    """The loopback address of a node: each run has addresses of its own."""
+    digest = hashlib.sha256(run_id.encode()).digest()
+    net = (int.from_bytes(digest[:2], "big") + index // PER_NET) % 65000
+    return "127.%d.%d.%d" % (1 + net // 256 % 254, net % 256, 1 + index % PER_NET)
+
+
+def host(index: int) -> str:
+    return "node-%d" % index
+
+
+def cpu_share(job: Job, index: int) -> Tuple[int, ...]:
+    """The CPUs of one node: what the job asks for, else its share of the machine; nodes take turns on scarce ones."""
+    cpus = sorted(os.sched_getaffinity(0))
+    nodes = job.nodes + job.ps
+    count = min(len(cpus), job.cpus or max(1, len(cpus) // nodes))
+    start = index * count
+    return tuple(sorted({cpus[(start + offset) % len(cpus)] for offset in range(count)}))
+
+
+class Nodes:
+    """Starts the agents of a run and sees to it that nothing of them is left."""
+
+    def __init__(self, run: RunDir, job: Job, code: str, kind: str, devices: Sequence[Sequence[Found]], contained: bool) -> None:
+        self.run = run
+        self.job = job
+        self.code = code
+        self.kind = kind
+        self.devices = devices
+        self.contained = contained
+        self.count = job.nodes + job.ps
+
+    def start(self, attempt: int) -> Tuple[List[int], int]:
+        """Forks one agent per node; returns their process ids and a descriptor that ties them to this process."""
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        pids = []
+        for index in range(self.count):
+            pid = os.fork()
+            if pid == 0:
+                os.close(writer)
+                self._be_agent(attempt, index, reader)
+            pids.append(pid)
+        os.close(reader)
+        return pids, writer
+
+    def sweep(self) -> None:
+        """Kills what an agent could not: its orphans, which this process has adopted."""
+        while True:
+            left = descendants(os.getpid())
+            if not left:
+                break
+            for pid in left:
+                _kill(pid)
+            _reap()
+            time.sleep(0.002)
+        _reap()
+        for index in range(self.count):
+            memory.remove_group("muster-%s-%d" % (self.run.id, index))
+
+    def _be_agent(self, attempt: int, index: int, parent: int) -> None:
+        """Never returns: this process is the agent of a node from here on."""
+        code = 70
+        try:
+            code = self._agent(attempt, index, parent)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def _agent(self, attempt: int, index: int, parent: int) -> int:
+        supervisor = os.getppid()
+        signal.set_wakeup_fd(-1)  # it is the supervisor's
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        folder = self.run.attempt(attempt).node(index)
+        os.makedirs(folder.path, exist_ok=True)
+        log = os.open(folder.agent_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
+        os.setsid()  # a signal to the supervisor's group is for the supervisor
+        system.set_name("muster-node-%d" % index)
+        seen, proc = os.getpid(), None
+        if self.contained:
+            system.die_with_parent()
+            if os.getppid() != supervisor:
+                return 1
+            proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._write_hosts(folder.hosts)
+            seen = namespace.enter(host(index))
+            namespace.show_hosts(folder.hosts)
+        else:
+            system.adopt_orphans()
+        worker = index < self.job.nodes
+        devices = tuple(Device(device.id, device.ip) for device in self.devices[index]) if worker else ()
+        spot = Spot(
+            index, host(index) if self.contained else os.uname().nodename, address(self.run.id, index), self.kind,
+            devices, cpu_share(self.job, index), self.contained, seen, proc)
+        Agent(self.run, self.job, self.code, attempt, spot, parent).carry_out()
+        return 0
+
+    def _write_hosts(self, path: str) -> None:
+        try:
+            with open("/etc/hosts", encoding="utf-8", errors="surrogateescape") as file:
+                text = file.read()
+        except OSError:
+            text = "127.0.0.1 localhost\n"
+        names = "".join("%s %s\n" % (address(self.run.id, index), host(index)) for index in range(self.count))
+        write_text(path, text.encode("utf-8", "replace").decode() + "\n" + names)
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, 9)
+    except ProcessLookupError:
+        pass
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+

@@ -1,0 +1,39 @@
+"""NVIDIA GPUs, as nvidia-smi shows them."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Dict, List, Optional
+
+from muster.devices.base import Found, ask, first
+
+
+def found() -> List[Found]:
+    if not shutil.which("nvidia-smi"):
+        return []
+    text = ask(["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"]) or ""
+    devices = []
+    for line in text.splitlines():
+        parts = [part.strip() for part in line.split(",", 2)]
+        if len(parts) == 3 and parts[0].isdigit():
+            devices.append(Found(parts[0], parts[2], parts[1]))
+    return devices
+
+
+def users() -> Dict[str, List[int]]:
+    """The processes that compute on each device, by its unique id."""
+    text = ask(["nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader"]) or ""
+    using: Dict[str, List[int]] = {}
+    for line in text.splitlines():
+        unique, _, pid = (part.strip() for part in line.partition(","))
+        if pid.isdigit():
+            using.setdefault(unique, []).append(int(pid))
+    return using
+
+
+def impossible(count: int) -> str:
+    return ""
+
+
+def choose(free: List[Found], count: int) -> Optional[List[Found]]:
+    return first(free, count)

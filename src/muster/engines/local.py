@@ -1,0 +1,146 @@
+"""The local engine: a supervisor process on this machine, no daemon, no container, no root."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+
+from muster import devices
+from muster.engines.base import Node, Order, Request
+from muster.job import PORTS, Job
+from muster.runs.state import Status
+
+
+class Local:
+    name = "local"
+
+    def impossible(self, job: Job) -> list[tuple[str, str, str]]:
+        found = []
+        needed = (job.nodes + job.ps) * (job.devices + 2)
+        if needed > len(PORTS):
+            found.append(("nodes", f"and `devices` need up to {needed} ports, and this machine has {len(PORTS)} to give",
+                          "use fewer of them, or an engine with more machines"))
+        kind = devices.resolve(job.device)
+        if kind == "cpu":
+            return found
+        there = devices.KINDS[kind].found()
+        if not there:
+            found.append(("device", f"asks for {kind} devices, and this machine has none",
+                          "`device: cpu` simulates them; `muster doctor` shows what was found"))
+        elif reason := devices.KINDS[kind].impossible(job.devices):
+            found.append(("devices", f"cannot be given: {reason}", "ask for one of these"))
+        elif job.nodes * job.devices > len(there):
+            found.append(("devices", f"asks for {job.nodes * job.devices} {kind} devices in all, and this machine has {len(there)}",
+                          "use fewer, or `device: cpu` to simulate them"))
+        return found
+
+    def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
+        python = os.path.realpath(sys.executable)  # -S: the agent needs nothing of a virtual environment
+        argv = [python, "-I", "-S", order.agent, "supervise", order.run_dir, "--code", order.code]
+        if not order.namespaces:
+            argv += ["--namespaces", "off"]
+        return Request(tuple(argv), "/", f"{order.run_dir}/supervisor.log", environment)
+
+    def submit(self, request: Request, follower: int | None) -> str:
+        argv = list(request.argv)
+        if follower is not None:
+            argv += ["--command", str(follower)]
+        with open(request.log, "ab") as log:
+            os.fchmod(log.fileno(), 0o600)
+            child = subprocess.Popen(
+                argv, cwd=request.cwd, env=request.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True, pass_fds=() if follower is None else (follower,))
+        child.returncode = 0  # it outlives this process or is collected by `poll`; subprocess need not care
+        return _handle(child.pid) or f"{child.pid}:0:{_boot()}"
+
+    def find(self, run_dir: str) -> str | None:
+        # Agents are forked from the supervisor and share its command line: it is the one without such a parent.
+        wanted = os.fsencode(f"supervise\0{run_dir}\0")
+        found = {pid for pid in _pids() if wanted in _read(f"/proc/{pid}/cmdline")}
+        return next((_handle(pid) for pid in found if _parent(pid) not in found), None)
+
+    def poll(self, handles: Iterable[str]) -> dict[str, Status]:
+        return {handle: _status(handle) for handle in handles}
+
+    def cancel(self, handle: str) -> None:
+        if _status(handle).alive:
+            os.kill(int(handle.split(":")[0]), signal.SIGTERM)
+
+    def sweep(self, run_id: str) -> None:
+        deadline = time.monotonic() + 5
+        marker = b"MUSTER_RUN=" + os.fsencode(run_id)
+        while time.monotonic() < deadline:
+            left = [pid for pid in _pids() if marker in _read(f"/proc/{pid}/environ").split(b"\0") and not _ended(pid)]
+            if not left:
+                return
+            for pid in left:
+                _kill(pid)
+            time.sleep(0.01)
+
+    def capacity(self) -> list[Node]:
+        kind = devices.resolve("auto")
+        found = devices.KINDS[kind].found()
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        names = tuple(f"{device.id}: {device.name}" for device in found)
+        return [Node(os.uname().nodename, len(os.sched_getaffinity(0)), memory, kind, names)]
+
+
+def _status(handle: str) -> Status:
+    pid, started, boot = handle.split(":")
+    if boot != _boot():
+        return Status(False, "the machine was restarted while it ran")
+    if _handle(int(pid)) != handle or _ended(int(pid)):
+        _collect(int(pid))
+        return Status(False, f"its supervisor (process {pid}) was killed")
+    return Status(True)
+
+
+def _handle(pid: int) -> str | None:
+    """A process as a handle: its id, when it started, and since when the machine is up."""
+    fields = _read(f"/proc/{pid}/stat").rsplit(b")", 1)
+    return f"{pid}:{int(fields[1].split()[19])}:{_boot()}" if len(fields) == 2 else None
+
+
+def _boot() -> str:
+    return _read("/proc/sys/kernel/random/boot_id").decode().strip()[:8]
+
+
+def _ended(pid: int) -> bool:
+    fields = _read(f"/proc/{pid}/stat").rsplit(b")", 1)
+    return len(fields) != 2 or fields[1].split()[0] in (b"Z", b"X")
+
+
+def _parent(pid: int) -> int:
+    fields = _read(f"/proc/{pid}/stat").rsplit(b")", 1)
+    return int(fields[1].split()[1]) if len(fields) == 2 else 0
+
+
+def _pids() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def _collect(pid: int) -> None:
+    """Takes the status of a supervisor that this very process started."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

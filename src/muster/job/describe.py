@@ -1,0 +1,47 @@
+"""The Job described for others: JSON Schema for editors, and the page `docs/job-file.md`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from muster.job.model import FIELDS
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a job file."""
+    properties = {}
+    for name, field in FIELDS.items():
+        properties[name] = {**field.metadata["kind"].schema(), "description": field.metadata["about"]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A Muster job",
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+        "oneOf": [{"required": ["boot"]}, {"required": ["command"]}],
+    }
+
+
+def page() -> str:
+    """The text of docs/job-file.md."""
+    lines = [
+        "# The job file",
+        "",
+        "<!-- made by `make docs` from src/muster/job/model.py; edit the model, not this page -->",
+        "",
+        "One YAML file describes a job. Every field but `boot` or `command` can be left out; `--set name=value` overrides any,",
+        "nested ones too (`--set parameters.epochs=3`). `muster run --check JOB` checks a file, `muster schema` prints its JSON Schema.",
+        "",
+        "| field | takes | default |",
+        "|---|---|---|",
+    ]
+    for name, field in FIELDS.items():
+        lines.append(f"| [`{name}`](#{name}) | {field.metadata['kind'].words} | {_default(field)} |")
+    for name, field in FIELDS.items():
+        lines += ["", f"## {name}", "", field.metadata["about"], "", "```yaml", f"{name}: {field.metadata['example']}", "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    return str(field.metadata["default"] or f"`{field.default}`")

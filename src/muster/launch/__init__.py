@@ -1,0 +1,1 @@
+"""Starting runs and living with them: the Python API, used by the command line too."""

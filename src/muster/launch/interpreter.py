@@ -1,0 +1,53 @@
+"""The Python of a job: found once, as the real program behind a shim, which would cost every rank its start-up again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+
+def default() -> str | None:
+    """The first `python` or `python3` on the PATH."""
+    return shutil.which("python") or shutil.which("python3")
+
+
+def resolve(path: str, home: str) -> str:
+    """The program that `path` starts: itself, or what a script in front of it (a pyenv shim) leads to."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) != b"#!":
+                return path
+    except OSError:
+        return path
+    key = _key(path)
+    cache = Path(home) / "interpreters.json"
+    try:
+        known = json.loads(cache.read_text())
+    except (OSError, ValueError):
+        known = {}
+    if key in known and os.access(known[key], os.X_OK):
+        return str(known[key])
+    done = subprocess.run([path, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True)
+    found = done.stdout.strip()
+    if done.returncode != 0 or not os.access(found, os.X_OK):
+        return path
+    temporary = cache.with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps({**known, key: found}))
+    temporary.rename(cache)
+    return found
+
+
+def _key(path: str) -> str:
+    """Everything that a pyenv shim decides by: a change of any of it makes the answer a new one."""
+    parts = [path, str(os.stat(path).st_mtime_ns), os.environ.get("PYENV_VERSION", "")]
+    root = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
+    folder = Path.cwd()
+    for file in (*(parent / ".python-version" for parent in (folder, *folder.parents)), Path(root) / "version"):
+        try:
+            parts.append(file.read_text().strip())
+        except OSError:
+            continue
+    return "|".join(parts)

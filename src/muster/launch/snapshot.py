@@ -1,0 +1,144 @@
+"""The code of a run, kept as it was: a read-only copy under its digest, shared by all runs of the same code."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST_BYTES = 512 << 20
+MOST_FILES = 20_000
+IGNORE_FILE = ".musterignore"
+IGNORED = (
+    ".git", ".hg", ".svn", "__pycache__", ".venv", "venv", ".env", "node_modules", ".mypy_cache", ".ruff_cache", ".pytest_cache",
+    ".hypothesis", ".ipynb_checkpoints", ".tox", ".nox", "*.egg-info", ".DS_Store",
+)
+
+
+class SnapshotError(Exception):
+    """A code directory that cannot be kept; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    name: str  # relative to the code directory
+    info: os.stat_result
+    link: str | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    source: str
+    entries: list[Entry]
+    digest: str
+
+
+def take(source: str, home: str) -> Snapshot:
+    """Reads a code directory and its digest; nothing is written."""
+    entries = sorted(_entries(source, home), key=lambda entry: entry.name)
+    total = hashlib.sha256()
+    for entry in entries:
+        total.update(_line(source, entry))
+    return Snapshot(source, entries, total.hexdigest()[:32])
+
+
+def keep(snapshot: Snapshot, home: str) -> str:
+    """Copies a snapshot into the home, unless it is there; returns its directory."""
+    target = Path(home) / "code" / snapshot.digest
+    if target.exists():
+        os.utime(target)
+        return str(target)
+    temporary = target.with_name(f"{snapshot.digest}.{os.getpid()}.tmp")
+    temporary.mkdir(mode=0o700, parents=True)
+    try:
+        for entry in snapshot.entries:
+            _store(snapshot.source, entry, temporary)
+        temporary.rename(target)
+    except OSError:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if not target.exists():  # somebody else may have been faster
+            raise
+    return str(target)
+
+
+def _line(source: str, entry: Entry) -> bytes:
+    if entry.link is not None:
+        return f"l {entry.link} {entry.name}\n".encode("utf-8", "surrogateescape")
+    if stat.S_ISDIR(entry.info.st_mode):
+        return f"d {entry.name}\n".encode("utf-8", "surrogateescape")
+    with open(os.path.join(source, entry.name), "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    run = "x" if entry.info.st_mode & 0o111 else "-"
+    return f"f {run} {digest} {entry.name}\n".encode("utf-8", "surrogateescape")
+
+
+def _store(source: str, entry: Entry, root: Path) -> None:
+    path = root / entry.name
+    if entry.link is not None:
+        path.symlink_to(entry.link)
+    elif stat.S_ISDIR(entry.info.st_mode):
+        path.mkdir()
+    else:
+        shutil.copyfile(os.path.join(source, entry.name), path)
+        path.chmod(0o555 if entry.info.st_mode & 0o111 else 0o444)
+        os.utime(path, ns=(entry.info.st_atime_ns, entry.info.st_mtime_ns))
+
+
+def _entries(source: str, home: str) -> Iterator[Entry]:
+    ignored = _rules(source, home)
+    size = files = 0
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        for found in os.scandir(os.path.join(source, folder)):
+            name = os.path.join(folder, found.name)
+            if ignored(name, found.is_dir(follow_symlinks=False)):
+                continue
+            info = found.stat(follow_symlinks=False)
+            if found.is_symlink():
+                yield Entry(name, info, _target(source, found.path))
+            elif stat.S_ISDIR(info.st_mode):
+                folders.append(name)
+                yield Entry(name, info)
+            elif stat.S_ISREG(info.st_mode):
+                size += info.st_size
+                yield Entry(name, info)
+            files += 1
+            if size > MOST_BYTES or files > MOST_FILES:
+                raise SnapshotError(
+                    f"the code directory {source} holds more than {MOST_FILES:,} files or {MOST_BYTES >> 20} MB; "
+                    f"set `code` to the directory of the program alone, or list data in {IGNORE_FILE}")
+
+
+def _target(source: str, path: str) -> str:
+    """Where a link points: inside the code as written, outside as an absolute path that holds from anywhere."""
+    link = os.readlink(path)
+    full = os.path.normpath(os.path.join(os.path.dirname(path), link))
+    inside = full == source or full.startswith(source + os.sep)
+    return link if inside and not os.path.isabs(link) else full
+
+
+def _rules(source: str, home: str) -> Callable[[str, bool], bool]:
+    real_home = os.path.realpath(home)
+    file = Path(source) / IGNORE_FILE
+    spec = None
+    if file.is_file():
+        import pathspec
+
+        spec = pathspec.GitIgnoreSpec.from_lines(file.read_text(encoding="utf-8", errors="replace").splitlines())
+
+    def ignored(name: str, is_dir: bool) -> bool:
+        base = os.path.basename(name)
+        if any(fnmatch.fnmatchcase(base, pattern) for pattern in IGNORED):
+            return True
+        if is_dir and (os.path.exists(os.path.join(source, name, "pyvenv.cfg"))
+                       or os.path.realpath(os.path.join(source, name)) == real_home):
+            return True
+        return spec is not None and spec.match_file(name + "/" if is_dir else name)
+
+    return ignored

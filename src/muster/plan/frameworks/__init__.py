@@ -1,0 +1,25 @@
+"""One module per framework, all behind the same few methods."""
+
+from __future__ import annotations
+
+from muster.job import Job
+from muster.plan.frameworks.base import Framework
+from muster.plan.frameworks.mindspore import MindSpore
+from muster.plan.frameworks.paddle import Paddle
+from muster.plan.frameworks.pytorch import PyTorch
+from muster.plan.frameworks.tensorflow import TensorFlow
+
+ALL = {
+    "command": Framework(),  # any program, told only what every process is told
+    "pytorch": PyTorch(),
+    "mindspore": MindSpore(),
+    "paddle": Paddle(),
+    "tensorflow": TensorFlow(),
+}
+
+
+def of(job: Job) -> Framework:
+    return ALL[job.framework]
+
+
+__all__ = ["ALL", "Framework", "of"]

@@ -1,0 +1,43 @@
+"""What a framework has to say about a job: small methods, each with a default that serves most of them."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Tuple
+
+from muster.job import Job
+from muster.plan.world import Node, World
+
+
+class Framework:
+    def ports(self, job: Job) -> int:
+        """How many ports each node holds; the first one of node 0 is the master port."""
+        return 1
+
+    def files(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
+        """Files that all nodes read, by path below the attempt's directory."""
+        return {}
+
+    def shared(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
+        """Variables that are the same for all ranks."""
+        return {}
+
+    def rank(self, job: Job, world: World, node: Node, local: int) -> Dict[str, str]:
+        """Variables of one rank."""
+        return {}
+
+    def visible(self, job: Job, node: Node) -> Dict[str, str]:
+        """Variables that show a node's processes exactly the devices it was given."""
+        return visible(node, [device.id for device in node.facts.devices])
+
+    def helpers(self, job: Job, world: World, node: Node) -> List[Tuple[str, Dict[str, str]]]:
+        """Processes beside the ranks, by name, with their variables; they end when the ranks have."""
+        return []
+
+
+def visible(node: Node, ids: List[str]) -> Dict[str, str]:
+    kind = node.facts.device
+    if kind == "nvidia":  # PCI order is what nvidia-smi counts in; CUDA's own default is another
+        return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(ids)}
+    if kind == "ascend":
+        return {"ASCEND_RT_VISIBLE_DEVICES": ",".join(ids)}
+    return {"CUDA_VISIBLE_DEVICES": ""}

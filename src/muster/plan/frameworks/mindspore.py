@@ -1,0 +1,71 @@
+"""Framework `mindspore`: a rank table where there are Ascend devices, the dynamic cluster with its scheduler elsewhere."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Tuple
+
+from muster.job import Job
+from muster.plan import ranktable
+from muster.plan.frameworks.base import Framework
+from muster.plan.world import Node, World
+
+
+class MindSpore(Framework):
+    def files(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
+        if not _table(job, world.master):
+            return {}
+        return {_path(attempt): ranktable.render(_table(job, world.master), ranktable.servers(world))}
+
+    def shared(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
+        if _table(job, world.master):
+            return {"RANK_TABLE_FILE": _path(attempt), "MINDSPORE_HCCL_CONFIG_PATH": _path(attempt)}
+        return _cluster(world)
+
+    def rank(self, job: Job, world: World, node: Node, local: int) -> Dict[str, str]:
+        rank = world.rank(node, local)
+        table = _table(job, node)
+        device = node.facts.devices[local].id if table else str(local)
+        env = {
+            "RANK_ID": str(rank),
+            "RANK_SIZE": str(world.size),
+            "DEVICE_ID": device,
+            "DEVICE_NUM": str(world.per_node),
+            "ASCEND_DEVICE_ID": device,
+            "DEVICE_INDEX": str(local),
+            "RANK_INDEX": str(node.index),
+            "SERVER_ID": str(node.index),
+        }
+        if not table:
+            env.update({"MS_ROLE": "MS_WORKER", "MS_NODE_ID": str(rank)})
+        return env
+
+    def visible(self, job: Job, node: Node) -> Dict[str, str]:
+        # With a rank table a rank opens its device by the physical id, which a mask would renumber.
+        if node.facts.device == "ascend" and _table(job, node):
+            return {}
+        return super().visible(job, node)
+
+    def helpers(self, job: Job, world: World, node: Node) -> List[Tuple[str, Dict[str, str]]]:
+        if node.index != 0 or _table(job, node):
+            return []
+        return [("scheduler", dict(_cluster(world), MS_ROLE="MS_SCHED", RANK_SIZE=str(world.size)))]
+
+
+def _table(job: Job, node: Node) -> str:
+    """The format of the rank table, or nothing where the dynamic cluster is formed."""
+    chosen = job.rank_table or ("1.0" if node.facts.device == "ascend" else "none")
+    return "" if chosen == "none" else chosen
+
+
+def _path(attempt: str) -> str:
+    return attempt + "/ranktable.json"
+
+
+def _cluster(world: World) -> Dict[str, str]:
+    return {
+        "MS_WORKER_NUM": str(world.size),
+        "MS_SCHED_HOST": world.master.address,
+        "MS_SCHED_PORT": str(world.master.facts.ports[0]),
+        "MS_RETRY_INTERVAL_LOWER": "1",  # seconds between two tries to register; the default makes forming twice as slow
+        "MS_RETRY_INTERVAL_UPPER": "1",
+    }

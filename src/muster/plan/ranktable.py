@@ -1,0 +1,99 @@
+"""HCCL rank tables, in the three formats that Ascend software of different ages reads. All values are strings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Dict, List, Sequence, Tuple
+
+from muster.plan.world import Device, World
+
+FORMATS = ("lab", "pods", "1.0")
+
+
+@dataclass(frozen=True)
+class Server:
+    id: str  # its address, or a name that no other server has
+    devices: Tuple[Device, ...]
+    pod: str = ""
+
+
+def servers(world: World) -> List[Server]:
+    """The servers of a world; nodes that share an address are told apart by their host names."""
+    addresses = [node.address for node in world.workers]
+    unique = len(set(addresses)) == len(addresses)
+    return [
+        Server(
+            node.address if unique else node.facts.host,
+            tuple(Device(device.id, device.ip or node.address) for device in node.facts.devices),
+            node.facts.host)
+        for node in world.workers
+    ]
+
+
+def render(format: str, servers: Sequence[Server]) -> str:
+    """The table as the text of a file."""
+    make = {"lab": lab, "pods": pods, "1.0": version_1}[format]
+    return json.dumps(make(servers), indent=1) + "\n"
+
+
+def lab(servers: Sequence[Server]) -> Dict[str, Any]:
+    """The oldest format, which MindSpore 0.x reads: one instance per device."""
+    instances: List[Dict[str, Any]] = []
+    for server in servers:
+        for device in server.devices:
+            instances.append({"devices": [_device(device)], "rank_id": str(len(instances)), "server_id": server.id})
+    count = str(len(instances))
+    ports = max(len(server.devices) for server in servers)
+    return {
+        "board_id": "0x0020",
+        "chip_info": "910",
+        "deploy_mode": "lab",
+        "group_count": "1",
+        "group_list": [{
+            "device_num": count,
+            "server_num": str(len(servers)),
+            "group_name": "",
+            "instance_count": count,
+            "instance_list": instances,
+        }],
+        "para_plane_nic_location": "device",
+        "para_plane_nic_name": ["eth%d" % port for port in range(ports)],
+        "para_plane_nic_num": str(ports),
+        "status": "completed",
+    }
+
+
+def pods(servers: Sequence[Server]) -> Dict[str, Any]:
+    """The format grouped by pod, which TensorFlow reads: no ranks, a process finds itself by pod and device."""
+    instances = [
+        {"devices": [_device(device) for device in server.devices], "pod_name": server.pod or server.id, "server_id": server.id}
+        for server in servers
+    ]
+    return {
+        "group_count": "1",
+        "group_list": [{
+            "device_count": str(sum(len(server.devices) for server in servers)),
+            "group_name": "",
+            "instance_count": str(len(instances)),
+            "instance_list": instances,
+        }],
+        "status": "completed",
+    }
+
+
+def version_1(servers: Sequence[Server]) -> Dict[str, Any]:
+    """Version 1.0, which current software reads: servers with their devices and ranks."""
+    rank = 0
+    entries = []
+    for server in servers:
+        devices = []
+        for device in server.devices:
+            devices.append(dict(_device(device), rank_id=str(rank)))
+            rank += 1
+        entries.append({"server_id": server.id, "device": devices})
+    return {"version": "1.0", "server_count": str(len(entries)), "server_list": entries, "status": "completed"}
+
+
+def _device(device: Device) -> Dict[str, str]:
+    return {"device_id": device.id, "device_ip": device.ip}

@@ -1,0 +1,101 @@
+"""The world of a run: which nodes there are, what each has, and how ranks are numbered. Frozen, and the same for all."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Dict, List, Sequence, Tuple
+
+from muster.job import Job
+
+WORKER, PS = "worker", "ps"
+
+
+@dataclass(frozen=True)
+class Device:
+    id: str  # the id by which its driver knows it
+    ip: str = ""  # the address of its own network port, where it has one
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one node knows about itself."""
+
+    node: int
+    host: str
+    address: str
+    device: str  # cpu, nvidia or ascend
+    devices: Tuple[Device, ...]
+    ports: Tuple[int, ...]  # held by its agent until its processes start
+    cpus: int  # CPUs that its processes share
+    agent: int = 0  # the agent's process id, as the machine sees it
+
+    def to_json(self) -> Dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Dict[str, Any]) -> Facts:
+        devices = tuple(Device(**device) for device in data["devices"])
+        return cls(**{**data, "devices": devices, "ports": tuple(data["ports"])})
+
+
+@dataclass(frozen=True)
+class Node:
+    facts: Facts
+    role: str
+
+    @property
+    def index(self) -> int:
+        return self.facts.node
+
+    @property
+    def address(self) -> str:
+        return self.facts.address
+
+
+@dataclass(frozen=True)
+class World:
+    run: str
+    attempt: int
+    per_node: int  # ranks on each worker
+    nodes: Tuple[Node, ...]
+
+    @property
+    def workers(self) -> Tuple[Node, ...]:
+        return tuple(node for node in self.nodes if node.role == WORKER)
+
+    @property
+    def size(self) -> int:
+        return len(self.workers) * self.per_node
+
+    @property
+    def master(self) -> Node:
+        return self.nodes[0]
+
+    @property
+    def loopback(self) -> bool:
+        """Whether the nodes are simulated: they meet on addresses that only this machine has."""
+        return self.master.address.startswith("127.")
+
+    def rank(self, node: Node, local: int) -> int:
+        return node.index * self.per_node + local
+
+    def to_json(self) -> Dict[str, Any]:
+        nodes = [dict(node.facts.to_json(), role=node.role) for node in self.nodes]
+        return {"run": self.run, "attempt": self.attempt, "per_node": self.per_node, "size": self.size, "nodes": nodes}
+
+    @classmethod
+    def from_json(cls, data: Dict[str, Any]) -> World:
+        nodes = []
+        for entry in data["nodes"]:
+            entry = dict(entry)
+            role = entry.pop("role")
+            nodes.append(Node(Facts.from_json(entry), role))
+        return cls(data["run"], data["attempt"], data["per_node"], tuple(nodes))
+
+
+def assemble(job: Job, run: str, attempt: int, facts: Sequence[Facts]) -> World:
+    """The world that these nodes form: workers first, parameter servers after them."""
+    ordered: List[Facts] = sorted(facts, key=lambda fact: fact.node)
+    nodes = tuple(Node(fact, WORKER if fact.node < job.nodes else PS) for fact in ordered)
+    return World(run, attempt, job.ranks_per_node, nodes)

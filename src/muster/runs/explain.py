@@ -1,0 +1,104 @@
+"""Why an attempt ended as it did, in words: a pure function of what the agents wrote down."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any, Dict, List
+
+from muster.runs.layout import AttemptDir
+from muster.runs.logs import exception_line, last_lines
+
+TAIL_LINES = 20
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "signal %d" % number
+
+
+def size(number: float) -> str:
+    for unit in ("B", "K", "M", "G"):
+        if number < 1024:
+            return "%.0f%s" % (number, unit) if number >= 10 or unit == "B" else "%.1f%s" % (number, unit)
+        number /= 1024
+    return "%.1fT" % number
+
+
+def duration(seconds: float) -> str:
+    """A time in the form that a job file takes."""
+    if seconds < 1:
+        return "%dms" % round(seconds * 1000) if seconds else "0s"
+    parts = []
+    whole = round(seconds)
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, whole = divmod(whole, length)
+        if count:
+            parts.append("%d%s" % (count, unit))
+    return "".join(parts[:2])
+
+
+def who(failure: Dict[str, Any]) -> str:
+    process = failure.get("process") or ""
+    name = "rank %d" % failure["rank"] if failure.get("rank", -1) >= 0 else process
+    return "%s on node %d" % (name, failure["node"])
+
+
+def sentence(failure: Dict[str, Any], exception: str = "") -> str:
+    """One failure in words."""
+    kind = failure["kind"]
+    if kind == "start":
+        text = "%s could not be started: %s" % (who(failure), failure["message"])
+    elif kind == "memory":
+        text = "the processes of node %d used %s together, more than the job's `memory: %s`" % (
+            failure["node"], size(failure["used"]), size(failure["limit"]))
+    elif kind == "plan":
+        text = str(failure["message"])
+    elif kind == "signal":
+        text = "%s was killed (%s)" % (who(failure), signal_name(failure["signal"]))
+    else:
+        code = failure["code"]
+        text = "%s exited with code %d" % (who(failure), code)
+        if 128 < code < 160:
+            text += " (128 + %s)" % signal_name(code - 128)
+    if failure.get("oom"):
+        text += "; the kernel's counters show out of memory"
+    return "%s: %s" % (text, exception) if exception else text
+
+
+def cause(failure: Dict[str, Any]) -> str:
+    """The cause of a failure in the words of `retry_on`."""
+    if failure.get("oom") or failure["kind"] == "memory":
+        return "oom"
+    if failure.get("process") == "setup":
+        return "setup"
+    return {"signal": "signal"}.get(failure["kind"], "exit")
+
+
+def details(attempt: AttemptDir, failures: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """The first failure with the end of its log, and the other distinct causes."""
+    first = failures[0]
+    explained = dict(first, **_log_end(attempt, first))
+    explained["sentence"] = sentence(first, explained["exception"])
+    seen = {_distinct(first, explained["exception"])}
+    others = []
+    for failure in failures[1:]:
+        exception = _log_end(attempt, failure)["exception"]
+        if _distinct(failure, exception) not in seen:
+            seen.add(_distinct(failure, exception))
+            others.append(sentence(failure, exception))
+    explained["others"] = others
+    return explained
+
+
+def _log_end(attempt: AttemptDir, failure: Dict[str, Any]) -> Dict[str, Any]:
+    if not failure.get("process"):
+        return {"log": None, "exception": "", "tail": []}
+    path = attempt.node(failure["node"]).log(failure["process"])
+    lines = last_lines(path, 1000)
+    return {"log": path, "exception": exception_line(lines), "tail": lines[-TAIL_LINES:]}
+
+
+def _distinct(failure: Dict[str, Any], exception: str) -> Any:
+    return (failure["kind"], failure.get("code"), failure.get("signal"), exception)

@@ -1,0 +1,74 @@
+"""Files that others wait for: written to a temporary name and renamed, so that nobody reads half of one."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any, Dict, List, Optional
+
+
+def write_text(path: str, text: str) -> None:
+    temporary = "%s.%d.tmp" % (path, os.getpid())
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.rename(temporary, path)
+
+
+def write_json(path: str, data: Any) -> None:
+    write_text(path, json.dumps(data, ensure_ascii=False, indent=1) + "\n")
+
+
+def write_once(path: str, data: Any) -> bool:
+    """Writes a file that must not exist yet; false when somebody else was first."""
+    temporary = "%s.%d.tmp" % (path, os.getpid())
+    write_json(temporary, data)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(temporary)
+    return True
+
+
+def read_json(path: str) -> Optional[Any]:
+    """The data of a file, or None while there is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError:  # cut off by a full disk or a crash
+        return None
+
+
+def read_events(path: str) -> List[Dict[str, Any]]:
+    """The complete lines of an event file."""
+    try:
+        with open(path, "rb") as file:
+            lines = file.read().split(b"\n")[:-1]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    events = []
+    for line in lines:
+        try:
+            events.append(json.loads(line))
+        except ValueError:
+            continue
+    return events
+
+
+class Events:
+    """An event file, open for its one writer."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def add(self, event: str, **details: Any) -> None:
+        line = json.dumps(dict({"time": round(time.time(), 3), "event": event}, **details), ensure_ascii=False)
+        os.write(self._descriptor, line.encode() + b"\n")
+
+    def close(self) -> None:
+        os.close(self._descriptor)

@@ -1,0 +1,93 @@
+"""Where everything of a run lies. The one place that knows these paths."""
+
+from __future__ import annotations
+
+import os
+from typing import List, Optional
+
+
+def home() -> str:
+    """The directory of all runs: $MUSTER_HOME, else ~/.muster."""
+    return os.path.abspath(os.environ.get("MUSTER_HOME") or os.path.expanduser("~/.muster"))
+
+
+def make_home() -> str:
+    path = home()
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return path
+
+
+class NodeDir:
+    """What one node writes during one attempt, and nobody else."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.facts = path + "/facts.json"
+        self.plan = path + "/plan.json"
+        self.events = path + "/events.jsonl"
+        self.exit = path + "/exit.json"
+        self.agent_log = path + "/agent.log"
+        self.hosts = path + "/hosts"
+        self.logs = path + "/logs"
+        self.stacks = path + "/stacks"
+        self.results = path + "/results"
+        self.work = path + "/work"
+
+    def log(self, process: str) -> str:
+        return "%s/%s.log" % (self.logs, process)
+
+
+class AttemptDir:
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.number = int(os.path.basename(path))
+        self.world = path + "/world.json"
+        self.meet = path + "/meet"
+        self.nodes = path + "/nodes"
+
+    def node(self, index: int) -> NodeDir:
+        return NodeDir("%s/%d" % (self.nodes, index))
+
+    def node_indexes(self) -> List[int]:
+        return _numbers(self.nodes)
+
+
+class RunDir:
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.id = os.path.basename(path)
+        self.job = path + "/job.json"
+        self.job_file = path + "/job.yaml"
+        self.run = path + "/run.json"
+        self.shared = path + "/shared"
+        self.events = path + "/events.jsonl"
+        self.log = path + "/supervisor.log"
+        self.stop = path + "/stop.json"
+        self.kill = path + "/kill.json"
+        self.final = path + "/final.json"
+        self.attempts = path + "/attempts"
+
+    def attempt(self, number: int) -> AttemptDir:
+        return AttemptDir("%s/%d" % (self.attempts, number))
+
+    def attempt_numbers(self) -> List[int]:
+        return _numbers(self.attempts)
+
+    def last_attempt(self) -> Optional[AttemptDir]:
+        numbers = self.attempt_numbers()
+        return self.attempt(numbers[-1]) if numbers else None
+
+
+def runs_dir(home_path: str) -> str:
+    return home_path + "/runs"
+
+
+def run_dir(home_path: str, run_id: str) -> RunDir:
+    return RunDir("%s/runs/%s" % (home_path, run_id))
+
+
+def _numbers(path: str) -> List[int]:
+    try:
+        return sorted(int(name) for name in os.listdir(path) if name.isdigit())
+    except (FileNotFoundError, NotADirectoryError):
+        return []

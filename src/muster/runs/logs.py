@@ -1,0 +1,80 @@
+"""Logs as byte positions: reading can stop and resume anywhere and misses or repeats nothing."""
+
+from __future__ import annotations
+
+import os
+from typing import List, Optional
+
+CHUNK = 1 << 20
+TAIL = 1 << 16
+
+
+class Cursor:
+    """A place in a log file."""
+
+    def __init__(self, path: str, offset: int = 0) -> None:
+        self.path = path
+        self.offset = offset
+        self._descriptor: Optional[int] = None
+
+    def read(self, size: int = CHUNK) -> bytes:
+        """What follows, and nothing while there is no more."""
+        if self._descriptor is None:
+            try:
+                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return b""
+        data = os.pread(self._descriptor, size, self.offset)
+        self.offset += len(data)
+        return data
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def tail_offset(path: str, lines: int) -> int:
+    """The position from which the last `lines` lines follow."""
+    try:
+        with open(path, "rb") as file:
+            end = position = file.seek(0, os.SEEK_END)
+            found = 0
+            while position > 0:
+                start = max(0, position - TAIL)
+                file.seek(start)
+                block = file.read(position - start)
+                if position == end and block.endswith(b"\n"):
+                    block = block[:-1]
+                at = len(block)
+                while (at := block.rfind(b"\n", 0, at)) >= 0:
+                    found += 1
+                    if found == lines:
+                        return start + at + 1
+                position = start
+            return 0
+    except FileNotFoundError:
+        return 0
+
+
+def last_lines(path: str, count: int) -> List[str]:
+    """The last lines of a log as text, each cut to a length that can be read."""
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - TAIL))
+            data = file.read(TAIL)
+    except FileNotFoundError:
+        return []
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+    lines = [line.rsplit("\r", 1)[-1] for line in text.rstrip("\n").split("\n")] if text.strip() else []
+    return [line[:2000] for line in lines[-count:]]
+
+
+def exception_line(lines: List[str]) -> str:
+    """The line that names the exception of the last Python traceback among these lines."""
+    for index in range(len(lines) - 1, -1, -1):
+        if lines[index].startswith("Traceback (most recent call last)"):
+            unindented = (line.strip() for line in lines[index + 1:] if line and not line[0].isspace())
+            return next(unindented, "")
+    return ""

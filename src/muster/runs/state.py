@@ -1,0 +1,184 @@
+"""The state of a run, derived from its files and the engine's answer. Nobody keeps a state; everybody derives the same."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional
+
+from muster.job import Job
+from muster.runs import explain
+from muster.runs.files import read_events, read_json, write_once
+from muster.runs.layout import AttemptDir, RunDir
+from muster.runs.result import collect
+
+ENDED = ("succeeded", "failed", "stopped", "lost")
+STATES = ("pending", "starting", "running", "stopping", *ENDED)
+
+
+@dataclass(frozen=True)
+class Status:
+    """What an engine says about a run: whether its supervisor lives, and a reason in the engine's words."""
+
+    alive: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class AttemptRecord:
+    """What the files of one attempt say."""
+
+    dir: AttemptDir
+    met: List[str]  # what was published at the rendezvous
+    stop: Optional[Dict[str, Any]]  # why the gang was stopped, once it was
+    failures: List[Dict[str, Any]]  # in the order in which node 0 learned of them
+    started: float
+    ended: Optional[float]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the files of one run say."""
+
+    dir: RunDir
+    run: Dict[str, Any]
+    job: Job
+    events: List[Dict[str, Any]]
+    attempts: List[AttemptRecord] = field(default_factory=list)
+    stop: Optional[Dict[str, Any]] = None
+
+
+def read(run: RunDir) -> Record:
+    job = Job.from_json(read_json(run.job) or {})
+    events = read_events(run.events)
+    attempts = [_read_attempt(run.attempt(number), events) for number in run.attempt_numbers()]
+    stop = read_json(run.kill) or read_json(run.stop)
+    return Record(run, read_json(run.run) or {}, job, events, attempts, stop)
+
+
+def _read_attempt(attempt: AttemptDir, events: List[Dict[str, Any]]) -> AttemptRecord:
+    try:
+        met = os.listdir(attempt.meet)
+    except FileNotFoundError:
+        met = []
+    times = {event["event"]: event["time"] for event in events if event.get("attempt") == attempt.number}
+    failures = _failures(attempt, met)
+    stop = read_json(attempt.meet + "/stop")
+    return AttemptRecord(attempt, met, stop, failures, times.get("attempt", 0.0), times.get("attempt-ended"))
+
+
+def _failures(attempt: AttemptDir, met: List[str]) -> List[Dict[str, Any]]:
+    """What failed, in the order in which node 0 learned of it, then what only the nodes themselves know."""
+    failures = [event for event in read_events(attempt.node(0).events) if event["event"] == "failure"]
+    for name in sorted(name for name in met if name.startswith("failed.")):  # node 0 may be lost
+        failures.append(read_json("%s/%s" % (attempt.meet, name)) or {})
+    for index in attempt.node_indexes():
+        for process in (read_json(attempt.node(index).exit) or {}).get("processes", []):
+            if process["ended"] and not process["stopped"] and process["code"] != 0:
+                failures.append(dict(process, node=index, kind="signal" if process["signal"] else "exit"))
+    distinct = {(failure["node"], failure.get("process")): failure for failure in reversed(failures) if failure}
+    return [failure for failure in failures if distinct.get((failure.get("node"), failure.get("process"))) is failure]
+
+
+def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:
+    """How an attempt that is over ended: state, reason, cause and, for a failure of the program, its details."""
+    stop = attempt.stop or {"cause": "unknown"}
+    cause, failure = stop["cause"], None
+    if cause == "finished":
+        state, reason = "succeeded", "all %d ranks succeeded" % record.job.ranks
+    elif cause == "failure" and attempt.failures:
+        failure = explain.details(attempt.dir, attempt.failures)
+        state, reason, cause = "failed", failure["sentence"], explain.cause(failure)
+    elif cause in ("stop", "abandoned", "terminated"):
+        state, reason = "stopped", stop.get("reason", "stopped")
+    else:  # time_limit, silent, lost, rendezvous
+        state, reason = "failed", stop.get("reason", "the attempt ended for an unknown reason")
+    return {
+        "attempt": attempt.dir.number, "state": state, "reason": reason, "cause": cause,
+        "started": attempt.started, "ended": attempt.ended, "failure": failure,
+    }
+
+
+def derive(record: Record, status: Optional[Status]) -> Dict[str, Any]:
+    """The state of a run that has no final record yet. Without an engine's answer the run counts as alive."""
+    last = record.attempts[-1] if record.attempts else None
+    phase, reason = "", ""
+    if status is not None and not status.alive:
+        state, phase, reason = "lost", "ended", status.reason
+    elif record.stop is not None or (last and last.stop and not last.ended and last.stop["cause"] != "finished"):
+        state, phase = "stopping", "stopping"
+        reason = (last.stop or {}).get("reason", "") if last else ""
+        reason = reason or (record.stop or {}).get("reason", "")
+    elif last is None:
+        waiting = [event for event in record.events if event["event"] == "waiting"]
+        state, phase = "pending", "queued"
+        reason = waiting[-1]["reason"] if waiting else (status.reason if status else "")
+    elif last.ended is not None:
+        done = outcome(record, last)
+        state, phase, reason = "starting", "retrying", "attempt %d: %s" % (last.dir.number, done["reason"])
+    else:
+        up = _up(last)
+        count = record.job.nodes + record.job.ps
+        state = "running" if up == count else "starting"
+        phase = "running" if up == count else "rendezvous" if "world" not in last.met else "staging"
+        reason = "" if up == count else "%d of %d nodes are up" % (up, count)
+    return _view(record, state, phase, reason, None)
+
+
+def final(record: Record, status: Optional[Status] = None) -> Dict[str, Any]:
+    """The final record of a run whose supervisor is gone or done: a pure function of the files."""
+    attempts = [outcome(record, attempt) for attempt in record.attempts if attempt.ended or attempt.stop]
+    ended = [event for event in record.events if event["event"] == "ended"]
+    if ended and ended[-1].get("state"):
+        state, reason = ended[-1]["state"], ended[-1].get("reason", "")
+    elif ended and attempts:
+        state, reason = attempts[-1]["state"], attempts[-1]["reason"]
+    else:
+        state, reason = "lost", status.reason if status else "the run ended without a word"
+    if state in ("failed", "succeeded") and len(attempts) > 1:
+        reason += " (attempt %d of %d)" % (len(attempts), record.job.retries + 1)
+    view = _view(record, state, "ended", reason, ended[-1]["time"] if ended else None)
+    view["failure"] = attempts[-1]["failure"] if attempts and state == attempts[-1]["state"] else None
+    view["attempts"] = attempts
+    view["result"] = collect(record.attempts[-1].dir, record.job) if record.attempts and state == "succeeded" else None
+    return view
+
+
+def _up(attempt: AttemptRecord) -> int:
+    return sum(1 for name in attempt.met if name.startswith("up."))
+
+
+def _view(record: Record, state: str, phase: str, reason: str, ended: Optional[float]) -> Dict[str, Any]:
+    last = record.attempts[-1] if record.attempts else None
+    return {
+        "run": record.dir.id,
+        "state": state,
+        "phase": phase,
+        "reason": reason,
+        "dir": record.dir.path,
+        "result": None,
+        "name": record.job.name,
+        "framework": record.job.framework,
+        "nodes": record.job.nodes + record.job.ps,
+        "ranks": record.job.ranks,
+        "up": _up(last) if last and state not in ENDED else 0,
+        "attempt": last.dir.number if last else 0,
+        "engine": record.run.get("engine"),
+        "user": record.run.get("user"),
+        "created": record.run.get("created"),
+        "started": record.attempts[0].started if record.attempts else None,
+        "ended": ended,
+    }
+
+
+def view(run: RunDir, status: Optional[Status] = None) -> Dict[str, Any]:
+    """The run as it stands: its final record, or what can be derived now."""
+    recorded: Optional[Dict[str, Any]] = read_json(run.final)
+    return recorded if recorded is not None else derive(read(run), status)
+
+
+def conclude(run: RunDir, status: Optional[Status] = None) -> Dict[str, Any]:
+    """Writes the final record, once; who comes second gets what the first wrote."""
+    write_once(run.final, final(read(run), status))
+    recorded: Dict[str, Any] = read_json(run.final) or {}
+    return recorded

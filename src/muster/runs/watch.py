@@ -1,0 +1,83 @@
+"""Waiting for files to change: inotify, and a short sleep where it is not to be had.
+
+Own code over libc: the packages for it were slower than the events they report, and nodes have no packages.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import struct
+from typing import Dict, List, Tuple
+
+_MODIFY, _CREATE, _MOVED_TO, _CLOSE_WRITE = 0x2, 0x100, 0x80, 0x8
+_OVERFLOW, _IGNORED = 0x4000, 0x8000
+_EVENT = struct.Struct("iIII")
+POLL = 0.05
+
+
+class Watch:
+    """A set of watched directories. `wait` tells what changed since the last call."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._descriptor = self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._paths: Dict[int, str] = {}
+        self._known: Dict[str, int] = {}
+
+    @property
+    def polling(self) -> bool:
+        """Whether inotify was refused, so that everything has to be looked at again and again."""
+        return bool(self._descriptor < 0)
+
+    def fileno(self) -> int:
+        return int(self._descriptor)
+
+    def add(self, path: str, writes: bool = False) -> bool:
+        """Watches a directory for new files, and with `writes` for what is written to them; false if it is not there."""
+        if path in self._known:
+            return True
+        if not os.path.isdir(path):
+            return False
+        mask = _CREATE | _MOVED_TO | (_MODIFY if writes else 0)
+        number = -1 if self.polling else self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), mask)
+        if number < 0 and not self.polling:
+            os.close(self._descriptor)
+            self._descriptor = -1  # out of watches: poll from now on
+        self._paths[number] = path
+        self._known[path] = number
+        return True
+
+    def drain(self) -> List[Tuple[str, str]]:
+        """What changed, as (directory, name); ("", "") when something was missed and everything must be looked at."""
+        if self.polling:
+            return [("", "")]
+        changed: List[Tuple[str, str]] = []
+        while True:
+            try:
+                data = os.read(self._descriptor, 65536)
+            except BlockingIOError:
+                return list(dict.fromkeys(changed))
+            offset = 0
+            while offset < len(data):
+                number, mask, _, length = _EVENT.unpack_from(data, offset)
+                offset += _EVENT.size
+                name = data[offset:offset + length].rstrip(b"\0")
+                offset += length
+                if mask & _OVERFLOW:
+                    changed.append(("", ""))
+                elif not mask & _IGNORED:
+                    changed.append((self._paths.get(number, ""), os.fsdecode(name)))
+
+    def wait(self, timeout: float, others: Tuple[int, ...] = ()) -> List[Tuple[str, str]]:
+        """Waits for a change, for one of the other descriptors, or for the time to pass."""
+        readers = [descriptor for descriptor in (self._descriptor, *others) if descriptor >= 0]
+        limit = min(timeout, POLL) if self.polling else timeout
+        select.select(readers, [], [], max(0.0, limit))
+        return self.drain()
+
+    def close(self) -> None:
+        if not self.polling:
+            os.close(self._descriptor)
+            self._descriptor = -1
