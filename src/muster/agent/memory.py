@@ -46,8 +46,8 @@ def remove_group(name: str) -> None:
             continue
 
 
-def _make_group(name: str, limit: int) -> Optional[str]:
-    """A control group with a memory limit that this process has joined, where that is allowed."""
+def _make_group(name: str, limit: int, join: bool = True) -> Optional[str]:
+    """A control group with a memory limit, joined by this process, where that is allowed."""
     for parent, files in _parents():
         path = "%s/%s" % (parent, name)
         try:
@@ -59,7 +59,8 @@ def _make_group(name: str, limit: int) -> Optional[str]:
             for other in files[1:]:
                 if os.path.exists("%s/%s" % (path, other)):
                     _put("%s/%s" % (path, other), str(limit) if other.startswith("memory.memsw") else "0")
-            _put(path + "/cgroup.procs", "0")
+            if join:
+                _put(path + "/cgroup.procs", "0")
             return path
         except OSError:
             os.rmdir(path)
@@ -110,3 +111,11 @@ def _resident(pid: int) -> int:
 def _put(path: str, text: str) -> None:
     with open(path, "w") as file:
         file.write(text)
+
+
+def can_limit() -> bool:
+    """Whether the kernel would keep a limit here; found out by making a group, which nobody joins."""
+    name = "muster-probe-%d" % os.getpid()
+    made = _make_group(name, 1 << 40, join=False)
+    remove_group(name)
+    return made is not None

@@ -17,7 +17,7 @@ from muster.launch.follow import Chunk, Follower
 from muster.runs import state
 from muster.runs.files import read_json, write_once
 from muster.runs.layout import RunDir, home, run_dir, runs_dir
-from muster.runs.ranks import ranks
+from muster.runs.ranks import nodes, ranks
 from muster.runs.watch import Watch
 
 POLL = 1.0  # between two questions to the engine whether a run is still alive
@@ -141,6 +141,20 @@ class Run:
         last = self.dir.last_attempt()
         chosen = self.dir.attempt(attempt) if attempt else last
         return ranks(chosen, self.job, self.view["state"] in state.ENDED) if chosen else []
+
+    def peek(self) -> dict[str, Any]:
+        """The run as its files tell it, without asking the engine."""
+        return state.view(self.dir)
+
+    def details(self) -> dict[str, Any]:
+        """Everything about the run: its view, and each attempt with its nodes and ranks."""
+        view = self.view
+        recorded = {attempt["attempt"]: attempt for attempt in view.get("attempts", [])}
+        attempts = []
+        for number in self.dir.attempt_numbers():
+            attempt = recorded.get(number) or {"attempt": number, "state": view["state"], "reason": view["reason"]}
+            attempts.append({**attempt, "nodes": nodes(self.dir.attempt(number), self.job), "ranks": self.ranks(number)})
+        return {**view, "failure": view.get("failure"), "attempts": attempts, "job": self.job.to_json()}
 
     def wait(self, timeout: float | None = None) -> str:
         """Waits for the end; returns the state, which is not an end when the time was up first."""

@@ -25,12 +25,12 @@ Wanted = Callable[[int, str], bool]
 
 
 class Follower:
-    """Reads what is new in the logs of a run. `wanted` picks by attempt and process."""
+    """Reads what is new in the logs of a run. `wanted` picks by attempt and process, `start` says where each log begins."""
 
-    def __init__(self, run: RunDir, wanted: Wanted, offset: int = 0) -> None:
+    def __init__(self, run: RunDir, wanted: Wanted, start: Callable[[str], int] = lambda path: 0) -> None:
         self.run = run
         self._wanted = wanted
-        self._offset = offset
+        self._start = start
         self._watch = Watch()
         self._cursors: dict[str, tuple[int, str, Cursor]] = {}
         self._logs: dict[str, int] = {}  # log directories with the attempt that they belong to
@@ -90,7 +90,7 @@ class Follower:
         if path in self._cursors or folder not in self._logs or not name.endswith(".log"):
             return
         if self._wanted(self._logs[folder], process):
-            self._cursors[path] = (self._logs[folder], process, Cursor(path, self._offset))
+            self._cursors[path] = (self._logs[folder], process, Cursor(path, self._start(path)))
 
 
 def _order(name: str) -> tuple[str, int]:

@@ -40,6 +40,8 @@ def tail_offset(path: str, lines: int) -> int:
         with open(path, "rb") as file:
             end = position = file.seek(0, os.SEEK_END)
             found = 0
+            if lines == 0:
+                return end
             while position > 0:
                 start = max(0, position - TAIL)
                 file.seek(start)

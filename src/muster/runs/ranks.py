@@ -23,6 +23,22 @@ def ranks(attempt: AttemptDir, job: Job, ended: bool) -> List[Dict[str, Any]]:
     return list(found.values())
 
 
+def nodes(attempt: AttemptDir, job: Job) -> List[Dict[str, Any]]:
+    """The nodes of an attempt, with what their agents found out and how they ended."""
+    found = []
+    for index in range(job.nodes + job.ps):
+        folder = attempt.node(index)
+        facts = read_json(folder.facts) or {}
+        ended = read_json(folder.exit) or {}
+        state = "ended" if ended else "up" if facts else "missing"
+        found.append({
+            "node": index, "state": state, "host": facts.get("host"), "address": facts.get("address"),
+            "device": facts.get("device"), "devices": [device["id"] for device in facts.get("devices", [])],
+            "agent": facts.get("agent"), "ended": ended.get("ended"), "dir": folder.path,
+        })
+    return found
+
+
 def _processes(attempt: AttemptDir, index: int) -> List[Dict[str, Any]]:
     recorded = read_json(attempt.node(index).exit)
     if recorded is not None:

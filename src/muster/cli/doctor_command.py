@@ -1,0 +1,113 @@
+"""`muster doctor`: what this machine has, and what to do about what is missing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from dataclasses import asdict, dataclass
+
+import click
+
+from muster import __version__, config, devices
+from muster.agent import namespace
+from muster.agent.memory import can_limit
+from muster.cli import output
+from muster.cli.options import as_json
+from muster.engines import NAMES, get
+from muster.launch import interpreter
+from muster.runs.explain import size
+from muster.runs.layout import home
+
+TOOLS = (
+    ("bash", "runs commands and setup; install bash"),
+    ("nsenter", "`muster exec` needs it; install util-linux"),
+    ("py-spy", "shows where a silent rank hangs without killing it; `pip install py-spy`"),
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    part: str
+    ok: bool
+    found: str
+    advice: str = ""
+
+
+@click.command("doctor")
+@as_json
+def command(json: bool) -> int:
+    """Say what this machine has: devices, engines, tools and where records go, each with what to do if it is missing."""
+    findings = [*_muster(), *_devices(), *_engines(), *_tools()]
+    if json:
+        output.print_json([asdict(finding) for finding in findings])
+        return 0
+    for finding in findings:
+        mark = click.style("✓", fg="green") if finding.ok else click.style("-", fg="yellow")
+        click.echo(f"{mark} {finding.part.ljust(12)} {finding.found}")
+        if finding.advice:
+            click.echo(f"  {' ' * 12} {click.style(finding.advice, dim=True)}")
+    return 0
+
+
+def _muster() -> list[Finding]:
+    place = home()
+    there = os.path.isdir(place)
+    parent = place if there else os.path.dirname(place)
+    while not os.path.isdir(parent):
+        parent = os.path.dirname(parent)
+    writable = os.access(parent, os.W_OK)
+    free = shutil.disk_usage(parent).free
+    count = len(os.listdir(f"{place}/runs")) if os.path.isdir(f"{place}/runs") else 0
+    findings = [
+        Finding("muster", True, f"{__version__} on Python {platform.python_version()} ({sys.executable})"),
+        Finding("home", writable, f"{place}, {count} runs, {size(free)} free" + ("" if there else " (made by the first run)"),
+                "" if writable else "it cannot be written; set MUSTER_HOME to a directory of yours"),
+    ]
+    try:
+        config.load(place)
+    except config.ConfigError as error:
+        findings.append(Finding("config", False, str(error)))
+    python = interpreter.default()
+    findings.append(Finding(
+        "python", python is not None, f"jobs run with {python}" if python else "there is none on your PATH",
+        "" if python else "activate an environment, or set `python` in the job"))
+    return findings
+
+
+def _devices() -> list[Finding]:
+    findings = []
+    for kind in ("nvidia", "ascend"):
+        found = devices.KINDS[kind].found()
+        names = ", ".join(f"{device.id}: {device.name}" for device in found)
+        advice = "" if found else f"jobs with `device: {kind}` cannot run here; `device: auto` simulates devices on the CPU"
+        findings.append(Finding(kind, bool(found), names or "no device found", advice))
+    if devices.KINDS["ascend"].found() and not devices.ascend.addresses():
+        findings.append(Finding("hccn.conf", False, "no device addresses", "rank tables need /etc/hccn.conf; see `hccn_tool`"))
+    return findings
+
+
+def _engines() -> list[Finding]:
+    findings = []
+    for name in NAMES:
+        for node in get(name).capacity():
+            what = f"{len(node.devices)} {node.device} devices" if node.devices else "devices simulated on the CPU"
+            findings.append(Finding(name, True, f"{node.name}: {node.cpus} CPUs, {size(node.memory)} memory, {what}"))
+    reason = namespace.available()
+    findings.append(Finding(
+        "namespaces", not reason, "each simulated node is a namespace of its own" if not reason else
+        f"not to be had ({reason}); subreapers and a run marker see to it that nothing is left",
+        "" if not reason else "nodes share host name and process ids; on Debian see kernel.unprivileged_userns_clone"))
+    kept = can_limit()
+    findings.append(Finding(
+        "memory limit", kept, "kept by the kernel (a control group per node)" if kept else "kept by the agent, which looks twice a second",
+        "" if kept else "no control group can be made here; `memory` works all the same"))
+    return findings
+
+
+def _tools() -> list[Finding]:
+    return [
+        Finding(name, path is not None, path or "not found", "" if path else advice)
+        for name, advice in TOOLS for path in (shutil.which(name),)
+    ]

@@ -1,0 +1,42 @@
+"""Errors as people see them: what is wrong and what to do, and the exit code that says which kind it was."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from muster.config import ConfigError
+from muster.engines import EngineError
+from muster.job.source import JobError
+from muster.launch.api import RunNotFound
+
+INPUT, UNREACHABLE, FAILED = 2, 3, 1
+
+
+def show(error: Exception) -> int:
+    """Prints an error and returns the exit code for it."""
+    if isinstance(error, JobError):
+        for problem in error.problems:
+            _print(str(problem))
+        count = len(error.problems)
+        if count > 1:
+            _print(f"{count} problems; nothing was started")
+        return INPUT
+    if isinstance(error, ConfigError | RunNotFound):
+        _print(str(error))
+        return INPUT
+    if isinstance(error, EngineError):
+        _print(str(error))
+        return UNREACHABLE
+    if isinstance(error, OSError):
+        what = f"{error.strerror}: {error.filename}" if error.filename else str(error)
+        _print(f"{what}; check the disk and the permissions of MUSTER_HOME")
+        return FAILED
+    _print(f"{type(error).__name__}: {error}; this is a defect of Muster, `muster --debug ...` shows where")
+    return FAILED
+
+
+def _print(text: str) -> None:
+    mark = click.style("muster:", fg="red", bold=True) if sys.stderr.isatty() else "muster:"
+    click.echo(f"{mark} {text}", err=True)

@@ -1,0 +1,107 @@
+"""The entry of the command line: finds the command, imports it alone, and shows errors in one place."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from muster import __version__
+
+# Each command with what it does, in English and Chinese; `muster --help` imports none of them.
+COMMANDS = {
+    "run": ("Run a job and follow it.", "运行作业并跟踪输出"),
+    "ps": ("List runs.", "列出运行"),
+    "show": ("Show one run: state, reason, ranks, results.", "查看一次运行：状态、原因、各 rank、结果"),
+    "logs": ("Show or follow the logs of a run.", "查看或跟踪日志"),
+    "wait": ("Wait for a run to end.", "等待运行结束"),
+    "stop": ("Stop a run.", "停止运行"),
+    "rerun": ("Run a recorded job again, with its code as it was.", "用当时的代码重新运行"),
+    "exec": ("Run a command beside a rank, with its environment.", "在某个 rank 的节点和环境中执行命令"),
+    "rm": ("Delete the records of runs.", "删除运行记录"),
+    "prune": ("Delete old records and code that nothing uses.", "清理旧记录和无用代码"),
+    "doctor": ("Say what this machine has, and what to do about what is missing.", "检查本机环境"),
+    "schema": ("Print the JSON Schema of job files.", "输出作业文件的 JSON Schema"),
+    "ranktable": ("Print an HCCL rank table.", "生成 HCCL rank table"),
+    "completion": ("Print the completion script for a shell.", "输出 shell 补全脚本"),
+}
+
+
+def chinese() -> bool:
+    return any(os.environ.get(name, "").startswith("zh") for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+
+
+class Muster(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"muster.cli.{name}_command").command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        name = args[0] if args else ""
+        if name and name not in COMMANDS and not name.startswith("-"):
+            from muster.job.kinds import nearest
+
+            meant = nearest(name, list(COMMANDS))
+            hint = f"did you mean `{meant}`?" if meant else "`muster --help` lists the commands"
+            raise click.UsageError(f"`{name}` is not a command; {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("命令" if chinese() else "Commands"):
+            formatter.write_dl([(name, texts[chinese()]) for name, texts in COMMANDS.items()])
+
+
+@click.command(cls=Muster, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "--version", prog_name="muster")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Run distributed training jobs anywhere, and find out whether they pass muster.
+
+    \b
+    Examples:
+      muster run job.yaml                                  run a job and follow it
+      muster run --nodes 2 --devices 4 -- python train.py  run this directory without a job file
+      muster ps                                            list runs
+      muster logs last --follow                            follow the newest run
+      muster COMMAND --help                                more about a command
+    """
+
+
+def main() -> None:
+    """Runs the command line and ends the process with its exit code."""
+    code = 1
+    try:
+        code = cli.main(standalone_mode=False) or 0
+    except click.exceptions.Exit as end:
+        code = end.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = 2
+    except (KeyboardInterrupt, click.Abort):
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whoever read has gone; nobody is left to tell
+        code = 141
+    except Exception as error:
+        if "--debug" in sys.argv[1:]:
+            raise
+        from muster.cli.errors import show
+
+        code = show(error)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

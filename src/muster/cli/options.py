@@ -1,0 +1,26 @@
+"""Options and arguments that several commands have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+as_json = click.option("--json", is_flag=True, help="Print JSON.")
+overrides = click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Override a field of the job; may be repeated.")
+
+
+class RunName(click.ParamType):
+    """The id of a run, a unique beginning of one, or `last`."""
+
+    name = "run"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from muster.launch.api import run_ids
+
+        return [CompletionItem(name) for name in ("last", *sorted(run_ids(), reverse=True)) if name.startswith(incomplete)]
+
+
+def run_argument(**settings: Any) -> Any:
+    return click.argument("run" if "nargs" not in settings else "runs", type=RunName(), **settings)

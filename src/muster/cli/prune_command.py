@@ -1,0 +1,43 @@
+"""`muster prune`: delete what is old."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from muster.cli import output
+from muster.cli.options import as_json
+from muster.job.kinds import Duration, Item, Wrong
+from muster.launch import api, clean
+from muster.runs.explain import size
+
+
+@click.command("prune")
+@click.option("--older", required=True, metavar="AGE", help="Delete runs that ended longer ago than this, such as 30d or 12h.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@as_json
+def command(older: str, dry_run: bool, json: bool) -> int:
+    """Delete the records of runs that ended long ago, and code that nothing uses any more.
+
+    \b
+    Examples:
+      muster prune --older 30d
+      muster prune --older 0s --dry-run
+    """
+    try:
+        age = Duration(zero=True).read(Item(older, older))
+    except Wrong as wrong:
+        raise click.UsageError(f"--older: {wrong.message}; such as `--older 30d`") from None
+    limit = time.time() - age
+    old = [run for run in api.runs() if run.ended and (run.view["ended"] or run.view["created"] or 0) < limit]
+    freed = sum(clean.size_of(run.dir.path) for run in old)
+    if not dry_run:
+        for run in old:
+            run.remove()
+        freed += clean.unused()
+    if json:
+        output.print_json({"removed": [run.id for run in old], "bytes": freed, "dry_run": dry_run})
+    else:
+        click.echo(f"{'would remove' if dry_run else 'removed'} {len(old)} run{'s' if len(old) != 1 else ''}, {size(freed)}")
+    return 0

@@ -1,0 +1,194 @@
+"""`muster run`: check, start and follow a job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from muster.cli import output
+from muster.cli.options import as_json, overrides
+from muster.cli.screen import Lines, Live
+from muster.cli.summary import show_end
+from muster.job import FRAMEWORKS
+from muster.job.source import JobError
+from muster.launch import api, create
+from muster.launch.follow import Follower
+
+SHORTCUTS = ("name", "framework", "per", "nodes", "devices", "device")
+TICK = 0.25
+
+
+class RunCommand(click.Command):
+    """Keeps the words behind `--` apart: they are the program to run."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta["words"] = args[at + 1:]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+@click.command("run", cls=RunCommand)
+@click.argument("job", required=False, type=click.Path())
+@overrides
+@click.option("--name", help="Set the job's name.")
+@click.option("--framework", help=f"Set the framework: {', '.join(FRAMEWORKS)}.")
+@click.option("--per", help="Start the program once per node or once per device.")
+@click.option("--nodes", metavar="N", help="Set the number of nodes.")
+@click.option("--devices", metavar="N", help="Set the number of devices per node.")
+@click.option("--device", help="Set the kind of device: auto, cpu, nvidia, ascend.")
+@click.option("--engine", default="local", show_default=True, help="Where to run.")
+@click.option("--detach", is_flag=True, help="Return once the run is started.")
+@click.option("--dry-run", is_flag=True, help="Show what would be submitted, and stop there.")
+@click.option("--check", is_flag=True, help="Check the job, and stop there.")
+@as_json
+@click.pass_context
+def command(
+    ctx: click.Context, job: str | None, sets: tuple[str, ...], engine: str, detach: bool, dry_run: bool, check: bool, json: bool,
+    **shortcuts: str | None,
+) -> int:
+    """Run a job and follow it until it ends.
+
+    JOB is a job file. Without one, the words behind `--` are run in a copy of the current directory, once per device.
+
+    \b
+    Examples:
+      muster run job.yaml
+      muster run job.yaml --set devices=4 --set parameters.epochs=3
+      muster run --nodes 2 --devices 4 -- python train.py
+      muster run job.yaml --check
+
+    \b
+    Exit codes: 0 succeeded, 1 failed or lost, 2 the job is wrong and nothing was started,
+    3 the engine cannot be reached, 130 stopped. Ctrl-C stops the run, a second one at once.
+    """
+    try:
+        prepared = _prepare(job, ctx.meta.get("words"), shortcuts, sets, engine)
+    except JobError as error:
+        if json:
+            empty: dict[str, Any] = dict.fromkeys(output.MAIN_KEYS)
+            output.print_json({**empty, "reason": str(error), "problems": [vars(problem) for problem in error.problems]})
+        raise
+    if check:
+        return _checked(prepared, json)
+    if dry_run:
+        return _dry_run(prepared, json)
+    return begin(prepared, detach, json)
+
+
+def begin(prepared: create.Prepared, detach: bool, json: bool) -> int:
+    """Starts a prepared run and follows it, as the options say."""
+    with Interrupts() as interrupts:  # from here on Ctrl-C is for the run
+        run = api.start(prepared, detach)
+        if detach:
+            if json:
+                output.print_json(output.brief(run.view))
+            else:
+                click.echo(run.id)
+            return 0
+        view = _follow(run, interrupts, json)
+    if json:
+        output.print_json(output.brief(view))
+    else:
+        failed_elsewhere = bool(view.get("failure")) and view["failure"].get("rank") != 0
+        show_end(view, tail=sys.stdout.isatty() and failed_elsewhere)
+    return output.EXIT_CODES[view["state"]]
+
+
+def _prepare(
+    job: str | None, words: list[str] | None, shortcuts: dict[str, str | None], sets: tuple[str, ...], engine: str
+) -> create.Prepared:
+    given = {name: value for name, value in shortcuts.items() if value is not None}
+    changes = [f"{name}={value}" for name, value in given.items()] + list(sets)
+    if job is not None and words is not None:
+        raise click.UsageError(f"both a job file ({job}) and a command behind `--` are given; keep one of them")
+    if job is not None:
+        loaded = api.load(job, changes)
+        return create.prepare(loaded, engine, Path(job).read_text(encoding="utf-8", errors="replace"))
+    if not words:
+        raise click.UsageError("name a job file, or write the command behind `--`: muster run -- python train.py")
+    data: dict[str, Any] = {"name": _name(words), "command": words}
+    if given.get("framework", "command") == "command" and not any(change.startswith("per=") for change in changes):
+        data["per"] = "device"
+    return create.prepare(api.load(data, changes), engine)
+
+
+def _name(words: list[str]) -> str:
+    """A name for a job without one: that of its program, or of the script that it runs."""
+    script = next((word for word in words if word.endswith((".py", ".sh"))), words[0])
+    letters = "".join(letter if letter.isalnum() else "-" for letter in Path(script).stem)
+    return letters.strip("-")[:40] or "job"
+
+
+def _checked(prepared: create.Prepared, json: bool) -> int:
+    if json:
+        output.print_json({"ok": True, "job": prepared.job.to_json()})
+    else:
+        click.echo(f"{prepared.job.name}: no problems ({prepared.job.ranks} ranks on {prepared.job.nodes} nodes)")
+    return 0
+
+
+def _dry_run(prepared: create.Prepared, json: bool) -> int:
+    request = create.render(prepared)
+    if json:
+        output.print_json({"argv": request.argv, "cwd": request.cwd, "log": request.log, "job": prepared.job.to_json()})
+        return 0
+    import shlex
+
+    click.echo(f"# {prepared.job.name}: {prepared.job.ranks} ranks, {len(prepared.code.entries)} code files ({prepared.code.digest})")
+    click.echo(shlex.join(request.argv))
+    return 0
+
+
+def _follow(run: api.Run, interrupts: Interrupts, json: bool) -> dict[str, Any]:
+    live = sys.stdout.isatty() and not json
+    shown: Lines | Live = Live() if live else Lines(sys.stderr.buffer if json else sys.stdout.buffer)
+    if not live and not json:
+        click.echo(f"muster: run {run.id}", err=True)
+    follower = Follower(run.dir, lambda attempt, process: True)
+    try:
+        for chunk in run.follow(follower, TICK if live else api.POLL):
+            if chunk is not None:
+                shown.show(chunk)
+            interrupts.pass_on(run)
+            if isinstance(shown, Live):
+                shown.draw(run.peek())
+    finally:
+        follower.close()
+        shown.close()
+    return run.view
+
+
+class Interrupts:
+    """Ctrl-C while a run is followed: the first asks it to stop, the second means now. So does a closed terminal."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._passed = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: Any) -> None:
+        self._count += 1
+
+    def pass_on(self, run: api.Run) -> None:
+        while self._passed < self._count:
+            self._passed += 1
+            now = self._passed > 1
+            run.stop(now=now, reason="stopped by the user (Ctrl-C)", wait=False)
+            if not now and sys.stderr.isatty():
+                os.write(2, b"\r\x1b[2Kmuster: stopping; Ctrl-C again stops at once\n")

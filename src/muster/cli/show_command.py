@@ -1,0 +1,56 @@
+"""`muster show`: one run with everything about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from muster.cli import output
+from muster.cli.options import as_json, run_argument
+from muster.cli.summary import numbers, show_failure
+from muster.launch import api
+from muster.runs.explain import signal_name
+
+
+@click.command("show")
+@run_argument()
+@as_json
+def command(run: str, json: bool) -> int:
+    """Show one run: its state, why, its attempts, its ranks and what they recorded.
+
+    \b
+    Examples:
+      muster show last
+      muster show resnet50-2026 --json
+    """
+    found = api.get(run)
+    if json:
+        output.print_json(found.details())
+        return 0
+    view = found.view
+    click.echo(f"{view['run']}  {output.state_word(view['state'])}" + (f": {view['reason']}" if view["reason"] else ""))
+    if view.get("failure"):
+        show_failure(view["failure"], tail=True, err=False)
+    facts = [
+        ("created", f"{output.when(view['created'])} by {view['user']} on engine {view['engine']}"),
+        ("time", output.took(view)),
+        *numbers(view["result"]),
+        ("run directory", view["dir"]),
+    ]
+    for name, value in facts:
+        click.echo(f"  {name.ljust(18)}  {value}")
+    for attempt in view.get("attempts", [])[:-1]:
+        click.echo(f"  attempt {attempt['attempt']}: {attempt['state']}: {attempt['reason']}")
+    click.echo()
+    ranks = found.ranks()
+    if ranks:
+        output.table(("PROCESS", "NODE", "STATE", "EXIT", "PID", "TIME"), [_row(rank) for rank in ranks])
+    return 0
+
+
+def _row(rank: dict[str, Any]) -> tuple[str, ...]:
+    end = "" if rank["code"] is None else str(rank["code"])
+    if rank["signal"]:
+        end = signal_name(rank["signal"])
+    return (rank["process"], str(rank["node"]), rank["state"], end, str(rank["pid"] or ""), output.took(rank))

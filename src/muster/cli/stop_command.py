@@ -1,0 +1,36 @@
+"""`muster stop`: stop a run."""
+
+from __future__ import annotations
+
+import click
+
+from muster.cli import output
+from muster.cli.options import as_json, run_argument
+from muster.launch import api
+from muster.runs.explain import duration
+
+
+@click.command("stop")
+@run_argument()
+@click.option("--now", is_flag=True, help="Kill at once instead of giving the ranks their grace.")
+@as_json
+def command(run: str, now: bool, json: bool) -> int:
+    """Stop a run and wait until nothing of it is left.
+
+    \b
+    Examples:
+      muster stop last
+      muster stop resnet50-20261115 --now
+    """
+    found = api.get(run)
+    if found.ended:
+        click.echo(f"{found.id} has already ended: {found.state}", err=True)
+    elif not now and not json:
+        click.echo(f"stopping {found.id}; its ranks have {duration(found.job.grace)} to end", err=True)
+    found.stop(now)
+    view = found.view
+    if json:
+        output.print_json(output.brief(view))
+    else:
+        click.echo(f"{view['run']}  {output.state_word(view['state'])}: {view['reason']}")
+    return 0

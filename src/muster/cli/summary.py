@@ -1,0 +1,44 @@
+"""How a run ended, for the person who waited: state, reason, the failing rank's last lines, the numbers."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from muster.cli.output import number, state_word, took
+
+
+def show_end(view: dict[str, Any], tail: bool) -> None:
+    """Prints the end of a run to stderr; with `tail` the last lines of the rank that failed."""
+    mark = "✓" if view["state"] == "succeeded" else "✗"
+    click.echo(f"{mark} {state_word(view['state'])}: {view['reason']}", err=True)
+    failure = view.get("failure")
+    if failure:
+        show_failure(failure, tail)
+    facts = [("ranks", f"{view['ranks']} on {view['nodes']} node{'s' if view['nodes'] != 1 else ''}"), ("time", took(view))]
+    facts += numbers(view["result"])
+    facts.append(("run directory", view["dir"]))
+    width = max(len(name) for name, _ in facts)
+    for name, value in facts:
+        click.echo(f"  {click.style(name.ljust(width), dim=sys.stderr.isatty())}  {value}", err=True)
+
+
+def show_failure(failure: dict[str, Any], tail: bool, err: bool = True) -> None:
+    if tail and failure["tail"]:
+        click.echo(f"  the last lines of {failure['log']}:", err=err)
+        for line in failure["tail"]:
+            click.echo(f"  | {line}", err=err)
+    for other in failure["others"]:
+        click.echo(f"  also: {other}", err=err)
+
+
+def numbers(result: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """The recorded numbers in words; one that is missing says why."""
+    shown = []
+    for name, label in (("throughput", "samples per second"), ("accuracy", "accuracy")):
+        entry = (result or {}).get(name)
+        if entry:
+            shown.append((label, number(entry["value"]) if entry["value"] is not None else f"- ({entry['reason']})"))
+    return shown

@@ -1,0 +1,30 @@
+"""`muster wait`: wait for runs to end."""
+
+from __future__ import annotations
+
+import click
+
+from muster.cli import output
+from muster.cli.options import as_json, run_argument
+from muster.launch import api
+
+
+@click.command("wait")
+@run_argument()
+@click.option("--timeout", type=float, metavar="SECONDS", help="Give up after this long (exit code 124).")
+@as_json
+def command(run: str, timeout: float | None, json: bool) -> int:
+    """Wait for a run to end. The exit code is that of `muster run`.
+
+    \b
+    Example:
+      muster wait last && echo trained
+    """
+    found = api.get(run)
+    state = found.wait(timeout)
+    view = found.view
+    if json:
+        output.print_json(output.brief(view))
+    else:
+        click.echo(f"{view['run']}  {output.state_word(view['state'])}: {view['reason']}")
+    return output.EXIT_CODES.get(state, 124)
