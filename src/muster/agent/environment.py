@@ -6,7 +6,8 @@ import os
 from typing import Dict, Mapping, Sequence
 
 # Keys to storage and clouds. A rank gets one only when the job's `secrets` names it.
-KEYS = frozenset("""
+KEYS = frozenset(
+    """
 AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_SECURITY_TOKEN
 OBS_ACCESS_KEY_ID OBS_SECRET_ACCESS_KEY OBS_SECURITY_TOKEN OBS_AK OBS_SK
 S3_ACCESS_KEY_ID S3_SECRET_ACCESS_KEY ACCESS_KEY_ID SECRET_ACCESS_KEY
@@ -15,13 +16,15 @@ CLOUD_SDK_AK CLOUD_SDK_SK MINIO_ACCESS_KEY MINIO_SECRET_KEY MINIO_ROOT_USER MINI
 ALIBABA_CLOUD_ACCESS_KEY_ID ALIBABA_CLOUD_ACCESS_KEY_SECRET OSS_ACCESS_KEY_ID OSS_ACCESS_KEY_SECRET
 TENCENTCLOUD_SECRET_ID TENCENTCLOUD_SECRET_KEY AZURE_STORAGE_KEY AZURE_STORAGE_SAS_TOKEN AZURE_CLIENT_SECRET
 GOOGLE_APPLICATION_CREDENTIALS
-""".split())
+""".split()
+)
 
 
 def base(submitter: Mapping[str, str]) -> Dict[str, str]:
     """What of the submitter's environment reaches a rank."""
     return {
-        name: value for name, value in submitter.items()
+        name: value
+        for name, value in submitter.items()
         if name not in KEYS and name != "_" and not (name.startswith("MUSTER_") and name != "MUSTER_HOME")
     }
 

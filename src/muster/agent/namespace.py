@@ -75,6 +75,7 @@ def _parent() -> int:
 
 def _wait_outside(child: int) -> None:
     """What the process outside does: hand on signals, and end as the first process of the namespace does."""
+
     def hand_on(number: int, frame: Any) -> None:
         try:
             os.kill(child, number)

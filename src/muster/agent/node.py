@@ -93,16 +93,20 @@ class Agent:
     def _meet(self, ports: Ports) -> Optional[NodePlan]:
         spot = self.spot
         facts = Facts(
-            spot.index, spot.host, spot.address, spot.device, spot.devices, tuple(ports.numbers),
-            len(spot.cpus) or os.cpu_count() or 1, spot.seen or os.getpid())
+            spot.index,
+            spot.host,
+            spot.address,
+            spot.device,
+            spot.devices,
+            tuple(ports.numbers),
+            len(spot.cpus) or os.cpu_count() or 1,
+            spot.seen or os.getpid(),
+        )
         self.meeting.publish(spot.index, "facts", facts.to_json())
         places = Places(self.dir.work, self.dir.results, self.run.shared, self.attempt.path)
         try:
-            if spot.index == 0:
-                world = self._gather(places)
-            else:
-                world = self._until(lambda: "world" in self.meeting.topics) and self._world()
-            if not world:
+            world = self._gather(places) if spot.index == 0 else self._await_world()
+            if world is None:
                 return None
             plan = build(self.job, world, spot.index, places)
         except PlanError as error:
@@ -127,7 +131,9 @@ class Agent:
         os.symlink("../world.json", self.attempt.meet + "/world")
         return world
 
-    def _world(self) -> World:
+    def _await_world(self) -> Optional[World]:
+        if not self._until(lambda: "world" in self.meeting.topics):
+            return None
         return World.from_json(self.meeting.get("world") or {})
 
     # -- starting
@@ -236,8 +242,12 @@ class Agent:
                 self.stop = self.stop or self.meeting.get("stop")
             elif self.spot.index == 0 and topic.startswith("failed.") and topic != "failed.0":
                 self._learn(self.meeting.get(topic) or {})
-        if self.spot.index == 0 and self.done and self.stop is None and not missing(
-                self.meeting.topics, "done", self.job.nodes):
+        if (
+            self.spot.index == 0
+            and self.done
+            and self.stop is None
+            and not missing(self.meeting.topics, "done", self.job.nodes)
+        ):
             self._stop_all("finished", "all ranks are done", LEFTOVER_GRACE)
 
     def _ended(self, process: Running) -> None:
@@ -246,9 +256,16 @@ class Agent:
             kind = "signal" if process.signal else "exit"
             killed = process.signal == signal.SIGKILL or process.code == 128 + signal.SIGKILL
             oom = self.memory.ran_out() and (killed or self.memory.kept_by_kernel)
-            self._fail({
-                "kind": kind, "process": process.name, "rank": process.rank, "code": process.code,
-                "signal": process.signal, "oom": oom})
+            self._fail(
+                {
+                    "kind": kind,
+                    "process": process.name,
+                    "rank": process.rank,
+                    "code": process.code,
+                    "signal": process.signal,
+                    "oom": oom,
+                }
+            )
         self._check_done()
 
     def _check_done(self) -> None:
@@ -303,9 +320,15 @@ class Agent:
             self._wait_for_nobody(time.monotonic() + float(stop.get("grace", 0)))
             for process in self.processes.kill_all():
                 self._ended(process)
-        write_json(self.dir.exit, {
-            "node": self.spot.index, "cause": stop.get("cause"), "ended": time.time(),
-            "processes": [process.to_json() for process in self.processes.all]})
+        write_json(
+            self.dir.exit,
+            {
+                "node": self.spot.index,
+                "cause": stop.get("cause"),
+                "ended": time.time(),
+                "processes": [process.to_json() for process in self.processes.all],
+            },
+        )
 
     def _wait_for_nobody(self, deadline: float) -> None:
         while self.processes.others() and time.monotonic() < deadline and "kill" not in self.meeting.topics:

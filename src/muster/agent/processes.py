@@ -32,8 +32,14 @@ class Running:
 
     def to_json(self) -> Dict[str, Any]:
         return {
-            "process": self.name, "rank": self.rank, "pid": self.seen or self.pid, "started": self.started,
-            "ended": self.ended, "code": self.code, "signal": self.signal, "stopped": self.stopped,
+            "process": self.name,
+            "rank": self.rank,
+            "pid": self.seen or self.pid,
+            "started": self.started,
+            "ended": self.ended,
+            "code": self.code,
+            "signal": self.signal,
+            "stopped": self.stopped,
         }
 
 
@@ -46,15 +52,30 @@ class Processes:
         self.all: List[Running] = []
 
     def start(
-        self, name: str, argv: Sequence[str], env: Dict[str, str], cwd: str, log: str, rank: int = -1, keep: Sequence[int] = ()
+        self,
+        name: str,
+        argv: Sequence[str],
+        env: Dict[str, str],
+        cwd: str,
+        log: str,
+        rank: int = -1,
+        keep: Sequence[int] = (),
     ) -> Running:
         """Starts a process in a session of its own, with both its outputs going straight into its log."""
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         before: Optional[Callable[[], None]] = None if self.contained else system.die_with_parent
         try:
             child = subprocess.Popen(
-                list(argv), env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                start_new_session=True, preexec_fn=before, pass_fds=keep)
+                list(argv),
+                env=env,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=before,
+                pass_fds=keep,
+            )
         except OSError as error:
             os.write(output, ("muster: %s\n" % error).encode())
             raise
@@ -69,7 +90,7 @@ class Processes:
 
     def reap(self, stopping: bool) -> List[Running]:
         """Collects what ended, orphans included, and returns those that the agent had started."""
-        ended = []
+        ended: List[Running] = []
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

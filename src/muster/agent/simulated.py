@@ -44,7 +44,9 @@ def cpu_share(job: Job, index: int) -> Tuple[int, ...]:
 class Nodes:
     """Starts the agents of a run and sees to it that nothing of them is left."""
 
-    def __init__(self, run: RunDir, job: Job, code: str, kind: str, devices: Sequence[Sequence[Found]], contained: bool) -> None:
+    def __init__(
+        self, run: RunDir, job: Job, code: str, kind: str, devices: Sequence[Sequence[Found]], contained: bool
+    ) -> None:
         self.run = run
         self.job = job
         self.code = code
@@ -117,8 +119,16 @@ class Nodes:
         worker = index < self.job.nodes
         devices = tuple(Device(device.id, device.ip) for device in self.devices[index]) if worker else ()
         spot = Spot(
-            index, host(index) if self.contained else os.uname().nodename, address(self.run.id, index), self.kind,
-            devices, cpu_share(self.job, index), self.contained, seen, proc)
+            index,
+            host(index) if self.contained else os.uname().nodename,
+            address(self.run.id, index),
+            self.kind,
+            devices,
+            cpu_share(self.job, index),
+            self.contained,
+            seen,
+            proc,
+        )
         Agent(self.run, self.job, self.code, attempt, spot, parent).carry_out()
         return 0
 
@@ -145,4 +155,3 @@ def _reap() -> None:
             pass
     except ChildProcessError:
         pass
-

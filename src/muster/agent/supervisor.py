@@ -198,7 +198,7 @@ def _until(*moments: Optional[float]) -> Optional[float]:
 
 def _reap(pids: List[int]) -> List[Any]:
     """The agents that ended, with their statuses; whatever else this process adopted is collected too."""
-    ended = []
+    ended: List[Any] = []
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

@@ -62,17 +62,26 @@ def _muster() -> list[Finding]:
     count = len(os.listdir(f"{place}/runs")) if os.path.isdir(f"{place}/runs") else 0
     findings = [
         Finding("muster", True, f"{__version__} on Python {platform.python_version()} ({sys.executable})"),
-        Finding("home", writable, f"{place}, {count} runs, {size(free)} free" + ("" if there else " (made by the first run)"),
-                "" if writable else "it cannot be written; set MUSTER_HOME to a directory of yours"),
+        Finding(
+            "home",
+            writable,
+            f"{place}, {count} runs, {size(free)} free" + ("" if there else " (made by the first run)"),
+            "" if writable else "it cannot be written; set MUSTER_HOME to a directory of yours",
+        ),
     ]
     try:
         config.load(place)
     except config.ConfigError as error:
         findings.append(Finding("config", False, str(error)))
     python = interpreter.default()
-    findings.append(Finding(
-        "python", python is not None, f"jobs run with {python}" if python else "there is none on your PATH",
-        "" if python else "activate an environment, or set `python` in the job"))
+    findings.append(
+        Finding(
+            "python",
+            python is not None,
+            f"jobs run with {python}" if python else "there is none on your PATH",
+            "" if python else "activate an environment, or set `python` in the job",
+        )
+    )
     return findings
 
 
@@ -95,19 +104,31 @@ def _engines() -> list[Finding]:
             what = f"{len(node.devices)} {node.device} devices" if node.devices else "devices simulated on the CPU"
             findings.append(Finding(name, True, f"{node.name}: {node.cpus} CPUs, {size(node.memory)} memory, {what}"))
     reason = namespace.available()
-    findings.append(Finding(
-        "namespaces", not reason, "each simulated node is a namespace of its own" if not reason else
-        f"not to be had ({reason}); subreapers and a run marker see to it that nothing is left",
-        "" if not reason else "nodes share host name and process ids; on Debian see kernel.unprivileged_userns_clone"))
+    findings.append(
+        Finding(
+            "namespaces",
+            not reason,
+            "each simulated node is a namespace of its own"
+            if not reason
+            else f"not to be had ({reason}); subreapers and a run marker see to it that nothing is left",
+            "" if not reason else "nodes share host name and process ids; on Debian see kernel.unprivileged_userns_clone",
+        )
+    )
     kept = can_limit()
-    findings.append(Finding(
-        "memory limit", kept, "kept by the kernel (a control group per node)" if kept else "kept by the agent, which looks twice a second",
-        "" if kept else "no control group can be made here; `memory` works all the same"))
+    findings.append(
+        Finding(
+            "memory limit",
+            kept,
+            "kept by the kernel (a control group per node)" if kept else "kept by the agent, which looks twice a second",
+            "" if kept else "no control group can be made here; `memory` works all the same",
+        )
+    )
     return findings
 
 
 def _tools() -> list[Finding]:
     return [
         Finding(name, path is not None, path or "not found", "" if path else advice)
-        for name, advice in TOOLS for path in (shutil.which(name),)
+        for name, advice in TOOLS
+        for path in (shutil.which(name),)
     ]

@@ -33,8 +33,15 @@ class Shows(Protocol):
 @click.option("--from", "start", type=click.IntRange(0), metavar="OFFSET", help="Start at this byte of the log.")
 @as_json
 def command(
-    run: str, rank: int | None, process: str | None, everybody: bool, attempt: int | None, tail: int | None, follow: bool,
-    start: int | None, json: bool,
+    run: str,
+    rank: int | None,
+    process: str | None,
+    everybody: bool,
+    attempt: int | None,
+    tail: int | None,
+    follow: bool,
+    start: int | None,
+    json: bool,
 ) -> int:
     """Show or follow the logs of a run.
 
@@ -55,8 +62,10 @@ def command(
     _check_known(found, name, attempt, follow)
     wanted = attempt or (None if follow else (found.dir.attempt_numbers() or [0])[-1])
     follower = Follower(
-        found.dir, lambda number, log: (name is None or log == name) and wanted in (None, number),
-        lambda path: start or 0 if tail is None else tail_offset(path, tail))
+        found.dir,
+        lambda number, log: (name is None or log == name) and wanted in (None, number),
+        lambda path: start or 0 if tail is None else tail_offset(path, tail),
+    )
     shown: Shows = Objects() if json else Lines(sys.stdout.buffer) if everybody else Bytes()
     last: Chunk | None = None
     try:
@@ -80,7 +89,7 @@ class Bytes:
     def show(self, chunk: Chunk) -> None:
         view = memoryview(chunk.data)
         while view:
-            view = view[os.write(1, view):]
+            view = view[os.write(1, view) :]
 
     def close(self) -> None:
         pass
@@ -91,8 +100,16 @@ class Objects:
 
     def show(self, chunk: Chunk) -> None:
         text = chunk.data.decode("utf-8", "replace")
-        click.echo(json_format.dumps(
-            {"attempt": chunk.attempt, "process": chunk.process, "offset": chunk.offset - len(chunk.data), "text": text}))
+        click.echo(
+            json_format.dumps(
+                {
+                    "attempt": chunk.attempt,
+                    "process": chunk.process,
+                    "offset": chunk.offset - len(chunk.data),
+                    "text": text,
+                }
+            )
+        )
 
     def close(self) -> None:
         pass

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 as_json = click.option("--json", is_flag=True, help="Print JSON.")
-overrides = click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Override a field of the job; may be repeated.")
+overrides = click.option(
+    "--set", "sets", multiple=True, metavar="NAME=VALUE", help="Override a field of the job; may be repeated."
+)
 
 
-class RunName(click.ParamType):
+class RunName(click.ParamType[str]):
     """The id of a run, a unique beginning of one, or `last`."""
 
     name = "run"
@@ -22,5 +27,5 @@ class RunName(click.ParamType):
         return [CompletionItem(name) for name in ("last", *sorted(run_ids(), reverse=True)) if name.startswith(incomplete)]
 
 
-def run_argument(**settings: Any) -> Any:
+def run_argument(**settings: Any) -> Callable[[F], F]:
     return click.argument("run" if "nargs" not in settings else "runs", type=RunName(), **settings)

@@ -13,8 +13,14 @@ import click
 from muster.runs.explain import duration
 
 COLOURS = {
-    "succeeded": "green", "failed": "red", "lost": "red", "stopped": "yellow", "stopping": "yellow", "running": "cyan",
-    "starting": "blue", "pending": "magenta",
+    "succeeded": "green",
+    "failed": "red",
+    "lost": "red",
+    "stopped": "yellow",
+    "stopping": "yellow",
+    "running": "cyan",
+    "starting": "blue",
+    "pending": "magenta",
 }
 EXIT_CODES = {"succeeded": 0, "failed": 1, "lost": 1, "stopped": 130}
 MAIN_KEYS = ("run", "state", "phase", "reason", "dir", "result")

@@ -31,11 +31,21 @@ def command(states: tuple[str, ...], everything: bool, json: bool) -> int:
         return 0
     shown = views if everything else views[:SHOWN]
     rows = [
-        (view["run"], view["state"], f"{view['ranks']}", output.took(view), output.ago(view["created"]), _short(view["reason"]))
+        (
+            view["run"],
+            view["state"],
+            f"{view['ranks']}",
+            output.took(view),
+            output.ago(view["created"]),
+            _short(view["reason"]),
+        )
         for view in shown
     ]
     if not rows:
-        click.echo("no runs" + (f" that are {' or '.join(states)}" if states else "; `muster run job.yaml` starts one"), err=True)
+        click.echo(
+            "no runs" + (f" that are {' or '.join(states)}" if states else "; `muster run job.yaml` starts one"),
+            err=True,
+        )
         return 0
     output.table(("RUN", "STATE", "RANKS", "TIME", "CREATED", "REASON"), rows)
     if len(views) > len(shown):

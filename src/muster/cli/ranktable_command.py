@@ -42,7 +42,9 @@ def _read(path: str) -> list[Server]:
     except ValueError as error:
         raise JobError([Problem(path, getattr(error, "lineno", None), "", f"is not JSON: {error}")]) from None
     problems: list[Problem] = []
-    servers = [_server(entry, f"server {index}", path, problems) for index, entry in enumerate(data if isinstance(data, list) else [])]
+    servers = [
+        _server(entry, f"server {index}", path, problems) for index, entry in enumerate(data if isinstance(data, list) else [])
+    ]
     if not servers:
         problems.append(Problem(path, None, "", "is not a list of servers", "see `muster ranktable --help`"))
     hosts = [server.id for server in servers]
@@ -70,4 +72,8 @@ def _server(entry: Any, where: str, path: str, problems: list[Problem]) -> Serve
             found.append(Device(str(id), ip))
     if len({device.id for device in found}) < len(found):
         problems.append(Problem(path, None, where, "has two devices with one id"))
-    return Server(host if isinstance(host, str) else "", tuple(found), str(entry.get("pod", "")) if isinstance(entry, dict) else "")
+    return Server(
+        host if isinstance(host, str) else "",
+        tuple(found),
+        str(entry.get("pod", "")) if isinstance(entry, dict) else "",
+    )

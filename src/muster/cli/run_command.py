@@ -29,7 +29,7 @@ class RunCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
             at = args.index("--")
-            ctx.meta["words"] = args[at + 1:]
+            ctx.meta["words"] = args[at + 1 :]
             args = args[:at]
         return super().parse_args(ctx, args)
 
@@ -50,7 +50,15 @@ class RunCommand(click.Command):
 @as_json
 @click.pass_context
 def command(
-    ctx: click.Context, job: str | None, sets: tuple[str, ...], engine: str, detach: bool, dry_run: bool, check: bool, json: bool,
+    ctx: click.Context,
+    /,
+    job: str | None,
+    sets: tuple[str, ...],
+    engine: str,
+    detach: bool,
+    dry_run: bool,
+    check: bool,
+    json: bool,
     **shortcuts: str | None,
 ) -> int:
     """Run a job and follow it until it ends.
@@ -141,7 +149,9 @@ def _dry_run(prepared: create.Prepared, json: bool) -> int:
         return 0
     import shlex
 
-    click.echo(f"# {prepared.job.name}: {prepared.job.ranks} ranks, {len(prepared.code.entries)} code files ({prepared.code.digest})")
+    click.echo(
+        f"# {prepared.job.name}: {prepared.job.ranks} ranks, {len(prepared.code.entries)} code files ({prepared.code.digest})"
+    )
     click.echo(shlex.join(request.argv))
     return 0
 

@@ -17,7 +17,10 @@ def show_end(view: dict[str, Any], tail: bool) -> None:
     failure = view.get("failure")
     if failure:
         show_failure(failure, tail)
-    facts = [("ranks", f"{view['ranks']} on {view['nodes']} node{'s' if view['nodes'] != 1 else ''}"), ("time", took(view))]
+    facts = [
+        ("ranks", f"{view['ranks']} on {view['nodes']} node{'s' if view['nodes'] != 1 else ''}"),
+        ("time", took(view)),
+    ]
     facts += numbers(view["result"])
     facts.append(("run directory", view["dir"]))
     width = max(len(name) for name, _ in facts)

@@ -23,7 +23,13 @@ def ask(argv: Sequence[str], limit: float = 20.0) -> Optional[str]:
     environment = dict(os.environ, LC_ALL="C")
     try:
         done = subprocess.run(
-            list(argv), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=limit, env=environment)
+            list(argv),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            timeout=limit,
+            env=environment,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None

@@ -22,20 +22,35 @@ class Local:
         found = []
         needed = (job.nodes + job.ps) * (job.devices + 2)
         if needed > len(PORTS):
-            found.append(("nodes", f"and `devices` need up to {needed} ports, and this machine has {len(PORTS)} to give",
-                          "use fewer of them, or an engine with more machines"))
+            found.append(
+                (
+                    "nodes",
+                    f"and `devices` need up to {needed} ports, and this machine has {len(PORTS)} to give",
+                    "use fewer of them, or an engine with more machines",
+                )
+            )
         kind = devices.resolve(job.device)
         if kind == "cpu":
             return found
         there = devices.KINDS[kind].found()
         if not there:
-            found.append(("device", f"asks for {kind} devices, and this machine has none",
-                          "`device: cpu` simulates them; `muster doctor` shows what was found"))
+            found.append(
+                (
+                    "device",
+                    f"asks for {kind} devices, and this machine has none",
+                    "`device: cpu` simulates them; `muster doctor` shows what was found",
+                )
+            )
         elif reason := devices.KINDS[kind].impossible(job.devices):
             found.append(("devices", f"cannot be given: {reason}", "ask for one of these"))
         elif job.nodes * job.devices > len(there):
-            found.append(("devices", f"asks for {job.nodes * job.devices} {kind} devices in all, and this machine has {len(there)}",
-                          "use fewer, or `device: cpu` to simulate them"))
+            found.append(
+                (
+                    "devices",
+                    f"asks for {job.nodes * job.devices} {kind} devices in all, and this machine has {len(there)}",
+                    "use fewer, or `device: cpu` to simulate them",
+                )
+            )
         return found
 
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
@@ -52,8 +67,15 @@ class Local:
         with open(request.log, "ab") as log:
             os.fchmod(log.fileno(), 0o600)
             child = subprocess.Popen(
-                argv, cwd=request.cwd, env=request.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True, pass_fds=() if follower is None else (follower,))
+                argv,
+                cwd=request.cwd,
+                env=request.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=() if follower is None else (follower,),
+            )
         child.returncode = 0  # it outlives this process or is collected by `poll`; subprocess need not care
         return _handle(child.pid) or f"{child.pid}:0:{_boot()}"
 
@@ -90,7 +112,7 @@ class Local:
 
 
 def _status(handle: str) -> Status:
-    pid, started, boot = handle.split(":")
+    pid, _, boot = handle.split(":")
     if boot != _boot():
         return Status(False, "the machine was restarted while it ran")
     if _handle(int(pid)) != handle or _ended(int(pid)):

@@ -30,8 +30,9 @@ def page() -> str:
         "",
         "<!-- made by `make docs` from src/muster/job/model.py; edit the model, not this page -->",
         "",
-        "One YAML file describes a job. Every field but `boot` or `command` can be left out; `--set name=value` overrides any,",
-        "nested ones too (`--set parameters.epochs=3`). `muster run --check JOB` checks a file, `muster schema` prints its JSON Schema.",
+        "One YAML file describes a job. Every field but `boot` or `command` can be left out; `--set name=value`",
+        "overrides any, nested ones too (`--set parameters.epochs=3`). `muster run --check JOB` checks a file,",
+        "`muster schema` prints its JSON Schema.",
         "",
         "| field | takes | default |",
         "|---|---|---|",
@@ -39,7 +40,16 @@ def page() -> str:
     for name, field in FIELDS.items():
         lines.append(f"| [`{name}`](#{name}) | {field.metadata['kind'].words} | {_default(field)} |")
     for name, field in FIELDS.items():
-        lines += ["", f"## {name}", "", field.metadata["about"], "", "```yaml", f"{name}: {field.metadata['example']}", "```"]
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            field.metadata["about"],
+            "",
+            "```yaml",
+            f"{name}: {field.metadata['example']}",
+            "```",
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -160,8 +160,11 @@ class Duration(Kind):
         return seconds
 
     def schema(self) -> Dict[str, Any]:
-        return {"type": "string", "pattern": self.pattern} if not self.zero else {
-            "anyOf": [{"type": "string", "pattern": self.pattern}, {"const": 0}]}
+        return (
+            {"type": "string", "pattern": self.pattern}
+            if not self.zero
+            else {"anyOf": [{"type": "string", "pattern": self.pattern}, {"const": 0}]}
+        )
 
 
 class Size(Kind):
@@ -256,8 +259,10 @@ class Names(Kind):
             raise Wrong("is %s; it takes %s" % (item.said, self.words), "such as `[WANDB_API_KEY]`")
         for entry in item.value:
             if not isinstance(entry.value, str) or not ENV_NAME.match(entry.value):
-                raise Wrong("%s is not the name of an environment variable" % entry.said,
-                            "only names stand here; values come from your environment or profile")
+                raise Wrong(
+                    "%s is not the name of an environment variable" % entry.said,
+                    "only names stand here; values come from your environment or profile",
+                )
         return tuple(dict.fromkeys(entry.value for entry in item.value))
 
     def schema(self) -> Dict[str, Any]:
@@ -276,14 +281,18 @@ class Causes(Kind):
 
     def read(self, item: Item) -> Tuple[Union[int, str], ...]:
         if not isinstance(item.value, list) or not item.value:
-            raise Wrong("is %s; it takes %s" % ("empty" if item.value == [] else item.said, self.words), "such as `[137, lost]`")
+            raise Wrong(
+                "is %s; it takes %s" % ("empty" if item.value == [] else item.said, self.words), "such as `[137, lost]`"
+            )
         for entry in item.value:
             if isinstance(entry.value, int) and not isinstance(entry.value, bool) and 1 <= entry.value <= 255:
                 continue
             if entry.value not in self.causes:
                 meant = nearest(entry.text, self.causes)
-                raise Wrong("%s is neither an exit code nor a cause" % entry.said,
-                            "did you mean `%s`?" % meant if meant else "it takes " + self.words)
+                raise Wrong(
+                    "%s is neither an exit code nor a cause" % entry.said,
+                    "did you mean `%s`?" % meant if meant else "it takes " + self.words,
+                )
         return tuple(entry.value for entry in item.value)
 
     def schema(self) -> Dict[str, Any]:

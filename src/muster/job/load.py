@@ -14,8 +14,7 @@ from muster.job.model import FIELDS, Job
 from muster.job.source import JobError, Problem, decode, from_python, parse
 
 # Names under which storage and clouds look for keys: never taken over from the submitter unless `secrets` names them.
-SECRET_NAME = re.compile(
-    r"(SECRET|PASSWORD|PASSWD|TOKEN|CREDENTIALS?|API_?KEY|ACCESS_?KEY(_ID)?|PRIVATE_KEY)\Z", re.IGNORECASE)
+SECRET_NAME = re.compile(r"(SECRET|PASSWORD|PASSWD|TOKEN|CREDENTIALS?|API_?KEY|ACCESS_?KEY(_ID)?|PRIVATE_KEY)\Z", re.IGNORECASE)
 
 
 def load_file(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Job:
@@ -38,9 +37,7 @@ def load_data(
     return _load(from_python(dict(data)), [], source, Path(base).resolve(), overrides, "job")
 
 
-def _load(
-    item: Item, problems: list[Problem], file: str, base: Path, overrides: Sequence[str], name: str
-) -> Job:
+def _load(item: Item, problems: list[Problem], file: str, base: Path, overrides: Sequence[str], name: str) -> Job:
     if item.value is None:
         message = "is empty"
         raise JobError([*problems, Problem(file, None, "", message, "a job needs at least `command` or `boot`")])
@@ -137,8 +134,11 @@ def _combinations(values: dict[str, Any], read: _Fields) -> list[Problem]:
         wrong("python", "runs `boot` files, and this job has a command", "write the Python into the command")
     for name in values.get("env", {}):
         if SECRET_NAME.search(name):
-            wrong("env", f"holds `{name}`, which looks like a secret",
-                  f"write `secrets: [{name}]` and set it in your environment")
+            wrong(
+                "env",
+                f"holds `{name}`, which looks like a secret",
+                f"write `secrets: [{name}]` and set it in your environment",
+            )
     for name in set(values.get("env", {})) & set(values.get("secrets", ())):
         wrong("secrets", f"and `env` both name `{name}`", "keep it in one of them")
     command = values.get("command", "")

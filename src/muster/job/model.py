@@ -26,71 +26,145 @@ def about(kind: kinds.Kind, default: Any, text: str, example: str, shown: str = 
 @dataclass(frozen=True)
 class Job:
     name: str = about(
-        kinds.Name(), "", "What the job is called; the ids of its runs start with it.", "resnet50-cifar10",
-        "the name of the job file")
+        kinds.Name(),
+        "",
+        "What the job is called; the ids of its runs start with it.",
+        "resnet50-cifar10",
+        "the name of the job file",
+    )
     framework: str = about(
         kinds.Choice(FRAMEWORKS, (("torch", "pytorch"), ("tf", "tensorflow"), ("paddlepaddle", "paddle"), ("bash", "command"))),
-        "command", "How the ranks find each other: which variables and files each of them is given.", "pytorch")
+        "command",
+        "How the ranks find each other: which variables and files each of them is given.",
+        "pytorch",
+    )
     per: str = about(
-        kinds.Choice(("node", "device"), (("rank", "device"), ("host", "node"), ("gpu", "device"))), "",
-        "With framework `command`: start the program once per node or once per device.", "device", "`node`")
+        kinds.Choice(("node", "device"), (("rank", "device"), ("host", "node"), ("gpu", "device"))),
+        "",
+        "With framework `command`: start the program once per node or once per device.",
+        "device",
+        "`node`",
+    )
     code: str = about(
-        kinds.Text(), "", "The directory with the program, relative to the job file. A snapshot of it is what runs.",
-        "./resnet50", "the directory of the job file")
-    boot: str = about(
-        kinds.Text(), "", "The Python file to run, inside `code`. Either this or `command`.", "train.py", "none")
+        kinds.Text(),
+        "",
+        "The directory with the program, relative to the job file. A snapshot of it is what runs.",
+        "./resnet50",
+        "the directory of the job file",
+    )
+    boot: str = about(kinds.Text(), "", "The Python file to run, inside `code`. Either this or `command`.", "train.py", "none")
     command: Union[str, Tuple[str, ...]] = about(
-        kinds.Command(), "",
-        'What to run: a string is run by bash, a list is an argv. `parameters` are appended, or stand where a string says `"$@"`.',
-        "bash run.sh", "none")
+        kinds.Command(),
+        "",
+        'What to run: a string is run by bash, a list is an argv. `parameters` follow, or stand where a string says `"$@"`.',
+        "bash run.sh",
+        "none",
+    )
     python: str = about(
-        kinds.Text(), "", "The Python that runs `boot`: a name on your PATH or a path.", "/opt/conda/bin/python",
-        "the first `python` or `python3` on your PATH")
+        kinds.Text(),
+        "",
+        "The Python that runs `boot`: a name on your PATH or a path.",
+        "/opt/conda/bin/python",
+        "the first `python` or `python3` on your PATH",
+    )
     setup: str = about(
-        kinds.Text(), "", "Run by bash once per node before the ranks; what it exports reaches them.",
-        "source /opt/cann/set_env.sh", "none")
+        kinds.Text(),
+        "",
+        "Run by bash once per node before the ranks; what it exports reaches them.",
+        "source /opt/cann/set_env.sh",
+        "none",
+    )
     nodes: int = about(
-        kinds.Count(1, MOST_NODES, "a run can have %d nodes at most" % MOST_NODES), 1, "How many nodes take part.", "2")
+        kinds.Count(1, MOST_NODES, "a run can have %d nodes at most" % MOST_NODES), 1, "How many nodes take part.", "2"
+    )
     ps: int = about(
-        kinds.Count(0, MOST_NODES), 0, "With framework `tensorflow`: how many parameter servers run beside the workers.", "1")
+        kinds.Count(0, MOST_NODES),
+        0,
+        "With framework `tensorflow`: how many parameter servers run beside the workers.",
+        "1",
+    )
     devices: int = about(
         kinds.Count(1, MOST_DEVICES, "every rank may need a port of its own, and a node has %d to give" % MOST_DEVICES),
-        1, "Devices per node; each of them gets a rank.", "8")
+        1,
+        "Devices per node; each of them gets a rank.",
+        "8",
+    )
     device: str = about(
         kinds.Choice(
             ("auto", "cpu", "nvidia", "ascend"),
-            (("gpu", "nvidia"), ("cuda", "nvidia"), ("npu", "ascend"), ("huawei", "ascend"), ("910", "ascend"))),
-        "auto", "What the devices are; `auto` takes the accelerators of the machine, or simulates them on its CPU.", "ascend")
+            (("gpu", "nvidia"), ("cuda", "nvidia"), ("npu", "ascend"), ("huawei", "ascend"), ("910", "ascend")),
+        ),
+        "auto",
+        "What the devices are; `auto` takes the accelerators of the machine, or simulates them on its CPU.",
+        "ascend",
+    )
     rank_table: str = about(
-        kinds.Choice(("none", "lab", "pods", "1.0"), (("1", "1.0"), ("0.1", "lab"))), "",
-        "With framework `mindspore`: the format of the HCCL rank table; `none` forms the dynamic cluster instead.", '"1.0"',
-        "`1.0` on Ascend devices, else `none`")
+        kinds.Choice(("none", "lab", "pods", "1.0"), (("1", "1.0"), ("0.1", "lab"))),
+        "",
+        "With framework `mindspore`: the format of the HCCL rank table; `none` forms the dynamic cluster instead.",
+        '"1.0"',
+        "`1.0` on Ascend devices, else `none`",
+    )
     cpus: Optional[int] = about(
-        kinds.Count(1, 100000), None, "CPUs that a node's processes may use.", "24", "all of the machine")
+        kinds.Count(1, 100000), None, "CPUs that a node's processes may use.", "24", "all of the machine"
+    )
     memory: Optional[int] = about(
-        kinds.Size(), None, "Memory that a node's processes may use together; more of it ends the run.", "96G",
-        "all of the machine")
+        kinds.Size(),
+        None,
+        "Memory that a node's processes may use together; more of it ends the run.",
+        "96G",
+        "all of the machine",
+    )
     parameters: Dict[str, str] = about(
-        kinds.Pairs("parameters", r"[^\W\d][\w.\-]*\Z", "epoch_size"), {},
-        "Passed to the program as `--name=value`, the text exactly as written.", "{epoch_size: 90}", "none")
+        kinds.Pairs("parameters", r"[^\W\d][\w.\-]*\Z", "epoch_size"),
+        {},
+        "Passed to the program as `--name=value`, the text exactly as written.",
+        "{epoch_size: 90}",
+        "none",
+    )
     env: Dict[str, str] = about(
-        kinds.Pairs("variables", r"[A-Za-z_][A-Za-z0-9_]*\Z", "GLOG_v"), {}, "Environment variables of every process.",
-        '{GLOG_v: "3"}', "none")
+        kinds.Pairs("variables", r"[A-Za-z_][A-Za-z0-9_]*\Z", "GLOG_v"),
+        {},
+        "Environment variables of every process.",
+        '{GLOG_v: "3"}',
+        "none",
+    )
     secrets: Tuple[str, ...] = about(
-        kinds.Names(), (), "Variables taken from your environment or profile when the run starts; never written down.",
-        "[WANDB_API_KEY]", "none")
+        kinds.Names(),
+        (),
+        "Variables taken from your environment or profile when the run starts; never written down.",
+        "[WANDB_API_KEY]",
+        "none",
+    )
     workdir: str = about(
-        kinds.Choice(("node", "rank")), "node", "Ranks share a working copy of the code per node, or have one each.", "rank")
+        kinds.Choice(("node", "rank")),
+        "node",
+        "Ranks share a working copy of the code per node, or have one each.",
+        "rank",
+    )
     time_limit: Optional[float] = about(
-        kinds.Duration(), None, "The run fails when it takes longer, over all attempts.", "2h", "none")
+        kinds.Duration(), None, "The run fails when it takes longer, over all attempts.", "2h", "none"
+    )
     silent_limit: Optional[float] = about(
-        kinds.Duration(), None, "No output and no progress for this long: stacks are dumped and the run fails.", "20m", "none")
+        kinds.Duration(),
+        None,
+        "No output and no progress for this long: stacks are dumped and the run fails.",
+        "20m",
+        "none",
+    )
     grace: float = about(
-        kinds.Duration(zero=True), 30.0, "The time that processes have between the stop signal and the kill.", "30s", "`30s`")
+        kinds.Duration(zero=True),
+        30.0,
+        "The time that processes have between the stop signal and the kill.",
+        "30s",
+        "`30s`",
+    )
     retries: int = about(
-        kinds.Count(0, 1000), 0, "How often a failed run is tried again; never after a stop or the time limit.", "2")
+        kinds.Count(0, 1000), 0, "How often a failed run is tried again; never after a stop or the time limit.", "2"
+    )
     retry_on: Tuple[Union[int, str], ...] = about(
-        kinds.Causes(CAUSES), (), "Which failures are tried again: exit codes and causes.", "[137, lost]", "all")
+        kinds.Causes(CAUSES), (), "Which failures are tried again: exit codes and causes.", "[137, lost]", "all"
+    )
 
     @property
     def ranks_per_node(self) -> int:
@@ -106,7 +180,8 @@ class Job:
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> Job:
         """A Job from its recorded form; a record is checked when it is made, not when it is read."""
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
+        values: Dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+        return cls(**values)
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Job)}

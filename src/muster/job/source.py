@@ -98,7 +98,7 @@ def _refuse_depth(text: str, file: str, loader_class: Any) -> None:
         if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             depth += 1
             if depth > MOST_LEVELS:
-                line = event.start_mark.line + 1
+                line = event.start_mark.line + 1 if event.start_mark else None
                 raise JobError([Problem(file, line, "", f"is nested more than {MOST_LEVELS} levels deep")])
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             depth -= 1
@@ -124,7 +124,7 @@ class _Reader:
     def item(self, node: Node, depth: int) -> Item:
         import yaml
 
-        line = node.start_mark.line + 1
+        line = node.start_mark.line + 1 if node.start_mark else None
         self.left -= 1
         if self.left < 0 or depth > MOST_LEVELS:
             raise JobError([Problem(self.file, line, "", "grows too large through its aliases", "write the values out")])
@@ -155,8 +155,4 @@ class _Reader:
             else:
                 seen[key.value] = line
         self.loader.flatten_mapping(node)  # the merge key, `<<`
-        return {
-            str(key.value): self.item(value, depth + 1)
-            for key, value in node.value
-            if isinstance(key, yaml.ScalarNode)
-        }
+        return {str(key.value): self.item(value, depth + 1) for key, value in node.value if isinstance(key, yaml.ScalarNode)}

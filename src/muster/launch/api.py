@@ -14,7 +14,7 @@ from muster.job import Job
 from muster.job.load import load_data, load_file
 from muster.launch import create
 from muster.launch.follow import Chunk, Follower
-from muster.runs import state
+from muster.runs import state as states
 from muster.runs.files import read_json, write_once
 from muster.runs.layout import RunDir, home, run_dir, runs_dir
 from muster.runs.ranks import nodes, ranks
@@ -35,7 +35,11 @@ def load(source: str | os.PathLike[str] | Mapping[str, Any], set: Sequence[str] 
 
 
 def run(
-    job: Job | str | os.PathLike[str] | Mapping[str, Any], *, set: Sequence[str] = (), engine: str = "local", detach: bool = False
+    job: Job | str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    set: Sequence[str] = (),
+    engine: str = "local",
+    detach: bool = False,
 ) -> Run:
     """Starts a run. Unless detached, it is stopped when this process ends."""
     source = ""
@@ -130,7 +134,7 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        return self.state in state.ENDED
+        return self.state in states.ENDED
 
     @property
     def job(self) -> Job:
@@ -140,11 +144,11 @@ class Run:
         """The processes of an attempt (the last one) with their states, exit codes and times."""
         last = self.dir.last_attempt()
         chosen = self.dir.attempt(attempt) if attempt else last
-        return ranks(chosen, self.job, self.view["state"] in state.ENDED) if chosen else []
+        return ranks(chosen, self.job, self.view["state"] in states.ENDED) if chosen else []
 
     def peek(self) -> dict[str, Any]:
         """The run as its files tell it, without asking the engine."""
-        return state.view(self.dir)
+        return states.view(self.dir)
 
     def details(self) -> dict[str, Any]:
         """Everything about the run: its view, and each attempt with its nodes and ranks."""
@@ -225,19 +229,19 @@ class Run:
         """Deletes the record of a run that has ended."""
         shutil.rmtree(self.dir.path)
 
-    def _status(self) -> state.Status:
+    def _status(self) -> states.Status:
         record = read_json(self.dir.run) or {}
         engine = engines.get(record.get("engine", "local"))
         handle = record.get("handle") or engine.find(self.dir.path)
         if handle is None:
-            return state.Status(False, "it was never started: the command that created it was killed")
+            return states.Status(False, "it was never started: the command that created it was killed")
         return engine.poll([handle])[handle]
 
-    def _observe(self, status: state.Status) -> dict[str, Any]:
+    def _observe(self, status: states.Status) -> dict[str, Any]:
         if not status.alive and not os.path.exists(self.dir.final):
             engines.get("local").sweep(self.id)
-            return state.conclude(self.dir, status)
-        return state.view(self.dir, status)
+            return states.conclude(self.dir, status)
+        return states.view(self.dir, status)
 
 
 def recorded_fields(job: Job) -> dict[str, Any]:

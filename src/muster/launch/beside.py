@@ -18,7 +18,9 @@ def run(run: Run, rank: int, words: Sequence[str]) -> int:
     if found is None:
         raise RunNotFound(f"{run.id} has no rank {rank}; it has ranks 0 to {run.job.ranks - 1}")
     if found["state"] != "running":
-        raise RunNotFound(f"rank {rank} of {run.id} is not running ({found['state']}); a command can only run beside a running rank")
+        raise RunNotFound(
+            f"rank {rank} of {run.id} is not running ({found['state']}); a command can only run beside a running rank"
+        )
     pid = found["pid"]
     environment = _environment(pid)
     inside = [option for name, option in NAMESPACES if not _same(pid, name)]

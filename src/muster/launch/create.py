@@ -83,8 +83,14 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
         if prepared.source:
             write_text(run.job_file, prepared.source)
         record = {
-            "run": run.id, "engine": prepared.engine.name, "handle": None, "user": getpass.getuser(), "host": os.uname().nodename,
-            "created": time.time(), "code": prepared.code.digest, "muster": __version__,
+            "run": run.id,
+            "engine": prepared.engine.name,
+            "handle": None,
+            "user": getpass.getuser(),
+            "host": os.uname().nodename,
+            "created": time.time(),
+            "code": prepared.code.digest,
+            "muster": __version__,
         }
         write_json(run.run, record)
         os.mkdir(run.shared, 0o700)

@@ -15,8 +15,23 @@ MOST_BYTES = 512 << 20
 MOST_FILES = 20_000
 IGNORE_FILE = ".musterignore"
 IGNORED = (
-    ".git", ".hg", ".svn", "__pycache__", ".venv", "venv", ".env", "node_modules", ".mypy_cache", ".ruff_cache", ".pytest_cache",
-    ".hypothesis", ".ipynb_checkpoints", ".tox", ".nox", "*.egg-info", ".DS_Store",
+    ".git",
+    ".hg",
+    ".svn",
+    "__pycache__",
+    ".venv",
+    "venv",
+    ".env",
+    "node_modules",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".pytest_cache",
+    ".hypothesis",
+    ".ipynb_checkpoints",
+    ".tox",
+    ".nox",
+    "*.egg-info",
+    ".DS_Store",
 )
 
 
@@ -112,7 +127,8 @@ def _entries(source: str, home: str) -> Iterator[Entry]:
             if size > MOST_BYTES or files > MOST_FILES:
                 raise SnapshotError(
                     f"the code directory {source} holds more than {MOST_FILES:,} files or {MOST_BYTES >> 20} MB; "
-                    f"set `code` to the directory of the program alone, or list data in {IGNORE_FILE}")
+                    f"set `code` to the directory of the program alone, or list data in {IGNORE_FILE}"
+                )
 
 
 def _target(source: str, path: str) -> str:
@@ -136,8 +152,10 @@ def _rules(source: str, home: str) -> Callable[[str, bool], bool]:
         base = os.path.basename(name)
         if any(fnmatch.fnmatchcase(base, pattern) for pattern in IGNORED):
             return True
-        if is_dir and (os.path.exists(os.path.join(source, name, "pyvenv.cfg"))
-                       or os.path.realpath(os.path.join(source, name)) == real_home):
+        if is_dir and (
+            os.path.exists(os.path.join(source, name, "pyvenv.cfg"))
+            or os.path.realpath(os.path.join(source, name)) == real_home
+        ):
             return True
         return spec is not None and spec.match_file(name + "/" if is_dir else name)
 

@@ -5,6 +5,16 @@ from muster.plan.frameworks import of
 from muster.plan.world import Device, Facts, Node, World, assemble
 
 __all__ = [
-    "Device", "Facts", "Node", "NodePlan", "Places", "PlanError", "Process", "World", "assemble", "build", "of",
+    "Device",
+    "Facts",
+    "Node",
+    "NodePlan",
+    "Places",
+    "PlanError",
+    "Process",
+    "World",
+    "assemble",
+    "build",
+    "of",
     "shared_files",
 ]

@@ -58,7 +58,7 @@ def shared_files(job: Job, world: World, places: Places) -> Dict[str, str]:
 def build(job: Job, world: World, index: int, places: Places) -> NodePlan:
     """Everything that node `index` has to do."""
     framework, node = of(job), world.nodes[index]
-    common = dict(_common(job, world, node, places), **framework.visible(job, node))
+    common = dict(_common(world, node, places), **framework.visible(job, node))
     processes: List[Process] = []
     for name, role in framework.helpers(job, world, node):
         env = dict(common, MUSTER_RANK="-1", MUSTER_LOCAL_RANK="-1", **role)
@@ -70,9 +70,7 @@ def build(job: Job, world: World, index: int, places: Places) -> NodePlan:
     return NodePlan(index, work, tuple(processes), job.setup, dict(common, **job.env), job.secrets)
 
 
-def _ranks(
-    job: Job, world: World, node: Node, places: Places, common: Dict[str, str], framework: Framework
-) -> List[Process]:
+def _ranks(job: Job, world: World, node: Node, places: Places, common: Dict[str, str], framework: Framework) -> List[Process]:
     shared = framework.shared(job, world, places.attempt)  # computed once: it may hold every address of the world
     processes = []
     for local in range(world.per_node):
@@ -99,7 +97,7 @@ def command(job: Job) -> Tuple[str, ...]:
     return ("bash", "-c", text, "bash", *parameters)
 
 
-def _common(job: Job, world: World, node: Node, places: Places) -> Dict[str, str]:
+def _common(world: World, node: Node, places: Places) -> Dict[str, str]:
     """What every process of a node is told."""
     return {
         "MUSTER_RUN": world.run,
@@ -124,4 +122,5 @@ def _refuse_long(processes: List[Process]) -> None:
             if len(name) + len(value.encode()) >= MOST_ENV:
                 raise PlanError(
                     "%s would be %d bytes long for this many ranks; Linux allows %d: use fewer ranks or another framework"
-                    % (name, len(value.encode()), MOST_ENV))
+                    % (name, len(value.encode()), MOST_ENV)
+                )

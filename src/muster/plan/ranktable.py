@@ -26,7 +26,8 @@ def servers(world: World) -> List[Server]:
         Server(
             node.address if unique else node.facts.host,
             tuple(Device(device.id, device.ip or node.address) for device in node.facts.devices),
-            node.facts.host)
+            node.facts.host,
+        )
         for node in world.workers
     ]
 
@@ -50,13 +51,15 @@ def lab(servers: Sequence[Server]) -> Dict[str, Any]:
         "chip_info": "910",
         "deploy_mode": "lab",
         "group_count": "1",
-        "group_list": [{
-            "device_num": count,
-            "server_num": str(len(servers)),
-            "group_name": "",
-            "instance_count": count,
-            "instance_list": instances,
-        }],
+        "group_list": [
+            {
+                "device_num": count,
+                "server_num": str(len(servers)),
+                "group_name": "",
+                "instance_count": count,
+                "instance_list": instances,
+            }
+        ],
         "para_plane_nic_location": "device",
         "para_plane_nic_name": ["eth%d" % port for port in range(ports)],
         "para_plane_nic_num": str(ports),
@@ -67,17 +70,23 @@ def lab(servers: Sequence[Server]) -> Dict[str, Any]:
 def pods(servers: Sequence[Server]) -> Dict[str, Any]:
     """The format grouped by pod, which TensorFlow reads: no ranks, a process finds itself by pod and device."""
     instances = [
-        {"devices": [_device(device) for device in server.devices], "pod_name": server.pod or server.id, "server_id": server.id}
+        {
+            "devices": [_device(device) for device in server.devices],
+            "pod_name": server.pod or server.id,
+            "server_id": server.id,
+        }
         for server in servers
     ]
     return {
         "group_count": "1",
-        "group_list": [{
-            "device_count": str(sum(len(server.devices) for server in servers)),
-            "group_name": "",
-            "instance_count": str(len(instances)),
-            "instance_list": instances,
-        }],
+        "group_list": [
+            {
+                "device_count": str(sum(len(server.devices) for server in servers)),
+                "group_name": "",
+                "instance_count": str(len(instances)),
+                "instance_list": instances,
+            }
+        ],
         "status": "completed",
     }
 

@@ -52,7 +52,10 @@ def sentence(failure: Dict[str, Any], exception: str = "") -> str:
         text = "%s could not be started: %s" % (who(failure), failure["message"])
     elif kind == "memory":
         text = "the processes of node %d used %s together, more than the job's `memory: %s`" % (
-            failure["node"], size(failure["used"]), size(failure["limit"]))
+            failure["node"],
+            size(failure["used"]),
+            size(failure["limit"]),
+        )
     elif kind == "plan":
         text = str(failure["message"])
     elif kind == "signal":

@@ -77,6 +77,6 @@ def exception_line(lines: List[str]) -> str:
     """The line that names the exception of the last Python traceback among these lines."""
     for index in range(len(lines) - 1, -1, -1):
         if lines[index].startswith("Traceback (most recent call last)"):
-            unindented = (line.strip() for line in lines[index + 1:] if line and not line[0].isspace())
+            unindented = (line.strip() for line in lines[index + 1 :] if line and not line[0].isspace())
             return next(unindented, "")
     return ""

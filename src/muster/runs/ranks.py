@@ -31,11 +31,19 @@ def nodes(attempt: AttemptDir, job: Job) -> List[Dict[str, Any]]:
         facts = read_json(folder.facts) or {}
         ended = read_json(folder.exit) or {}
         state = "ended" if ended else "up" if facts else "missing"
-        found.append({
-            "node": index, "state": state, "host": facts.get("host"), "address": facts.get("address"),
-            "device": facts.get("device"), "devices": [device["id"] for device in facts.get("devices", [])],
-            "agent": facts.get("agent"), "ended": ended.get("ended"), "dir": folder.path,
-        })
+        found.append(
+            {
+                "node": index,
+                "state": state,
+                "host": facts.get("host"),
+                "address": facts.get("address"),
+                "device": facts.get("device"),
+                "devices": [device["id"] for device in facts.get("devices", [])],
+                "agent": facts.get("agent"),
+                "ended": ended.get("ended"),
+                "dir": folder.path,
+            }
+        )
     return found
 
 
@@ -54,8 +62,16 @@ def _processes(attempt: AttemptDir, index: int) -> List[Dict[str, Any]]:
 
 def _entry(name: str, rank: int, node: int, attempt: AttemptDir) -> Dict[str, Any]:
     return {
-        "process": name, "rank": rank if rank >= 0 else None, "node": node, "state": "pending", "code": None, "signal": None,
-        "pid": None, "started": None, "ended": None, "log": attempt.node(node).log(name),
+        "process": name,
+        "rank": rank if rank >= 0 else None,
+        "node": node,
+        "state": "pending",
+        "code": None,
+        "signal": None,
+        "pid": None,
+        "started": None,
+        "ended": None,
+        "log": attempt.node(node).log(name),
     }
 
 

@@ -94,8 +94,13 @@ def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:
     else:  # time_limit, silent, lost, rendezvous
         state, reason = "failed", stop.get("reason", "the attempt ended for an unknown reason")
     return {
-        "attempt": attempt.dir.number, "state": state, "reason": reason, "cause": cause,
-        "started": attempt.started, "ended": attempt.ended, "failure": failure,
+        "attempt": attempt.dir.number,
+        "state": state,
+        "reason": reason,
+        "cause": cause,
+        "started": attempt.started,
+        "ended": attempt.ended,
+        "failure": failure,
     }
 
 

@@ -63,7 +63,7 @@ class Watch:
             while offset < len(data):
                 number, mask, _, length = _EVENT.unpack_from(data, offset)
                 offset += _EVENT.size
-                name = data[offset:offset + length].rstrip(b"\0")
+                name = data[offset : offset + length].rstrip(b"\0")
                 offset += length
                 if mask & _OVERFLOW:
                     changed.append(("", ""))

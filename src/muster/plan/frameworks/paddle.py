@@ -17,7 +17,8 @@ class Paddle(Framework):
         env = {
             "PADDLE_TRAINERS_NUM": str(world.size),
             "PADDLE_TRAINER_ENDPOINTS": ",".join(
-                _endpoint(node, local) for node in world.workers for local in range(world.per_node)),
+                _endpoint(node, local) for node in world.workers for local in range(world.per_node)
+            ),
             "PADDLE_MASTER": "%s:%d" % (world.master.address, world.master.facts.ports[0]),
         }
         if world.master.facts.device == "cpu":

@@ -1,0 +1,38 @@
+# The commands that people and CI run. Everything is installed into .venv; nothing needs root.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+READY := $(VENV)/.ready
+NODE_ROOMS := src/muster/__init__.py src/muster/plan src/muster/runs src/muster/devices src/muster/agent \
+  src/muster/job/__init__.py src/muster/job/model.py src/muster/job/kinds.py
+
+.PHONY: demo test lint format docs benchmark clean
+
+demo: $(READY)  ## run the quickstart and show its result
+	PATH="$(BIN):$$PATH" muster run examples/quickstart/job.yaml
+
+test: $(READY)  ## run all tests
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: $(READY)  ## style, types, the rooms' contracts, and that what travels to the nodes runs on Python 3.9
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/mypy
+	$(BIN)/mypy tests benchmarks/*.py
+	$(BIN)/lint-imports
+	$(BIN)/vermin --quiet --no-tips --eval-annotations --backport typing -t=3.9- --violations $(NODE_ROOMS)
+
+docs: $(READY)  ## write the pages that are made from the code
+	$(BIN)/python -c "from muster.job.describe import page; print(page(), end='')" > docs/job-file.md
+
+benchmark: $(READY)  ## measure the launch against its peers; installs them into benchmarks/.venv
+	$(BIN)/python benchmarks/launch.py
+
+# A Python without ensurepip (Debian without python3-venv) makes the environment with the pip it has.
+$(READY): pyproject.toml requirements-dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Muster needs Python 3.11 or newer: make PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV); }
+	$(PYTHON) -m pip --python $(VENV)/bin/python install --quiet --disable-pip-version-check -r requirements-dev.txt -e .
+	@touch $(READY)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
