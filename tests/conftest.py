@@ -1,0 +1,159 @@
+"""Fixtures of all tests: a home of its own for each, the real command line, and a check that nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+Muster = Callable[..., "subprocess.CompletedProcess[str]"]
+WriteJob = Callable[..., Path]
+
+
+def processes_with(marker: str) -> list[str]:
+    """Living processes that carry `marker` (NAME=VALUE) in their environment, this one apart."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            environment = Path(f"/proc/{name}/environ").read_bytes().split(b"\0")
+            words = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            state = Path(f"/proc/{name}/stat").read_bytes().rsplit(b")", 1)[1].split()[0]
+        except OSError:
+            continue
+        if marker.encode() in environment and state not in (b"Z", b"X"):
+            found.append(f"{name}: {words}")
+    return found
+
+
+def gone(marker: str, limit: float = 10.0) -> list[str]:
+    """Waits until no process carries the marker; returns those that still do when the time is up."""
+    deadline = time.monotonic() + limit
+    while left := processes_with(marker):
+        if time.monotonic() > deadline:
+            return left
+        time.sleep(0.02)
+    return []
+
+
+def until(condition: Callable[[], Any], limit: float = 30.0) -> Any:
+    """Waits for a condition and returns what it gave; fails when it never holds."""
+    deadline = time.monotonic() + limit
+    while True:
+        if found := condition():
+            return found
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)
+
+
+def _descriptors() -> dict[str, str]:
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[name] = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A MUSTER_HOME of the test's own. Afterwards no process of it may live and no descriptor may be left open."""
+    path = tmp_path / "home"
+    monkeypatch.setenv("MUSTER_HOME", str(path))
+    for name in [name for name in os.environ if name.startswith("MUSTER_") and name != "MUSTER_HOME"]:
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("MUSTER_PROFILE", raising=False)
+    before = _descriptors()
+    yield path
+    left = gone(f"MUSTER_HOME={path}")
+    assert not left, "processes were left behind:\n" + "\n".join(left)
+    opened = [f"{number} -> {target}" for number, target in _descriptors().items() if number not in before]
+    assert not opened, "descriptors were left open:\n" + "\n".join(opened)
+
+
+@pytest.fixture(params=["namespaces", "plain"])
+def containment(request: pytest.FixtureRequest, home: Path) -> str:
+    """Both ways in which the local engine keeps its nodes together."""
+    kind = str(request.param)
+    if kind == "plain":
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "config.toml").write_text("[local]\nnamespaces = false\n")
+    else:
+        from muster.agent import namespace
+
+        if reason := namespace.available():
+            pytest.skip(f"namespaces are not to be had: {reason}")
+    return kind
+
+
+@pytest.fixture
+def command() -> list[str]:
+    """The command line as a list of words, for tests that start it themselves."""
+    return [sys.executable, "-m", "muster.cli.main"]
+
+
+@pytest.fixture
+def muster(command: list[str], tmp_path: Path) -> Muster:
+    """Runs the real command line and returns what it said."""
+
+    def call(*words: object, timeout: float = 60, cwd: Path = tmp_path, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, *map(str, words)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+            cwd=cwd,
+            env={**os.environ, **env},
+        )
+
+    return call
+
+
+@pytest.fixture
+def write_job(tmp_path: Path) -> WriteJob:
+    """Writes a code directory and a job file in it: `write_job({"nodes": 2}, **{"train.py": "..."})`."""
+
+    def write(fields: dict[str, Any] | None = None, /, **files: str) -> Path:
+        folder = tmp_path / "job"
+        folder.mkdir(exist_ok=True)
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(textwrap.dedent(text))
+        data: dict[str, Any] = {"name": "job", "device": "cpu", "grace": "2s", **(fields or {})}
+        if "boot" not in data and "command" not in data and "train.py" in files:
+            data["boot"] = "train.py"
+        if data.get("boot"):
+            data.setdefault("python", sys.executable)
+        job = folder / "job.yaml"
+        job.write_text(yaml.safe_dump(data))
+        return job
+
+    return write
+
+
+@pytest.fixture
+def run_json(muster: Muster) -> Callable[..., dict[str, Any]]:
+    """Runs a job to its end and returns what `muster show --json` says of it."""
+
+    def call(job: Path, *words: object, **env: str) -> dict[str, Any]:
+        done = muster("run", job, "--json", *words, **env)
+        brief = json.loads(done.stdout)
+        details: dict[str, Any] = json.loads(muster("show", brief["run"], "--json").stdout)
+        assert {key: details[key] for key in brief} == brief
+        return {**details, "exit": done.returncode, "stderr": done.stderr}
+
+    return call
