@@ -43,7 +43,8 @@ class Spot:
     address: str
     device: str
     devices: Tuple[Device, ...]
-    cpus: Tuple[int, ...]  # the CPUs its processes may use
+    cpus: int  # CPUs that its processes share
+    bound: Tuple[int, ...]  # the CPUs it is bound to, if to any
     contained: bool  # whether the node is a namespace
     seen: int = 0  # the agent's process id as the machine sees it
     proc: Optional[int] = None  # a descriptor of the machine's own /proc
@@ -74,8 +75,8 @@ class Agent:
 
     def carry_out(self) -> None:
         """The whole life of the agent."""
-        if self.spot.cpus:
-            os.sched_setaffinity(0, self.spot.cpus)
+        if self.spot.bound:
+            os.sched_setaffinity(0, self.spot.bound)
         self.memory = Memory("muster-%s-%d" % (self.run.id, self.spot.index), self.job.memory)
         ports = Ports(of(self.job).ports(self.job))
         try:
@@ -99,7 +100,7 @@ class Agent:
             spot.device,
             spot.devices,
             tuple(ports.numbers),
-            len(spot.cpus) or os.cpu_count() or 1,
+            spot.cpus,
             spot.seen or os.getpid(),
         )
         self.meeting.publish(spot.index, "facts", facts.to_json())
@@ -140,6 +141,11 @@ class Agent:
 
     def _prepare(self, plan: NodePlan) -> bool:
         """Working copies and setup; false when the gang was stopped meanwhile."""
+        if self.job.memory and not self.memory.kept_by_kernel:
+            self._every(MEMORY_PAUSE, self._check_memory)
+        if self.job.silent_limit and self.spot.index == 0:
+            self._silence = silence.Silence(self.attempt, self.run.shared, self.job.silent_limit)
+            self._every(self._silence.pause, self._check_silence)
         for folder in plan.work:
             staging.copy_tree(self.code, folder)
         self.exported: Dict[str, str] = {}
@@ -168,11 +174,6 @@ class Agent:
             self.events.add("start", process=started.name, rank=started.rank, pid=started.seen or started.pid)
         self.started = True
         self.meeting.publish(self.spot.index, "up", {"processes": len(plan.processes)})
-        if self.job.memory and not self.memory.kept_by_kernel:
-            self._every(MEMORY_PAUSE, self._check_memory)
-        if self.job.silent_limit and self.spot.index == 0:
-            self._silence = silence.Silence(self.attempt, self.run.shared, self.job.silent_limit)
-            self._every(self._silence.pause, self._check_silence)
         self._check_done()
 
     def _run(

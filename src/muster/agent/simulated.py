@@ -32,13 +32,19 @@ def host(index: int) -> str:
     return "node-%d" % index
 
 
-def cpu_share(job: Job, index: int) -> Tuple[int, ...]:
-    """The CPUs of one node: what the job asks for, else its share of the machine; nodes take turns on scarce ones."""
+def cpu_share(job: Job) -> int:
+    """How many CPUs the ranks of a node share: what the job asks for, as far as it is there, else a share of the machine."""
+    cpus = len(os.sched_getaffinity(0))
+    return min(cpus, job.cpus or max(1, cpus // (job.nodes + job.ps)))
+
+
+def cpu_set(job: Job, index: int) -> Tuple[int, ...]:
+    """The CPUs that a node is bound to, where the job asks for some; nodes take turns on scarce ones."""
+    if job.cpus is None:
+        return ()
     cpus = sorted(os.sched_getaffinity(0))
-    nodes = job.nodes + job.ps
-    count = min(len(cpus), job.cpus or max(1, len(cpus) // nodes))
-    start = index * count
-    return tuple(sorted({cpus[(start + offset) % len(cpus)] for offset in range(count)}))
+    count = cpu_share(job)
+    return tuple(sorted({cpus[(index * count + offset) % len(cpus)] for offset in range(count)}))
 
 
 class Nodes:
@@ -124,7 +130,8 @@ class Nodes:
             address(self.run.id, index),
             self.kind,
             devices,
-            cpu_share(self.job, index),
+            cpu_share(self.job),
+            cpu_set(self.job, index),
             self.contained,
             seen,
             proc,

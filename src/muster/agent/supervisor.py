@@ -104,6 +104,7 @@ class Supervisor:
         attempt = self.run.attempt(number)
         os.makedirs(attempt.meet)
         os.makedirs(attempt.nodes)
+        self.watch.add(attempt.meet)
         self.events.add("attempt", attempt=number)
         pids, tie = nodes.start(number)
         try:

@@ -14,6 +14,7 @@ from muster.cli import output
 from muster.cli.options import as_json, overrides
 from muster.cli.screen import Lines, Live
 from muster.cli.summary import show_end
+from muster.engines import NAMES
 from muster.job import FRAMEWORKS
 from muster.job.source import JobError
 from muster.launch import api, create
@@ -43,7 +44,7 @@ class RunCommand(click.Command):
 @click.option("--nodes", metavar="N", help="Set the number of nodes.")
 @click.option("--devices", metavar="N", help="Set the number of devices per node.")
 @click.option("--device", help="Set the kind of device: auto, cpu, nvidia, ascend.")
-@click.option("--engine", default="local", show_default=True, help="Where to run.")
+@click.option("--engine", type=click.Choice(NAMES), default="local", show_default=True, help="Where to run.")
 @click.option("--detach", is_flag=True, help="Return once the run is started.")
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted, and stop there.")
 @click.option("--check", is_flag=True, help="Check the job, and stop there.")
@@ -100,7 +101,8 @@ def begin(prepared: create.Prepared, detach: bool, json: bool) -> int:
             else:
                 click.echo(run.id)
             return 0
-        view = _follow(run, interrupts, json)
+        interrupts.go_to(run)
+        view = _follow(run, json)
     if json:
         output.print_json(output.brief(view))
     else:
@@ -118,13 +120,17 @@ def _prepare(
         raise click.UsageError(f"both a job file ({job}) and a command behind `--` are given; keep one of them")
     if job is not None:
         loaded = api.load(job, changes)
-        return create.prepare(loaded, engine, Path(job).read_text(encoding="utf-8", errors="replace"))
+        return create.prepare(loaded, engine, Path(job).read_text(encoding="utf-8", errors="replace"), _say)
     if not words:
         raise click.UsageError("name a job file, or write the command behind `--`: muster run -- python train.py")
     data: dict[str, Any] = {"name": _name(words), "command": words}
     if given.get("framework", "command") == "command" and not any(change.startswith("per=") for change in changes):
         data["per"] = "device"
-    return create.prepare(api.load(data, changes), engine)
+    return create.prepare(api.load(data, changes), engine, say=_say)
+
+
+def _say(text: str) -> None:
+    click.echo(f"muster: {text}", err=True)
 
 
 def _name(words: list[str]) -> str:
@@ -156,7 +162,7 @@ def _dry_run(prepared: create.Prepared, json: bool) -> int:
     return 0
 
 
-def _follow(run: api.Run, interrupts: Interrupts, json: bool) -> dict[str, Any]:
+def _follow(run: api.Run, json: bool) -> dict[str, Any]:
     live = sys.stdout.isatty() and not json
     shown: Lines | Live = Live() if live else Lines(sys.stderr.buffer if json else sys.stdout.buffer)
     if not live and not json:
@@ -166,8 +172,7 @@ def _follow(run: api.Run, interrupts: Interrupts, json: bool) -> dict[str, Any]:
         for chunk in run.follow(follower, TICK if live else api.POLL):
             if chunk is not None:
                 shown.show(chunk)
-            interrupts.pass_on(run)
-            if isinstance(shown, Live):
+            if isinstance(shown, Live) and shown.due:
                 shown.draw(run.peek())
     finally:
         follower.close()
@@ -180,7 +185,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._count = 0
-        self._passed = 0
+        self._run: api.Run | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
@@ -192,13 +197,19 @@ class Interrupts:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def go_to(self, run: api.Run) -> None:
+        """From now on interrupts are for this run, those that came while it was started included."""
+        self._run = run
+        if self._count:
+            self._pass_on(run)
+
     def _note(self, number: int, frame: Any) -> None:
         self._count += 1
+        if self._run is not None:
+            self._pass_on(self._run)
 
-    def pass_on(self, run: api.Run) -> None:
-        while self._passed < self._count:
-            self._passed += 1
-            now = self._passed > 1
-            run.stop(now=now, reason="stopped by the user (Ctrl-C)", wait=False)
-            if not now and sys.stderr.isatty():
-                os.write(2, b"\r\x1b[2Kmuster: stopping; Ctrl-C again stops at once\n")
+    def _pass_on(self, run: api.Run) -> None:
+        now = self._count > 1
+        run.stop(now=now, reason="stopped by the user (Ctrl-C)", wait=False)
+        if not now and sys.stderr.isatty():
+            os.write(2, b"\r\x1b[2Kmuster: stopping; Ctrl-C again stops at once\n")

@@ -16,6 +16,7 @@ import click
 from muster.cli.output import state_word
 from muster.launch.follow import Chunk
 
+DRAW_PAUSE = 0.1
 SPIN = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
@@ -54,6 +55,12 @@ class Live:
         self._open = False  # rank 0 is in the middle of a line
         self._drawn = False
         self._turn = 0
+        self._next = 0.0
+
+    @property
+    def due(self) -> bool:
+        """Whether the live line should be drawn again; after every piece of output would be too often."""
+        return not self._open and time.monotonic() >= self._next
 
     def show(self, chunk: Chunk) -> None:
         if chunk.process not in ("rank-0", "setup"):
@@ -65,9 +72,8 @@ class Live:
         self._open = not chunk.data.endswith(b"\n")
 
     def draw(self, view: dict[str, Any]) -> None:
-        if self._open:
-            return
         self._turn += 1
+        self._next = time.monotonic() + DRAW_PAUSE
         elapsed = int(time.monotonic() - self._begun)
         per_node = view["ranks"] // max(1, view["nodes"])
         up = min(view["ranks"], view["up"] * per_node) if view["state"] != "running" else view["ranks"]

@@ -180,7 +180,8 @@ class Job:
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> Job:
         """A Job from its recorded form; a record is checked when it is made, not when it is read."""
-        values: Dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+        known = {key: value for key, value in data.items() if key in FIELDS}  # an older record may have had others
+        values: Dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in known.items()}
         return cls(**values)
 
 

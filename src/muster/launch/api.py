@@ -20,6 +20,7 @@ from muster.runs.layout import RunDir, home, run_dir, runs_dir
 from muster.runs.ranks import nodes, ranks
 from muster.runs.watch import Watch
 
+CREATION = 30.0  # a run that was made this recently may not have been handed to its engine yet
 POLL = 1.0  # between two questions to the engine whether a run is still alive
 
 
@@ -231,15 +232,20 @@ class Run:
 
     def _status(self) -> states.Status:
         record = read_json(self.dir.run) or {}
-        engine = engines.get(record.get("engine", "local"))
+        engine = self._engine(record)
         handle = record.get("handle") or engine.find(self.dir.path)
         if handle is None:
+            if time.time() - os.stat(self.dir.path).st_mtime < CREATION:
+                return states.Status(True, "it is just being created")
             return states.Status(False, "it was never started: the command that created it was killed")
         return engine.poll([handle])[handle]
 
+    def _engine(self, record: dict[str, Any]) -> engines.Engine:
+        return engines.get(record.get("engine", "local"))
+
     def _observe(self, status: states.Status) -> dict[str, Any]:
         if not status.alive and not os.path.exists(self.dir.final):
-            engines.get("local").sweep(self.id)
+            self._engine(read_json(self.dir.run) or {}).sweep(self.id)
             return states.conclude(self.dir, status)
         return states.view(self.dir, status)
 

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,8 +31,8 @@ class Prepared:
     environment: dict[str, str]
 
 
-def prepare(job: Job, engine: str = "local", source: str = "") -> Prepared:
-    """Checks everything that can be checked before a run exists."""
+def prepare(job: Job, engine: str = "local", source: str = "", say: Callable[[str], None] = lambda text: None) -> Prepared:
+    """Checks everything that can be checked before a run exists; `say` hears of what takes a while."""
     chosen = engines.get(engine)
     settings = config.load(home())
     problems = [Problem("job", None, *problem) for problem in chosen.impossible(job)]
@@ -51,7 +52,7 @@ def prepare(job: Job, engine: str = "local", source: str = "") -> Prepared:
     if problems:
         raise JobError(problems)
     try:
-        code = snapshot.take(job.code, home())
+        code = snapshot.take(job.code, home(), say)
     except (snapshot.SnapshotError, OSError) as error:
         raise JobError([Problem("job", None, "code", f"cannot be taken: {error}")]) from None
     return Prepared(job, chosen, settings, code, source, environment)

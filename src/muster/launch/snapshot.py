@@ -13,6 +13,7 @@ from pathlib import Path
 
 MOST_BYTES = 512 << 20
 MOST_FILES = 20_000
+LARGE = 64 << 20  # worth a word, because it takes a while
 IGNORE_FILE = ".musterignore"
 IGNORED = (
     ".git",
@@ -53,9 +54,12 @@ class Snapshot:
     digest: str
 
 
-def take(source: str, home: str) -> Snapshot:
+def take(source: str, home: str, say: Callable[[str], None] = lambda text: None) -> Snapshot:
     """Reads a code directory and its digest; nothing is written."""
     entries = sorted(_entries(source, home), key=lambda entry: entry.name)
+    size = sum(entry.info.st_size for entry in entries)
+    if size > LARGE:
+        say(f"taking a snapshot of {size >> 20} MB of code; {IGNORE_FILE} can leave data out")
     total = hashlib.sha256()
     for entry in entries:
         total.update(_line(source, entry))

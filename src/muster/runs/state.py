@@ -85,7 +85,8 @@ def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:
     stop = attempt.stop or {"cause": "unknown"}
     cause, failure = stop["cause"], None
     if cause == "finished":
-        state, reason = "succeeded", "all %d ranks succeeded" % record.job.ranks
+        ranks = record.job.ranks
+        state, reason = "succeeded", "all %d ranks succeeded" % ranks if ranks > 1 else "its rank succeeded"
     elif cause == "failure" and attempt.failures:
         failure = explain.details(attempt.dir, attempt.failures)
         state, reason, cause = "failed", failure["sentence"], explain.cause(failure)
