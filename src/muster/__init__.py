@@ -5,19 +5,28 @@ The names below are the Python API; they are imported when they are first used.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from muster.job.model import Job
+    from muster.job.source import JobError
+    from muster.launch.api import Run, get, list_runs, load, run
+    from muster.launch.follow import Chunk
+    from muster.launch.names import RunNotFound
 
 __version__ = "0.1.0"
-__all__ = ["Job", "JobError", "Run", "get", "load", "run", "runs"]
+__all__ = ["Chunk", "Job", "JobError", "Run", "RunNotFound", "get", "list_runs", "load", "run"]
 
 _HOMES = {
+    "Chunk": "muster.launch.follow",
     "Job": "muster.job.model",
     "JobError": "muster.job.source",
     "Run": "muster.launch.api",
+    "RunNotFound": "muster.launch.names",
     "get": "muster.launch.api",
+    "list_runs": "muster.launch.api",
     "load": "muster.launch.api",
     "run": "muster.launch.api",
-    "runs": "muster.launch.api",
 }
 
 

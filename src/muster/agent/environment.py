@@ -19,21 +19,31 @@ GOOGLE_APPLICATION_CREDENTIALS
 """.split()
 )
 
+# Which devices a rank sees is for the plan to say: the submitter's choice would renumber those that the run holds.
+MASKS = frozenset(("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES"))
+
 
 def base(submitter: Mapping[str, str]) -> Dict[str, str]:
     """What of the submitter's environment reaches a rank."""
     return {
         name: value
         for name, value in submitter.items()
-        if name not in KEYS and name != "_" and not (name.startswith("MUSTER_") and name != "MUSTER_HOME")
+        if name not in KEYS and name not in MASKS and name != "_" and not (name.startswith("MUSTER_") and name != "MUSTER_HOME")
     }
 
 
-def compose(planned: Mapping[str, str], secrets: Sequence[str], exported: Mapping[str, str], cwd: str) -> Dict[str, str]:
+def compose(
+    defaults: Mapping[str, str],
+    planned: Mapping[str, str],
+    secrets: Sequence[str],
+    exported: Mapping[str, str],
+    cwd: str,
+) -> Dict[str, str]:
     """The environment of a process: each layer over the one before."""
-    environment = base(os.environ)
+    submitter = given()
+    environment = dict(defaults, **base(submitter))
     environment.update(planned)
-    environment.update({name: os.environ[name] for name in secrets if name in os.environ})
+    environment.update({name: submitter[name] for name in secrets if name in submitter})
     environment.update(exported)
     environment["PWD"] = cwd
     return environment
@@ -41,10 +51,16 @@ def compose(planned: Mapping[str, str], secrets: Sequence[str], exported: Mappin
 
 def exported(before: Mapping[str, str], dumped: bytes) -> Dict[str, str]:
     """What a setup script changed, from the environment that it left behind."""
-    after = {}
-    for entry in dumped.split(b"\0"):
-        name, equals, value = entry.partition(b"=")
-        if equals:
-            after[os.fsdecode(name)] = os.fsdecode(value)
     own = {"_", "SHLVL", "PWD", "OLDPWD"}
-    return {name: value for name, value in after.items() if before.get(name) != value and name not in own}
+    return {name: value for name, value in _parse(dumped).items() if before.get(name) != value and name not in own}
+
+
+def given() -> Dict[str, str]:
+    """The environment that this process was started with: to its own, Python adds a locale where there is none."""
+    with open("/proc/self/environ", "rb") as file:
+        return _parse(file.read())
+
+
+def _parse(block: bytes) -> Dict[str, str]:
+    entries = (entry.partition(b"=") for entry in block.split(b"\0"))
+    return {os.fsdecode(name): os.fsdecode(value) for name, equals, value in entries if equals}

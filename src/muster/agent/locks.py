@@ -6,13 +6,18 @@ stale, and who waits for it can see who holds it and is woken when it is let go.
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
+import select
 import socket
 import struct
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional
 
-from muster.devices import KINDS, Found
+from muster.devices import KINDS, Found, share
+
+TURN = b"\0muster/devices"  # held while a run chooses, so that two of them do not take each half of what both need
+MOST_WAITING = 4096
 
 
 class Held:
@@ -27,96 +32,144 @@ class Held:
             lock.close()
 
 
-def hold(kind: str, nodes: int, count: int) -> Tuple[Optional[Held], str, List[socket.socket]]:
-    """Tries to hold `count` devices for each of `nodes` nodes.
+class Queue:
+    """A run that needs `count` devices for each of `nodes` nodes, until it has them."""
 
-    Returns them; or whom they have to be waited for, and sockets that become readable when one of those ends.
-    """
-    module = KINDS[kind]
-    found: List[Found] = module.found()
-    if not found:
-        return Held([module.choose([], count) for _ in range(nodes)], []), "", []
-    used = module.users()
-    locks: Dict[str, socket.socket] = {}
-    reasons: List[str] = []
-    waiting: List[socket.socket] = []
-    for device in found:
-        lock = _lock(kind, device)
-        if lock is None:
-            holder, connection = _holder(kind, device)
-            reasons.append("%s %s is held by %s" % (kind, device.id, holder))
-            if connection is not None:
-                waiting.append(connection)
-        elif device.unique in used:
-            reasons.append("%s %s is used by %s" % (kind, device.id, _process(used[device.unique][0])))
-            lock.close()
-        else:
-            locks[device.id] = lock
-    free = [device for device in found if device.id in locks]
-    chosen = _choose(kind, free, nodes, count)
-    taken = {device.id for node in chosen or [] for device in node}
-    for name, lock in locks.items():
-        if name not in taken:
-            lock.close()
-    if chosen is None:
-        return None, "waiting for devices: " + "; ".join(reasons), waiting
-    for connection in waiting:
-        connection.close()
-    return Held(chosen, [locks[name] for name in taken]), "", []
+    def __init__(self, kind: str, nodes: int, count: int) -> None:
+        self.kind = kind
+        self.nodes = nodes
+        self.count = count
+        self.reason = ""  # whom it waits for, in words
+        self._found: List[Found] = []
+        self._holders: Dict[bytes, _Holder] = {}  # by the name of the lock
 
-
-def _choose(kind: str, free: Sequence[Found], nodes: int, count: int) -> Optional[List[List[Found]]]:
-    left = list(free)
-    chosen = []
-    for _ in range(nodes):
-        devices = KINDS[kind].choose(left, count)
-        if devices is None:
+    def take(self) -> Optional[Held]:
+        """Tries to hold the devices. Until then `reason` says what is in the way, and `filenos` when to try again."""
+        module = KINDS[self.kind]
+        self._forget_gone()
+        self._found = self._found or module.found()
+        if not self._found:
+            simulated = share(self.kind, [], self.nodes, self.count)
+            self.reason = "waiting for devices: this machine shows no %s devices at the moment" % self.kind
+            return None if simulated is None else Held(simulated, [])
+        used: Dict[str, List[int]] = module.users()
+        turn = _lock(TURN)
+        if turn is None:
+            self._holder(TURN)
             return None
-        chosen.append(devices)
-        left = [device for device in left if device not in devices]
-    return chosen
+        try:
+            return self._choose(used)
+        finally:
+            turn.close()
+
+    def filenos(self) -> List[int]:
+        """Descriptors that become readable when somebody lets a device go."""
+        return [holder.line.fileno() for holder in self._holders.values() if holder.line is not None]
+
+    def close(self) -> None:
+        for holder in self._holders.values():
+            holder.close()
+        self._holders = {}
+
+    def _choose(self, used: Dict[str, List[int]]) -> Optional[Held]:
+        locks: Dict[str, socket.socket] = {}
+        busy: Dict[str, List[str]] = {}  # who is in the way, and at which devices
+        for device in self._found:
+            name = _name(self.kind, device)
+            lock = _lock(name)
+            if lock is None:
+                busy.setdefault("%s holds" % self._holder(name), []).append(device.id)
+            elif device.unique in used:
+                busy.setdefault("%s uses" % _process(used[device.unique][0]), []).append(device.id)
+                lock.close()
+            else:
+                locks[device.id] = lock
+        free = [device for device in self._found if device.id in locks]
+        chosen = share(self.kind, free, self.nodes, self.count)
+        taken = {device.id for node in chosen or [] for device in node}
+        for id, lock in locks.items():
+            if id not in taken:
+                lock.close()
+        if chosen is None:
+            who = ["%s %s %s" % (said, self.kind, ", ".join(ids)) for said, ids in busy.items()]
+            self.reason = "waiting for devices: " + "; ".join(who)
+            return None
+        return Held(chosen, [locks[id] for id in taken])
+
+    def _holder(self, name: bytes) -> str:
+        """Who holds a lock. The line to them is kept: each new one takes a place in their queue for good."""
+        if name not in self._holders:
+            self._holders[name] = _Holder(name)
+        return self._holders[name].who
+
+    def _forget_gone(self) -> None:
+        for name, holder in list(self._holders.items()):
+            if holder.gone():
+                holder.close()
+                del self._holders[name]
 
 
-def _name(kind: str, device: Found) -> str:
-    return "\0muster/device/%s/%s" % (kind, device.unique or device.id)
+class _Holder:
+    """Who holds a lock, and a line to them that ends when they let it go."""
+
+    def __init__(self, name: bytes) -> None:
+        self.who = "another run"
+        self.line: Optional[socket.socket] = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.line.setblocking(False)
+        try:
+            self.line.connect(name)
+            credentials = self.line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            pid, user, _ = struct.unpack("iII", credentials)
+            self.who = _process(pid, user)
+        except OSError:  # it is just being let go, or too many wait already
+            self.close()
+
+    def gone(self) -> bool:
+        return self.line is None or bool(select.select([self.line], [], [], 0)[0])
+
+    def close(self) -> None:
+        if self.line is not None:
+            self.line.close()
+        self.line = None
 
 
-def _lock(kind: str, device: Found) -> Optional[socket.socket]:
+def _name(kind: str, device: Found) -> bytes:
+    return b"\0muster/device/%s/%s" % (kind.encode(), os.fsencode(device.unique)[-80:])  # a socket's name has 107 bytes
+
+
+def _lock(name: bytes) -> Optional[socket.socket]:
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        lock.bind(_name(kind, device))
-        lock.listen(64)
-        return lock
-    except OSError:
+        lock.bind(name)
+        lock.listen(MOST_WAITING)
+    except OSError as error:
         lock.close()
+        if error.errno != errno.EADDRINUSE:
+            raise
         return None
+    return lock
 
 
-def _holder(kind: str, device: Found) -> Tuple[str, Optional[socket.socket]]:
-    """Who holds a device, and a connection that ends when they do."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.setblocking(False)
-    try:
-        connection.connect(_name(kind, device))
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    except OSError:
-        connection.close()
-        return "another run that is just ending", None
-    pid, _, _ = struct.unpack("3i", credentials)
-    return _process(pid), connection
-
-
-def _process(pid: int) -> str:
+def _process(pid: int, user: Optional[int] = None) -> str:
     """A process in words: the run it belongs to if it is a supervisor, else its name, and its user."""
     try:
-        user = pwd.getpwuid(os.stat("/proc/%d" % pid).st_uid).pw_name
-    except (OSError, KeyError):
-        return "process %d" % pid
-    try:
-        with open("/proc/%d/cmdline" % pid, "rb") as file:
-            words = [os.fsdecode(word) for word in file.read().split(b"\0")]
+        name = _user(os.stat("/proc/%d" % pid).st_uid if user is None else user)
+        words = _read("/proc/%d/cmdline" % pid).split("\0")
+        program = os.path.basename(words[0]) or _read("/proc/%d/comm" % pid).strip()
     except OSError:
-        words = []
+        return "process %d" % pid if user is None else "process %d of %s" % (pid, _user(user))
     if "supervise" in words[:-1]:
-        return "run %s of %s" % (os.path.basename(words[words.index("supervise") + 1]), user)
-    return "process %d (%s) of %s" % (pid, os.path.basename(words[0]) if words and words[0] else "?", user)
+        return "run %s of %s" % (os.path.basename(words[words.index("supervise") + 1]), name)
+    return "process %d (%s) of %s" % (pid, program, name)
+
+
+def _read(path: str) -> str:
+    with open(path, "rb") as file:
+        return os.fsdecode(file.read())
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return "user %d" % number

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import shutil
 import signal
 import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from muster.agent import environment, silence, staging
+from muster.agent import environment, silence, staging, system
 from muster.agent.memory import Memory
 from muster.agent.ports import Ports
 from muster.agent.processes import Processes, Running
@@ -27,10 +28,11 @@ LEFTOVER_GRACE = 5.0  # for helpers and forgotten children once the ranks are do
 MEMORY_PAUSE = 0.5
 POLL = 0.1  # where a descriptor cannot tell
 
-# Runs a setup text and shows, whatever it does, the environment that it leaves behind.
-SETUP = """descriptor=$1; lister=$2; text=$3; shift 3
-trap 'code=$?; "$lister" -0 >&'"$descriptor"'; exit $code' EXIT
-eval "$text"
+# Runs a setup text and shows the environment that it leaves behind, also when it exits early or sets a trap of its own.
+# It has no variables: under the text's `set -a` they would be exported.
+SETUP = """trap {quoted_show} EXIT
+eval {text}
+set -- $?; {show}; exit $1
 """
 
 
@@ -70,6 +72,7 @@ class Agent:
         self.failures = 0
         self.started = False
         self.done = False
+        self.ending = False  # whether the processes of this node were told to stop
         self.count = job.nodes + job.ps
         self.timers: List[Tuple[float, Callable[[], None]]] = []
 
@@ -152,10 +155,11 @@ class Agent:
         return self._setup(plan) if plan.setup else True
 
     def _setup(self, plan: NodePlan) -> bool:
-        before = environment.compose(plan.setup_env, plan.secrets, {}, self.dir.work)
-        dump = os.memfd_create("setup")  # not a file: the environment may hold secrets
-        argv = ["bash", "-c", SETUP, "setup", str(dump), shutil.which("env") or "env", plan.setup]
-        process = self._run("setup", argv, before, self.dir.work, keep=(dump,))
+        before = environment.compose(plan.defaults, plan.setup_env, plan.secrets, {}, self.dir.work)
+        dump = system.memory_file()  # not a file: the environment may hold secrets
+        show = "%s -0 >&%d" % (shlex.quote(shutil.which("env") or "env"), dump)
+        script = SETUP.format(show=show, quoted_show=shlex.quote(show), text=shlex.quote(plan.setup))
+        process = self._run("setup", ["bash", "-c", script, "setup"], before, self.dir.work, keep=(dump,))
         if process is None or not self._until(lambda: process.ended is not None) or process.failed:
             os.close(dump)
             return False
@@ -166,7 +170,7 @@ class Agent:
 
     def _start(self, plan: NodePlan) -> None:
         for process in plan.processes:
-            env = environment.compose(process.env, plan.secrets, self.exported, process.cwd)
+            env = environment.compose(plan.defaults, process.env, plan.secrets, self.exported, process.cwd)
             if self._run(process.name, process.argv, env, process.cwd, process.rank) is None:
                 return
         self.processes.see_from_outside(self.spot.proc, self.spot.seen)
@@ -182,10 +186,12 @@ class Agent:
         try:
             return self.processes.start(name, argv, env, cwd, self.dir.log(name), rank, keep)
         except (OSError, ValueError) as error:
-            if isinstance(error, FileNotFoundError):
-                message = "`%s` was not found on its PATH" % argv[0]
-            else:
+            if not isinstance(error, FileNotFoundError):
                 message = "`%s`: %s" % (argv[0], getattr(error, "strerror", None) or error)
+            elif "/" in argv[0]:
+                message = "`%s` does not exist, or the interpreter that its first line names" % argv[0]
+            else:
+                message = "`%s` was not found on its PATH" % argv[0]
             self._fail({"kind": "start", "process": name, "rank": rank, "code": 127, "message": message})
             return None
 
@@ -220,7 +226,7 @@ class Agent:
             self.processes.kill_all()  # the supervisor is gone, and with it everybody who would ask
             os._exit(1)
         self._hear()
-        for process in self.processes.reap(self.stop is not None):
+        for process in self.processes.reap(self.ending):
             self._ended(process)
         if signals & {signal.SIGTERM, signal.SIGINT} and self.stop is None:
             self._stop_all("terminated", "node %d was told to end (SIGTERM)" % self.spot.index)
@@ -312,6 +318,7 @@ class Agent:
 
     def _end(self) -> None:
         stop = self.stop or {}
+        self.ending = True
         if stop.get("cause") == "silent":
             files = silence.dump_stacks(self.processes, self.dir.stacks)
             self.events.add("stacks", files=files)

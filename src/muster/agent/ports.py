@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 import socket
 from typing import List
 
@@ -14,6 +15,8 @@ class Ports:
 
     def __init__(self, count: int) -> None:
         self._sockets: List[socket.socket] = []
+        self._limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        _allow(count)
         numbers = list(PORTS)
         random.shuffle(numbers)
         for number in numbers:
@@ -37,3 +40,13 @@ class Ports:
         for holder in self._sockets:
             holder.close()
         self._sockets = []
+        resource.setrlimit(resource.RLIMIT_NOFILE, self._limits)
+
+
+def _allow(count: int) -> None:
+    """Makes room for so many descriptors beside those that are open anyway, as far as it is allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + 256
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))

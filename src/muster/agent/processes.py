@@ -11,6 +11,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from muster.agent import system
 
+LOOKS = 3  # a process that forks and leaves while it is looked for can be missed, but hardly so often
+
 
 @dataclass
 class Running:
@@ -126,17 +128,14 @@ class Processes:
     def kill_all(self) -> List[Running]:
         """Kills until nothing is left; returns those that the agent had started."""
         ended: List[Running] = []
-        while True:
-            left = self.others()
-            for pid in left:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+        empty = 0
+        while empty < LOOKS:
+            left = [pid for pid in self.others() if _kill(pid)]
+            empty = 0 if left else empty + 1
             ended += self.reap(stopping=True)
-            if not left:
-                return ended
-            time.sleep(0.001)
+            if left:
+                time.sleep(0.001)
+        return ended
 
     def see_from_outside(self, proc: Optional[int], agent: int) -> None:
         """Notes the ids of the processes as the machine sees them, through its own /proc."""
@@ -208,6 +207,15 @@ def _group(pid: int) -> Optional[int]:
         return os.getpgid(pid)
     except ProcessLookupError:
         return None
+
+
+def _kill(pid: int) -> bool:
+    """Whether there is something left to wait for; what belongs to another user (a program under sudo) is not ours."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+        return True
+    except (ProcessLookupError, PermissionError):
+        return False
 
 
 def _kill_group(group: int, number: int) -> None:

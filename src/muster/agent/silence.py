@@ -12,6 +12,8 @@ from typing import Dict, List, Tuple
 from muster.agent.processes import Processes
 from muster.runs.layout import AttemptDir
 
+SPY_LIMIT = 8.0  # for py-spy to look into all processes of a node; the supervisor waits a little longer
+
 
 class Silence:
     """Watches the sizes of everything a run writes; clocks of other machines do not matter."""
@@ -36,51 +38,65 @@ class Silence:
 
     def _look(self) -> Dict[str, Tuple[int, int]]:
         found: Dict[str, Tuple[int, int]] = {}
-        folders = [self._shared]
+        tops = [self._shared]
         for index in self._attempt.node_indexes():
             node = self._attempt.node(index)
-            folders += [node.logs, node.results]
-        for folder in folders:
-            try:
-                for entry in os.scandir(folder):
-                    info = entry.stat(follow_symlinks=False)
-                    found[entry.path] = (info.st_size, info.st_mtime_ns)
-            except OSError:
-                continue
+            tops += [node.logs, node.results]
+        for top in tops:
+            for folder, _, names in os.walk(top):
+                for name in names:
+                    path = os.path.join(folder, name)
+                    try:
+                        info = os.lstat(path)
+                    except OSError:
+                        continue  # it was removed meanwhile, which the next look shows
+                    found[path] = (info.st_size, info.st_mtime_ns)
         return found
 
 
 def dump_stacks(processes: Processes, folder: str) -> List[str]:
     """Writes where the Python processes of this node are; returns the files. py-spy where it can, else faulthandler."""
     os.makedirs(folder, exist_ok=True)
-    spy = shutil.which("py-spy")
-    files: List[str] = []
-    asked = False
-    for pid in processes.others():
-        name = _name(pid)
-        if not name.startswith("python"):
-            continue
-        path = "%s/%s-%d.txt" % (folder, _process_of(processes, pid), pid)
-        if spy and _spy(spy, pid, path):
-            files.append(path)
-        else:
-            os.kill(pid, signal.SIGABRT)  # PYTHONFAULTHANDLER=1: the stacks go into the rank's log
-            asked = True
+    pids = [pid for pid in processes.others() if _name(pid).startswith("python")]
+    paths = {pid: "%s/%s-%d.txt" % (folder, _process_of(processes, pid), pid) for pid in pids}
+    seen = _spy(paths)
+    asked = [pid for pid in pids if pid not in seen and _abort(pid)]
     if asked:
         time.sleep(0.2)  # for the log to be written before the gang is stopped
-    return files
+    return [paths[pid] for pid in seen]
 
 
-def _spy(spy: str, pid: int, path: str) -> bool:
-    with open(path, "wb") as file:
+def _spy(paths: Dict[int, str]) -> List[int]:
+    """Asks py-spy about all processes at once; returns those that it could look into."""
+    program = shutil.which("py-spy")
+    if program is None:
+        return []
+    deadline = time.monotonic() + SPY_LIMIT
+    spies = {}
+    for pid, path in paths.items():
+        with open(path, "wb") as file:
+            spies[pid] = subprocess.Popen([program, "dump", "--pid", str(pid)], stdout=file, stderr=subprocess.DEVNULL)
+    seen = []
+    for pid, spy in spies.items():
         try:
-            done = subprocess.run([spy, "dump", "--pid", str(pid)], stdout=file, stderr=subprocess.DEVNULL, timeout=20)
-        except (OSError, subprocess.TimeoutExpired):
-            done = None
-    if done is not None and done.returncode == 0:
+            spy.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            spy.kill()
+            spy.wait()
+        if spy.returncode == 0:
+            seen.append(pid)
+        else:
+            os.unlink(paths[pid])
+    return seen
+
+
+def _abort(pid: int) -> bool:
+    """With PYTHONFAULTHANDLER=1, which ranks have, the stacks go into the log of the process."""
+    try:
+        os.kill(pid, signal.SIGABRT)
         return True
-    os.unlink(path)
-    return False
+    except (ProcessLookupError, PermissionError):
+        return False
 
 
 def _name(pid: int) -> str:

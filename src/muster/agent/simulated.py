@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import time
 import traceback
 from typing import List, Sequence, Tuple
 
 from muster.agent import memory, namespace, system
 from muster.agent.node import Agent, Spot
-from muster.agent.processes import descendants
+from muster.agent.processes import Processes
 from muster.devices import Found
 from muster.job import Job
 from muster.plan import Device
@@ -76,15 +75,7 @@ class Nodes:
 
     def sweep(self) -> None:
         """Kills what an agent could not: its orphans, which this process has adopted."""
-        while True:
-            left = descendants(os.getpid())
-            if not left:
-                break
-            for pid in left:
-                _kill(pid)
-            _reap()
-            time.sleep(0.002)
-        _reap()
+        Processes(contained=False).kill_all()
         for index in range(self.count):
             memory.remove_group("muster-%s-%d" % (self.run.id, index))
 
@@ -147,18 +138,3 @@ class Nodes:
             text = "127.0.0.1 localhost\n"
         names = "".join("%s %s\n" % (address(self.run.id, index), host(index)) for index in range(self.count))
         write_text(path, text.encode("utf-8", "replace").decode() + "\n" + names)
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, 9)
-    except ProcessLookupError:
-        pass
-
-
-def _reap() -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass

@@ -38,7 +38,7 @@ def _copy_bytes(reader: int, writer: int, left: int) -> None:
     while left > 0:
         try:
             copied = os.copy_file_range(reader, writer, left)
-        except OSError:  # between file systems that cannot
+        except (OSError, AttributeError):  # between file systems that cannot, or in a Python that does not know it
             copied = os.sendfile(writer, reader, None, left)
         if copied == 0:
             return

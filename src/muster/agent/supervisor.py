@@ -64,20 +64,24 @@ class Supervisor:
         return not reason
 
     def _hold_devices(self, kind: str) -> Optional[locks.Held]:
+        queue = locks.Queue(kind, self.job.nodes, self.job.devices)
         said = ""
-        while True:
+        try:
             self._look()
-            if self.stop is not None:
-                return None
-            held, reason, waiting = locks.hold(kind, self.job.nodes, self.job.devices)
-            if held is not None:
-                return held
-            if reason != said:
-                self.events.add("waiting", reason=reason)
-                said = reason
-            self._wait(DEVICE_PAUSE, [connection.fileno() for connection in waiting])
-            for connection in waiting:
-                connection.close()
+            while self.stop is None:
+                held = queue.take()
+                if held is not None:
+                    return held
+                if queue.reason != said:
+                    said = queue.reason
+                    self.events.add("waiting", reason=said)
+                self._look()  # the drivers' tools have ended: the signal of that would end the wait at once
+                if self.stop is None:
+                    self._wait(DEVICE_PAUSE, queue.filenos())
+                    self._look()
+            return None
+        finally:
+            queue.close()
 
     def _attempts(self, nodes: Nodes) -> None:
         number = (self.run.attempt_numbers() or [0])[-1]
@@ -96,7 +100,8 @@ class Supervisor:
         if not self.job.retry_on:
             return True
         failure = done["failure"] or {}
-        return done["cause"] in self.job.retry_on or failure.get("code") in self.job.retry_on
+        code = 128 + failure["signal"] if failure.get("signal") else failure.get("code")  # as a shell counts
+        return done["cause"] in self.job.retry_on or code in self.job.retry_on
 
     # -- one attempt
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from muster.cli import output
+from muster.cli.options import as_json
+
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def command(shell: str) -> int:
+@as_json
+def command(shell: str, json: bool) -> int:
     """Print the completion script for a shell; commands, options and run ids are completed.
 
     \b
@@ -21,5 +25,9 @@ def command(shell: str) -> int:
 
     found = get_completion_class(shell)
     assert found is not None
-    click.echo(found(cli, {}, "muster", "_MUSTER_COMPLETE").source())
+    script = found(cli, {}, "muster", "_MUSTER_COMPLETE").source()
+    if json:
+        output.print_json({"shell": shell, "script": script})
+    else:
+        click.echo(script)
     return 0

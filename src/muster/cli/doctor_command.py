@@ -17,12 +17,13 @@ from muster.cli import output
 from muster.cli.options import as_json
 from muster.engines import NAMES, get
 from muster.launch import interpreter
+from muster.launch.names import run_ids
 from muster.runs.explain import size
 from muster.runs.layout import home
 
+ALLOW = "where they are refused, see the sysctls user.max_user_namespaces and kernel.unprivileged_userns_clone"
 TOOLS = (
     ("bash", "runs commands and setup; install bash"),
-    ("nsenter", "`muster exec` needs it; install util-linux"),
     ("py-spy", "shows where a silent rank hangs without killing it; `pip install py-spy`"),
 )
 
@@ -38,7 +39,13 @@ class Finding:
 @click.command("doctor")
 @as_json
 def command(json: bool) -> int:
-    """Say what this machine has: devices, engines, tools and where records go, each with what to do if it is missing."""
+    """Say what this machine has: devices, engines, tools and where records go, each with what to do if it is missing.
+
+    \b
+    Examples:
+      muster doctor
+      muster doctor --json | jq '.[] | select(.ok | not)'
+    """
     findings = [*_muster(), *_devices(), *_engines(), *_tools()]
     if json:
         output.print_json([asdict(finding) for finding in findings])
@@ -59,13 +66,13 @@ def _muster() -> list[Finding]:
         parent = os.path.dirname(parent)
     writable = os.access(parent, os.W_OK)
     free = shutil.disk_usage(parent).free
-    count = len(os.listdir(f"{place}/runs")) if os.path.isdir(f"{place}/runs") else 0
+    count = len(run_ids())
     findings = [
         Finding("muster", True, f"{__version__} on Python {platform.python_version()} ({sys.executable})"),
         Finding(
             "home",
             writable,
-            f"{place}, {count} runs, {size(free)} free" + ("" if there else " (made by the first run)"),
+            f"{place}, {count} run{'s' if count != 1 else ''}, {size(free)} free" + ("" if there else " (made by the first run)"),
             "" if writable else "it cannot be written; set MUSTER_HOME to a directory of yours",
         ),
     ]
@@ -103,7 +110,7 @@ def _engines() -> list[Finding]:
         for node in get(name).capacity():
             what = f"{len(node.devices)} {node.device} devices" if node.devices else "devices simulated on the CPU"
             findings.append(Finding(name, True, f"{node.name}: {node.cpus} CPUs, {size(node.memory)} memory, {what}"))
-    reason = namespace.available()
+    reason = namespace.available() if _wanted() else "switched off in config.toml"
     findings.append(
         Finding(
             "namespaces",
@@ -111,7 +118,7 @@ def _engines() -> list[Finding]:
             "each simulated node is a namespace of its own"
             if not reason
             else f"not to be had ({reason}); subreapers and a run marker see to it that nothing is left",
-            "" if not reason else "nodes share host name and process ids; on Debian see kernel.unprivileged_userns_clone",
+            "" if not reason else "nodes share host name and process ids; " + ALLOW,
         )
     )
     kept = can_limit()
@@ -124,6 +131,14 @@ def _engines() -> list[Finding]:
         )
     )
     return findings
+
+
+def _wanted() -> bool:
+    """Whether the settings ask for namespaces; wrong settings are told elsewhere."""
+    try:
+        return config.load(home()).namespaces
+    except config.ConfigError:
+        return True
 
 
 def _tools() -> list[Finding]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
+from muster.cli import output
 from muster.config import ConfigError
 from muster.engines import EngineError
 from muster.job.source import JobError
-from muster.launch.api import RunNotFound
+from muster.launch.names import RunNotFound
 
 INPUT, UNREACHABLE, FAILED = 2, 3, 1
 
@@ -35,6 +39,19 @@ def show(error: Exception) -> int:
         return FAILED
     _print(f"{type(error).__name__}: {error}; this is a defect of Muster, `muster --debug ...` shows where")
     return FAILED
+
+
+@contextmanager
+def told_as_json(json: bool) -> Iterator[None]:
+    """With `--json`, says in the object of `muster run` too why nothing was started."""
+    try:
+        yield
+    except Exception as error:
+        if json:
+            empty: dict[str, Any] = dict.fromkeys(output.MAIN_KEYS)
+            problems = [vars(problem) for problem in error.problems] if isinstance(error, JobError) else []
+            output.print_json({**empty, "reason": str(error), "problems": problems})
+        raise
 
 
 def _print(text: str) -> None:

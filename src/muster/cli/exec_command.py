@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import click
 
-from muster.cli.options import run_argument
+from muster.cli import output
+from muster.cli.options import WithWords, as_json, run_argument
 from muster.launch import api, beside
 
 
-@click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command("exec", cls=WithWords)
 @run_argument()
+@click.argument("bare", nargs=-1, metavar="")
 @click.option("--rank", type=int, default=0, show_default=True, help="Beside which rank.")
-@click.argument("words", nargs=-1, required=True, metavar="-- COMMAND...", type=click.UNPROCESSED)
-def command(run: str, rank: int, words: tuple[str, ...]) -> int:
+@as_json
+@click.pass_context
+def command(ctx: click.Context, run: str, bare: tuple[str, ...], rank: int, json: bool) -> int:
     """Run a command beside a rank: in its node, its directory and its environment.
+
+    The exit code is that of the command. With --json its output is collected and printed as one object.
 
     \b
     Examples:
       muster exec last --rank 3 -- nvidia-smi
       muster exec last -- bash
     """
+    words: list[str] = [*bare, *ctx.meta.get("words", [])]
+    if not words:
+        raise click.UsageError("write the command behind `--`: muster exec last --rank 0 -- bash")
     found = api.get(run)
-    if words[0] == "--":
-        words = words[1:]
-    return beside.run(found, rank, words)
+    if not json:
+        return beside.run(found, rank, words)
+    code, text = beside.capture(found, rank, words)
+    output.print_json({"run": found.id, "rank": rank, "code": code, "output": text})
+    return code

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import json as json_format
 import os
+import select
+import signal
 import sys
 from typing import Protocol
 
@@ -11,9 +14,8 @@ import click
 
 from muster.cli.options import as_json, run_argument
 from muster.cli.screen import Lines
-from muster.launch import api
+from muster.launch import api, names
 from muster.launch.follow import Chunk, Follower
-from muster.runs.layout import AttemptDir
 from muster.runs.logs import tail_offset
 
 
@@ -25,12 +27,12 @@ class Shows(Protocol):
 @click.command("logs")
 @run_argument()
 @click.option("--rank", type=int, help="The log of one rank; rank 0 unless said otherwise.")
-@click.option("--process", metavar="NAME", help="The log of a process by its name, such as scheduler or setup.")
+@click.option("--process", metavar="NAME", help="The log of a process by its name, such as scheduler, ps-0 or setup-1.")
 @click.option("--all", "everybody", is_flag=True, help="All processes, each line with its rank in front.")
-@click.option("--attempt", type=int, help="The attempt to show; the last one unless said otherwise.")
+@click.option("--attempt", type=int, help="One attempt; else the last, and with --follow all of them.")
 @click.option("--tail", type=click.IntRange(0), metavar="N", help="Start with the last N lines.")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
-@click.option("--from", "start", type=click.IntRange(0), metavar="OFFSET", help="Start at this byte of the log.")
+@click.option("--from", "skipped", type=click.IntRange(0), metavar="OFFSET", help="Leave out this many bytes.")
 @as_json
 def command(
     run: str,
@@ -40,99 +42,125 @@ def command(
     attempt: int | None,
     tail: int | None,
     follow: bool,
-    start: int | None,
+    skipped: int | None,
     json: bool,
 ) -> int:
     """Show or follow the logs of a run.
 
-    One log is shown byte by byte as it was written. After an interruption `--from` goes on where it stopped.
+    One log is shown byte by byte as it was written. When that is interrupted, it says with which --from the same command
+    goes on.
 
     \b
     Examples:
       muster logs last
       muster logs last --rank 3 --tail 20
       muster logs last --all --follow
+      muster logs last --follow --from 51200
     """
     if sum((rank is not None, process is not None, everybody)) > 1:
         raise click.UsageError("--rank, --process and --all exclude each other")
-    if start is not None and (everybody or tail is not None):
+    if skipped is not None and (everybody or tail is not None):
         raise click.UsageError("--from goes with one log, and without --tail")
     found = api.get(run)
-    name = None if everybody else process or f"rank-{rank or 0}"
-    _check_known(found, name, attempt, follow)
-    wanted = attempt or (None if follow else (found.dir.attempt_numbers() or [0])[-1])
+    name = None if everybody else found.log_name(rank, process) or "rank-0"
+    if attempt is not None:
+        names.attempt_number(found.dir, attempt)
+    if name is not None and not follow and name not in found.log_names():
+        raise names.RunNotFound(f"{found.id} has no log of `{name}`: it was not started" + (" yet" if not found.ended else ""))
+    last = attempt or (found.dir.attempt_numbers() or [1])[-1]
+    start = Start(skipped or 0, tail, last)
     follower = Follower(
         found.dir,
-        lambda number, log: (name is None or log == name) and wanted in (None, number),
-        lambda path: start or 0 if tail is None else tail_offset(path, tail),
+        lambda number, log: name in (None, log) and (number == last or (follow and not attempt)),
+        attempt,
+        start,
     )
     shown: Shows = Objects() if json else Lines(sys.stdout.buffer) if everybody else Bytes()
-    last: Chunk | None = None
-    try:
-        for chunk in found.follow(follower) if follow else follower.chunks():
-            if chunk is not None:
-                shown.show(chunk)
-                last = chunk
-    except KeyboardInterrupt:
-        if last is not None and not everybody:
-            click.echo(f"muster: interrupted; `--from {last.offset}` goes on from here", err=True)
-        return 130
-    finally:
-        shown.close()
-        follower.close()
+    with follower:
+        try:
+            for chunk in found.pieces(follower) if follow else follower.chunks():
+                if chunk is not None:
+                    shown.show(chunk)
+        except KeyboardInterrupt:
+            if isinstance(shown, Bytes) and shown.attempt:
+                position = start.before(shown.attempt) + shown.offset
+                click.echo(f"muster: interrupted; the same with `--from {position}` goes on from here", err=True)
+            return 130
+        finally:
+            shown.close()
     return 0
 
 
+class Start:
+    """Where to begin in each log: behind the bytes or before the lines that were asked for.
+
+    Bytes are counted over all attempts that are shown, one behind the other.
+    """
+
+    def __init__(self, skipped: int, tail: int | None, last: int) -> None:
+        self._skipped = skipped
+        self._tail = tail
+        self._last = last  # what attempts after this one write is new
+        self._paths: list[tuple[int, str]] = []
+
+    def __call__(self, attempt: int, path: str) -> int:
+        self._paths.append((attempt, path))
+        if self._tail is None or attempt > self._last:
+            return max(0, self._skipped - self.before(attempt)) if self._skipped else 0
+        return tail_offset(path, self._tail) if attempt == self._last else os.path.getsize(path)
+
+    def before(self, attempt: int) -> int:
+        """The bytes of the attempts before this one, which write no more."""
+        return sum(os.path.getsize(path) for number, path in self._paths if number < attempt)
+
+
 class Bytes:
-    """One log, exactly as it was written."""
+    """One log, exactly as it was written. `offset` is where in the log of `attempt` the shown bytes end."""
+
+    def __init__(self) -> None:
+        self.attempt = 0
+        self.offset = 0
 
     def show(self, chunk: Chunk) -> None:
+        self.attempt = chunk.attempt
+        self.offset = chunk.offset - len(chunk.data)
         view = memoryview(chunk.data)
         while view:
-            view = view[os.write(1, view) :]
+            select.select([], [1], [])  # an interrupt comes here, and not between a write and its being counted
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                count = os.write(1, view[: select.PIPE_BUF])
+                self.offset += count
+                view = view[count:]
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     def close(self) -> None:
         pass
 
 
 class Objects:
-    """One JSON object per piece; bytes that are not UTF-8 are replaced."""
+    """One JSON object per piece; bytes that are not UTF-8 are replaced, letters are never cut in two."""
+
+    def __init__(self) -> None:
+        self._decoders: dict[tuple[int, str], codecs.IncrementalDecoder] = {}
+        self._ends: dict[tuple[int, str], int] = {}
 
     def show(self, chunk: Chunk) -> None:
-        text = chunk.data.decode("utf-8", "replace")
-        click.echo(
-            json_format.dumps(
-                {
-                    "attempt": chunk.attempt,
-                    "process": chunk.process,
-                    "offset": chunk.offset - len(chunk.data),
-                    "text": text,
-                }
-            )
-        )
+        log = (chunk.attempt, chunk.process)
+        if log not in self._decoders:
+            self._decoders[log] = codecs.getincrementaldecoder("utf-8")("replace")
+        self._ends[log] = chunk.offset
+        self._decode(log, chunk.data)
 
     def close(self) -> None:
-        pass
+        for log in self._decoders:
+            self._decode(log, b"", final=True)
 
-
-def _check_known(run: api.Run, name: str | None, attempt: int | None, follow: bool) -> None:
-    """Refuses what this run does not have, with what it has."""
-    numbers = run.dir.attempt_numbers()
-    if attempt is not None and attempt not in numbers:
-        raise api.RunNotFound(f"{run.id} has no attempt {attempt}; it has {', '.join(map(str, numbers)) or 'none yet'}")
-    job = run.job
-    known = {f"rank-{rank}" for rank in range(job.ranks)} | {"setup", "scheduler"} | {f"ps-{index}" for index in range(job.ps)}
-    logs = set().union(*(_logs(run.dir.attempt(number)) for number in numbers)) if numbers else set()
-    if name is not None and name not in known | logs:
-        shown = f"ranks 0 to {job.ranks - 1}" if name.startswith("rank-") else ", ".join(sorted(logs)[:10]) or "none yet"
-        raise api.RunNotFound(f"{run.id} has no process `{name}`; it has {shown}")
-    if name is not None and name not in logs and not follow:
-        raise api.RunNotFound(f"{run.id} has no log of `{name}`: it was not started" + (" yet" if not run.ended else ""))
-
-
-def _logs(attempt: AttemptDir) -> set[str]:
-    found: set[str] = set()
-    for index in attempt.node_indexes():
-        folder = attempt.node(index).logs
-        found.update(name.removesuffix(".log") for name in (os.listdir(folder) if os.path.isdir(folder) else []))
-    return found
+    def _decode(self, log: tuple[int, str], data: bytes, final: bool = False) -> None:
+        decoder = self._decoders[log]
+        kept, _ = decoder.getstate()
+        text = decoder.decode(data, final)
+        if text:
+            offset = self._ends[log] - len(data) - len(kept)
+            click.echo(json_format.dumps({"attempt": log[0], "process": log[1], "offset": offset, "text": text}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from typing import Any
@@ -77,6 +78,7 @@ def cli(debug: bool) -> None:
 
 def main() -> None:
     """Runs the command line and ends the process with its exit code."""
+    _open_standard_streams()
     code = 1
     try:
         code = cli.main(standalone_mode=False) or 0
@@ -91,7 +93,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whoever read has gone; nobody is left to tell
         code = 141
     except Exception as error:
-        if "--debug" in sys.argv[1:]:
+        if "--debug" in sys.argv[1:2]:
             raise
         from muster.cli.errors import show
 
@@ -101,6 +103,18 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(code)
+
+
+def _open_standard_streams() -> None:
+    """Sees to it that the descriptors 0 to 2 are there, so that no file takes the place of a closed one."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    sys.stdout = sys.stdout or io.TextIOWrapper(io.FileIO(1, "w"))
+    sys.stderr = sys.stderr or io.TextIOWrapper(io.FileIO(2, "w"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

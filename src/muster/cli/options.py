@@ -22,9 +22,23 @@ class RunName(click.ParamType[str]):
     name = "run"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from muster.launch.api import run_ids
+        from muster.launch.names import run_ids
 
-        return [CompletionItem(name) for name in ("last", *sorted(run_ids(), reverse=True)) if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in ("last", *run_ids()) if name.startswith(incomplete)]
+
+
+class WithWords(click.Command):
+    """A command that keeps the words behind `--` apart, in `ctx.meta["words"]`: they are a program to run."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta["words"] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
 
 
 def run_argument(**settings: Any) -> Callable[[F], F]:

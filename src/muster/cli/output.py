@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 import time
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,11 +26,13 @@ COLOURS = {
     "pending": "magenta",
 }
 EXIT_CODES = {"succeeded": 0, "failed": 1, "lost": 1, "stopped": 130}
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 MAIN_KEYS = ("run", "state", "phase", "reason", "dir", "result")
 
 
 def print_json(data: Any) -> None:
-    click.echo(json.dumps(data, ensure_ascii=False, indent=2))
+    """One JSON text in UTF-8, whatever the terminal speaks; a byte that was no text stands there as an escape."""
+    click.echo(json.dumps(data, ensure_ascii=False, indent=2).encode("utf-8", "backslashreplace"))
 
 
 def brief(view: dict[str, Any]) -> dict[str, Any]:
@@ -36,24 +41,58 @@ def brief(view: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows under headings: drawn on a terminal, aligned text in a pipe."""
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
+    """Rows under headings, with colours on a terminal, where each row is one line and its last cell gives way."""
+    widths = [max(map(wide, column)) for column in zip(columns, *rows, strict=True)]
+    left = terminal_width() - sum(widths[:-1]) - 2 * len(widths[:-1]) if sys.stdout.isatty() else widths[-1]
+    click.echo(click.style(_line(columns, widths, left), bold=True))
+    for row in rows:
+        click.echo(_line(row, widths, left))
 
-        drawn = Table(*columns, box=None, header_style="bold", pad_edge=False)
-        for row in rows:
-            drawn.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in row))
-        Console().print(drawn)
-        return
-    widths = [max(len(str(cell)) for cell in column) for column in zip(columns, *rows, strict=True)]
-    for row in (columns, *rows):
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+def _line(row: Sequence[str], widths: Sequence[int], left: int) -> str:
+    cells = []
+    for cell, width in zip(row[:-1], widths, strict=False):
+        shown = click.style(cell, fg=COLOURS[cell]) if cell in COLOURS else cell
+        cells.append(shown + " " * (width - wide(cell)))
+    return "  ".join([*cells, fit(row[-1], left)]).rstrip()
+
+
+def terminal_width() -> int:
+    """How wide the terminal really is; one that does not know counts as 80."""
+    try:
+        return os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80
+
+
+def wide(text: str) -> int:
+    """How many places a text takes on a terminal."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def state_word(state: str) -> str:
     return click.style(state, fg=COLOURS.get(state), bold=True)
+
+
+def headline(view: dict[str, Any]) -> str:
+    """A run on one line: id, state and reason."""
+    reason = plain(view["reason"])
+    return f"{view['run']}  {state_word(view['state'])}" + (f": {reason}" if reason else "")
+
+
+def plain(text: str) -> str:
+    """Text of others on one line, without what would move the cursor or change colours."""
+    return "".join(letter if letter.isprintable() else " " for letter in _ESCAPE.sub("", text))
+
+
+def fit(text: str, width: int) -> str:
+    """A text cut to a width, with an ellipsis where something is left out."""
+    text = plain(text)
+    if wide(text) <= width:
+        return text
+    while text and wide(text) > width - 1:
+        text = text[:-1]
+    return text + "…" if width > 0 else ""
 
 
 def when(moment: float | None) -> str:

@@ -30,7 +30,7 @@ def command(older: str, dry_run: bool, json: bool) -> int:
     except Wrong as wrong:
         raise click.UsageError(f"--older: {wrong.message}; such as `--older 30d`") from None
     limit = time.time() - age
-    old = [run for run in api.runs() if run.ended and (run.view["ended"] or run.view["created"] or 0) < limit]
+    old = [run for run in api.list_runs() if clean.ended_before(run, limit)]
     freed = sum(clean.size_of(run.dir.path) for run in old)
     if not dry_run:
         for run in old:

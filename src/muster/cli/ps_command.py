@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import click
 
 from muster.cli import output
 from muster.cli.options import as_json
 from muster.launch import api
+from muster.launch.names import RunNotFound
 from muster.runs.state import STATES
 
 SHOWN = 25
@@ -25,33 +29,43 @@ def command(states: tuple[str, ...], everything: bool, json: bool) -> int:
       muster ps --state running --state pending
       muster ps --json | jq '.[].run'
     """
-    views = [view for view in (run.view for run in api.runs()) if not states or view["state"] in states]
+    runs = api.list_runs()
     if json:
+        views = [view for view in _views(runs) if not states or view["state"] in states]
         output.print_json([{key: view[key] for key in view if key not in ("failure", "attempts")} for view in views])
         return 0
-    shown = views if everything else views[:SHOWN]
-    rows = [
-        (
-            view["run"],
-            view["state"],
-            f"{view['ranks']}",
-            output.took(view),
-            output.ago(view["created"]),
-            _short(view["reason"]),
-        )
-        for view in shown
-    ]
-    if not rows:
-        click.echo(
-            "no runs" + (f" that are {' or '.join(states)}" if states else "; `muster run job.yaml` starts one"),
-            err=True,
-        )
+    older = 0
+    if not everything and not states:
+        older = len(runs[SHOWN:])
+        runs = runs[:SHOWN]  # the others need not be read
+    views = [view for view in _views(runs) if not states or view["state"] in states]
+    if not everything and states:
+        older = len(views[SHOWN:])
+        views = views[:SHOWN]
+    if not views:
+        hint = f" that are {' or '.join(states)}" if states else "; `muster run job.yaml` starts one"
+        click.echo(f"no runs{hint}", err=True)
         return 0
-    output.table(("RUN", "STATE", "RANKS", "TIME", "CREATED", "REASON"), rows)
-    if len(views) > len(shown):
-        click.echo(f"and {len(views) - len(shown)} older ones; --all shows them", err=True)
+    output.table(("RUN", "STATE", "RANKS", "TIME", "CREATED", "REASON"), [_row(view) for view in views])
+    if older:
+        click.echo(f"and {older} older one{'s' if older > 1 else ''}; --all shows them", err=True)
     return 0
 
 
-def _short(reason: str) -> str:
-    return reason if len(reason) <= 70 else reason[:67] + "..."
+def _views(runs: list[api.Run]) -> Iterator[dict[str, Any]]:
+    for run in runs:
+        try:
+            yield run.view
+        except RunNotFound:  # it was removed meanwhile
+            continue
+
+
+def _row(view: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        view["run"],
+        view["state"],
+        str(view["ranks"]),
+        output.took(view),
+        output.ago(view["created"]),
+        output.fit(view["reason"], 70),
+    )

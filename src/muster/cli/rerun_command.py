@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from muster.cli import errors
 from muster.cli.options import as_json, overrides, run_argument
 from muster.cli.run_command import begin
 from muster.launch import api
@@ -21,4 +22,6 @@ def command(run: str, sets: tuple[str, ...], detach: bool, json: bool) -> int:
     Example:
       muster rerun last --set parameters.epochs=5
     """
-    return begin(api.get(run).prepare_rerun(sets), detach, json)
+    with errors.told_as_json(json):
+        prepared = api.get(run).prepare_rerun(sets)
+    return begin(prepared, detach, json)

@@ -7,6 +7,7 @@ import click
 from muster.cli import output
 from muster.cli.options import as_json, run_argument
 from muster.launch import api, clean
+from muster.launch.names import RunNotFound
 
 
 @click.command("rm")
@@ -19,10 +20,11 @@ def command(runs: tuple[str, ...], json: bool) -> int:
     Example:
       muster rm echo-20261115-0749 echo-20261115-0750
     """
-    found = [api.get(name) for name in runs]
+    found = list({run.id: run for run in map(api.get, runs)}.values())
     going = [run.id for run in found if not run.ended]
     if going:
-        raise api.RunNotFound(f"{', '.join(going)} has not ended; `muster stop` it first")
+        have = "has" if len(going) == 1 else "have"
+        raise RunNotFound(f"{', '.join(going)} {have} not ended; `muster stop` it first, nothing was removed")
     for run in found:
         run.remove()
     clean.unused()

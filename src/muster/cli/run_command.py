@@ -10,32 +10,24 @@ from typing import Any
 
 import click
 
-from muster.cli import output
-from muster.cli.options import as_json, overrides
+from muster.cli import errors, output
+from muster.cli.options import WithWords, as_json, overrides
 from muster.cli.screen import Lines, Live
-from muster.cli.summary import show_end
+from muster.cli.summary import show_end, show_retry
 from muster.engines import NAMES
 from muster.job import FRAMEWORKS
-from muster.job.source import JobError
 from muster.launch import api, create
 from muster.launch.follow import Follower
 
-SHORTCUTS = ("name", "framework", "per", "nodes", "devices", "device")
+REASONS: dict[int, str] = {
+    signal.SIGINT: "stopped by the user (Ctrl-C)",
+    signal.SIGTERM: "the command that followed it was told to end (SIGTERM)",
+    signal.SIGHUP: "the terminal that followed it was closed",
+}
 TICK = 0.25
 
 
-class RunCommand(click.Command):
-    """Keeps the words behind `--` apart: they are the program to run."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta["words"] = args[at + 1 :]
-            args = args[:at]
-        return super().parse_args(ctx, args)
-
-
-@click.command("run", cls=RunCommand)
+@click.command("run", cls=WithWords)
 @click.argument("job", required=False, type=click.Path())
 @overrides
 @click.option("--name", help="Set the job's name.")
@@ -77,13 +69,8 @@ def command(
     Exit codes: 0 succeeded, 1 failed or lost, 2 the job is wrong and nothing was started,
     3 the engine cannot be reached, 130 stopped. Ctrl-C stops the run, a second one at once.
     """
-    try:
+    with errors.told_as_json(json):
         prepared = _prepare(job, ctx.meta.get("words"), shortcuts, sets, engine)
-    except JobError as error:
-        if json:
-            empty: dict[str, Any] = dict.fromkeys(output.MAIN_KEYS)
-            output.print_json({**empty, "reason": str(error), "problems": [vars(problem) for problem in error.problems]})
-        raise
     if check:
         return _checked(prepared, json)
     if dry_run:
@@ -94,7 +81,8 @@ def command(
 def begin(prepared: create.Prepared, detach: bool, json: bool) -> int:
     """Starts a prepared run and follows it, as the options say."""
     with Interrupts() as interrupts:  # from here on Ctrl-C is for the run
-        run = api.start(prepared, detach)
+        with errors.told_as_json(json):
+            run = api.start(prepared, detach)
         if detach:
             if json:
                 output.print_json(output.brief(run.view))
@@ -119,14 +107,13 @@ def _prepare(
     if job is not None and words is not None:
         raise click.UsageError(f"both a job file ({job}) and a command behind `--` are given; keep one of them")
     if job is not None:
-        loaded = api.load(job, changes)
-        return create.prepare(loaded, engine, Path(job).read_text(encoding="utf-8", errors="replace"), _say)
+        return create.prepare(api.loader(job, changes), engine, job, _say)
     if not words:
         raise click.UsageError("name a job file, or write the command behind `--`: muster run -- python train.py")
     data: dict[str, Any] = {"name": _name(words), "command": words}
     if given.get("framework", "command") == "command" and not any(change.startswith("per=") for change in changes):
         data["per"] = "device"
-    return create.prepare(api.load(data, changes), engine, say=_say)
+    return create.prepare(api.loader(data, changes), engine, say=_say)
 
 
 def _say(text: str) -> None:
@@ -144,7 +131,9 @@ def _checked(prepared: create.Prepared, json: bool) -> int:
     if json:
         output.print_json({"ok": True, "job": prepared.job.to_json()})
     else:
-        click.echo(f"{prepared.job.name}: no problems ({prepared.job.ranks} ranks on {prepared.job.nodes} nodes)")
+        ranks, nodes = prepared.job.ranks, prepared.job.nodes
+        size = f"{ranks} rank{'s' * (ranks != 1)} on {nodes} node{'s' * (nodes != 1)}"
+        click.echo(f"{prepared.job.name}: no problems ({size})")
     return 0
 
 
@@ -163,34 +152,40 @@ def _dry_run(prepared: create.Prepared, json: bool) -> int:
 
 
 def _follow(run: api.Run, json: bool) -> dict[str, Any]:
-    live = sys.stdout.isatty() and not json
+    live = sys.stdout.isatty() and not json and os.environ.get("TERM") != "dumb"
     shown: Lines | Live = Live() if live else Lines(sys.stderr.buffer if json else sys.stdout.buffer)
     if not live and not json:
         click.echo(f"muster: run {run.id}", err=True)
-    follower = Follower(run.dir, lambda attempt, process: True)
-    try:
-        for chunk in run.follow(follower, TICK if live else api.POLL):
-            if chunk is not None:
-                shown.show(chunk)
-            if isinstance(shown, Live) and shown.due:
-                shown.draw(run.peek())
-    finally:
-        follower.close()
-        shown.close()
+    attempt = 1
+    with Follower(run.dir, lambda attempt, process: True) as follower:
+        try:
+            for chunk in run.pieces(follower, TICK if live else api.POLL):
+                if chunk is not None:
+                    if chunk.attempt > attempt:
+                        shown.interlude()
+                        show_retry(run.attempts()[attempt - 1 : chunk.attempt - 1], run.job.retries + 1, live)
+                        attempt = chunk.attempt
+                    shown.show(chunk)
+                if isinstance(shown, Live) and shown.due:
+                    shown.draw(run.peek())
+        finally:
+            shown.close()
     return run.view
 
 
 class Interrupts:
-    """Ctrl-C while a run is followed: the first asks it to stop, the second means now. So does a closed terminal."""
+    """Ctrl-C while a run is followed: the first asks it to stop, the second means now. A closed terminal asks once."""
 
     def __init__(self) -> None:
         self._count = 0
+        self._reason = ""
         self._run: api.Run | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            self._before[number] = signal.signal(number, self._note)
+        for number in REASONS:
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup is meant
+                self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -204,12 +199,15 @@ class Interrupts:
             self._pass_on(run)
 
     def _note(self, number: int, frame: Any) -> None:
+        if number == signal.SIGHUP and self._count:  # both the system and a shell say so
+            return
         self._count += 1
+        self._reason = self._reason or REASONS[number]
         if self._run is not None:
             self._pass_on(self._run)
 
     def _pass_on(self, run: api.Run) -> None:
         now = self._count > 1
-        run.stop(now=now, reason="stopped by the user (Ctrl-C)", wait=False)
+        run.stop(now=now, reason=self._reason, wait=False)
         if not now and sys.stderr.isatty():
             os.write(2, b"\r\x1b[2Kmuster: stopping; Ctrl-C again stops at once\n")

@@ -6,16 +6,16 @@ the bytes that a rank wrote.
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from typing import Any, BinaryIO, TextIO
 
 import click
 
-from muster.cli.output import state_word
+from muster.cli.output import fit, state_word, terminal_width
 from muster.launch.follow import Chunk
 
+CLEAR = "\r\x1b[2K"
 DRAW_PAUSE = 0.1
 SPIN = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
@@ -25,25 +25,31 @@ class Lines:
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._rest: dict[str, bytes] = {}
+        self._rest: dict[str, list[bytes]] = {}  # pieces of lines that have not ended yet
 
     def show(self, chunk: Chunk) -> None:
-        name = chunk.process.removeprefix("rank-").encode()
-        data = self._rest.pop(chunk.process, b"") + chunk.data
-        lines = data.split(b"\n")
-        if lines[-1]:
-            self._rest[chunk.process] = lines[-1]
-        if len(lines) > 1:
-            prefix = b"[" + name + b"] "
-            self._stream.write(b"".join([prefix + line + b"\n" for line in lines[:-1]]))
+        head, newline, rest = chunk.data.rpartition(b"\n")
+        if newline:
+            lines = b"".join([*self._rest.pop(chunk.process, []), head]).split(b"\n")
+            prefix = _prefix(chunk.process)
+            self._stream.write(b"".join([prefix + line + b"\n" for line in lines]))
             self._stream.flush()
+        if rest:
+            self._rest.setdefault(chunk.process, []).append(rest)
 
-    def close(self) -> None:
+    def interlude(self) -> None:
         """Shows what a process wrote without ending the line."""
         for process, rest in self._rest.items():
-            self._stream.write(b"[" + process.removeprefix("rank-").encode() + b"] " + rest + b"\n")
+            self._stream.write(_prefix(process) + b"".join(rest) + b"\n")
         self._stream.flush()
         self._rest = {}
+
+    def close(self) -> None:
+        self.interlude()
+
+
+def _prefix(process: str) -> bytes:
+    return b"[" + process.removeprefix("rank-").encode() + b"] "
 
 
 class Live:
@@ -53,7 +59,7 @@ class Live:
         self._terminal = terminal
         self._begun = time.monotonic()
         self._open = False  # rank 0 is in the middle of a line
-        self._drawn = False
+        self._line = ""  # what stands below the output
         self._turn = 0
         self._next = 0.0
 
@@ -63,13 +69,13 @@ class Live:
         return not self._open and time.monotonic() >= self._next
 
     def show(self, chunk: Chunk) -> None:
-        if chunk.process not in ("rank-0", "setup"):
+        if chunk.process not in ("rank-0", "setup-0"):
             return
-        self.clear()
-        self._terminal.flush()
-        self._terminal.buffer.write(chunk.data)
-        self._terminal.buffer.flush()
         self._open = not chunk.data.endswith(b"\n")
+        before = CLEAR if self._line else ""
+        self._line = "" if self._open else self._line
+        self._terminal.buffer.write(before.encode() + chunk.data + self._line.encode())
+        self._terminal.buffer.flush()
 
     def draw(self, view: dict[str, Any]) -> None:
         self._turn += 1
@@ -82,19 +88,17 @@ class Live:
             parts.insert(0, f"attempt {view['attempt']}")
         if view["reason"]:
             parts.append(view["reason"])
-        text = "  ".join(parts)[: max(10, shutil.get_terminal_size().columns - 16)]
+        text = fit("  ".join(parts), terminal_width() - len(view["state"]) - 5)
         mark = SPIN[self._turn % len(SPIN)]
-        self._terminal.write(f"\r\x1b[2K{mark} {state_word(view['state'])}  {click.style(text, dim=True)}")
+        self._line = f"{mark} {state_word(view['state'])}  {click.style(text, dim=True)}"
+        self._terminal.write(CLEAR + self._line)
         self._terminal.flush()
-        self._drawn = True
 
-    def clear(self) -> None:
-        if self._drawn:
-            self._terminal.write("\r\x1b[2K")
-            self._drawn = False
+    def interlude(self) -> None:
+        """Leaves the terminal at the beginning of an empty line, for others to write on."""
+        self._terminal.write(CLEAR if self._line else "\n" if self._open else "")
+        self._terminal.flush()
+        self._line, self._open = "", False
 
     def close(self) -> None:
-        self.clear()
-        if self._open:
-            self._terminal.write("\n")
-        self._terminal.flush()
+        self.interlude()

@@ -29,7 +29,7 @@ def command(run: str, json: bool) -> int:
         output.print_json(found.details())
         return 0
     view = found.view
-    click.echo(f"{view['run']}  {output.state_word(view['state'])}" + (f": {view['reason']}" if view["reason"] else ""))
+    click.echo(output.headline(view))
     if view.get("failure"):
         show_failure(view["failure"], tail=True, err=False)
     facts = [
@@ -38,10 +38,11 @@ def command(run: str, json: bool) -> int:
         *numbers(view["result"]),
         ("run directory", view["dir"]),
     ]
+    facts += [
+        (f"attempt {entry['attempt']}", f"{entry['state']}: {output.plain(entry['reason'])}") for entry in found.attempts()[:-1]
+    ]
     for name, value in facts:
         click.echo(f"  {name.ljust(18)}  {value}")
-    for attempt in view.get("attempts", [])[:-1]:
-        click.echo(f"  attempt {attempt['attempt']}: {attempt['state']}: {attempt['reason']}")
     click.echo()
     ranks = found.ranks()
     if ranks:

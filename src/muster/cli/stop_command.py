@@ -32,5 +32,5 @@ def command(run: str, now: bool, json: bool) -> int:
     if json:
         output.print_json(output.brief(view))
     else:
-        click.echo(f"{view['run']}  {output.state_word(view['state'])}: {view['reason']}")
+        click.echo(output.headline(view))
     return 0

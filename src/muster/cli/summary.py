@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
-from muster.cli.output import number, state_word, took
+from muster.cli.output import number, plain, state_word, took
+from muster.runs.explain import who
 
 
 def show_end(view: dict[str, Any], tail: bool) -> None:
     """Prints the end of a run to stderr; with `tail` the last lines of the rank that failed."""
     mark = "✓" if view["state"] == "succeeded" else "✗"
-    click.echo(f"{mark} {state_word(view['state'])}: {view['reason']}", err=True)
+    click.echo(f"{mark} {state_word(view['state'])}: {plain(view['reason'])}", err=True)
     failure = view.get("failure")
     if failure:
         show_failure(failure, tail)
@@ -28,13 +29,21 @@ def show_end(view: dict[str, Any], tail: bool) -> None:
         click.echo(f"  {click.style(name.ljust(width), dim=sys.stderr.isatty())}  {value}", err=True)
 
 
+def show_retry(attempts: list[dict[str, Any]], most: int, tail: bool) -> None:
+    """Prints to stderr why attempts failed that others follow; with `tail` what rank 0 did not say itself."""
+    for attempt in attempts:
+        click.echo(f"✗ attempt {attempt['attempt']} of {most} failed: {plain(attempt['reason'])}; trying again", err=True)
+        if attempt["failure"]:
+            show_failure(attempt["failure"], tail and attempt["failure"].get("rank") != 0)
+
+
 def show_failure(failure: dict[str, Any], tail: bool, err: bool = True) -> None:
     if tail and failure["tail"]:
-        click.echo(f"  the last lines of {failure['log']}:", err=err)
+        click.echo(f"  the last lines of {who(failure)}:", err=err)
         for line in failure["tail"]:
-            click.echo(f"  | {line}", err=err)
+            click.echo(f"  | {plain(line)}", err=err)
     for other in failure["others"]:
-        click.echo(f"  also: {other}", err=err)
+        click.echo(f"  also: {plain(other)}", err=err)
 
 
 def numbers(result: dict[str, Any] | None) -> list[tuple[str, str]]:

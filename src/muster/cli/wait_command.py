@@ -1,4 +1,4 @@
-"""`muster wait`: wait for runs to end."""
+"""`muster wait`: wait for a run to end."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def command(run: str, timeout: float | None, json: bool) -> int:
     if json:
         output.print_json(output.brief(view))
     else:
-        click.echo(f"{view['run']}  {output.state_word(view['state'])}: {view['reason']}")
+        click.echo(output.headline(view))
     return output.EXIT_CODES.get(state, 124)

@@ -12,6 +12,7 @@ WANDB_API_KEY = "..."
 from __future__ import annotations
 
 import os
+import re
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,44 +34,68 @@ class Config:
 def load(home: str) -> Config:
     """The settings under a home, with the secrets of the chosen profile ($MUSTER_PROFILE, else `default`)."""
     path = Path(home) / "config.toml"
-    if not path.exists():
-        return Config()
+    data = _read(path)
+    _check(data, path)
+    profiles = data.get("profiles", {})
+    _refuse_readers(profiles, path)
+    profile = os.environ.get("MUSTER_PROFILE") or "default"
+    if profile != "default" and profile not in profiles:
+        known = ", ".join(f"`{name}`" for name in profiles) or "none"
+        raise ConfigError(f"{path} has no profile `{profile}`, which MUSTER_PROFILE names; it has {known}")
+    return Config(data.get("local", {}).get("namespaces", True), profiles.get(profile, {}).get("secrets", {}))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {str(error.strerror).lower()}; make it a file that you can read") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not UTF-8 text; save it as UTF-8") from None
     import tomllib
 
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from None
-    _check(data, path)
-    profile = os.environ.get("MUSTER_PROFILE", "default")
-    profiles = data.get("profiles", {})
-    if profile != "default" and profile not in profiles:
-        raise ConfigError(f"{path} has no profile `{profile}`, which MUSTER_PROFILE names")
-    secrets = profiles.get(profile, {}).get("secrets", {})
-    if any("secrets" in entry for entry in profiles.values()) and stat.S_IMODE(path.stat().st_mode) & 0o077:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ConfigError(f"{path} is not TOML: {reason}; texts need quotes, and sections brackets") from None
+
+
+def _refuse_readers(profiles: dict[str, Any], path: Path) -> None:
+    if any(entry.get("secrets") for entry in profiles.values()) and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ConfigError(f"{path} holds secrets and others can read it; run `chmod 600 {path}`")
-    return Config(data.get("local", {}).get("namespaces", True), secrets)
 
 
 def _check(data: dict[str, Any], path: Path) -> None:
     for section, entries in data.items():
+        if section not in (*FIELDS, "profiles"):
+            raise ConfigError(f"{path}: `{section}` is not known; there are {', '.join([*FIELDS, 'profiles'])}")
+        if not isinstance(entries, dict):
+            raise ConfigError(f"{path}: `{section}` is a single value; it takes a section, `[{section}]`")
         if section == "profiles":
             _check_profiles(entries, path)
             continue
-        if section not in FIELDS or not isinstance(entries, dict):
-            raise ConfigError(f"{path}: `{section}` is not a section; known are {', '.join([*FIELDS, 'profiles'])}")
         for name, value in entries.items():
             kind = FIELDS[section].get(name)
             if kind is None:
-                raise ConfigError(f"{path}: `{section}.{name}` is not known; known are {', '.join(FIELDS[section])}")
+                raise ConfigError(f"{path}: `{section}.{name}` is not known; there is {', '.join(FIELDS[section])}")
             if not isinstance(value, kind):
-                raise ConfigError(f"{path}: `{section}.{name}` takes true or false")
+                raise ConfigError(f"{path}: `{section}.{name}` is neither true nor false; write one of them, without quotes")
 
 
-def _check_profiles(profiles: Any, path: Path) -> None:
-    for name, profile in profiles.items() if isinstance(profiles, dict) else []:
-        secrets = profile.get("secrets", {}) if isinstance(profile, dict) else None
-        if not isinstance(secrets, dict) or not all(isinstance(value, str) for value in secrets.values()):
-            raise ConfigError(f"{path}: profile `{name}` takes `secrets`, a table of texts")
+def _check_profiles(profiles: dict[str, Any], path: Path) -> None:
+    for name, profile in profiles.items():
+        if not isinstance(profile, dict):
+            raise ConfigError(f"{path}: `profiles.{name}` is a single value; write secrets below `[profiles.{name}.secrets]`")
         for unknown in set(profile) - {"secrets"}:
             raise ConfigError(f"{path}: `profiles.{name}.{unknown}` is not known; a profile has `secrets`")
+        secrets = profile.get("secrets", {})
+        if not isinstance(secrets, dict):
+            raise ConfigError(f'{path}: `profiles.{name}.secrets` is a single value; it takes lines such as `KEY = "..."`')
+        for secret, value in secrets.items():
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", secret):
+                raise ConfigError(f"{path}: `{secret}` in profile `{name}` cannot be the name of a variable; rename it")
+            if not isinstance(value, str) or "\0" in value:
+                raise ConfigError(f"{path}: `{secret}` in profile `{name}` is not a text; put it into quotes")

@@ -1,12 +1,13 @@
 """The accelerators of this machine: one module each, with the same few functions.
 
-`found()` lists the devices, `users()` tells which processes are on them, `choose()` picks which ones a node gets.
+`found()` lists the devices, `users()` tells which processes are on them, `impossible()` why no node can have so many,
+`choose()` picks which ones a node gets.
 """
 
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Dict
+from typing import Dict, List, Optional, Sequence
 
 from muster.devices import ascend, cpu, nvidia
 from muster.devices.base import Found
@@ -21,4 +22,17 @@ def resolve(kind: str) -> str:
     return next(name for name, module in KINDS.items() if name == "cpu" or module.found())
 
 
-__all__ = ["KINDS", "Found", "resolve"]
+def share(kind: str, free: Sequence[Found], nodes: int, count: int) -> Optional[List[List[Found]]]:
+    """`count` of the free devices for each of several nodes, or None where they do not suffice."""
+    left = list(free)
+    shares: List[List[Found]] = []
+    for _ in range(nodes):
+        chosen: Optional[List[Found]] = KINDS[kind].choose(left, count)
+        if chosen is None:
+            return None
+        shares.append(chosen)
+        left = [device for device in left if device not in chosen]
+    return shares
+
+
+__all__ = ["KINDS", "Found", "resolve", "share"]

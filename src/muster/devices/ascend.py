@@ -1,6 +1,6 @@
 """Ascend NPUs: the driver's device files, the addresses in hccn.conf, and npu-smi for who uses them.
 
-The seam for tests is thin: `ROOT` is where `/dev` and `/etc` are looked for.
+The seam for tests is thin: MUSTER_DEVICE_ROOT is where `/dev` and `/etc` are looked for.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ import os
 import re
 from typing import Dict, List, Optional
 
-from muster.devices.base import Found, ask
+from muster.devices.base import Found, ask, first
 
-ROOT = os.environ.get("MUSTER_DEVICE_ROOT", "/")
 RING = 4  # chips of one HCCS ring; an Ascend 910 node has two of them
 # Which ring to take from, by how many of it are free: keeps whole rings free for those who need them.
 PREFER = {1: (1, 3, 2, 4), 2: (2, 4, 3), 4: (4,)}
@@ -19,18 +18,18 @@ PREFER = {1: (1, 3, 2, 4), 2: (2, 4, 3), 4: (4,)}
 
 def found() -> List[Found]:
     try:
-        names = os.listdir(os.path.join(ROOT, "dev"))
+        names = os.listdir(_path("dev"))
     except OSError:
         return []
     numbers = sorted(int(name[7:]) for name in names if re.match(r"davinci\d+\Z", name))
     ips = addresses()
-    return [Found(str(number), "Ascend", "davinci%d" % number, ips.get(str(number), "")) for number in numbers]
+    return [Found(str(number), "Ascend", _path("dev/davinci%d" % number), ips.get(str(number), "")) for number in numbers]
 
 
 def addresses() -> Dict[str, str]:
     """The address of each device's own network port, from hccn.conf."""
     try:
-        with open(os.path.join(ROOT, "etc/hccn.conf"), encoding="utf-8", errors="replace") as file:
+        with open(_path("etc/hccn.conf"), encoding="utf-8", errors="replace") as file:
             return dict(re.findall(r"^\s*address_(\d+)\s*=\s*(\S+)", file.read(), re.MULTILINE))
     except OSError:
         return {}
@@ -40,10 +39,14 @@ def users() -> Dict[str, List[int]]:
     """The processes on each device, by its unique id."""
     using: Dict[str, List[int]] = {}
     text = ask(["npu-smi", "info"]) or ""
-    # The process table at the end: | NPU  Chip | Process id | Process name | memory |
-    for npu, pid in re.findall(r"^\|\s*(\d+)\s+\d+\s*\|\s*(\d+)\s*\|\s*\S+\s*\|\s*\d+\s*\|", text, re.MULTILINE):
-        using.setdefault("davinci" + npu, []).append(int(pid))
+    # The process table at the end: | NPU  Chip | Process id | Process name, blank for another container's | memory |
+    for npu, pid in re.findall(r"^\|\s*(\d+)\s+\d+\s*\|\s*(\d+)\s*\|", text, re.MULTILINE):
+        using.setdefault(_path("dev/davinci" + npu), []).append(int(pid))
     return using
+
+
+def _path(below: str) -> str:
+    return os.path.join(os.environ.get("MUSTER_DEVICE_ROOT", "/"), below)
 
 
 def impossible(count: int) -> str:
@@ -54,7 +57,7 @@ def impossible(count: int) -> str:
 
 def choose(free: List[Found], count: int) -> Optional[List[Found]]:
     if count == 2 * RING:
-        return free if len(free) >= count else None
+        return first(free, count)
     rings: Dict[int, List[Found]] = {}
     for device in free:
         rings.setdefault(int(device.id) // RING, []).append(device)

@@ -49,6 +49,9 @@ class Node:
 class Engine(Protocol):
     name: str
 
+    def resolve(self, job: Job) -> Job:
+        """The job with what only the engine can decide, such as what `device: auto` means."""
+
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
         """What of a job this engine can never do: field, message, hint."""
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from muster import devices
 from muster.engines.base import Node, Order, Request
@@ -17,6 +18,9 @@ from muster.runs.state import Status
 
 class Local:
     name = "local"
+
+    def resolve(self, job: Job) -> Job:
+        return replace(job, device=devices.resolve(job.device))
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
         found = []
@@ -29,29 +33,7 @@ class Local:
                     "use fewer of them, or an engine with more machines",
                 )
             )
-        kind = devices.resolve(job.device)
-        if kind == "cpu":
-            return found
-        there = devices.KINDS[kind].found()
-        if not there:
-            found.append(
-                (
-                    "device",
-                    f"asks for {kind} devices, and this machine has none",
-                    "`device: cpu` simulates them; `muster doctor` shows what was found",
-                )
-            )
-        elif reason := devices.KINDS[kind].impossible(job.devices):
-            found.append(("devices", f"cannot be given: {reason}", "ask for one of these"))
-        elif job.nodes * job.devices > len(there):
-            found.append(
-                (
-                    "devices",
-                    f"asks for {job.nodes * job.devices} {kind} devices in all, and this machine has {len(there)}",
-                    "use fewer, or `device: cpu` to simulate them",
-                )
-            )
-        return found
+        return [*found, *_lacking(job)]
 
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
         python = os.path.realpath(sys.executable)  # -S: the agent needs nothing of a virtual environment
@@ -97,10 +79,10 @@ class Local:
         marker = b"MUSTER_RUN=" + os.fsencode(run_id)
         while time.monotonic() < deadline:
             left = [pid for pid in _pids() if marker in _read(f"/proc/{pid}/environ").split(b"\0") and not _ended(pid)]
-            if not left:
-                return
             for pid in left:
                 _kill(pid)
+            if not left and _remove_groups(run_id):
+                return
             time.sleep(0.01)
 
     def capacity(self) -> list[Node]:
@@ -109,6 +91,25 @@ class Local:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         names = tuple(f"{device.id}: {device.name}" for device in found)
         return [Node(os.uname().nodename, len(os.sched_getaffinity(0)), memory, kind, names)]
+
+
+def _lacking(job: Job) -> list[tuple[str, str, str]]:
+    """What this machine lacks of the devices that a job asks for, even when nobody else uses them."""
+    kind = devices.KINDS[job.device]
+    there = kind.found()
+    if devices.share(job.device, there, job.nodes, job.devices) is not None:
+        return []
+    simulate = "`device: cpu` simulates them"
+    if not there:
+        hint = f"{simulate}; `muster doctor` shows what was found"
+        return [("device", f"asks for {job.device} devices, and this machine has none", hint)]
+    if reason := kind.impossible(job.devices):
+        return [("devices", f"cannot be given: {reason}", f"ask for one of these; {simulate}")]
+    asked = f"{job.nodes} times {job.devices}" if job.nodes > 1 else str(job.devices)
+    had = str(len(there))
+    if job.nodes * job.devices <= len(there):  # enough, but not beside each other
+        had = "no ring with as many: it has " + ", ".join(device.id for device in there)
+    return [("devices", f"asks for {asked} {job.device} devices, and this machine has {had}", f"use fewer; {simulate}")]
 
 
 def _status(handle: str) -> Status:
@@ -158,6 +159,21 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         pass
+
+
+def _remove_groups(run_id: str) -> bool:
+    """Removes the control groups that kept the memory limit of a run; false while somebody is in one."""
+    done = True
+    for folder, names, _ in os.walk("/sys/fs/cgroup"):
+        for name in names:
+            if name.startswith(f"muster-{run_id}-"):
+                try:
+                    os.rmdir(os.path.join(folder, name))
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    done = False
+    return done
 
 
 def _read(path: str) -> bytes:

@@ -8,25 +8,46 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
 
-ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+MOST_TEXT = 120_000  # bytes; Linux gives a process no single argument or variable of more than 128 KiB
+MOST_NAME = 200  # bytes; a directory's name has 255, and the id of a run is longer than the name of its job
+SCALAR = ["string", "number", "boolean"]  # the text counts, whatever YAML makes of it
 
 
 class Wrong(Exception):
-    """A value that cannot be taken: what is wrong, and what to do about it."""
+    """A value that cannot be taken: what is wrong, what to do about it, and where inside the value it is."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str, name: str = "", line: Optional[int] = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.name = name
+        self.line = line
+
+    @property
+    def each(self) -> List[Wrong]:
+        return [self]
+
+
+class Several(Wrong):
+    """All that is wrong with the entries of a list or a mapping."""
+
+    def __init__(self, wrongs: List[Wrong]) -> None:
+        super().__init__(wrongs[0].message, wrongs[0].hint)
+        self.wrongs = wrongs
+
+    @property
+    def each(self) -> List[Wrong]:
+        return self.wrongs
 
 
 @dataclass(frozen=True)
 class Item:
     """One value of the input with the text it was written as and the line it stands on."""
 
-    value: Any  # None, bool, int, float, str, List[Item] or Dict[str, Item]
+    value: Any  # None, int, str, List[Item] or Dict[str, Item]
     text: str = ""
     line: Optional[int] = None
 
@@ -34,7 +55,7 @@ class Item:
     def said(self) -> str:
         """What the value is, in words."""
         if self.value is None:
-            return "nothing"
+            return "empty"
         if isinstance(self.value, dict):
             return "a mapping"
         if isinstance(self.value, list):
@@ -46,10 +67,48 @@ def _scalar(item: Item, wanted: str) -> str:
     if item.value is None or (isinstance(item.value, str) and not item.value.strip()):
         raise Wrong("is empty; it takes %s" % wanted, "give it a value, or remove the line")
     if isinstance(item.value, (dict, list)):
-        raise Wrong("is %s; it takes %s" % (item.said, wanted))
-    if "\0" in item.text:
-        raise Wrong("holds a NUL character, which no process can be given")
-    return item.text
+        raise Wrong("is %s; it takes %s" % (item.said, wanted), "write a single value")
+    return _text(item.text)
+
+
+def _text(text: str) -> str:
+    """A text, if a process can be given it."""
+    if "\0" in text:
+        raise Wrong("holds a NUL character, which no process can be given", "remove it")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise Wrong("is not UTF-8 text", "write it in UTF-8") from None
+    if size > MOST_TEXT:
+        message = "is %d bytes long, and a process can be given %d in one piece" % (size, MOST_TEXT)
+        raise Wrong(message, "put it into a file beside the program")
+    return text
+
+
+def _word(item: Item) -> str:
+    """A plain value inside a list or a mapping; only a text that says so is empty."""
+    if item.value is None and not item.text:
+        raise Wrong("is empty", 'give it a value, or `""` for an empty text')
+    if isinstance(item.value, (dict, list)):
+        raise Wrong("is %s; it takes a plain value" % item.said, "quote it to pass it as text")
+    return _text(item.text)
+
+
+def _each(entries: Iterable[Tuple[str, Item]], read: Callable[[str, Item], Any]) -> List[Any]:
+    """Reads all entries, and raises everything that is wrong with them together."""
+    found, wrongs = [], []
+    for name, item in entries:
+        try:
+            found.append(read(name, item))
+        except Wrong as wrong:
+            wrongs.append(Wrong(wrong.message, wrong.hint, name, item.line))
+    if wrongs:
+        raise Several(wrongs)
+    return found
+
+
+def _numbered(item: Item) -> Iterable[Tuple[str, Item]]:
+    return (("[%d]" % index, entry) for index, entry in enumerate(item.value))
 
 
 class Kind:
@@ -71,23 +130,30 @@ class Text(Kind):
         return _scalar(item, self.words)
 
     def schema(self) -> Dict[str, Any]:
-        return {"type": "string", "minLength": 1}
+        return {"type": SCALAR, "pattern": r"\S"}
 
 
-class Name(Text):
-    words = "a name: letters, digits, `.`, `_` and `-`, at most 64 characters"
-    pattern = r"^\w[\w.\-]{0,63}$"
+class Name(Kind):
+    words = "a name: letters, digits, `.`, `_` and `-`, at most 64 of them, the first a letter or digit"
+    # Editors know \w as ASCII alone: of other alphabets the schema leaves the judgement to `read`.
+    pattern = r"^[^\u0000-/:-@\[-`{-\u007f][^\u0000-,/:-@\[-^`{-\u007f]{0,63}$"
 
     def read(self, item: Item) -> str:
         name = _scalar(item, self.words)
-        if not re.match(self.pattern, name) or name.startswith("_") or len(name.encode()) > 180 or name.endswith("\n"):
-            clean = re.sub(r"[^\w.\-]+", "-", name).strip("-._")[:64]
+        if not re.fullmatch(r"[^\W_][\w.\-]{0,63}", name) or len(name.encode()) > MOST_NAME:
+            clean = clean_name(name)
             hint = "`%s` would do" % clean if clean else "start with a letter, such as `train-1`"
             raise Wrong("%s cannot be the name of a directory; it takes %s" % (item.said, self.words), hint)
         return name
 
     def schema(self) -> Dict[str, Any]:
-        return {"type": "string", "pattern": self.pattern, "maxLength": 64}
+        return {"type": SCALAR, "pattern": self.pattern}
+
+
+def clean_name(text: str) -> str:
+    """The nearest name that a directory can have, or nothing."""
+    clean = re.sub(r"[^\w.\-]+", "-", text).strip("-._")[:64]
+    return clean.encode()[:MOST_NAME].decode("utf-8", "ignore").rstrip("-._")
 
 
 @dataclass(frozen=True)
@@ -109,7 +175,8 @@ class Choice(Kind):
         return text
 
     def schema(self) -> Dict[str, Any]:
-        return {"enum": list(self.options)}
+        numbers = [float(option) for option in self.options if re.fullmatch(r"[0-9.]+", option)]  # as YAML reads them
+        return {"enum": [*self.options, *numbers]}
 
 
 @dataclass(frozen=True)
@@ -124,18 +191,21 @@ class Count(Kind):
 
     def read(self, item: Item) -> int:
         text = _scalar(item, self.words)
-        if not isinstance(item.value, int) or isinstance(item.value, bool):
-            raise Wrong("%s is not %s" % (item.said, self.words), "write it in digits, such as `%d`" % max(self.least, 2))
-        if not self.least <= item.value <= self.most:
-            size = "small" if item.value < self.least else "many"
-            hint = self.why if size == "many" and self.why else "it takes " + self.words
-            raise Wrong("`%s` is too %s" % (text[:40], size), hint)
-        return int(item.value)
+        if isinstance(item.value, int) and self.least <= item.value <= self.most:
+            return item.value
+        if isinstance(item.value, int):
+            small = item.value < self.least
+            hint = self.why if self.why and not small else "it takes " + self.words
+            raise Wrong("%s is too %s" % (item.said, "small" if small else "many"), hint)
+        if re.fullmatch(r"[0-9]{1,9}", text):
+            raise Wrong("%s is not %s" % (item.said, self.words), "write it without quotes and leading zeros")
+        raise Wrong("%s is not %s" % (item.said, self.words), "write it in plain digits, such as `%d`" % max(self.least, 2))
 
     def schema(self) -> Dict[str, Any]:
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
 
+UNIT_HINT = "write a number and its unit without a space"
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -145,45 +215,56 @@ class Duration(Kind):
 
     zero: bool = False
     words = "a time such as `30s`, `10m` or `2h`"
-    pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$|^0$"
+
+    @property
+    def pattern(self) -> str:
+        times = r"([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"
+        return "^0$|^" + times if self.zero else r"^(?=.*[1-9])" + times
 
     def read(self, item: Item) -> float:
-        text = _scalar(item, self.words).strip()
-        if not re.match(self.pattern, text):
-            number = re.match(r"[0-9.]+\Z", text)
-            raise Wrong("%s is not %s" % (item.said, self.words), "did you mean `%ss`?" % text if number else "")
+        text = _scalar(item, self.words)
+        if not re.fullmatch(self.pattern, text):
+            if re.fullmatch(Duration(zero=True).pattern, text):
+                raise Wrong("%s is no time at all" % item.said, "it takes " + self.words)
+            meant = self._meant(text)
+            raise Wrong("%s is not %s" % (item.said, self.words), "did you mean `%s`?" % meant if meant else UNIT_HINT)
         seconds = sum(float(n) * UNITS[u] for n, u in re.findall(r"([0-9.]+)(ms|s|m|h|d)", text))
-        if seconds <= 0 and not self.zero:
-            raise Wrong("%s is no time at all" % item.said, "it takes " + self.words + ", more than nothing")
         if seconds > 10 * 365 * UNITS["d"]:
             raise Wrong("%s is more than ten years" % item.said, "leave the field out for no limit")
         return seconds
 
+    def _meant(self, text: str) -> str:
+        """What somebody who wrote `90`, `10 min` or `2H` most likely meant."""
+        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|[smhd]?)[a-z]*", text.strip().lower())
+        return found.group(1) + (found.group(2) or "s") if found else ""
+
     def schema(self) -> Dict[str, Any]:
-        return (
-            {"type": "string", "pattern": self.pattern}
-            if not self.zero
-            else {"anyOf": [{"type": "string", "pattern": self.pattern}, {"const": 0}]}
-        )
+        texts = {"type": "string", "pattern": self.pattern}
+        return {"anyOf": [texts, {"const": 0}]} if self.zero else texts
 
 
 class Size(Kind):
     """An amount of memory such as `512M` or `96G` (powers of 1024); bytes in the Job."""
 
     words = "a size such as `512M` or `96G`"
-    pattern = r"^[0-9]+(\.[0-9]+)?[KMGT](i?B)?$"
+    pattern = r"^[0-9]+(\.[0-9]+)?[KMGT](i?B|i)?$"
 
     def read(self, item: Item) -> int:
-        text = _scalar(item, self.words).strip()
-        if not re.match(self.pattern, text):
-            number = re.match(r"[0-9.]+\Z", text)
-            raise Wrong("%s is not %s" % (item.said, self.words), "did you mean `%sG`?" % text if number else "")
-        number_text = re.match(r"[0-9.]+", text)
-        assert number_text
-        size = int(float(number_text.group()) * 1024 ** ("KMGT".index(text[number_text.end()]) + 1))
+        text = _scalar(item, self.words)
+        found = re.match(r"([0-9.]+)([KMGT])", text)
+        if not found or not re.fullmatch(self.pattern, text):
+            meant = self._meant(text)
+            raise Wrong("%s is not %s" % (item.said, self.words), "did you mean `%s`?" % meant if meant else UNIT_HINT)
+        size = float(found.group(1)) * 1024 ** ("KMGT".index(found.group(2)) + 1)
         if size < 1 << 20:
-            raise Wrong("%s is less than 1M, which no process can start in" % item.said)
-        return size
+            raise Wrong("%s is less than `1M`, which no process can start in" % item.said, "it takes " + self.words)
+        if size > 1 << 60:
+            raise Wrong("%s is more than any machine has" % item.said, "leave the field out for all of the machine")
+        return int(size)
+
+    def _meant(self, text: str) -> str:
+        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)I?B?", text.strip().upper())
+        return found.group(1) + (found.group(2) or "G") if found else ""
 
     def schema(self) -> Dict[str, Any]:
         return {"type": "string", "pattern": self.pattern}
@@ -193,28 +274,19 @@ class Command(Kind):
     words = "a string (run by bash) or a list of words (an argv)"
 
     def read(self, item: Item) -> Union[str, Tuple[str, ...]]:
-        if isinstance(item.value, list):
-            if not item.value:
-                raise Wrong("is an empty list; it takes " + self.words)
-            words = tuple(_word(word) for word in item.value)
-            if not words[0]:
-                raise Wrong("starts with an empty word", "the first word is the program to run")
-            return words
-        return _scalar(item, self.words)
+        if not isinstance(item.value, list):
+            return _scalar(item, self.words)
+        words = tuple(_each(_numbered(item), lambda name, entry: _word(entry)))
+        if not words:
+            raise Wrong("is an empty list; it takes " + self.words, "the first word is the program to run")
+        if not words[0].strip():
+            raise Wrong("starts with an empty word", "the first word is the program to run")
+        return words
 
     def schema(self) -> Dict[str, Any]:
-        word = {"type": ["string", "number", "boolean"]}
-        return {"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": word, "minItems": 1}]}
-
-
-def _word(item: Item) -> str:
-    if item.value is None and not item.text:
-        return ""
-    if isinstance(item.value, (dict, list)):
-        raise Wrong("holds %s where a word belongs" % item.said)
-    if "\0" in item.text:
-        raise Wrong("holds a NUL character, which no process can be given")
-    return item.text
+        word = {"type": [*SCALAR, "null"]}  # `null` and `~` are words here; nothing at all is not
+        words = {"type": "array", "prefixItems": [dict(word, pattern=r"\S")], "items": word, "minItems": 1}
+        return {"anyOf": [{"type": SCALAR, "pattern": r"\S"}, words]}
 
 
 @dataclass(frozen=True)
@@ -223,31 +295,30 @@ class Pairs(Kind):
 
     name: str  # what the names are
     pattern: str
-    sample: str = "EPOCHS"
+    names: str  # which names there can be, in words
+    sample: str = "{EPOCHS: 90}"
 
     @property
     def words(self) -> str:  # type: ignore[override]
-        return "a mapping of %s to values" % self.name
+        return "a mapping of %ss to values" % self.name
 
     def read(self, item: Item) -> Dict[str, str]:
         if not isinstance(item.value, dict):
-            raise Wrong("is %s; it takes %s" % (item.said, self.words), "such as `{%s: 90}`" % self.sample)
-        found = {}
-        for name, value in item.value.items():
-            if not re.match(self.pattern, name):
-                raise Wrong("has the name `%s`, which cannot be used as %s" % (name[:60], self.name[:-1]))
-            if isinstance(value.value, (dict, list)):
-                raise Wrong("`%s` is %s; it takes a plain value" % (name, value.said), "quote it to pass it as text")
-            if value.value is None and not value.text:
-                raise Wrong("`%s` is empty" % name, 'give it a value, or `""` for an empty text')
-            found[name] = _word(value)
-        return found
+            raise Wrong("is %s; it takes %s" % (item.said, self.words), "such as `%s`" % self.sample)
+        return dict(_each(item.value.items(), self._pair))
+
+    def _pair(self, name: str, item: Item) -> Tuple[str, str]:
+        if not re.fullmatch(self.pattern, name):
+            raise Wrong("cannot be the name of a %s" % self.name, "it takes " + self.names)
+        text = _word(item)
+        _text(name + "=" + text)
+        return name, text
 
     def schema(self) -> Dict[str, Any]:
         return {
             "type": "object",
-            "propertyNames": {"pattern": self.pattern.replace(r"\Z", "$")},
-            "additionalProperties": {"type": ["string", "number", "boolean"]},
+            "propertyNames": {"pattern": self.pattern},
+            "additionalProperties": {"type": [*SCALAR, "null"]},  # `null` and `~` are texts here; nothing at all is not
         }
 
 
@@ -256,17 +327,18 @@ class Names(Kind):
 
     def read(self, item: Item) -> Tuple[str, ...]:
         if not isinstance(item.value, list):
-            raise Wrong("is %s; it takes %s" % (item.said, self.words), "such as `[WANDB_API_KEY]`")
-        for entry in item.value:
-            if not isinstance(entry.value, str) or not ENV_NAME.match(entry.value):
-                raise Wrong(
-                    "%s is not the name of an environment variable" % entry.said,
-                    "only names stand here; values come from your environment or profile",
-                )
-        return tuple(dict.fromkeys(entry.value for entry in item.value))
+            said = "a text" if isinstance(item.value, (str, int)) else item.said  # it may be the secret itself
+            raise Wrong("is %s; it takes %s" % (said, self.words), "such as `[WANDB_API_KEY]`")
+        return tuple(dict.fromkeys(_each(_numbered(item), self._name)))
+
+    def _name(self, name: str, item: Item) -> str:
+        if not isinstance(item.value, str) or not re.fullmatch(ENV_NAME, item.text):
+            hint = "only names stand here; values come from your environment or profile"
+            raise Wrong("is not the name of an environment variable", hint)  # not shown: it may be the secret itself
+        return item.text
 
     def schema(self) -> Dict[str, Any]:
-        return {"type": "array", "items": {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}}
+        return {"type": "array", "items": {"type": "string", "pattern": ENV_NAME}}
 
 
 @dataclass(frozen=True)
@@ -281,19 +353,18 @@ class Causes(Kind):
 
     def read(self, item: Item) -> Tuple[Union[int, str], ...]:
         if not isinstance(item.value, list) or not item.value:
-            raise Wrong(
-                "is %s; it takes %s" % ("empty" if item.value == [] else item.said, self.words), "such as `[137, lost]`"
-            )
-        for entry in item.value:
-            if isinstance(entry.value, int) and not isinstance(entry.value, bool) and 1 <= entry.value <= 255:
-                continue
-            if entry.value not in self.causes:
-                meant = nearest(entry.text, self.causes)
-                raise Wrong(
-                    "%s is neither an exit code nor a cause" % entry.said,
-                    "did you mean `%s`?" % meant if meant else "it takes " + self.words,
-                )
-        return tuple(entry.value for entry in item.value)
+            said = "an empty list" if isinstance(item.value, list) else item.said
+            raise Wrong("is %s; it takes %s" % (said, self.words), "such as `[137, lost]`")
+        return tuple(_each(_numbered(item), self._cause))
+
+    def _cause(self, name: str, item: Item) -> Union[int, str]:
+        if isinstance(item.value, int) and 1 <= item.value <= 255:
+            return item.value
+        if isinstance(item.value, str) and item.value in self.causes:
+            return item.value
+        meant = nearest(item.text, self.causes)
+        hint = "did you mean `%s`?" % meant if meant else "it takes " + self.words
+        raise Wrong("%s is neither an exit code nor a cause" % item.said, hint)
 
     def schema(self) -> Dict[str, Any]:
         code = {"type": "integer", "minimum": 1, "maximum": 255}
@@ -304,5 +375,5 @@ def nearest(word: str, known: Union[List[str], Tuple[str, ...]]) -> Optional[str
     """The known word that somebody who typed `word` most likely meant."""
     import difflib  # only on the way to an error
 
-    close = difflib.get_close_matches(word[:64].lower(), known, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word[:64].lower(), known, n=1, cutoff=0.65)
     return close[0] if close else None

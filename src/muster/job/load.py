@@ -5,184 +5,285 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from muster.job.kinds import Item, Wrong, nearest
+from muster.job.kinds import Item, Pairs, Wrong, clean_name, nearest
 from muster.job.model import FIELDS, Job
-from muster.job.source import JobError, Problem, decode, from_python, parse
+from muster.job.source import MOST_BYTES, JobError, Problem, decode, from_python, parse
 
-# Names under which storage and clouds look for keys: never taken over from the submitter unless `secrets` names them.
-SECRET_NAME = re.compile(r"(SECRET|PASSWORD|PASSWD|TOKEN|CREDENTIALS?|API_?KEY|ACCESS_?KEY(_ID)?|PRIVATE_KEY)\Z", re.IGNORECASE)
+# Names of variables that hold keys and passwords; their values belong into `secrets`, never into a file.
+SECRET_NAME = re.compile(
+    r"(SECRET(_?KEY|_?ID)?|PASSWORD|PASSWD|PASSPHRASE|TOKEN|CREDENTIALS?|API_?KEY|ACCESS_?KEY(_?ID)?|PRIVATE_?KEY"
+    r"|STORAGE_KEY|ACCOUNT_KEY|(\A|_)[AS]K)\Z",
+    re.IGNORECASE,
+)
+# What other tools call a field.
+ALSO = {
+    "nodes": "num_nodes nnodes hosts machines servers workers replicas",
+    "devices": "gpus gpu npus npu devices_per_node gpus_per_node nproc nproc_per_node",
+    "boot": "script main entrypoint entry_point boot_file",
+    "command": "cmd run exec shell",
+    "parameters": "args arguments params hyperparameters flags",
+    "env": "envs environment environments variables",
+    "code": "code_dir source src directory",
+    "time_limit": "timeout max_time walltime",
+    "memory": "mem ram",
+    "setup": "pre_command before",
+    "workdir": "cwd working_dir",
+    "retries": "retry max_retries restarts max_restarts",
+}
+
+Check = Callable[[Job], Sequence[tuple[str, str, str]]]
+"""What somebody else has to say about a job, such as an engine: fields with what is wrong and what to do about it."""
 
 
-def load_file(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Job:
+def load_file(path: str | os.PathLike[str], overrides: Sequence[str] = (), check: Check = lambda job: ()) -> Job:
     """The Job that a file describes, with `name=value` overrides; raises JobError with everything that is wrong."""
     file = os.fspath(path)
     try:
-        data = Path(file).read_bytes()
-    except OSError as error:
+        with open(file, "rb") as opened:
+            data = opened.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
         hint = "name a job file such as `job.yaml`" if isinstance(error, IsADirectoryError) else "check the path"
-        message = f"cannot be read: {(error.strerror or str(error)).lower()}"
-        raise JobError([Problem(file, None, "", message, hint)]) from None
+        reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        raise JobError([Problem(file, None, "", f"cannot be read: {reason.lower()}", hint)]) from None
     item, problems = parse(decode(data, file), file)
-    return _load(item, problems, file, Path(file).resolve().parent, overrides, Path(file).stem)
+    base = _folder(file, file).parent if os.path.isfile(file) else _folder(".", file)  # a pipe lies nowhere
+    return _load(item, problems, file, base, overrides, clean_name(Path(file).stem), check)
 
 
 def load_data(
-    data: Mapping[str, Any], overrides: Sequence[str] = (), base: str | os.PathLike[str] = ".", source: str = "job"
+    data: Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    base: str | os.PathLike[str] = ".",
+    source: str = "job",
+    check: Check = lambda job: (),
 ) -> Job:
     """The Job that Python data describes; relative paths start at `base`."""
-    return _load(from_python(dict(data)), [], source, Path(base).resolve(), overrides, "job")
+    return _load(from_python(dict(data)), [], source, _folder(base, source), overrides, "", check)
 
 
-def _load(item: Item, problems: list[Problem], file: str, base: Path, overrides: Sequence[str], name: str) -> Job:
-    if item.value is None:
-        message = "is empty"
-        raise JobError([*problems, Problem(file, None, "", message, "a job needs at least `command` or `boot`")])
-    if not isinstance(item.value, dict):
+def _folder(path: str | os.PathLike[str], file: str) -> Path:
+    try:
+        return Path(path).resolve()
+    except OSError:
+        message = "is looked for in the current directory, which is gone"
+        raise JobError([Problem(file, None, "", message, "change into a directory that exists")]) from None
+
+
+def _load(item: Item, problems: list[Problem], file: str, base: Path, overrides: Sequence[str], name: str, check: Check) -> Job:
+    if item.value is None and not overrides:
+        raise JobError([*problems, Problem(file, None, "", "is empty", "a job needs at least `command` or `boot`")])
+    if not isinstance(item.value, dict | None):
         message = f"holds {item.said} where a mapping of fields belongs"
         raise JobError([*problems, Problem(file, item.line, "", message, "write fields such as `command: echo hello`")])
-    fields, origins = dict(item.value), dict.fromkeys(item.value, file)
+    read = _Fields(item.value or {}, file)
     for override in overrides:
-        problems += _override(fields, origins, override)
-    read = _Fields(fields, origins, file)
+        problems += _override(read, override)
     values = read.values()
-    problems += read.problems
-    if "name" not in fields:
-        values["name"] = re.sub(r"[^\w.\-]+", "-", name).strip("-._")[:64] or "job"
-    problems += _combinations(values, read)
-    problems += _code(values, read, base)
+    values.setdefault("name", name or "job")
+    problems += read.problems + _combinations(values, read) + _code(values, read, base)
+    job = Job(**values)
+    problems += [read.problem(*found) for found in check(job) if found[0] not in read.bad]
     if problems:
         raise JobError(sorted(problems, key=lambda problem: (problem.file != file, problem.line or 0)))
-    return Job(**values)
-
-
-def _override(fields: dict[str, Item], origins: dict[str, str], override: str) -> list[Problem]:
-    """Puts one `--set name=value` in place; nested names are written with dots."""
-    source = f"--set {override}"
-    path, equals, text = override.partition("=")
-    if not equals or not path.strip():
-        return [Problem(source, None, "", "is not of the form name=value", "such as `--set devices=4`")]
-    item, problems = parse(text, source)
-    keys = path.strip().split(".", 1)
-    if len(keys) == 1:
-        fields[keys[0]] = Item(item.value, item.text)
-    else:
-        outer = fields.get(keys[0], Item({}))
-        inner = dict(outer.value) if isinstance(outer.value, dict) else {}
-        inner[keys[1]] = Item(item.value, item.text)
-        fields[keys[0]] = Item(inner, line=outer.line)
-    origins[keys[0]] = source
-    return problems
+    return job
 
 
 class _Fields:
-    """Reads each field by its kind and collects what is wrong."""
+    """The fields as given, each with where it comes from; reads them by their kinds and collects what is wrong."""
 
-    def __init__(self, fields: dict[str, Item], origins: dict[str, str], file: str) -> None:
-        self.fields = fields
-        self.origins = origins
+    def __init__(self, fields: Mapping[str, Item], file: str) -> None:
+        self.given = dict(fields)
         self.file = file
+        self.origins: dict[str, str] = {}  # by field, where that is not the file
         self.problems: list[Problem] = []
         self.bad: set[str] = set()
 
     def values(self) -> dict[str, Any]:
         found = {}
-        for name, item in self.fields.items():
+        for name, item in self.given.items():
             if name not in FIELDS:
-                meant = nearest(name, list(FIELDS))
-                hint = f"did you mean `{meant}`?" if meant else "`muster schema` lists the fields"
-                self.problems.append(self.problem(name, "is not a field of a job", hint))
+                self.problems.append(self.problem(name, "is not a field of a job", _meant(name)))
                 continue
             try:
                 found[name] = FIELDS[name].metadata["kind"].read(item)
             except Wrong as wrong:
                 self.bad.add(name)
-                self.problems.append(self.problem(name, wrong.message, wrong.hint))
+                self.problems += [self._inside(name, one) for one in wrong.each]
         return found
 
-    def problem(self, name: str, message: str, hint: str = "") -> Problem:
-        item = self.fields.get(name)
-        shown = name if len(name) <= 60 else name[:57] + "..."
-        return Problem(self.origins.get(name, self.file), item.line if item else None, shown, message, hint)
+    def problem(self, name: str, message: str, hint: str) -> Problem:
+        item = self.given.get(name)
+        return Problem(self.origins.get(name, self.file), item.line if item else None, _short(name), message, hint)
+
+    def entry(self, field: str, name: str, message: str, hint: str) -> Problem:
+        """A problem with one entry of a mapping."""
+        value = self.given[field].value
+        line = value[name].line if isinstance(value, dict) and name in value else None
+        return self._inside(field, Wrong(message, hint, name, line))
+
+    def _inside(self, field: str, wrong: Wrong) -> Problem:
+        dot = "." if wrong.name and not wrong.name.startswith("[") else ""
+        path = field + dot + wrong.name
+        file = self.origins.get(path) or self.origins.get(field) or self.file
+        line = (wrong.line or self.given[field].line) if file == self.file else None
+        return Problem(file, line, _short(path), wrong.message, wrong.hint)
+
+
+def _short(name: str, most: int = 80) -> str:
+    return name if len(name) <= most else name[: most - 3] + "..."
+
+
+def _meant(name: str) -> str:
+    for field, others in ALSO.items():
+        if name.lower().replace("-", "_") in others.split():
+            return f"did you mean `{field}`?"
+    meant = nearest(name.replace("-", "_"), list(FIELDS))
+    return f"did you mean `{meant}`?" if meant else "`muster schema` lists the fields"
+
+
+def _override(read: _Fields, override: str) -> list[Problem]:
+    """Puts one `--set name=value` in place; nested names are written with dots."""
+    path, equals, text = override.partition("=")
+    name, dot, inner = path.strip().partition(".")
+    hidden = name == "secrets" or SECRET_NAME.search(inner)  # somebody may have written the secret itself
+    source = f"--set {path}=..." if hidden else f"--set {_short(override)}"
+    if not equals or not name or (dot and not inner):
+        return [Problem(source, None, "", "is not of the form name=value", "such as `--set devices=4`")]
+    try:
+        parsed, problems = parse(text, source)
+    except JobError as error:
+        return [replace(problem, line=None, field=name) for problem in error.problems]
+    item = Item(parsed.value, parsed.text)
+    if not dot:
+        read.given[name] = item
+        read.origins = {key: value for key, value in read.origins.items() if not key.startswith(name + ".")}
+        read.origins[name] = source
+    elif name in FIELDS and not isinstance(FIELDS[name].metadata["kind"], Pairs):
+        problems.append(Problem(source, None, name, "has no fields of its own", f"write `--set {name}=...`"))
+    else:
+        outer = read.given.get(name)
+        if outer is None:
+            outer = Item({})
+            read.origins[name] = source
+        if isinstance(outer.value, dict):
+            read.given[name] = replace(outer, value={**outer.value, inner: item})
+            read.origins[f"{name}.{inner}"] = source
+    return [replace(problem, line=None) for problem in problems]
 
 
 def _combinations(values: dict[str, Any], read: _Fields) -> list[Problem]:
     """What single fields cannot tell: combinations that make no sense."""
     found = []
 
-    def wrong(name: str, message: str, hint: str = "") -> None:
+    def wrong(name: str, message: str, hint: str) -> None:
         found.append(read.problem(name, message, hint))
 
-    given = read.fields
-    framework = values.get("framework", "command")
+    given = read.given
     if "boot" in given and "command" in given:
         wrong("boot", "and `command` are both given", "keep the one that should run")
     if "boot" not in given and "command" not in given:
         wrong("", "says neither `boot` nor `command`", "add `boot: train.py` or `command: python train.py`")
-    if values.get("per") and framework != "command":
-        wrong("per", f"goes with framework `command`; {framework} starts one process per device", "remove it")
-    if values.get("ps") and framework != "tensorflow":
-        wrong("ps", f"goes with framework `tensorflow`, not with {framework}", "remove it")
-    if values.get("rank_table") and framework != "mindspore":
-        wrong("rank_table", f"goes with framework `mindspore`, not with {framework}", "remove it")
+    if "framework" not in read.bad:
+        framework = values.get("framework", "command")
+        if values.get("per") and framework != "command":
+            wrong("per", f"goes with framework `command`; {framework} starts one process per device", "remove it")
+        if values.get("ps") and framework != "tensorflow":
+            wrong("ps", f"goes with framework `tensorflow`, not with {framework}", "remove it")
+        if values.get("rank_table") and framework != "mindspore":
+            wrong("rank_table", f"goes with framework `mindspore`, not with {framework}", "remove it")
     if values.get("retry_on") and not values.get("retries") and "retries" not in read.bad:
         wrong("retry_on", "has no effect without `retries`", "add `retries: 2`, or remove it")
     if "python" in given and "boot" not in given and "command" in given:
         wrong("python", "runs `boot` files, and this job has a command", "write the Python into the command")
-    for name in values.get("env", {}):
-        if SECRET_NAME.search(name):
-            wrong(
-                "env",
-                f"holds `{name}`, which looks like a secret",
-                f"write `secrets: [{name}]` and set it in your environment",
-            )
-    for name in set(values.get("env", {})) & set(values.get("secrets", ())):
-        wrong("secrets", f"and `env` both name `{name}`", "keep it in one of them")
     command = values.get("command", "")
     lines = isinstance(command, str) and "\n" in command.strip()
     if values.get("parameters") and lines and "$@" not in command and "$*" not in command:
         wrong("parameters", "have no place in a command of several lines", 'write `"$@"` where they belong')
+    return found + _variables(values, read)
+
+
+def _variables(values: dict[str, Any], read: _Fields) -> list[Problem]:
+    """Variables that a job cannot set, or not like this."""
+    found = []
+    for name, value in values.get("env", {}).items():
+        if name.startswith("MUSTER_"):
+            found.append(read.entry("env", name, "is a name that Muster keeps for itself", "give it another name"))
+        elif SECRET_NAME.search(name) and value:
+            hint = f"write `secrets: [{name}]` and export it, or put it into a profile"
+            found.append(read.entry("env", name, "looks like a secret, and a job file is no place for one", hint))
+    for name in values.get("secrets", ()):
+        if name.startswith("MUSTER_"):
+            found.append(read.problem("secrets", f"names `{name}`, which Muster keeps for itself", "give it another name"))
+        if name in values.get("env", {}):
+            found.append(read.problem("secrets", f"and `env` both name `{name}`", "keep it in one of them"))
     return found
 
 
 def _code(values: dict[str, Any], read: _Fields, base: Path) -> list[Problem]:
     """Resolves `code`, `boot` and `python` against the file system."""
     found = []
-    code = base / os.path.expanduser(values.get("code", "."))
+    written = values.get("code", ".")
+    code = str(base / os.path.expanduser(written))
     if "code" not in read.bad:
-        if "://" in values.get("code", ""):
-            found.append(read.problem("code", f"is a URL, `{values['code']}`", "it takes a directory on this machine"))
-        elif not code.is_dir():
-            reason = "is not a directory" if code.exists() else "does not exist"
-            found.append(read.problem("code", f"names `{code}`, which {reason}", "it is relative to the job file"))
+        values.pop("code", None)
+        if "://" in written:
+            found.append(read.problem("code", f"is a URL, `{written}`", "it takes a directory on this machine"))
+        elif trouble := _trouble(code):
+            found.append(
+                read.problem("code", f"names `{_short(code, 300)}`, which {trouble}", "it is relative to the job file")
+            )
         else:
             values["code"] = os.path.realpath(code)
             found += _boot(values, read)
-    if values.get("python"):
+    if values.get("python") and ("boot" in read.given or "command" not in read.given):
         python = os.path.expanduser(values["python"])
         resolved = shutil.which(str(base / python) if "/" in python else python)
         if resolved:
             values["python"] = resolved
         else:
-            found.append(read.problem("python", f"names `{python}`, which cannot be run", "give a path or a name on your PATH"))
+            message = f"names `{_short(python)}`, which cannot be run"
+            found.append(read.problem("python", message, "give a path or a name on your PATH"))
     return found
 
 
+def _trouble(path: str) -> str:
+    """Why a path cannot be the code directory, if so."""
+    try:
+        if not stat.S_ISDIR(os.stat(path).st_mode):
+            return "is not a directory"
+        return "" if os.access(path, os.R_OK | os.X_OK) else "you may not read"
+    except FileNotFoundError:
+        return "does not exist"
+    except OSError as error:
+        return f"cannot be read ({str(error.strerror).lower()})"
+
+
 def _boot(values: dict[str, Any], read: _Fields) -> list[Problem]:
-    boot = values.get("boot")
+    boot, code = values.pop("boot", ""), values["code"]
     if not boot:
         return []
-    path = os.path.join(values["code"], boot)
-    inside = os.path.normpath(path).startswith(values["code"].rstrip("/") + "/")
-    if os.path.isabs(boot) or not inside:
-        return [read.problem("boot", f"names `{boot}`, which is outside the code directory", "it is relative to `code`")]
+    path = os.path.normpath(os.path.join(code, boot))
+    if os.path.isabs(boot) or not (path == code or _inside(path, code)):
+        message = f"names `{_short(boot)}`, which is outside the code directory"
+        return [read.problem("boot", message, f"it is relative to `code`, {code}")]
     if not os.path.isfile(path):
-        files = [entry for entry in os.listdir(values["code"]) if entry.endswith(".py")]
-        meant = nearest(boot, files)
+        if os.path.isdir(path):
+            return [read.problem("boot", f"names `{_short(boot)}`, which is a directory", "name a Python file in it")]
+        meant = nearest(boot, [name for name in os.listdir(code) if name.endswith(".py")])
         hint = f"did you mean `{meant}`?" if meant else "it is relative to `code`"
-        return [read.problem("boot", f"names `{boot}`, which is not in {values['code']}", hint)]
+        return [read.problem("boot", f"names `{_short(boot)}`, which is not in {code}", hint)]
+    if not _inside(real := os.path.realpath(path), code):
+        message = f"names `{_short(boot)}`, a link to {real} outside the code directory"
+        return [read.problem("boot", message, "copy the file, so that the run keeps it")]
     values["boot"] = os.path.normpath(boot)
     return []
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")

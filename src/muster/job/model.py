@@ -63,8 +63,8 @@ class Job:
     python: str = about(
         kinds.Text(),
         "",
-        "The Python that runs `boot`: a name on your PATH or a path.",
-        "/opt/conda/bin/python",
+        "The Python that runs `boot`: a name on your PATH, or a path, relative to the job file.",
+        ".venv/bin/python",
         "the first `python` or `python3` on your PATH",
     )
     setup: str = about(
@@ -116,16 +116,21 @@ class Job:
         "all of the machine",
     )
     parameters: Dict[str, str] = about(
-        kinds.Pairs("parameters", r"[^\W\d][\w.\-]*\Z", "epoch_size"),
+        kinds.Pairs(
+            "parameter",
+            r"^[^\s=\-][^\s=]*$",
+            "any letters but spaces and `=`, without dashes in front",
+            "{epoch_size: 90}",
+        ),
         {},
         "Passed to the program as `--name=value`, the text exactly as written.",
         "{epoch_size: 90}",
         "none",
     )
     env: Dict[str, str] = about(
-        kinds.Pairs("variables", r"[A-Za-z_][A-Za-z0-9_]*\Z", "GLOG_v"),
+        kinds.Pairs("variable", kinds.ENV_NAME, "letters, digits and `_`, not a digit in front", '{GLOG_v: "3"}'),
         {},
-        "Environment variables of every process.",
+        "Environment variables of every process, the text exactly as written. Keys and passwords belong into `secrets`.",
         '{GLOG_v: "3"}',
         "none",
     )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from muster.job.kinds import Item
-
-if TYPE_CHECKING:
-    from yaml import Node
 
 MOST_BYTES = 1 << 20
 MOST_ITEMS = 100_000
 MOST_LEVELS = 30
+YAML = "tag:yaml.org,2002:"
+TAGS = {"scalar": "null bool int float str timestamp value merge".split(), "sequence": ["seq"], "mapping": ["map"]}
+UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # YAML allows no others
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,12 @@ class Problem:
             said = f"`{self.field}: {said[1:]}"
         elif self.field:
             said = f"`{self.field}` {said}"
-        said = f"{where}: {said}"
-        return f"{said}; {self.hint}" if self.hint else said
+        return _printable(f"{where}: {said}; {self.hint}" if self.hint else f"{where}: {said}")
+
+
+def _printable(text: str) -> str:
+    """One line that a terminal shows as it is, whatever a file holds."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
 class JobError(Exception):
@@ -47,8 +53,8 @@ class JobError(Exception):
 def decode(data: bytes, file: str) -> str:
     """The text of a job file, or why it cannot be one."""
     if len(data) > MOST_BYTES:
-        message = f"is {len(data) / (1 << 20):.1f} MB; a job file has {MOST_BYTES >> 20} MB at most"
-        raise JobError([Problem(file, None, "", message, "is this really a job file?")])
+        message = f"is larger than {MOST_BYTES >> 20} MB, and no job file is"
+        raise JobError([Problem(file, None, "", message, "name the job file; data belongs into files beside the program")])
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -57,9 +63,10 @@ def decode(data: bytes, file: str) -> str:
 
 
 def parse(text: str, file: str) -> tuple[Item, list[Problem]]:
-    """The Items of a YAML text, and the problems that do not keep it from being read on (duplicate keys)."""
+    """The Items of a YAML text, and the problems that do not keep it from being read on (duplicate keys, tags)."""
     import yaml
 
+    _refuse_unreadable(text, file)
     loader_class: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     loader = None
     try:
@@ -68,8 +75,8 @@ def parse(text: str, file: str) -> tuple[Item, list[Problem]]:
         node = loader.get_single_node()
         if node is None:
             return Item(None), []
-        reader = _Reader(loader, file)
-        return reader.item(node, 0), reader.problems
+        reader = _Reader(file)
+        return reader.item(node), list(dict.fromkeys(reader.problems))
     except yaml.YAMLError as error:
         raise JobError([_syntax_problem(error, text, file)]) from None
     finally:
@@ -81,12 +88,24 @@ def from_python(value: Any, depth: int = 0) -> Item:
     """Items of plain Python data, as the Python API takes it."""
     if depth > MOST_LEVELS:
         return Item("...", "...")
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return Item({str(key): from_python(entry, depth + 1) for key, entry in value.items()})
     if isinstance(value, list | tuple):
         return Item([from_python(entry, depth + 1) for entry in value])
-    text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    return Item(value, text)
+    if value is None:
+        return Item(None)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Item(value, str(value) if abs(value) < 10**100 else hex(value))
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return Item(text, text)
+
+
+def _refuse_unreadable(text: str, file: str) -> None:
+    found = UNREADABLE.search(text)
+    if found:
+        line = text.count("\n", 0, found.start()) + 1
+        message = f"holds the character U+{ord(found.group()):04X}, which YAML does not allow"
+        raise JobError([Problem(file, line, "", message, "remove it; is this a text file, saved as UTF-8?")])
 
 
 def _refuse_depth(text: str, file: str, loader_class: Any) -> None:
@@ -99,60 +118,110 @@ def _refuse_depth(text: str, file: str, loader_class: Any) -> None:
             depth += 1
             if depth > MOST_LEVELS:
                 line = event.start_mark.line + 1 if event.start_mark else None
-                raise JobError([Problem(file, line, "", f"is nested more than {MOST_LEVELS} levels deep")])
+                message = f"is nested more than {MOST_LEVELS} levels deep"
+                raise JobError([Problem(file, line, "", message, "the fields of a job have two levels at most")])
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             depth -= 1
 
 
 def _syntax_problem(error: Any, text: str, file: str) -> Problem:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    begun = getattr(error, "context_mark", None)
+    line = mark.line + 1 if mark else None
     said = [part for part in (getattr(error, "context", None), getattr(error, "problem", None)) if part]
-    message = "is not YAML: " + (", ".join(said) or str(error).split("\n")[0])
+    message = ", ".join(said) or str(error).split("\n")[0]
+    if "single document" in message:
+        return Problem(file, line, "", "holds more than one YAML document", "a job file has one: remove the `---` or split it")
+    if begun and line and begun.line + 1 < line:
+        message += f" (it begins on line {begun.line + 1})"
     lines = text.splitlines()
-    tab = mark is not None and mark.line < len(lines) and "\t" in lines[mark.line]
-    hint = "indent with spaces, not with tabs" if tab else ""
-    return Problem(file, mark.line + 1 if mark else None, "", message, hint)
+    at = lines[mark.line] if mark and mark.line < len(lines) else ""
+    return Problem(file, line, "", "is not YAML: " + message, _syntax_hint(message, at))
+
+
+def _syntax_hint(message: str, line: str) -> str:
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        return "indent with spaces, not with tabs"
+    if "mapping values are not allowed" in message:
+        return "quote a value that holds `: `, and indent fields alike"
+    if "alias" in message or "cannot start any token" in message:
+        return "quote a value that starts with a special character"
+    if "flow" in message or "quoted" in message:
+        return "is a bracket or a quote left open?"
+    return "check the indentation, quotes and colons there"
 
 
 class _Reader:
-    def __init__(self, loader: Any, file: str) -> None:
-        self.loader = loader
+    """Turns YAML nodes into Items. Aliases and merge keys are written out, as far as there is room for them."""
+
+    def __init__(self, file: str) -> None:
         self.file = file
         self.problems: list[Problem] = []
-        self.left = MOST_ITEMS
+        self.items = MOST_ITEMS
+        self.letters = MOST_BYTES
 
-    def item(self, node: Node, depth: int) -> Item:
-        import yaml
-
+    def item(self, node: Any, depth: int = 0, path: str = "") -> Item:
         line = node.start_mark.line + 1 if node.start_mark else None
-        self.left -= 1
-        if self.left < 0 or depth > MOST_LEVELS:
-            raise JobError([Problem(self.file, line, "", "grows too large through its aliases", "write the values out")])
-        if isinstance(node, yaml.MappingNode):
-            return Item(self._mapping(node, depth), line=line)
-        if isinstance(node, yaml.SequenceNode):
-            return Item([self.item(entry, depth + 1) for entry in node.value], line=line)
-        return Item(self._scalar(node), str(node.value), line)
+        self._spend(node, depth, line)
+        kind = node.id
+        if node.tag.removeprefix(YAML) not in TAGS[kind]:
+            message = f"has the tag `{node.tag.replace(YAML, '!!')}`, which Muster does not know"
+            self.problems.append(Problem(self.file, line, path, message, "remove the tag"))
+        if kind == "mapping":
+            return Item(self._mapping(node, depth, path), line=line)
+        if kind == "sequence":
+            return Item([self.item(entry, depth + 1, path) for entry in node.value], line=line)
+        return Item(_value(node), str(node.value), line)
 
-    def _scalar(self, node: Node) -> Any:
-        try:
-            value = self.loader.construct_object(node)
-        except ValueError:  # such as the date 2026-99-99: the text is what counts
-            return str(node.value)
-        return value if value is None or isinstance(value, bool | int | float | str) else str(node.value)
+    def _spend(self, node: Any, depth: int, line: int | None) -> None:
+        self.items -= 1
+        self.letters -= len(node.value) if isinstance(node.value, str) else 0
+        if self.items >= 0 and self.letters >= 0 and depth <= MOST_LEVELS:
+            return
+        message = f"holds more than {MOST_ITEMS:,} values, those that aliases repeat included"
+        if depth > MOST_LEVELS:
+            message = f"is nested more than {MOST_LEVELS} levels deep by its aliases"
+        raise JobError([Problem(self.file, line, "", message, "write out the few values that a job needs")])
 
-    def _mapping(self, node: Node, depth: int) -> dict[str, Item]:
-        import yaml
-
-        seen: dict[str, int] = {}
-        for key, _ in node.value:
+    def _mapping(self, node: Any, depth: int, path: str) -> dict[str, Item]:
+        own: dict[str, Item] = {}
+        merged: dict[str, Item] = {}
+        lines: dict[str, int] = {}
+        for key, value in node.value:
             line = key.start_mark.line + 1
-            if not isinstance(key, yaml.ScalarNode):
-                self.problems.append(Problem(self.file, line, "", "has a list or mapping as a key", "keys are plain words"))
-            elif key.value in seen and key.value != "<<":
-                message = f"stands twice, on line {seen[key.value]} too"
-                self.problems.append(Problem(self.file, line, key.value, message, "remove one of them"))
+            if not isinstance(key.value, str) or not key.value.strip():
+                kind = "an empty key" if isinstance(key.value, str) else "a list or a mapping as a key"
+                self.problems.append(Problem(self.file, line, path, f"has {kind}", "keys are plain words"))
+                continue
+            name = f"{path}.{key.value}" if path else key.value
+            if key.value in lines:
+                message = f"stands twice, on line {lines[key.value]} too"
+                self.problems.append(Problem(self.file, line, name, message, "remove one of them"))
+            lines[key.value] = line
+            item = self.item(value, depth + 1, name)
+            if key.tag == YAML + "merge":
+                merged = {**self._merge(item, path), **merged}
             else:
-                seen[key.value] = line
-        self.loader.flatten_mapping(node)  # the merge key, `<<`
-        return {str(key.value): self.item(value, depth + 1) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+                own[key.value] = Item(item.value, item.text, line)
+        return {**merged, **own}
+
+    def _merge(self, item: Item, path: str) -> dict[str, Item]:
+        """What `<<` brings in: the fields of one mapping, or of several, of which the first counts most."""
+        merged: dict[str, Item] = {}
+        for source in item.value if isinstance(item.value, list) else [item]:
+            if isinstance(source.value, dict):
+                merged = {**source.value, **merged}
+            else:
+                message = f"merges {source.said} with `<<`"
+                self.problems.append(Problem(self.file, source.line, path, message, "it takes an alias of a mapping"))
+        return merged
+
+
+def _value(node: Any) -> Any:
+    """None, a whole number written in plain digits, or else the text: all that a job has to tell apart."""
+    text = str(node.value)
+    if node.tag == YAML + "null":
+        return None
+    if node.tag == YAML + "int" and re.fullmatch(r"[-+]?(0|[1-9][0-9]*)", text):
+        return int(text[:1000])
+    return text

@@ -6,33 +6,34 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from muster import engines
 from muster.job import Job
 from muster.job.load import load_data, load_file
-from muster.launch import create
+from muster.launch import create, names
 from muster.launch.follow import Chunk, Follower
+from muster.launch.names import RunNotFound
 from muster.runs import state as states
 from muster.runs.files import read_json, write_once
 from muster.runs.layout import RunDir, home, run_dir, runs_dir
 from muster.runs.ranks import nodes, ranks
 from muster.runs.watch import Watch
 
-CREATION = 30.0  # a run that was made this recently may not have been handed to its engine yet
 POLL = 1.0  # between two questions to the engine whether a run is still alive
-
-
-class RunNotFound(Exception):
-    """A name that no run has, or that several have."""
+RELEASE_LIMIT = 5.0  # for a supervisor to go after it has written how the run ended
 
 
 def load(source: str | os.PathLike[str] | Mapping[str, Any], set: Sequence[str] = (), base: str = ".") -> Job:
     """The job that a file or a mapping describes. `set` holds `name=value` overrides. Raises JobError."""
+    return loader(source, set, base)(lambda job: ())
+
+
+def loader(source: str | os.PathLike[str] | Mapping[str, Any], set: Sequence[str] = (), base: str = ".") -> create.Load:
+    """The same, for `create.prepare` to carry out."""
     if isinstance(source, Mapping):
-        return load_data(source, set, base)
-    return load_file(source, set)
+        return lambda check: load_data(source, set, base, check=check)
+    return lambda check: load_file(source, set, check)
 
 
 def run(
@@ -42,22 +43,19 @@ def run(
     engine: str = "local",
     detach: bool = False,
 ) -> Run:
-    """Starts a run. Unless detached, it is stopped when this process ends."""
-    source = ""
-    if not isinstance(job, Job):
-        if not isinstance(job, Mapping):
-            source = Path(job).read_text(encoding="utf-8", errors="replace") if Path(job).is_file() else ""
-        job = load(job, set)
-    return start(create.prepare(job, engine, source), detach)
+    """Starts a run. Unless detached, it is stopped when this process ends. Raises JobError."""
+    if isinstance(job, Job):
+        return start(create.prepare(load_data(recorded_fields(job), set) if set else job, engine), detach)
+    return start(create.prepare(loader(job, set), engine, None if isinstance(job, Mapping) else job), detach)
 
 
 def start(prepared: create.Prepared, detach: bool = False) -> Run:
     """Starts a prepared run."""
     if detach:
-        return Run(create.start(prepared))
+        return Run(create.start(prepared), own=True)
     reader, writer = os.pipe2(os.O_CLOEXEC)
     try:
-        run = Run(create.start(prepared, reader))
+        run = Run(create.start(prepared, reader), own=True)
     except BaseException:
         os.close(writer)
         raise
@@ -68,46 +66,22 @@ def start(prepared: create.Prepared, detach: bool = False) -> Run:
 
 
 def get(name: str) -> Run:
-    """The run of an id, of a unique beginning of one, or the `last` one."""
-    ids = run_ids()
-    if name == "last" and ids:
-        return Run(run_dir(home(), max(ids, key=_created)))
-    if name in ids:
-        return Run(run_dir(home(), name))
-    matching = [run_id for run_id in ids if name and run_id.startswith(name)]
-    if len(matching) == 1:
-        return Run(run_dir(home(), matching[0]))
-    if matching:
-        shown = ", ".join(sorted(matching)[:4]) + (", ..." if len(matching) > 4 else "")
-        raise RunNotFound(f"`{name}` could be {len(matching)} runs ({shown}); write more of the id")
-    hint = "`muster ps` lists them" if ids else f"there are none in {home()}"
-    raise RunNotFound(f"no run is called `{name}`; {hint}")
+    """The run of an id, of a unique beginning of one, or the `last` one. Raises RunNotFound."""
+    return Run(names.find(name))
 
 
-def run_ids() -> list[str]:
-    try:
-        return [name for name in os.listdir(runs_dir(home())) if not name.startswith(".")]
-    except FileNotFoundError:
-        return []
-
-
-def runs() -> list[Run]:
+def list_runs() -> list[Run]:
     """All runs, the newest first."""
-    return [Run(run_dir(home(), run_id)) for run_id in sorted(run_ids(), key=_created, reverse=True)]
-
-
-def _created(run_id: str) -> tuple[str, float]:
-    """Sorts ids by the time that they carry; two of one second by when their directories were made."""
-    parts = run_id.rsplit("-", 3)
-    return ("-".join(parts[1:3]) if len(parts) == 4 else "", os.stat(f"{runs_dir(home())}/{run_id}").st_ctime)
+    return [Run(run_dir(home(), run_id)) for run_id in names.run_ids()]
 
 
 class Run:
     """One run, seen through its directory. Every property reads it anew."""
 
-    def __init__(self, dir: RunDir) -> None:
+    def __init__(self, dir: RunDir, own: bool = False) -> None:
         self.dir = dir
         self.id = dir.id
+        self._own = own  # started by this process, which has to collect what the engine started
         self._tie: int | None = None
 
     def __repr__(self) -> str:
@@ -117,7 +91,10 @@ class Run:
     def view(self) -> dict[str, Any]:
         """Everything about the run as it stands. Who first sees that it was lost writes that down."""
         recorded: dict[str, Any] | None = read_json(self.dir.final)
-        return recorded if recorded is not None else self._observe(self._status())
+        if recorded is None:
+            return self._observe(self._status())
+        self._release()
+        return recorded
 
     @property
     def state(self) -> str:
@@ -153,13 +130,38 @@ class Run:
 
     def details(self) -> dict[str, Any]:
         """Everything about the run: its view, and each attempt with its nodes and ranks."""
-        view = self.view
-        recorded = {attempt["attempt"]: attempt for attempt in view.get("attempts", [])}
+        view, job = self.view, self.job
         attempts = []
-        for number in self.dir.attempt_numbers():
-            attempt = recorded.get(number) or {"attempt": number, "state": view["state"], "reason": view["reason"]}
-            attempts.append({**attempt, "nodes": nodes(self.dir.attempt(number), self.job), "ranks": self.ranks(number)})
-        return {**view, "failure": view.get("failure"), "attempts": attempts, "job": self.job.to_json()}
+        for attempt in self.attempts():
+            folder = self.dir.attempt(attempt["attempt"])
+            over = attempt["state"] in states.ENDED
+            attempts.append({**attempt, "nodes": nodes(folder, job), "ranks": ranks(folder, job, over)})
+        return {**view, "failure": view.get("failure"), "attempts": attempts, "job": job.to_json()}
+
+    def attempts(self) -> list[dict[str, Any]]:
+        """The attempts so far, each with its state, reason and times."""
+        view, record = self.view, states.read(self.dir)
+        known = {attempt["attempt"]: attempt for attempt in view.get("attempts", [])}
+        found = []
+        for attempt in record.attempts:
+            number = attempt.dir.number
+            if number in known:
+                found.append(known[number])
+            elif attempt.ended is not None:
+                found.append(states.outcome(record, attempt))
+            else:
+                found.append(
+                    {
+                        "attempt": number,
+                        "state": view["state"],
+                        "reason": view["reason"],
+                        "cause": None,
+                        "started": attempt.started,
+                        "ended": None,
+                        "failure": None,
+                    }
+                )
+        return found
 
     def wait(self, timeout: float | None = None) -> str:
         """Waits for the end; returns the state, which is not an end when the time was up first."""
@@ -169,6 +171,7 @@ class Run:
         try:
             while True:
                 if self.ended:
+                    self._release(wait=True)
                     return self.state
                 left = POLL if deadline is None else min(POLL, deadline - time.monotonic())
                 if left <= 0:
@@ -185,27 +188,44 @@ class Run:
 
     def logs(self, rank: int | None = None, process: str | None = None, attempt: int | None = None) -> Iterator[bytes]:
         """The log of one process (rank 0 unless said otherwise) as it stands, in pieces."""
-        name = process or f"rank-{rank or 0}"
-        number = attempt or (self.dir.attempt_numbers() or [0])[-1]
-        follower = Follower(self.dir, lambda found, log: found == number and log == name)
-        try:
-            for chunk in follower.chunks():
-                yield chunk.data
-        finally:
-            follower.close()
+        name = self.log_name(rank, process) or "rank-0"
+        number = names.attempt_number(self.dir, attempt) if attempt is not None else (self.dir.attempt_numbers() or [0])[-1]
+        with Follower(self.dir, lambda found, log: found == number and log == name) as follower:
+            yield from (chunk.data for chunk in follower.chunks())
 
-    def follow(self, follower: Follower, tick: float = POLL) -> Iterator[Chunk | None]:
-        """What the run's processes write, until it ends; None whenever nothing came for a while."""
+    def follow(self, rank: int | None = None, process: str | None = None, attempt: int | None = None) -> Iterator[Chunk]:
+        """What the processes write, in pieces and until the run ends: all of them, or the one that is named."""
+        name = self.log_name(rank, process)
+        number = names.attempt_number(self.dir, attempt) if attempt is not None else None
+        with Follower(self.dir, lambda found, log: number in (None, found) and name in (None, log), number) as follower:
+            yield from (chunk for chunk in self.pieces(follower) if chunk is not None)
+
+    def log_name(self, rank: int | None = None, process: str | None = None) -> str | None:
+        """The name of the log that a rank or a process writes, None for no choice. Raises RunNotFound."""
+        if process is not None:
+            return names.process_log(self.dir, self.job, process, self.log_names())
+        return names.rank_log(self.dir, self.job, rank) if rank is not None else None
+
+    def log_names(self) -> list[str]:
+        """The names of all logs that were written so far."""
+        with Follower(self.dir, lambda attempt, process: True) as follower:
+            return follower.names()
+
+    def pieces(self, follower: Follower, tick: float = POLL) -> Iterator[Chunk | None]:
+        """What a follower finds, until the run ends; None whenever nothing came for a while."""
         asked = time.monotonic()
         changed: list[tuple[str, str]] | None = None
         while True:
             ended = follower.ended
-            yield from follower.chunks(None if ended else changed)
+            quiet = True
+            for chunk in follower.chunks(None if ended else changed):
+                quiet = False
+                yield chunk
             if ended:
                 return
-            changed = follower.wait(tick)
-            if not changed:
+            if quiet:
                 yield None
+            changed = follower.wait(tick)
             if time.monotonic() - asked >= POLL:
                 asked = time.monotonic()
                 self._observe(self._status())
@@ -224,19 +244,35 @@ class Run:
         record = read_json(self.dir.run) or {}
         code = f"{home()}/code/{record.get('code')}"
         data = {**recorded_fields(self.job), "code": code}
-        return create.prepare(load_data(data, set, source=self.id), record.get("engine", "local"))
+        return create.prepare(lambda check: load_data(data, set, source=self.id, check=check), record.get("engine", "local"))
 
     def remove(self) -> None:
-        """Deletes the record of a run that has ended."""
-        shutil.rmtree(self.dir.path)
+        """Deletes the record of a run that has ended. Under a name that no run has, so that nobody reads half of it."""
+        doomed = f"{runs_dir(home())}/.{self.id}"
+        os.rename(self.dir.path, doomed)
+        _delete(doomed)
+
+    def _release(self, wait: bool = False) -> None:
+        """Once a run has ended, gives back what this process holds for it; with `wait`, when its supervisor is gone."""
+        if not self._own:
+            return
+        if self._tie is not None:
+            os.close(self._tie)
+            self._tie = None
+        deadline = time.monotonic() + (RELEASE_LIMIT if wait else 0.0)
+        while (alive := self._status().alive) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        self._own = alive
 
     def _status(self) -> states.Status:
-        record = read_json(self.dir.run) or {}
+        if create.under_way(self.dir):
+            return states.Status(True, "it is just being created")
+        record = read_json(self.dir.run)
+        if record is None:
+            raise RunNotFound(f"{self.id} was removed")
         engine = self._engine(record)
         handle = record.get("handle") or engine.find(self.dir.path)
         if handle is None:
-            if time.time() - os.stat(self.dir.path).st_mtime < CREATION:
-                return states.Status(True, "it is just being created")
             return states.Status(False, "it was never started: the command that created it was killed")
         return engine.poll([handle])[handle]
 
@@ -250,6 +286,18 @@ class Run:
         return states.view(self.dir, status)
 
 
+def _delete(path: str) -> None:
+    """Deletes a directory, also one in which a rank has left others that cannot be written."""
+    try:
+        shutil.rmtree(path)
+    except PermissionError:
+        for folder, names, _ in os.walk(path):
+            for inner in (os.path.join(folder, name) for name in names):
+                if not os.path.islink(inner):
+                    os.chmod(inner, 0o700)
+        shutil.rmtree(path)
+
+
 def recorded_fields(job: Job) -> dict[str, Any]:
     """A recorded job in the form that a job file has, for checking it again together with overrides."""
     fields = {}
@@ -257,9 +305,9 @@ def recorded_fields(job: Job) -> dict[str, Any]:
         if value in ("", None, (), {}) or (name == "ps" and not value):
             continue
         if name in ("time_limit", "silent_limit", "grace"):
-            value = f"{value:.3f}s"
+            value = f"{value:.9f}s"
         elif name == "memory":
-            value = f"{value / 1024:.4f}K"
+            value = f"{value / 1024:.10f}K"  # exact: 1/1024 has ten decimals
         fields[name] = value
     if not job.boot:
         fields.pop("python", None)

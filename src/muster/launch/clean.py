@@ -1,4 +1,4 @@
-"""Removing what nothing uses any more: code snapshots and packed agents."""
+"""Removing what nothing uses any more: runs that ended long ago, code snapshots and packed agents."""
 
 from __future__ import annotations
 
@@ -7,20 +7,33 @@ import shutil
 import time
 
 from muster.launch import api, zipapp
+from muster.launch.names import RunNotFound
 from muster.runs.files import read_json
 from muster.runs.layout import home
+from muster.runs.state import ENDED
 
 YOUNG = 3600.0  # a run that is just being created may be about to use it
+
+
+def ended_before(run: api.Run, limit: float) -> bool:
+    """Whether a run has ended, and that before a time."""
+    try:
+        view = run.view
+    except RunNotFound:  # somebody else removed it
+        return False
+    return view["state"] in ENDED and (view["ended"] or view["created"] or 0) < limit
 
 
 def unused() -> int:
     """Deletes snapshots and agents that no run refers to; returns the bytes that were freed."""
     place = home()
-    used = {(read_json(run.dir.run) or {}).get("code") for run in api.runs()}
+    runs = api.list_runs()
+    used = {(read_json(run.dir.run) or {}).get("code") for run in runs}
     agents = {os.path.basename(zipapp.path(place))}
-    busy = any(not run.ended for run in api.runs())
+    busy = any(not os.path.exists(run.dir.final) for run in runs)
     freed = 0
-    for folder, kept in (("code", used), ("agent", agents)):
+    # Under `runs` lies what a killed command left there half made or half deleted.
+    for folder, kept in (("code", used), ("agent", agents), ("runs", {run.id for run in runs})):
         path = f"{place}/{folder}"
         for name in os.listdir(path) if os.path.isdir(path) else []:
             full = f"{path}/{name}"

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import fcntl
 import getpass
 import os
 import random
 import shutil
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from muster import __version__, config, engines
 from muster.job import Job
+from muster.job.load import Check
 from muster.job.source import JobError, Problem
 from muster.launch import interpreter, snapshot, zipapp
 from muster.runs.files import write_json, write_text
 from muster.runs.layout import RunDir, home, make_home, run_dir
+
+Load = Callable[[Check], Job]
+"""Loads a job with a check of ours among its own, so that all problems are told at once, with their lines."""
 
 
 @dataclass(frozen=True)
@@ -31,31 +38,75 @@ class Prepared:
     environment: dict[str, str]
 
 
-def prepare(job: Job, engine: str = "local", source: str = "", say: Callable[[str], None] = lambda text: None) -> Prepared:
+def prepare(
+    job: Job | Load,
+    engine: str = "local",
+    file: str | os.PathLike[str] | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Prepared:
     """Checks everything that can be checked before a run exists; `say` hears of what takes a while."""
-    chosen = engines.get(engine)
-    settings = config.load(home())
-    problems = [Problem("job", None, *problem) for problem in chosen.impossible(job)]
+    found = _Preparation(engines.get(engine), config.load(home()), say)
+    if not isinstance(job, Job):
+        job(found.check)
+    elif problems := found.check(job):
+        raise JobError([Problem("job", None, *problem) for problem in problems])
+    assert found.job and found.code  # a check without problems leaves both
+    source = Path(file).read_text(encoding="utf-8", errors="replace") if file and os.path.isfile(file) else ""
+    return Prepared(found.job, found.engine, found.settings, found.code, source, found.environment)
+
+
+class _Preparation:
+    """What the engine, the settings and this machine say about a job, and what they add to it."""
+
+    def __init__(self, engine: engines.Engine, settings: config.Config, say: Callable[[str], None]) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.say = say
+        self.environment = _environment()
+        self.job: Job | None = None
+        self.code: snapshot.Snapshot | None = None
+
+    def check(self, job: Job) -> list[tuple[str, str, str]]:
+        self.job = job = self.engine.resolve(job)
+        found = [*self.engine.impossible(job), *self._secrets(job)]
+        if job.boot and not job.python:
+            self.job = job = replace(job, python=interpreter.default() or "")
+            if not job.python:
+                found.append(("python", "has no default: there is no `python` on your PATH", "set it to a path"))
+        return found or self._code(job)
+
+    def _secrets(self, job: Job) -> list[tuple[str, str, str]]:
+        kept = {name: value for name, value in self.settings.secrets.items() if name in job.secrets}
+        self.environment = {**kept, **self.environment}
+        place = f"{home()}/config.toml"
+        return [
+            ("secrets", f"names `{name}`, which is not set", f"export {name}, or put it into a profile of {place}")
+            for name in job.secrets
+            if name not in self.environment
+        ]
+
+    def _code(self, job: Job) -> list[tuple[str, str, str]]:
+        if not job.code:  # it could not be read, and that has been said
+            return []
+        try:
+            self.code = snapshot.take(job.code, home(), self.say)
+        except (snapshot.SnapshotError, OSError) as error:
+            return [
+                ("code", f"cannot be taken: {error}", f"see to the directory, or leave out files with {snapshot.IGNORE_FILE}")
+            ]
+        boot = os.path.relpath(os.path.realpath(os.path.join(job.code, job.boot)), job.code)
+        if job.boot and all(entry.name != boot for entry in self.code.entries):
+            hint = f"see {snapshot.IGNORE_FILE}, and the names that are always left out, such as `.venv`"
+            return [("boot", f"names `{job.boot}`, which is left out of the code that a run keeps", hint)]
+        return []
+
+
+def _environment() -> dict[str, str]:
+    """The submitter's environment. Where it names no locale, Python has put an LC_CTYPE into its own."""
     environment = dict(os.environ)
-    for name in job.secrets:
-        if name not in environment and name in settings.secrets:
-            environment[name] = settings.secrets[name]
-        elif name not in environment:
-            hint = f"export {name}, or put it into a profile of {home()}/config.toml"
-            problems.append(Problem("job", None, "secrets", f"names `{name}`, which is not set", hint))
-    if job.boot and not job.python:
-        python = interpreter.default()
-        if python is None:
-            problems.append(Problem("job", None, "python", "has no default: there is no `python` on your PATH", "set it"))
-        else:
-            job = replace(job, python=python)
-    if problems:
-        raise JobError(problems)
-    try:
-        code = snapshot.take(job.code, home(), say)
-    except (snapshot.SnapshotError, OSError) as error:
-        raise JobError([Problem("job", None, "code", f"cannot be taken: {error}")]) from None
-    return Prepared(job, chosen, settings, code, source, environment)
+    if sys.flags.utf8_mode and b"\0LC_CTYPE=" not in b"\0" + Path("/proc/self/environ").read_bytes():
+        environment.pop("LC_CTYPE", None)
+    return environment
 
 
 def order(prepared: Prepared, run_id: str) -> engines.Order:
@@ -74,34 +125,75 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
     """Makes the run directory and submits. `follower` is a descriptor whose end stops the run."""
     place = make_home()
     zipapp.build(place)
-    snapshot.keep(prepared.code, place)
+    _keep(prepared.code, place)
     job = prepared.job
     if job.boot:
         job = replace(job, python=interpreter.resolve(job.python, place))
     run = _make(place, job.name)
-    try:
-        write_json(run.job, job.to_json())
-        if prepared.source:
-            write_text(run.job_file, prepared.source)
+    with _locked(run):
         record = {
             "run": run.id,
             "engine": prepared.engine.name,
             "handle": None,
-            "user": getpass.getuser(),
+            "user": _user(),
             "host": os.uname().nodename,
             "created": time.time(),
             "code": prepared.code.digest,
             "muster": __version__,
         }
+        try:
+            write_json(run.job, job.to_json())
+            if prepared.source:
+                write_text(run.job_file, prepared.source)
+            write_json(run.run, record)
+            os.mkdir(run.shared, 0o700)
+            request = prepared.engine.render(job, order(prepared, run.id), prepared.environment)
+            record["handle"] = prepared.engine.submit(request, follower)
+        except BaseException:
+            shutil.rmtree(run.path, ignore_errors=True)
+            raise
         write_json(run.run, record)
-        os.mkdir(run.shared, 0o700)
-        request = prepared.engine.render(job, order(prepared, run.id), prepared.environment)
-        record["handle"] = prepared.engine.submit(request, follower)
-    except BaseException:
-        shutil.rmtree(run.path, ignore_errors=True)
-        raise
-    write_json(run.run, record)
     return run
+
+
+def _keep(code: snapshot.Snapshot, place: str) -> None:
+    try:
+        snapshot.keep(code, place)
+    except snapshot.SnapshotError as error:
+        raise JobError([Problem("job", None, "code", f"cannot be taken: {error}")]) from None
+
+
+@contextmanager
+def _locked(run: RunDir) -> Iterator[None]:
+    """Holds the lock of a run directory that is just being made."""
+    folder = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def under_way(run: RunDir) -> bool:
+    """Whether a run is just being created: who creates it locks its directory, and the system unlocks it for the dead."""
+    try:
+        folder = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(folder)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run with a user id that has no name
+        return str(os.getuid())
 
 
 def new_id(name: str) -> str:

@@ -10,45 +10,62 @@ from muster.runs.layout import RunDir
 from muster.runs.logs import Cursor
 from muster.runs.watch import Watch
 
+MOST_OPEN = 100  # logs that are kept open between two looks; a process may have 1024 files or less
+
 
 @dataclass(frozen=True)
 class Chunk:
     """Bytes that a process wrote, and where in its log they end."""
 
     attempt: int
+    node: int
     process: str
     data: bytes
     offset: int
 
 
+@dataclass(frozen=True)
+class _Log:
+    attempt: int
+    node: int
+    process: str
+    cursor: Cursor
+
+
 Wanted = Callable[[int, str], bool]
+Start = Callable[[int, str], int]
 
 
 class Follower:
-    """Reads what is new in the logs of a run. `wanted` picks by attempt and process, `start` says where each log begins."""
+    """Reads what is new in the logs of a run.
 
-    def __init__(self, run: RunDir, wanted: Wanted, start: Callable[[str], int] = lambda path: 0) -> None:
+    `wanted` picks by attempt and process; `only` is the one attempt to follow, if it is one; `start` says by attempt and
+    path where a log begins.
+    """
+
+    def __init__(self, run: RunDir, wanted: Wanted, only: int | None = None, start: Start = lambda attempt, path: 0) -> None:
         self.run = run
         self._wanted = wanted
+        self._only = only
         self._start = start
         self._watch = Watch()
-        self._cursors: dict[str, tuple[int, str, Cursor]] = {}
-        self._logs: dict[str, int] = {}  # log directories with the attempt that they belong to
+        self._logs: dict[str, _Log] = {}
+        self._folders: dict[str, tuple[int, int]] = {}  # log directories with the attempt and node that they belong to
         self._watch.add(run.path)
         self._scan()
 
     def chunks(self, changed: list[tuple[str, str]] | None = None) -> Iterator[Chunk]:
         """What is new: in the logs that are known to have changed, or in all of them."""
-        if changed is None or any(folder not in self._logs for folder, _ in changed):
+        if changed is None or any(folder not in self._folders for folder, _ in changed):
             self._scan()
-            paths = list(self._cursors)
+            paths = list(self._logs)
         else:
             paths = [os.path.join(folder, name) for folder, name in changed]
             for folder, name in changed:
                 self._open(folder, name)
         for path in paths:
-            if path in self._cursors:
-                yield from self._read(path)
+            if path in self._logs:
+                yield from self._read(self._logs[path])
 
     def wait(self, timeout: float) -> list[tuple[str, str]]:
         """Waits until something changes or the time has passed; returns what changed."""
@@ -56,17 +73,30 @@ class Follower:
 
     @property
     def ended(self) -> bool:
-        return os.path.exists(self.run.final)
+        """Whether nothing can follow: the run has ended, or a later attempt has begun than the one that is followed."""
+        later = self._only is not None and os.path.exists(self.run.attempt(self._only + 1).path)
+        return later or os.path.exists(self.run.final)
+
+    def names(self) -> list[str]:
+        """The processes whose logs were found."""
+        return list(dict.fromkeys(log.process for log in self._logs.values()))
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
-        for _, _, cursor in self._cursors.values():
-            cursor.close()
+        for log in self._logs.values():
+            log.cursor.close()
         self._watch.close()
 
-    def _read(self, path: str) -> Iterator[Chunk]:
-        attempt, process, cursor = self._cursors[path]
-        while data := cursor.read():
-            yield Chunk(attempt, process, data, cursor.offset)
+    def _read(self, log: _Log) -> Iterator[Chunk]:
+        while data := log.cursor.read():
+            yield Chunk(log.attempt, log.node, log.process, data, log.cursor.offset)
+        if len(self._logs) > MOST_OPEN:
+            log.cursor.close()
 
     def _scan(self) -> None:
         """Finds log directories that appeared; a directory is watched before it is read, so nothing falls between."""
@@ -79,18 +109,21 @@ class Follower:
                 node = attempt.node(index)
                 self._watch.add(node.path)
                 if self._watch.add(node.logs, writes=True):
-                    self._logs[node.logs] = number
-        for folder in self._logs:
+                    self._folders[node.logs] = (number, index)
+        for folder in self._folders:
             for name in sorted(os.listdir(folder), key=_order):
                 self._open(folder, name)
 
     def _open(self, folder: str, name: str) -> None:
         path = os.path.join(folder, name)
-        process = name.removesuffix(".log")
-        if path in self._cursors or folder not in self._logs or not name.endswith(".log"):
+        if path in self._logs or folder not in self._folders or not name.endswith(".log"):
             return
-        if self._wanted(self._logs[folder], process):
-            self._cursors[path] = (self._logs[folder], process, Cursor(path, self._start(path)))
+        attempt, node = self._folders[folder]
+        process = name.removesuffix(".log")
+        if process == "setup":  # every node has one
+            process = f"setup-{node}"
+        if self._wanted(attempt, process):
+            self._logs[path] = _Log(attempt, node, process, Cursor(path, self._start(attempt, path)))
 
 
 def _order(name: str) -> tuple[str, int]:

@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from muster.runs.files import temporary_name
+
 
 def default() -> str | None:
     """The first `python` or `python3` on the PATH."""
@@ -15,12 +17,13 @@ def default() -> str | None:
 
 
 def resolve(path: str, home: str) -> str:
-    """The program that `path` starts: itself, or what a script in front of it (a pyenv shim) leads to."""
+    """The program that `path` starts: itself, or what a pyenv shim leads to. Another script may do more than that."""
     try:
         with open(path, "rb") as file:
-            if file.read(2) != b"#!":
-                return path
+            text = file.read(4096)
     except OSError:
+        return path
+    if not text.startswith(b"#!") or b'/pyenv" exec ' not in text:
         return path
     key = _key(path)
     cache = Path(home) / "interpreters.json"
@@ -34,7 +37,7 @@ def resolve(path: str, home: str) -> str:
     found = done.stdout.strip()
     if done.returncode != 0 or not os.access(found, os.X_OK):
         return path
-    temporary = cache.with_suffix(f".{os.getpid()}")
+    temporary = Path(temporary_name(str(cache)))
     temporary.write_text(json.dumps({**known, key: found}))
     temporary.rename(cache)
     return found

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from muster.runs.files import temporary_name
+
 MOST_BYTES = 512 << 20
 MOST_FILES = 20_000
 LARGE = 64 << 20  # worth a word, because it takes a while
@@ -34,6 +36,7 @@ IGNORED = (
     "*.egg-info",
     ".DS_Store",
 )
+ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")  # what every virtual environment holds, whatever it is called
 
 
 class SnapshotError(Exception):
@@ -60,10 +63,7 @@ def take(source: str, home: str, say: Callable[[str], None] = lambda text: None)
     size = sum(entry.info.st_size for entry in entries)
     if size > LARGE:
         say(f"taking a snapshot of {size >> 20} MB of code; {IGNORE_FILE} can leave data out")
-    total = hashlib.sha256()
-    for entry in entries:
-        total.update(_line(source, entry))
-    return Snapshot(source, entries, total.hexdigest()[:32])
+    return Snapshot(source, entries, _digest(source, entries))
 
 
 def keep(snapshot: Snapshot, home: str) -> str:
@@ -72,28 +72,38 @@ def keep(snapshot: Snapshot, home: str) -> str:
     if target.exists():
         os.utime(target)
         return str(target)
-    temporary = target.with_name(f"{snapshot.digest}.{os.getpid()}.tmp")
+    temporary = Path(temporary_name(str(target)))
     temporary.mkdir(mode=0o700, parents=True)
     try:
         for entry in snapshot.entries:
             _store(snapshot.source, entry, temporary)
+        if _digest(str(temporary), snapshot.entries) != snapshot.digest:
+            raise SnapshotError(f"the code directory {snapshot.source} was changed while it was copied; run it again")
         temporary.rename(target)
-    except OSError:
+    except (OSError, SnapshotError):
         shutil.rmtree(temporary, ignore_errors=True)
         if not target.exists():  # somebody else may have been faster
             raise
     return str(target)
 
 
-def _line(source: str, entry: Entry) -> bytes:
+def _digest(source: str, entries: list[Entry]) -> str:
+    total = hashlib.sha256()
+    for entry in entries:
+        for word in (*_words(source, entry), entry.name):
+            total.update(word.encode("utf-8", "surrogateescape") + b"\0")  # what no name can hold
+    return total.hexdigest()[:32]
+
+
+def _words(source: str, entry: Entry) -> tuple[str, ...]:
+    """What there is to say of an entry beside its name."""
     if entry.link is not None:
-        return f"l {entry.link} {entry.name}\n".encode("utf-8", "surrogateescape")
+        return "link", entry.link
     if stat.S_ISDIR(entry.info.st_mode):
-        return f"d {entry.name}\n".encode("utf-8", "surrogateescape")
+        return ("folder",)
     with open(os.path.join(source, entry.name), "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    run = "x" if entry.info.st_mode & 0o111 else "-"
-    return f"f {run} {digest} {entry.name}\n".encode("utf-8", "surrogateescape")
+    return "program" if entry.info.st_mode & 0o111 else "file", digest
 
 
 def _store(source: str, entry: Entry, root: Path) -> None:
@@ -114,7 +124,7 @@ def _entries(source: str, home: str) -> Iterator[Entry]:
     folders = [""]
     while folders:
         folder = folders.pop()
-        for found in os.scandir(os.path.join(source, folder)):
+        for found in _scan(os.path.join(source, folder)):
             name = os.path.join(folder, found.name)
             if ignored(name, found.is_dir(follow_symlinks=False)):
                 continue
@@ -135,16 +145,21 @@ def _entries(source: str, home: str) -> Iterator[Entry]:
                 )
 
 
+def _scan(folder: str) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as found:
+        yield from found
+
+
 def _target(source: str, path: str) -> str:
-    """Where a link points: inside the code as written, outside as an absolute path that holds from anywhere."""
-    link = os.readlink(path)
-    full = os.path.normpath(os.path.join(os.path.dirname(path), link))
+    """Where a link points: inside the code relative to itself, outside as an absolute path that holds from anywhere."""
+    folder = os.path.dirname(path)
+    full = os.path.normpath(os.path.join(folder, os.readlink(path)))
     inside = full == source or full.startswith(source + os.sep)
-    return link if inside and not os.path.isabs(link) else full
+    return os.path.relpath(full, folder) if inside else full
 
 
 def _rules(source: str, home: str) -> Callable[[str, bool], bool]:
-    real_home = os.path.realpath(home)
+    own = {os.path.realpath(os.path.join(home, name)) for name in (".", "runs", "code", "agent")}
     file = Path(source) / IGNORE_FILE
     spec = None
     if file.is_file():
@@ -157,8 +172,8 @@ def _rules(source: str, home: str) -> Callable[[str, bool], bool]:
         if any(fnmatch.fnmatchcase(base, pattern) for pattern in IGNORED):
             return True
         if is_dir and (
-            os.path.exists(os.path.join(source, name, "pyvenv.cfg"))
-            or os.path.realpath(os.path.join(source, name)) == real_home
+            any(os.path.exists(os.path.join(source, name, mark)) for mark in ENVIRONMENT_MARKS)
+            or os.path.realpath(os.path.join(source, name)) in own
         ):
             return True
         return spec is not None and spec.match_file(name + "/" if is_dir else name)

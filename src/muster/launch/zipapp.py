@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import muster
+from muster.runs.files import temporary_name
 
 ROOMS = ("job", "plan", "runs", "devices", "agent")
 LEFT_OUT = {"job/load.py", "job/source.py", "job/describe.py"}
@@ -33,7 +34,7 @@ def build(home: str) -> str:
     target = Path(path(home))
     if not target.exists():
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = target.with_suffix(f".{os.getpid()}")
+        temporary = Path(temporary_name(str(target)))
         root = Path(muster.__file__).parent
         pack(root, list(_files(root)), temporary)
         temporary.rename(target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from typing import Any, Dict, List, Tuple
 
@@ -10,7 +11,7 @@ from muster.job import Job
 from muster.plan.frameworks import Framework, of
 from muster.plan.world import PS, Node, World
 
-MOST_ENV = 131071 - 1  # Linux' limit on one `name=value`, less the closing zero
+MOST_ENV = 131072 - 1  # Linux' limit on one `name=value`, less the closing zero
 
 
 class PlanError(Exception):
@@ -45,6 +46,7 @@ class NodePlan:
     setup: str
     setup_env: Dict[str, str]
     secrets: Tuple[str, ...]
+    defaults: Dict[str, str]  # variables of every process that the submitter's environment has not set
 
     def to_json(self) -> Dict[str, Any]:
         return dataclasses.asdict(self)
@@ -65,9 +67,10 @@ def build(job: Job, world: World, index: int, places: Places) -> NodePlan:
         processes.append(Process(name, command(job), dict(env, **job.env), places.work))
     if node.role != PS:
         processes += _ranks(job, world, node, places, common, framework)
-    _refuse_long(processes)
-    work = tuple(dict.fromkeys(process.cwd for process in processes))
-    return NodePlan(index, work, tuple(processes), job.setup, dict(common, **job.env), job.secrets)
+    _refuse_long(job, processes)
+    own = [places.work] if job.setup else []  # where setup runs, whatever the ranks have
+    work = tuple(dict.fromkeys([*own, *(process.cwd for process in processes)]))
+    return NodePlan(index, work, tuple(processes), job.setup, dict(common, **job.env), job.secrets, _defaults(world, node))
 
 
 def _ranks(job: Job, world: World, node: Node, places: Places, common: Dict[str, str], framework: Framework) -> List[Process]:
@@ -92,7 +95,7 @@ def command(job: Job) -> Tuple[str, ...]:
     if isinstance(job.command, tuple):
         return (*job.command, *parameters)
     text = job.command
-    if parameters and "$@" not in text and "$*" not in text:
+    if parameters and not re.search(r"\$\{?[@*]", text):
         text = text.rstrip() + ' "$@"'
     return ("bash", "-c", text, "bash", *parameters)
 
@@ -110,17 +113,21 @@ def _common(world: World, node: Node, places: Places) -> Dict[str, str]:
         "MUSTER_MASTER_PORT": str(world.master.facts.ports[0]),
         "MUSTER_RESULTS": places.results,
         "MUSTER_SHARED": places.shared,
-        "OMP_NUM_THREADS": str(max(1, node.facts.cpus // world.per_node)),
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",  # a crash or a hang leaves the stacks in the log
     }
 
 
-def _refuse_long(processes: List[Process]) -> None:
+def _defaults(world: World, node: Node) -> Dict[str, str]:
+    """The node's CPUs, shared out among its ranks."""
+    return {"OMP_NUM_THREADS": str(max(1, node.facts.cpus // world.per_node))}
+
+
+def _refuse_long(job: Job, processes: List[Process]) -> None:
     for process in processes:
         for name, value in process.env.items():
-            if len(name) + len(value.encode()) >= MOST_ENV:
-                raise PlanError(
-                    "%s would be %d bytes long for this many ranks; Linux allows %d: use fewer ranks or another framework"
-                    % (name, len(value.encode()), MOST_ENV)
-                )
+            length = len(name) + 1 + len(value.encode("utf-8", "surrogatepass"))
+            if length > MOST_ENV:
+                few = "use fewer nodes or ranks, or a framework that does not list them all"
+                advice = "shorten it" if name in job.env else few
+                raise PlanError("%s would take %d bytes, and Linux allows %d: %s" % (name, length, MOST_ENV, advice))

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Dict, List, Sequence, Tuple
 
-from muster.plan.world import Device, World
+from muster.plan.world import Device, Node, World
 
 FORMATS = ("lab", "pods", "1.0")
 
@@ -19,17 +19,21 @@ class Server:
 
 
 def servers(world: World) -> List[Server]:
-    """The servers of a world; nodes that share an address are told apart by their host names."""
-    addresses = [node.address for node in world.workers]
-    unique = len(set(addresses)) == len(addresses)
+    """The servers of a world; nodes that share an address are told apart by their numbers."""
+    unique = len({node.address for node in world.workers}) == len(world.workers)
     return [
         Server(
-            node.address if unique else node.facts.host,
+            node.address if unique else "%s-%d" % (node.address, node.index),
             tuple(Device(device.id, device.ip or node.address) for device in node.facts.devices),
-            node.facts.host,
+            pod(world, node),
         )
         for node in world.workers
     ]
+
+
+def pod(world: World, node: Node) -> str:
+    """The name by which a node finds itself in the format grouped by pod."""
+    return "%s-%d" % (world.run, node.index)
 
 
 def render(format: str, servers: Sequence[Server]) -> str:
@@ -45,7 +49,7 @@ def lab(servers: Sequence[Server]) -> Dict[str, Any]:
         for device in server.devices:
             instances.append({"devices": [_device(device)], "rank_id": str(len(instances)), "server_id": server.id})
     count = str(len(instances))
-    ports = max(len(server.devices) for server in servers)
+    ports = sorted({int(device.id) for server in servers for device in server.devices})
     return {
         "board_id": "0x0020",
         "chip_info": "910",
@@ -61,8 +65,8 @@ def lab(servers: Sequence[Server]) -> Dict[str, Any]:
             }
         ],
         "para_plane_nic_location": "device",
-        "para_plane_nic_name": ["eth%d" % port for port in range(ports)],
-        "para_plane_nic_num": str(ports),
+        "para_plane_nic_name": ["eth%d" % port for port in ports],
+        "para_plane_nic_num": str(len(ports)),
         "status": "completed",
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Dict, List, Sequence, Tuple
 
 from muster.job import Job
@@ -60,9 +61,16 @@ class World:
     per_node: int  # ranks on each worker
     nodes: Tuple[Node, ...]
 
-    @property
+    @cached_property
     def workers(self) -> Tuple[Node, ...]:
         return tuple(node for node in self.nodes if node.role == WORKER)
+
+    @cached_property
+    def endpoints(self) -> Tuple[str, ...]:
+        """An address and port of each rank's own, for frameworks whose nodes hold one more port than they have ranks."""
+        return tuple(
+            "%s:%d" % (node.address, node.facts.ports[1 + local]) for node in self.workers for local in range(self.per_node)
+        )
 
     @property
     def size(self) -> int:

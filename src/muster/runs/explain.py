@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from muster.runs.layout import AttemptDir
 from muster.runs.logs import exception_line, last_lines
@@ -16,6 +16,11 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return "signal %d" % number
+
+
+def _as_signal(code: Optional[int]) -> bool:
+    """Whether an exit code is a shell's way to say that its program was killed."""
+    return code is not None and 128 < code < 160
 
 
 def size(number: float) -> str:
@@ -63,7 +68,7 @@ def sentence(failure: Dict[str, Any], exception: str = "") -> str:
     else:
         code = failure["code"]
         text = "%s exited with code %d" % (who(failure), code)
-        if 128 < code < 160:
+        if _as_signal(code):
             text += " (128 + %s)" % signal_name(code - 128)
     if failure.get("oom"):
         text += "; the kernel's counters show out of memory"
@@ -100,7 +105,9 @@ def _log_end(attempt: AttemptDir, failure: Dict[str, Any]) -> Dict[str, Any]:
         return {"log": None, "exception": "", "tail": []}
     path = attempt.node(failure["node"]).log(failure["process"])
     lines = last_lines(path, 1000)
-    return {"log": path, "exception": exception_line(lines), "tail": lines[-TAIL_LINES:]}
+    # Who was killed may have printed a traceback long before: it says nothing about the end.
+    exception = "" if failure.get("signal") or _as_signal(failure.get("code")) else exception_line(lines)
+    return {"log": path, "exception": exception, "tail": lines[-TAIL_LINES:]}
 
 
 def _distinct(failure: Dict[str, Any], exception: str) -> Any:

@@ -8,8 +8,13 @@ import time
 from typing import Any, Dict, List, Optional
 
 
+def temporary_name(path: str) -> str:
+    """A name beside `path` that no other thread, process or namespace (where ids repeat) writes to."""
+    return "%s.%s.tmp" % (path, os.urandom(6).hex())
+
+
 def write_text(path: str, text: str) -> None:
-    temporary = "%s.%d.tmp" % (path, os.getpid())
+    temporary = temporary_name(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
@@ -22,7 +27,7 @@ def write_json(path: str, data: Any) -> None:
 
 def write_once(path: str, data: Any) -> bool:
     """Writes a file that must not exist yet; false when somebody else was first."""
-    temporary = "%s.%d.tmp" % (path, os.getpid())
+    temporary = temporary_name(path)
     write_json(temporary, data)
     try:
         os.link(temporary, path)

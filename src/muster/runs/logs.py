@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import List, Optional
+from typing import Iterable, List, Optional
 
 CHUNK = 1 << 20
 TAIL = 1 << 16
@@ -69,14 +69,25 @@ def last_lines(path: str, count: int) -> List[str]:
     except FileNotFoundError:
         return []
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
-    lines = [line.rsplit("\r", 1)[-1] for line in text.rstrip("\n").split("\n")] if text.strip() else []
+    lines = [line.rstrip("\r").rsplit("\r", 1)[-1] for line in text.rstrip("\n").split("\n")] if text.strip() else []
     return [line[:2000] for line in lines[-count:]]
 
 
 def exception_line(lines: List[str]) -> str:
     """The line that names the exception of the last Python traceback among these lines."""
     for index in range(len(lines) - 1, -1, -1):
-        if lines[index].startswith("Traceback (most recent call last)"):
-            unindented = (line.strip() for line in lines[index + 1 :] if line and not line[0].isspace())
-            return next(unindented, "")
+        found = ""
+        prefix, header, _ = lines[index].partition("Traceback (most recent call last):")
+        if header:  # PyTorch writes `[rank0]: ` before every line, a group of exceptions a frame
+            prefix = prefix.replace("+ Exception Group ", "| ")
+            found = _unindented(line[len(prefix) :] for line in lines[index + 1 :] if line.startswith(prefix))
+        elif lines[index].startswith('  File "'):  # a file that cannot be compiled has no traceback
+            found = _unindented(lines[index + 1 :])
+            found = found if found.partition(":")[0] in ("SyntaxError", "IndentationError", "TabError") else ""
+        if found:
+            return found
     return ""
+
+
+def _unindented(lines: Iterable[str]) -> str:
+    return next((line.strip() for line in lines if line and not line[0].isspace()), "")

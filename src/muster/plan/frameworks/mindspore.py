@@ -37,6 +37,8 @@ class MindSpore(Framework):
         }
         if not table:
             env.update({"MS_ROLE": "MS_WORKER", "MS_NODE_ID": str(rank)})
+        elif table == "pods":  # which has no ranks: a process finds itself by pod and device index
+            env["POD_NAME"] = ranktable.pod(world, node)
         return env
 
     def visible(self, job: Job, node: Node) -> Dict[str, str]:

@@ -16,9 +16,7 @@ class Paddle(Framework):
     def shared(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
         env = {
             "PADDLE_TRAINERS_NUM": str(world.size),
-            "PADDLE_TRAINER_ENDPOINTS": ",".join(
-                _endpoint(node, local) for node in world.workers for local in range(world.per_node)
-            ),
+            "PADDLE_TRAINER_ENDPOINTS": ",".join(world.endpoints),
             "PADDLE_MASTER": "%s:%d" % (world.master.address, world.master.facts.ports[0]),
         }
         if world.master.facts.device == "cpu":
@@ -26,15 +24,12 @@ class Paddle(Framework):
         return env
 
     def rank(self, job: Job, world: World, node: Node, local: int) -> Dict[str, str]:
+        rank = world.rank(node, local)
         env = {
-            "PADDLE_TRAINER_ID": str(world.rank(node, local)),
-            "PADDLE_CURRENT_ENDPOINT": _endpoint(node, local),
+            "PADDLE_TRAINER_ID": str(rank),
+            "PADDLE_CURRENT_ENDPOINT": world.endpoints[rank],
             "FLAGS_selected_gpus": str(local),
         }
         if node.facts.device == "ascend":
             env["FLAGS_selected_npus"] = str(local)
         return env
-
-
-def _endpoint(node: Node, local: int) -> str:
-    return "%s:%d" % (node.address, node.facts.ports[1 + local])

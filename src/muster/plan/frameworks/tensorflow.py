@@ -28,9 +28,6 @@ class TensorFlow(Framework):
 
 
 def _config(world: World, role: str, index: int) -> str:
-    workers = [
-        "%s:%d" % (node.address, node.facts.ports[1 + local]) for node in world.workers for local in range(world.per_node)
-    ]
     servers = ["%s:%d" % (node.address, node.facts.ports[1]) for node in world.nodes if node.role == PS]
-    cluster = dict({"worker": workers}, **({"ps": servers} if servers else {}))
+    cluster = dict({"worker": world.endpoints}, **({"ps": servers} if servers else {}))
     return json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})

@@ -1,0 +1,150 @@
+"""`setup` runs once per node before the ranks, and what it exports reaches them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import WriteJob, processes_with
+
+RunJson = Callable[..., dict[str, Any]]
+
+SHOW = {"train.py": "import json, os\nprint(json.dumps(dict(os.environ)))\n"}
+
+
+def environments(view: dict[str, Any]) -> list[dict[str, str]]:
+    assert view["state"] == "succeeded", view["reason"]
+    return [json.loads(Path(rank["log"]).read_text()) for rank in view["attempts"][-1]["ranks"]]
+
+
+def setup_log(view: dict[str, Any], node: int = 0) -> str:
+    return Path(view["dir"], f"attempts/1/nodes/{node}/logs/setup.log").read_text()
+
+
+def test_setup_runs_once_per_node_and_its_exports_reach_every_rank(
+    containment: str, run_json: RunJson, write_job: WriteJob
+) -> None:
+    setup = """
+    echo once >> $MUSTER_SHARED/setup-$MUSTER_NODE
+    source env.sh
+    export OF_NODE=$MUSTER_NODE
+    not_exported=1
+    """
+    job = write_job(
+        {"per": "device", "nodes": 2, "devices": 2, "setup": setup},
+        **SHOW,
+        **{"env.sh": "export TOOLKIT=/opt/toolkit\nexport PATH=$TOOLKIT/bin:$PATH LINES_OF=$'one\\ntwo=three'\n"},
+    )
+    view = run_json(job)
+    found = environments(view)
+    assert [rank["OF_NODE"] for rank in found] == ["0", "0", "1", "1"]
+    assert {rank["LINES_OF"] for rank in found} == {"one\ntwo=three"}
+    assert all(rank["PATH"].startswith("/opt/toolkit/bin:") for rank in found)
+    assert not any("not_exported" in rank for rank in found)
+    shared = Path(view["dir"], "shared")
+    assert [(shared / f"setup-{node}").read_text() for node in (0, 1)] == ["once\n"] * 2
+
+
+def test_a_program_on_a_path_that_setup_exports_is_found(run_json: RunJson, write_job: WriteJob) -> None:
+    job = write_job(
+        {"command": ["only-here"], "setup": "chmod +x tools/only-here; export PATH=$PWD/tools:$PATH"},
+        **{"tools/only-here": "#!/bin/sh\necho found\n"},
+    )
+    view = run_json(job)
+    assert Path(view["attempts"][0]["ranks"][0]["log"]).read_text() == "found\n"
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "export LEFT=early; exit 0; export LEFT=late",
+        "set -euo pipefail\nexport LEFT=early",
+        "export LEFT=early\ntrap 'echo bye' EXIT",
+        "set -a; LEFT=early",
+        "cd /; export LEFT=early; set -- a b c",
+        "f() { return 0; }; export -f f; export LEFT=early # and a comment",
+        "export LEFT=early; cat <<END\n$HOME\nEND",
+        "export LEFT=early; exec 2>&1 > /dev/null",
+        "readonly LEFT=early; export LEFT",
+    ],
+)
+def test_however_a_setup_ends_well_its_exports_are_kept(setup: str, run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({"setup": setup}, **SHOW), code="the submitter's", text="own words")
+    (found,) = environments(view)
+    assert found["LEFT"] == "early"
+    assert (found["code"], found["text"]) == ("the submitter's", "own words")
+    assert found["PWD"].endswith("/nodes/0/work")
+    assert not {"descriptor", "lister", "show"} & set(found)
+
+
+@pytest.mark.parametrize(
+    ("setup", "code"),
+    [
+        ("echo broken; exit 3", 3),
+        ("export LEFT=1\nfalse", 1),
+        ("set -e; false; true", 1),
+        ("if then", 2),
+        ("no-such-program", 127),
+        ("trap 'true' EXIT; exit 9", 9),
+        ("kill -TERM $$", None),
+    ],
+)
+def test_a_setup_that_fails_fails_the_run_and_is_named(
+    setup: str, code: int | None, run_json: RunJson, write_job: WriteJob
+) -> None:
+    view = run_json(write_job({"setup": setup, "per": "device", "devices": 2}, **SHOW))
+    assert (view["exit"], view["state"]) == (1, "failed")
+    how = "was killed (SIGTERM)" if code is None else f"exited with code {code}"
+    assert view["reason"] == f"setup on node 0 {how}"
+    assert (view["failure"]["process"], view["failure"]["code"]) == ("setup", code)
+    assert [rank["state"] for rank in view["attempts"][0]["ranks"]] == ["pending"] * 2
+
+
+def test_the_last_lines_of_a_failed_setup_are_told(run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({"setup": "seq 30; echo 'no toolkit here' >&2; exit 4"}, **SHOW))
+    assert view["failure"]["tail"][-1] == "no toolkit here"
+    assert len(view["failure"]["tail"]) == 20
+
+
+def test_a_setup_that_fails_on_one_node_stops_the_others(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
+    setup = 'test "$MUSTER_NODE" != 1 || exit 5'
+    view = run_json(write_job({"setup": setup, "nodes": 3, "command": "sleep 1000"}))
+    assert view["reason"] == "setup on node 1 exited with code 5"
+    assert [rank["state"] for rank in view["attempts"][0]["ranks"]][1] == "pending"
+
+
+def test_a_process_that_setup_leaves_in_the_background_lives_as_long_as_the_ranks(
+    containment: str, run_json: RunJson, write_job: WriteJob
+) -> None:
+    job = write_job(
+        {"setup": "(while true; do date > beat; sleep 0.01; done) & export SERVER=$!"},
+        **{
+            "train.py": """
+            import os, time
+            os.kill(int(os.environ["SERVER"]), 0)
+            os.unlink("beat")
+            while not os.path.exists("beat"):
+                time.sleep(0.01)
+            """
+        },
+    )
+    view = run_json(job)
+    assert view["state"] == "succeeded", view["reason"]
+    assert processes_with(f"MUSTER_RUN={view['run']}") == []
+
+
+def test_what_setup_prints_is_in_a_log_of_its_own(run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({"nodes": 2, "setup": "echo preparing $MUSTER_NODE; echo $# >&2", "command": "echo rank"}))
+    assert [setup_log(view, node) for node in (0, 1)] == ["preparing 0\n0\n", "preparing 1\n0\n"]
+    assert [Path(rank["log"]).read_text() for rank in view["attempts"][0]["ranks"]] == ["rank\n"] * 2
+
+
+def test_setup_works_where_the_code_is_also_when_each_rank_has_a_directory_of_its_own(
+    run_json: RunJson, write_job: WriteJob
+) -> None:
+    job = write_job({"workdir": "rank", "setup": "source env.sh"}, **SHOW, **{"env.sh": "export FOUND=yes\n"})
+    (found,) = environments(run_json(job))
+    assert found["FOUND"] == "yes"

@@ -1,0 +1,97 @@
+"""Machines with accelerators, as far as their drivers' tools and files show them: what the tests of devices run on."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+NVIDIA_SMI = """#!/bin/sh
+# Answers two questions as the real one does.
+echo "$*" >> {folder}/asked
+if [ -e {folder}/broken ] && grep -qz supervise /proc/$PPID/cmdline; then echo "Failed to initialize NVML" >&2; exit 9; fi
+case "$*" in
+  "--query-gpu=index,uuid,name --format=csv,noheader") cat {folder}/gpus ;;
+  "--query-compute-apps=gpu_uuid,pid --format=csv,noheader") cat {folder}/apps ;;
+  *) echo "Invalid combination of input arguments." >&2; exit 2 ;;
+esac
+"""
+
+NPU_SMI_TOP = """\
++------------------------------------------------------------------------------------------------+
+| npu-smi 23.0.rc2                 Version: 23.0.rc2                                             |
++---------------------------+---------------+----------------------------------------------------+
+| NPU   Name                | Health        | Power(W)    Temp(C)           Hugepages-Usage(page)|
+| Chip                      | Bus-Id        | AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)        |
++===========================+===============+====================================================+
+| 0     910B3               | OK            | 93.6        40                0    / 0             |
+| 0                         | 0000:C1:00.0  | 0           0    / 0          4152 / 65536         |
++===========================+===============+====================================================+
++---------------------------+---------------+----------------------------------------------------+
+| NPU     Chip              | Process id    | Process name             | Process memory(MB)      |
++===========================+===============+====================================================+
+"""
+NPU_SMI_PROCESS = "| {id:<8}0                 | {pid:<14}| {name:<25}| 1234                    |\n"
+NPU_SMI_NOBODY = "| No running processes found in NPU {id:<61}|\n"
+
+
+class Machine:
+    """A folder with the drivers' tools in `bin`; a tool that is not given is there and fails."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "bin").mkdir(parents=True)
+        (folder / "root" / "dev").mkdir(parents=True)
+        for tool in ("nvidia-smi", "npu-smi"):
+            self.tool(tool, "#!/bin/sh\nexit 9\n")
+
+    def tool(self, name: str, text: str) -> None:
+        path = self.folder / "bin" / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What makes Muster see this machine instead of the real one."""
+        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
+        return {"PATH": path, "MUSTER_DEVICE_ROOT": str(self.folder / "root")}
+
+
+class Gpus(Machine):
+    def __init__(self, folder: Path, count: int) -> None:
+        super().__init__(folder)
+        self.ids = [f"GPU-{uuid.uuid4()}" for _ in range(count)]
+        lines = [f"{index}, {id}, NVIDIA A100-SXM4-40GB\n" for index, id in enumerate(self.ids)]
+        (folder / "gpus").write_text("".join(lines))
+        self.used_by({})
+        self.tool("nvidia-smi", NVIDIA_SMI.format(folder=folder))
+
+    def used_by(self, users: dict[int, int]) -> None:
+        """Puts processes on devices: device -> process id."""
+        text = "".join(f"{self.ids[index]}, {pid}\n" for index, pid in users.items())
+        temporary = self.folder / "apps.new"
+        temporary.write_text(text)
+        temporary.rename(self.folder / "apps")
+
+
+class Npus(Machine):
+    def __init__(self, folder: Path, *ids: int) -> None:
+        super().__init__(folder)
+        dev, etc = folder / "root" / "dev", folder / "root" / "etc"
+        etc.mkdir()
+        for name in [f"davinci{id}" for id in ids] + ["davinci_manager", "devmm_svm", "hisi_hdc", "null"]:
+            (dev / name).touch()
+        (etc / "hccn.conf").write_text("".join(f"address_{id}=192.168.{id}.1\nnetmask_{id}=255.255.0.0\n" for id in ids))
+        self.ids = ids
+        self.used_by({})
+        self.tool("npu-smi", f'#!/bin/sh\n[ "$*" = info ] && cat {folder}/info\n')
+
+    def used_by(self, users: dict[int, int], name: str = "python3") -> None:
+        """Puts processes on devices: device -> process id."""
+        text = NPU_SMI_TOP
+        for id in self.ids:
+            line = NPU_SMI_PROCESS if id in users else NPU_SMI_NOBODY
+            text += line.format(id=id, pid=users.get(id), name=name)
+        temporary = self.folder / "info.new"
+        temporary.write_text(text)
+        temporary.rename(self.folder / "info")

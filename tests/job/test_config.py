@@ -1,0 +1,106 @@
+"""config.toml: settings and profiles with secrets, and what is said when they cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muster import config
+
+
+def write(home: Path, text: str | bytes, mode: int = 0o600) -> None:
+    home.mkdir(exist_ok=True)
+    path = home / "config.toml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    path.chmod(mode)
+
+
+def refusal(home: Path) -> str:
+    with pytest.raises(config.ConfigError) as error:
+        config.load(str(home))
+    said = str(error.value)
+    assert str(home / "config.toml") in said
+    assert "; " in said, "it should say what to do"
+    return said
+
+
+SECRETS = '[profiles.default.secrets]\nKEY = "one"\n[profiles.work.secrets]\nKEY = "two"\n[profiles.bare]\n'
+
+
+def test_without_a_file_everything_has_its_default(home: Path) -> None:
+    assert config.load(str(home)) == config.Config(namespaces=True, secrets={})
+
+
+def test_settings_are_read(home: Path) -> None:
+    write(home, "[local]\nnamespaces = false\n", mode=0o644)
+    assert config.load(str(home)).namespaces is False
+
+
+def test_a_byte_order_mark_does_no_harm(home: Path) -> None:
+    write(home, "\ufeff[local]\nnamespaces = false\n")
+    assert config.load(str(home)).namespaces is False
+
+
+@pytest.mark.parametrize(
+    ("profile", "secrets"), [(None, {"KEY": "one"}), ("", {"KEY": "one"}), ("work", {"KEY": "two"}), ("bare", {})]
+)
+def test_the_environment_chooses_the_profile(
+    home: Path, monkeypatch: pytest.MonkeyPatch, profile: str | None, secrets: dict[str, str]
+) -> None:
+    write(home, SECRETS)
+    if profile is not None:
+        monkeypatch.setenv("MUSTER_PROFILE", profile)
+    assert config.load(str(home)).secrets == secrets
+
+
+@pytest.mark.parametrize("text", [SECRETS, ""])
+def test_a_profile_that_is_not_there_is_an_error(home: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("MUSTER_PROFILE", "wrok")
+    write(home, text)
+    assert "no profile `wrok`" in refusal(home)
+    (home / "config.toml").unlink()
+    assert "no profile `wrok`" in refusal(home)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
+def test_a_file_with_secrets_that_others_can_read_is_refused(home: Path, mode: int) -> None:
+    write(home, SECRETS, mode)
+    assert f"chmod 600 {home / 'config.toml'}" in refusal(home)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[lcoal]\nnamespaces = true\n", "`lcoal` is not known; there are local, profiles"),
+        ("local = 5\n", "`local` is a single value"),
+        ("[local]\nnamespace = true\n", "`local.namespace` is not known; there is namespaces"),
+        ('[local]\nnamespaces = "true"\n', "`local.namespaces` is neither true nor false"),
+        ("[local]\nnamespaces = 1\n", "`local.namespaces` is neither true nor false"),
+        ("profiles = 5\n", "`profiles` is a single value"),
+        ("[profiles]\ndefault = 5\n", "`profiles.default` is a single value"),
+        ("[profiles.default]\nKEY = 'x'\n", "`profiles.default.KEY` is not known; a profile has `secrets`"),
+        ("[profiles.default]\nsecrets = 'x'\n", "`profiles.default.secrets` is a single value"),
+        ("[profiles.default.secrets]\nKEY = 5\n", "`KEY` in profile `default` is not a text"),
+        ('[profiles.default.secrets]\nKEY = "a\\u0000b"\n', "`KEY` in profile `default` is not a text"),
+        ("[profiles.default.secrets]\n'A B' = 'x'\n", "`A B` in profile `default` cannot be the name of a variable"),
+        ("[local\n", "is not TOML"),
+        ("[local]\nnamespaces = yes\n", "is not TOML"),
+        ("[local]\n[local]\n", "is not TOML"),
+        ("a = " + "[" * 100_000, "is not TOML"),
+        (b"\xff\xfe", "is not UTF-8 text"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_told_with_what_to_do(home: Path, text: str | bytes, said: str) -> None:
+    write(home, text)
+    assert said in refusal(home)
+
+
+def test_a_directory_in_place_of_the_file_is_refused(home: Path) -> None:
+    (home / "config.toml").mkdir(parents=True)
+    assert "is a directory" in refusal(home)
+
+
+def test_secrets_do_not_show_when_settings_are_printed(home: Path) -> None:
+    write(home, SECRETS)
+    assert "one" not in repr(config.load(str(home)))

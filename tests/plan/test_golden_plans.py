@@ -1,0 +1,58 @@
+"""What each node has to do, for every framework and kind of device, as golden files.
+
+`golden_files.py` says how to write them anew.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from golden_files import FOLDER, matches_golden
+from worlds import PLACES, job, two_nodes
+
+from muster.job import FRAMEWORKS
+from muster.plan import build, shared_files
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "command-per-node-cpu": ("cpu", {"framework": "command", "command": "bash run.sh"}),
+    "command-per-device-cpu": ("cpu", {"framework": "command", "per": "device"}),
+    "command-per-node-nvidia": ("nvidia", {"framework": "command"}),
+    "command-per-device-ascend": ("ascend", {"framework": "command", "per": "device"}),
+    "pytorch-cpu": ("cpu", {"framework": "pytorch"}),
+    "pytorch-nvidia": ("nvidia", {"framework": "pytorch"}),
+    "pytorch-ascend": ("ascend", {"framework": "pytorch"}),
+    "mindspore-cluster-cpu": ("cpu", {"framework": "mindspore"}),
+    "mindspore-cluster-nvidia": ("nvidia", {"framework": "mindspore"}),
+    "mindspore-cluster-ascend": ("ascend", {"framework": "mindspore", "rank_table": "none"}),
+    "mindspore-lab-ascend": ("ascend", {"framework": "mindspore", "rank_table": "lab"}),
+    "mindspore-pods-ascend": ("ascend", {"framework": "mindspore", "rank_table": "pods"}),
+    "mindspore-1.0-ascend": ("ascend", {"framework": "mindspore"}),
+    "mindspore-1.0-cpu": ("cpu", {"framework": "mindspore", "rank_table": "1.0"}),
+    "paddle-cpu": ("cpu", {"framework": "paddle"}),
+    "paddle-nvidia": ("nvidia", {"framework": "paddle"}),
+    "paddle-ascend": ("ascend", {"framework": "paddle"}),
+    "tensorflow-cpu": ("cpu", {"framework": "tensorflow"}),
+    "tensorflow-nvidia": ("nvidia", {"framework": "tensorflow"}),
+    "tensorflow-ascend": ("ascend", {"framework": "tensorflow"}),
+    "tensorflow-ps-cpu": ("cpu", {"framework": "tensorflow", "ps": 2}),
+    "tensorflow-ps-nvidia": ("nvidia", {"framework": "tensorflow", "ps": 1}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_plan_of_every_node_is_as_written_down(case: str) -> None:
+    kind, fields = CASES[case]
+    asked = job(**fields)
+    world = two_nodes(asked, kind)
+    plan = {
+        "files": {path: json.loads(text) for path, text in shared_files(asked, world, PLACES).items()},
+        "nodes": [build(asked, world, node.index, PLACES).to_json() for node in world.nodes],
+    }
+    matches_golden(f"plan-{case}.json", json.dumps(plan, indent=2) + "\n")
+
+
+def test_every_framework_has_golden_plans_and_none_is_left_over() -> None:
+    assert {fields["framework"] for _, fields in CASES.values()} == set(FRAMEWORKS)
+    assert {file.stem for file in FOLDER.glob("plan-*")} == {f"plan-{case}" for case in CASES}
