@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from conftest import Muster, until
+from muster.runs.layout import run_dir
+from muster.runs.state import view
 
 READY = "ready\n"
 
@@ -30,15 +31,17 @@ def going(muster: Muster, job: Path, *words: object) -> Iterator[str]:
     """A detached run whose ranks have all said that they are ready; stopped when the block is left."""
     run_id = muster("run", job, "--detach", *words).stdout.strip()
     try:
-        count = len(json.loads(muster("show", run_id, "--json").stdout)["attempts"][0]["ranks"] if started(run_id) else [])
-        until(lambda: all(says(log_of(run_id, rank), READY) for rank in range(count)))
+        until_ready(run_id)
         yield run_id
     finally:
         muster("stop", run_id, "--now")
 
 
-def started(run_id: str) -> bool:
-    return bool(until(lambda: Path(os.environ["MUSTER_HOME"], "runs", run_id, "attempts/1").is_dir()))
+def until_ready(run_id: str) -> None:
+    """Waits until a run is running and all of its ranks have said so."""
+    run = run_dir(os.environ["MUSTER_HOME"], run_id)
+    until(lambda: view(run)["state"] == "running")
+    until(lambda: all(says(log_of(run_id, rank), READY) for rank in range(view(run)["ranks"])))
 
 
 @contextmanager

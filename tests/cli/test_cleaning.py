@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Muster, WriteJob
 from going import going, only_run
+
+from conftest import Muster, WriteJob
 
 DAY = 86400
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from conftest import Muster, WriteJob
 from going import only_run
+
+from conftest import Muster, WriteJob
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_a_key_press_completes_a_run_id(shell: str, path: str, muster: Muster, w
     quiet = {"bash": ["--norc", "--noprofile", "-i"], "zsh": ["-f", "-i"], "fish": ["--no-config", "-i"]}[shell]
     load = {"bash": "", "zsh": "autoload -Uz compinit && compinit -u -D; ", "fish": ""}[shell] + f"source {script}"
     settings = {**os.environ, "PATH": path, "TERM": "xterm", "HOME": str(tmp_path), "PS1": "> "}
-    child = pexpect.spawn(shell, quiet, env=settings, encoding="utf-8", timeout=30)  # type: ignore[arg-type]
+    child = pexpect.spawn(shell, quiet, env=settings, encoding="utf-8", timeout=30)
     try:
         child.sendline(f"{load}; echo load''ed")
         child.expect_exact("loaded")

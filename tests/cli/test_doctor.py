@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conftest import Muster, WriteJob
 
 Ask = Callable[..., dict[str, dict[str, Any]]]
@@ -25,7 +26,9 @@ def ask(muster: Muster) -> Ask:
 
 def test_it_speaks_of_devices_engines_tools_and_the_home(ask: Ask, muster: Muster, home: Path) -> None:
     found = ask()
-    assert {"muster", "home", "python", "nvidia", "ascend", "local", "namespaces", "memory limit", "bash", "py-spy"} <= set(found)
+    assert {"muster", "home", "python", "nvidia", "ascend", "local", "namespaces", "memory limit", "bash", "py-spy"} <= set(
+        found
+    )
     assert str(home) in found["home"]["found"]
     assert f"{len(os.sched_getaffinity(0))} CPU" in found["local"]["found"]
     text = muster("doctor").stdout

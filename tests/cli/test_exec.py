@@ -8,12 +8,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import Muster, WriteJob, until
 from going import background, going, log_of
 
+from conftest import Muster, WriteJob, until
 from muster.agent import namespace
 
-TELLS = 'echo "$(hostname) $(readlink /proc/self/ns/pid) $PWD $MUSTER_RANK $MUSTER_LOCAL_RANK $COLOUR $SET"; echo ready; sleep 1000'
+TELLS = (
+    'echo "$(hostname) $(readlink /proc/self/ns/pid) $PWD $MUSTER_RANK $MUSTER_LOCAL_RANK $COLOUR $SET"; echo ready; sleep 1000'
+)
 FIELDS = {
     "command": TELLS,
     "per": "device",

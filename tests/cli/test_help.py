@@ -9,11 +9,22 @@ import sys
 
 import jsonschema
 import pytest
-from conftest import Muster, WriteJob
 
+from conftest import Muster, WriteJob
 from muster.cli.main import COMMANDS
 
-HEAVY = ("yaml", "rich", "pydantic", "json", "subprocess", "socket", "muster.job", "muster.runs", "muster.launch", "muster.agent")
+HEAVY = (
+    "yaml",
+    "rich",
+    "pydantic",
+    "json",
+    "subprocess",
+    "socket",
+    "muster.job",
+    "muster.runs",
+    "muster.launch",
+    "muster.agent",
+)
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["--version"], []])

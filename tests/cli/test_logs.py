@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from conftest import Muster, WriteJob, until
 from going import background, going, log_of, only_run, says
+
+from conftest import Muster, WriteJob, until
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -188,7 +189,7 @@ def test_a_follower_goes_on_over_new_attempts(command: list[str], write_job: Wri
     with background([*command, "logs", run_id, "-f"]) as follower:
         seen = read_some(follower.stdout, 500)
         follower.send_signal(signal.SIGINT)
-        more, said = follower.communicate(timeout=30)
+        more, _ = follower.communicate(timeout=30)
     seen += more
     until(lambda: says(log_of(run_id, attempt=3), "line 5"))
     seen += shown(command, run_id, "-f", "--from", len(seen))
@@ -203,13 +204,17 @@ def test_following_one_attempt_ends_with_it(muster: Muster, write_job: WriteJob)
     muster("stop", run_id)
 
 
-def test_following_with_a_tail_misses_nothing_new(muster: Muster, command: list[str], write_job: WriteJob, tmp_path: Path) -> None:
+def test_following_with_a_tail_misses_nothing_new(
+    muster: Muster, command: list[str], write_job: WriteJob, tmp_path: Path
+) -> None:
     text = f"seq 100; echo ready; until [ -e {tmp_path}/go ]; do sleep 0.02; done; seq 101 103"
-    with going(muster, write_job({"command": text})) as run_id:
-        with background([*command, "logs", run_id, "--tail", "2", "--follow"]) as follower:
-            seen = read_some(follower.stdout, len("100\nready\n"))
-            (tmp_path / "go").touch()
-            more, _ = follower.communicate(timeout=30)
+    with (
+        going(muster, write_job({"command": text})) as run_id,
+        background([*command, "logs", run_id, "--tail", "2", "--follow"]) as follower,
+    ):
+        seen = read_some(follower.stdout, len("100\nready\n"))
+        (tmp_path / "go").touch()
+        more, _ = follower.communicate(timeout=30)
     assert seen + more == b"100\nready\n101\n102\n103\n"
 
 

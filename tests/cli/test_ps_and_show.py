@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Muster, WriteJob, until
 from going import going, log_of, says
+
+from conftest import Muster, WriteJob, until
 
 RunJson = Callable[..., dict[str, Any]]
 

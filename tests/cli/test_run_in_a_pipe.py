@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Muster, WriteJob, until
 from going import background, going, log_of, only_run, says
+
+from conftest import Muster, WriteJob, until
 
 WAITS = "echo ready; sleep 1000"
 SAVES = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
@@ -136,7 +137,8 @@ def test_a_second_interrupt_means_now(command: list[str], muster: Muster, write_
 
 
 @pytest.mark.parametrize(
-    ("number", "reason"), [(signal.SIGTERM, "was told to end (SIGTERM)"), (signal.SIGHUP, "the terminal that followed it was closed")]
+    ("number", "reason"),
+    [(signal.SIGTERM, "was told to end (SIGTERM)"), (signal.SIGHUP, "the terminal that followed it was closed")],
 )
 def test_other_signals_stop_the_run_under_their_own_name(
     command: list[str], write_job: WriteJob, number: signal.Signals, reason: str
@@ -181,7 +183,9 @@ def test_without_a_standard_output_it_runs_all_the_same(command: list[str], must
 
 
 def test_where_changes_cannot_be_watched_it_still_listens_to_signals(write_job: WriteJob) -> None:
-    polling = "import muster.runs.watch as w; w.Watch.polling = property(lambda self: True); from muster.cli.main import main; main()"
+    polling = (
+        "import muster.runs.watch as w; w.Watch.polling = property(lambda self: True); from muster.cli.main import main; main()"
+    )
     with background([sys.executable, "-c", polling, "run", str(write_job({"command": SAVES}))]) as run:
         until(lambda: says(log_of(only_run()), "ready"))
         run.send_signal(signal.SIGINT)

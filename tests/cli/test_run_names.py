@@ -7,8 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import Muster, WriteJob
 from going import going, only_run
+
+from conftest import Muster, WriteJob
 
 
 @pytest.mark.parametrize("name", ["nothing", "", "..", "../home", "last"])

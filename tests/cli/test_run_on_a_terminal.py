@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from conftest import Muster, WriteJob, until
 from going import log_of, only_run, says
+
+from conftest import Muster, WriteJob, until
 
 Watch = Callable[..., "AbstractContextManager[pexpect.spawn[str]]"]
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -30,7 +31,7 @@ def watch(command: list[str]) -> Watch:
         child = pexpect.spawn(
             command[0],
             [*command[1:], *map(str, words)],
-            env=settings,  # type: ignore[arg-type]
+            env=settings,
             encoding="utf-8",
             codec_errors="replace",
             dimensions=(24, columns),
@@ -70,11 +71,14 @@ def test_a_live_line_stands_below_the_output_of_rank_0(watch: Watch, write_job: 
     assert child.exitstatus == 0
 
 
-def test_other_ranks_are_heard_only_when_they_fail(watch: Watch, write_job: WriteJob) -> None:
-    text = """
-        import os, sys, time
+def test_other_ranks_are_heard_only_when_they_fail(watch: Watch, write_job: WriteJob, tmp_path: Path) -> None:
+    text = f"""
+        import os, time
         rank = int(os.environ["MUSTER_RANK"])
-        print("I am", rank)
+        print("I am", rank, flush=True)
+        open(f"{tmp_path}/{{rank}}", "w").close()
+        while rank == 1 and not all(os.path.exists(f"{tmp_path}/{{other}}") for other in (0, 2)):
+            time.sleep(0.01)
         if rank == 1:
             for n in range(30):
                 print("line", n)
@@ -101,10 +105,10 @@ def test_what_rank_0_said_itself_is_not_repeated(watch: Watch, write_job: WriteJ
 
 
 def test_a_failed_attempt_is_told_before_the_next_one_speaks(watch: Watch, write_job: WriteJob) -> None:
-    text = "echo attempt $MUSTER_ATTEMPT; [ $MUSTER_ATTEMPT$MUSTER_RANK != 11 ] || { echo broken; exit 9; }; sleep 0.3"
+    text = "echo speaking $MUSTER_ATTEMPT; [ $MUSTER_ATTEMPT$MUSTER_RANK != 11 ] || { echo broken; exit 9; }; sleep 0.3"
     with watch("run", write_job({"command": text, "per": "device", "devices": 2, "retries": 1})) as child:
         said = plain(rest(child))
-    story = ["attempt 1 of 2 failed: rank 1 on node 0 exited with code 9; trying again", "| broken", "attempt 2", "✓ succeeded"]
+    story = ["attempt 1 of 2 failed: rank 1 on node 0 exited with code 9; trying again", "| broken", "speaking 2", "✓ succeeded"]
     places = [said.index(part) for part in story]
     assert places == sorted(places)
 
@@ -154,7 +158,7 @@ def test_the_live_line_never_wraps(watch: Watch, write_job: WriteJob, tmp_path: 
     with watch("run", write_job({"command": text, "name": "a-long-name" * 4}), columns=40) as child:
         child.expect("running.*…")
         (tmp_path / "go").touch()
-        said = child.before + child.after + rest(child)
+        said = f"{child.before}{child.after}{rest(child)}"
     drawn = [plain(line) for line in said.split(CLEAR_LINE) if "ranks  0:0" in line]
     assert drawn
     assert max(map(len, drawn)) <= 40

@@ -7,8 +7,9 @@ import os
 import signal
 
 import pytest
-from conftest import Muster, WriteJob, processes_with, until
 from going import background, going
+
+from conftest import Muster, WriteJob, processes_with, until
 
 SAVES = "trap 'sleep 0.2; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
 REFUSES = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
@@ -32,11 +33,13 @@ def test_stop_now_gives_no_grace(muster: Muster, write_job: WriteJob) -> None:
 
 
 def test_stop_now_overtakes_a_stop_that_waits(muster: Muster, command: list[str], write_job: WriteJob) -> None:
-    with going(muster, write_job({"command": REFUSES, "grace": "1h"})) as run_id:
-        with background([*command, "stop", run_id]) as patient:
-            until(lambda: json.loads(muster("show", run_id, "--json").stdout)["state"] == "stopping")
-            assert muster("stop", run_id, "--now").returncode == 0
-            stdout, _ = patient.communicate(timeout=30)
+    with (
+        going(muster, write_job({"command": REFUSES, "grace": "1h"})) as run_id,
+        background([*command, "stop", run_id]) as patient,
+    ):
+        until(lambda: json.loads(muster("show", run_id, "--json").stdout)["state"] == "stopping")
+        assert muster("stop", run_id, "--now").returncode == 0
+        stdout, _ = patient.communicate(timeout=30)
     assert patient.returncode == 0
     assert b"stopped: stopped by the user" in stdout
 

@@ -22,10 +22,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gpus:
 
 
 def take(queue: Queue) -> locks.Held:
-    """What the queue holds, once nobody else on this machine is choosing."""
-    while (held := queue.take()) is None:
-        assert "waiting" not in queue.reason
-        select.select(queue.filenos(), [], [], 1)
+    held = queue.take()
+    assert held is not None
     return held
 
 

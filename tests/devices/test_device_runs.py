@@ -5,9 +5,11 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import pwd
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -97,7 +99,8 @@ def test_ranks_with_a_rank_table_open_physical_devices_and_see_them_unmasked(
 ) -> None:
     machine = Npus(tmp_path / "m", *range(8))
     job = write_job({"command": SHOW, "framework": "mindspore", "nodes": 2, "devices": 4, "device": "auto"})
-    run = run_json(job, ASCEND_RT_VISIBLE_DEVICES="6,7", **machine.env)
+    every = ",".join(map(str, range(8)))  # a submitter's mask would renumber what they open by its physical id
+    run = run_json(job, ASCEND_RT_VISIBLE_DEVICES=every, **machine.env)
     assert run["exit"] == 0, run["stderr"]
     ranks = seen(run)
     assert all("ASCEND_RT_VISIBLE_DEVICES" not in rank for rank in ranks)
@@ -108,6 +111,16 @@ def test_ranks_with_a_rank_table_open_physical_devices_and_see_them_unmasked(
     assert [device["device_id"] for device in devices] == ids
     assert [device["device_ip"] for device in devices] == [f"192.168.{id}.1" for id in ids]  # from hccn.conf
     assert [device["rank_id"] for device in devices] == [rank["RANK_ID"] for rank in ranks]
+
+
+def test_a_submitter_who_hides_devices_gets_none_of_them(tmp_path: Path, run_json: RunJson, write_job: WriteJob) -> None:
+    gpus = Gpus(tmp_path / "gpus", 4)
+    job = write_job({"command": SHOW, "devices": 2, "device": "auto"})
+    assert [rank["CUDA_VISIBLE_DEVICES"] for rank in seen(run_json(job, CUDA_VISIBLE_DEVICES="1,3", **gpus.env))] == ["1,3"]
+    assert run_json(job, CUDA_VISIBLE_DEVICES="", **gpus.env)["job"]["device"] == "cpu"
+    npus = Npus(tmp_path / "npus", *range(8))
+    run = run_json(job, ASCEND_RT_VISIBLE_DEVICES="6,7", **npus.env)
+    assert [rank["ASCEND_RT_VISIBLE_DEVICES"] for rank in seen(run)] == ["6,7"]
 
 
 def test_ranks_without_a_rank_table_see_their_nodes_devices_alone(
@@ -381,15 +394,14 @@ sys.stdin.read()
 
 @pytest.mark.root
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
-def test_a_device_that_another_user_holds_is_not_taken_and_that_user_is_named(
-    tmp_path: Path, muster: Muster, write_job: WriteJob
-) -> None:
-    import pwd
+def test_a_device_that_another_user_holds_is_not_taken_and_that_user_is_named(muster: Muster, write_job: WriteJob) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # the folder of a test is for its own user alone
+        os.chmod(folder, 0o755)
+        machine = Gpus(Path(folder, "m"), 1)
+        held_by_another(machine, muster, write_job)
 
-    machine = Gpus(tmp_path / "m", 1)
-    for folder in (tmp_path / "m", *(tmp_path / "m").parents):  # the other one has to read the machine, too
-        if folder.is_relative_to("/tmp") and folder != Path("/tmp"):
-            folder.chmod(0o755)
+
+def held_by_another(machine: Gpus, muster: Muster, write_job: WriteJob) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", OTHER],
         stdin=subprocess.PIPE,

@@ -12,6 +12,7 @@ import pwd
 import select
 import socket
 import struct
+import time
 from typing import Dict, List, Optional
 
 from muster.devices import KINDS, Found, share
@@ -53,9 +54,9 @@ class Queue:
             self.reason = "waiting for devices: this machine shows no %s devices at the moment" % self.kind
             return None if simulated is None else Held(simulated, [])
         used: Dict[str, List[int]] = module.users()
-        turn = _lock(TURN)
+        turn = _turn()
         if turn is None:
-            self._holder(TURN)
+            self.reason = "waiting for devices: another run is choosing its own"
             return None
         try:
             return self._choose(used)
@@ -135,6 +136,16 @@ class _Holder:
 
 def _name(kind: str, device: Found) -> bytes:
     return b"\0muster/device/%s/%s" % (kind.encode(), os.fsencode(device.unique)[-80:])  # a socket's name has 107 bytes
+
+
+def _turn() -> Optional[socket.socket]:
+    """The right to choose. Whoever has it has it for a moment only."""
+    for _ in range(1000):
+        turn = _lock(TURN)
+        if turn is not None:
+            return turn
+        time.sleep(0.001)
+    return None
 
 
 def _lock(name: bytes) -> Optional[socket.socket]:

@@ -15,7 +15,7 @@ from muster.agent import environment, silence, staging, system
 from muster.agent.memory import Memory
 from muster.agent.ports import Ports
 from muster.agent.processes import Processes, Running
-from muster.agent.rendezvous import Rendezvous, missing
+from muster.agent.rendezvous import Rendezvous
 from muster.agent.signals import Signals
 from muster.job import Job
 from muster.plan import Device, Facts, NodePlan, Places, PlanError, World, assemble, build, of, shared_files
@@ -121,10 +121,10 @@ class Agent:
 
     def _gather(self, places: Places) -> Optional[World]:
         """Node 0: waits for everybody's facts, makes the world and shows it."""
-        everybody = self._until(lambda: not missing(self.meeting.topics, "facts", self.count), GATHER_LIMIT)
+        everybody = self._until(lambda: self.meeting.counts.get("facts") == self.count, GATHER_LIMIT)
         if not everybody:
             if self.stop is None:
-                names = ", ".join(map(str, missing(self.meeting.topics, "facts", self.count)[:20]))
+                names = ", ".join(map(str, self.meeting.missing("facts", self.count)[:20]))
                 self._stop_all("rendezvous", "node %s did not report within %s" % (names, duration(GATHER_LIMIT)))
             return None
         facts = [Facts.from_json(data) for data in self.meeting.gather("facts", self.count)]
@@ -253,7 +253,7 @@ class Agent:
             self.spot.index == 0
             and self.done
             and self.stop is None
-            and not missing(self.meeting.topics, "done", self.job.nodes)
+            and self.meeting.counts.get("done") == self.job.nodes
         ):
             self._stop_all("finished", "all ranks are done", LEFTOVER_GRACE)
 
@@ -326,8 +326,8 @@ class Agent:
             self.processes.signal_all(signal.SIGTERM)
             self.processes.signal_all(signal.SIGCONT)
             self._wait_for_nobody(time.monotonic() + float(stop.get("grace", 0)))
-            for process in self.processes.kill_all():
-                self._ended(process)
+        for process in self.processes.kill_all():
+            self._ended(process)
         write_json(
             self.dir.exit,
             {

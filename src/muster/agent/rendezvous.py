@@ -19,6 +19,7 @@ class Rendezvous:
         self._watch = Watch()
         self._watch.add(attempt.meet)
         self.topics: Set[str] = set()  # everything that was published or announced so far
+        self.counts: Dict[str, int] = {}  # how many nodes have published a topic
 
     def fileno(self) -> int:
         return self._watch.fileno()
@@ -43,6 +44,9 @@ class Rendezvous:
             names += sorted(os.listdir(self._attempt.meet))
         new = [name for name in dict.fromkeys(names) if name and not name.endswith(".tmp") and name not in self.topics]
         self.topics.update(new)
+        for name in new:
+            topic = name.partition(".")[0]
+            self.counts[topic] = self.counts.get(topic, 0) + 1
         return new
 
     def get(self, topic: str) -> Optional[Dict[str, Any]]:
@@ -53,10 +57,9 @@ class Rendezvous:
         """What each node published about a topic, once all of them have."""
         return [self.get("%s.%d" % (topic, node)) or {} for node in range(nodes)]
 
+    def missing(self, topic: str, nodes: int) -> List[int]:
+        """The nodes that have not published a topic."""
+        return [node for node in range(nodes) if "%s.%d" % (topic, node) not in self.topics]
+
     def close(self) -> None:
         self._watch.close()
-
-
-def missing(topics: Set[str], topic: str, nodes: int) -> List[int]:
-    """The nodes that have not published a topic."""
-    return [node for node in range(nodes) if "%s.%d" % (topic, node) not in topics]

@@ -74,8 +74,12 @@ def _spy(paths: Dict[int, str]) -> List[int]:
     deadline = time.monotonic() + SPY_LIMIT
     spies = {}
     for pid, path in paths.items():
-        with open(path, "wb") as file:
-            spies[pid] = subprocess.Popen([program, "dump", "--pid", str(pid)], stdout=file, stderr=subprocess.DEVNULL)
+        argv = [program, "dump", "--pid", str(pid)]
+        try:
+            with open(path, "wb") as file:
+                spies[pid] = subprocess.Popen(argv, stdout=file, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        except OSError:  # a py-spy for another machine
+            return []
     seen = []
     for pid, spy in spies.items():
         try:

@@ -48,7 +48,7 @@ def load(home: str) -> Config:
 def _read(path: Path) -> dict[str, Any]:
     try:
         text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {str(error.strerror).lower()}; make it a file that you can read") from None

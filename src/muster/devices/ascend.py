@@ -9,7 +9,7 @@ import os
 import re
 from typing import Dict, List, Optional
 
-from muster.devices.base import Found, ask, first
+from muster.devices.base import Found, allowed, ask, first
 
 RING = 4  # chips of one HCCS ring; an Ascend 910 node has two of them
 # Which ring to take from, by how many of it are free: keeps whole rings free for those who need them.
@@ -23,7 +23,8 @@ def found() -> List[Found]:
         return []
     numbers = sorted(int(name[7:]) for name in names if re.match(r"davinci\d+\Z", name))
     ips = addresses()
-    return [Found(str(number), "Ascend", _path("dev/davinci%d" % number), ips.get(str(number), "")) for number in numbers]
+    devices = [Found(str(number), "Ascend", _path("dev/davinci%d" % number), ips.get(str(number), "")) for number in numbers]
+    return allowed(devices, "ASCEND_RT_VISIBLE_DEVICES")
 
 
 def addresses() -> Dict[str, str]:

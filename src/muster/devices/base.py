@@ -35,6 +35,14 @@ def ask(argv: Sequence[str], limit: float = 20.0) -> Optional[str]:
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
 
 
+def allowed(devices: List[Found], variable: str) -> List[Found]:
+    """Those of the devices that a user has limited themselves to with the driver's own variable, if they have."""
+    if variable not in os.environ:
+        return devices
+    names = [name.strip() for name in os.environ[variable].split(",") if name.strip()]
+    return [device for device in devices if any(name in (device.id, device.unique[: len(name)]) for name in names)]
+
+
 def first(free: List[Found], count: int) -> Optional[List[Found]]:
     """The first `count` free devices, where any will do."""
     return free[:count] if len(free) >= count else None

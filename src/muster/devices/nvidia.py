@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import Dict, List, Optional
 
-from muster.devices.base import Found, ask, first
+from muster.devices.base import Found, allowed, ask, first
 
 
 def found() -> List[Found]:
@@ -17,7 +17,7 @@ def found() -> List[Found]:
         parts = [part.strip() for part in line.split(",", 2)]
         if len(parts) == 3 and parts[0].isdigit():
             devices.append(Found(parts[0], parts[2], parts[1]))
-    return devices
+    return allowed(devices, "CUDA_VISIBLE_DEVICES")
 
 
 def users() -> Dict[str, List[int]]:

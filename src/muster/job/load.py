@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from muster.job.kinds import Item, Pairs, Wrong, clean_name, nearest
-from muster.job.model import FIELDS, Job
+from muster.job.model import FIELDS, PLACE, Job
 from muster.job.source import MOST_BYTES, JobError, Problem, decode, from_python, parse
+
+# Commands for bash behind whose end no words can follow: several lines, a comment, a command that is closed or sent off.
+NO_PLACE = re.compile(r"\n|(\A|\s)#|[;&|]\Z")
 
 # Names of variables that hold keys and passwords; their values belong into `secrets`, never into a file.
 SECRET_NAME = re.compile(
@@ -202,9 +205,8 @@ def _combinations(values: dict[str, Any], read: _Fields) -> list[Problem]:
     if "python" in given and "boot" not in given and "command" in given:
         wrong("python", "runs `boot` files, and this job has a command", "write the Python into the command")
     command = values.get("command", "")
-    lines = isinstance(command, str) and "\n" in command.strip()
-    if values.get("parameters") and lines and "$@" not in command and "$*" not in command:
-        wrong("parameters", "have no place in a command of several lines", 'write `"$@"` where they belong')
+    if values.get("parameters") and isinstance(command, str) and not PLACE.search(command) and NO_PLACE.search(command.strip()):
+        wrong("parameters", "have no place behind this command", 'write `"$@"` in it where they belong')
     return found + _variables(values, read)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from typing import Any, Dict, Optional, Tuple, Union
 
@@ -11,6 +12,7 @@ from muster.job import kinds
 FRAMEWORKS = ("command", "pytorch", "mindspore", "paddle", "tensorflow")
 CAUSES = ("exit", "signal", "oom", "silent", "lost", "setup")
 PORTS = range(20000, 32000)  # below Linux' ephemeral ports, so that no outgoing connection takes one
+PLACE = re.compile(r"\$\{?[@*]")  # where a command for bash says that its parameters go
 MOST_DEVICES = 4000
 MOST_NODES = 20000
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 from muster import engines
@@ -20,8 +21,12 @@ from muster.runs.layout import RunDir, home, run_dir, runs_dir
 from muster.runs.ranks import nodes, ranks
 from muster.runs.watch import Watch
 
+FULL = 1 << 16  # bytes left on a disk on which nothing more can be written down
 POLL = 1.0  # between two questions to the engine whether a run is still alive
 RELEASE_LIMIT = 5.0  # for a supervisor to go after it has written how the run ended
+
+_started: list[Run] = []  # by this process, which holds something for them until they are seen to have ended
+_releasing = Lock()
 
 
 def load(source: str | os.PathLike[str] | Mapping[str, Any], set: Sequence[str] = (), base: str = ".") -> Job:
@@ -51,18 +56,18 @@ def run(
 
 def start(prepared: create.Prepared, detach: bool = False) -> Run:
     """Starts a prepared run."""
+    for earlier in list(_started):
+        earlier._release()
     if detach:
         return Run(create.start(prepared), own=True)
     reader, writer = os.pipe2(os.O_CLOEXEC)
     try:
-        run = Run(create.start(prepared, reader), own=True)
+        return Run(create.start(prepared, reader), own=True, tie=writer)
     except BaseException:
         os.close(writer)
         raise
     finally:
         os.close(reader)
-    run._tie = writer  # closed by the system with this process, which tells the supervisor
-    return run
 
 
 def get(name: str) -> Run:
@@ -78,11 +83,12 @@ def list_runs() -> list[Run]:
 class Run:
     """One run, seen through its directory. Every property reads it anew."""
 
-    def __init__(self, dir: RunDir, own: bool = False) -> None:
+    def __init__(self, dir: RunDir, own: bool = False, tie: int | None = None) -> None:
         self.dir = dir
         self.id = dir.id
-        self._own = own  # started by this process, which has to collect what the engine started
-        self._tie: int | None = None
+        self._tie = tie  # closed by the system with this process, which tells the supervisor
+        if own:
+            _started.append(self)
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"
@@ -215,20 +221,22 @@ class Run:
         """What a follower finds, until the run ends; None whenever nothing came for a while."""
         asked = time.monotonic()
         changed: list[tuple[str, str]] | None = None
+        lost = False  # known here even where a full disk keeps it from being written down
         while True:
-            ended = follower.ended
+            ended = lost or follower.ended
             quiet = True
             for chunk in follower.chunks(None if ended else changed):
                 quiet = False
                 yield chunk
             if ended:
+                self._release()
                 return
             if quiet:
                 yield None
             changed = follower.wait(tick)
             if time.monotonic() - asked >= POLL:
                 asked = time.monotonic()
-                self._observe(self._status())
+                lost = self._observe(self._status())["state"] in states.ENDED
 
     def stop(self, now: bool = False, reason: str = "stopped by the user", wait: bool = True) -> str:
         """Asks the run to stop: ranks get the job's grace, or none with `now`."""
@@ -254,15 +262,17 @@ class Run:
 
     def _release(self, wait: bool = False) -> None:
         """Once a run has ended, gives back what this process holds for it; with `wait`, when its supervisor is gone."""
-        if not self._own:
+        if self not in _started or not os.path.exists(self.dir.final):
             return
-        if self._tie is not None:
-            os.close(self._tie)
-            self._tie = None
         deadline = time.monotonic() + (RELEASE_LIMIT if wait else 0.0)
         while (alive := self._status().alive) and time.monotonic() < deadline:
             time.sleep(0.002)
-        self._own = alive
+        with _releasing:
+            if self._tie is not None:
+                os.close(self._tie)
+                self._tie = None
+            if not alive and self in _started:
+                _started.remove(self)
 
     def _status(self) -> states.Status:
         if create.under_way(self.dir):
@@ -282,6 +292,8 @@ class Run:
     def _observe(self, status: states.Status) -> dict[str, Any]:
         if not status.alive and not os.path.exists(self.dir.final):
             self._engine(read_json(self.dir.run) or {}).sweep(self.id)
+            if shutil.disk_usage(self.dir.path).free < FULL:
+                status = states.Status(False, f"{status.reason}; the disk of its run directory is full")
             return states.conclude(self.dir, status)
         return states.view(self.dir, status)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import dataclass
 from typing import Any, Dict, List, Tuple
 
-from muster.job import Job
+from muster.job import PLACE, Job
 from muster.plan.frameworks import Framework, of
 from muster.plan.world import PS, Node, World
 
@@ -95,7 +94,7 @@ def command(job: Job) -> Tuple[str, ...]:
     if isinstance(job.command, tuple):
         return (*job.command, *parameters)
     text = job.command
-    if parameters and not re.search(r"\$\{?[@*]", text):
+    if parameters and not PLACE.search(text):
         text = text.rstrip() + ' "$@"'
     return ("bash", "-c", text, "bash", *parameters)
 

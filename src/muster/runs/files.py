@@ -16,9 +16,13 @@ def temporary_name(path: str) -> str:
 def write_text(path: str, text: str) -> None:
     temporary = temporary_name(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.rename(temporary, path)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(temporary, path)
+    except OSError:
+        os.unlink(temporary)  # half of a file serves nobody
+        raise
 
 
 def write_json(path: str, data: Any) -> None:

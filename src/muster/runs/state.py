@@ -10,6 +10,7 @@ from muster.job import Job
 from muster.runs import explain
 from muster.runs.files import read_events, read_json, write_once
 from muster.runs.layout import AttemptDir, RunDir
+from muster.runs.logs import last_lines
 from muster.runs.result import collect
 
 ENDED = ("succeeded", "failed", "stopped", "lost")
@@ -140,7 +141,9 @@ def final(record: Record, status: Optional[Status] = None) -> Dict[str, Any]:
     elif ended and attempts:
         state, reason = attempts[-1]["state"], attempts[-1]["reason"]
     else:
+        said = last_lines(record.dir.log, 1)
         state, reason = "lost", status.reason if status else "the run ended without a word"
+        reason = "its supervisor failed: %s" % said[0] if said else reason
     if state in ("failed", "succeeded") and len(attempts) > 1:
         reason += " (attempt %d of %d)" % (len(attempts), record.job.retries + 1)
     view = _view(record, state, "ended", reason, ended[-1]["time"] if ended else None)
@@ -185,6 +188,10 @@ def view(run: RunDir, status: Optional[Status] = None) -> Dict[str, Any]:
 
 def conclude(run: RunDir, status: Optional[Status] = None) -> Dict[str, Any]:
     """Writes the final record, once; who comes second gets what the first wrote."""
-    write_once(run.final, final(read(run), status))
+    found = final(read(run), status)
+    try:
+        write_once(run.final, found)
+    except OSError:
+        return found  # a full disk: the next observer may have more luck
     recorded: Dict[str, Any] = read_json(run.final) or {}
     return recorded

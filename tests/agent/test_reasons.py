@@ -1,0 +1,176 @@
+"""Why a run failed, in words: who was first, how it ended, its exception, its last lines, and the other causes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Muster, WriteJob
+
+RunJson = Callable[..., dict[str, Any]]
+
+
+@pytest.mark.parametrize(
+    ("shell", "words"),
+    [
+        ("exit 1", "exited with code 1"),
+        ("exit 255", "exited with code 255"),
+        ("exit 129", "exited with code 129 (128 + SIGHUP)"),
+        ("kill -KILL $$", "was killed (SIGKILL)"),
+        ("kill -SEGV $$", "was killed (SIGSEGV)"),
+        ("kill -TERM $$", "was killed (SIGTERM)"),
+        ("kill -RTMIN $$", "was killed (SIGRTMIN)"),
+        ("bash -c 'kill -ABRT $$'; exit $?", "exited with code 134 (128 + SIGABRT)"),
+    ],
+)
+def test_exit_codes_and_signals_by_name(shell: str, words: str, run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({"command": shell}))
+    assert (view["exit"], view["state"], view["reason"]) == (1, "failed", f"rank 0 on node 0 {words}")
+
+
+@pytest.mark.parametrize(
+    ("train", "words"),
+    [
+        ("import os\nos.environ['NOT_THERE']\n", "exited with code 1: KeyError: 'NOT_THERE'"),
+        ("def train(:\n", "exited with code 1: SyntaxError: invalid syntax"),
+        ("import torch_of_another_planet\n", "exited with code 1: ModuleNotFoundError: No module named 'torch_of_another_planet'"),
+        ("raise SystemExit('no data')\n", "exited with code 1"),
+        ("import sys\nsys.exit(3)\n", "exited with code 3"),
+        ("import os\nos.abort()\n", "was killed (SIGABRT)"),
+        (
+            "import os, traceback\ntry:\n  1 / 0\nexcept Exception:\n  traceback.print_exc()\nos.kill(os.getpid(), 9)\n",
+            "was killed (SIGKILL)",
+        ),
+        (
+            "import sys\nsys.stderr.write('[rank0]: Traceback (most recent call last):\\n"
+            "[rank0]:   File \"x\", line 1\\n[rank0]: RuntimeError: NCCL\\n')\nsys.exit(1)\n",
+            "exited with code 1: RuntimeError: NCCL",
+        ),
+    ],
+)
+def test_the_exception_of_a_python_program(train: str, words: str, run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({}, **{"train.py": train}))
+    assert view["reason"] == f"rank 0 on node 0 {words}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"command": ["no-such-program"]}, "could not be started: `no-such-program` was not found on its PATH"),
+        (
+            {"command": ["./no-such-script.sh"]},
+            "could not be started: `./no-such-script.sh` does not exist, or the interpreter that its first line names",
+        ),
+        (
+            {"command": ["./odd.sh"]},
+            "could not be started: `./odd.sh` does not exist, or the interpreter that its first line names",
+        ),
+        ({"command": ["./text.txt"]}, "could not be started: `./text.txt`: Permission denied"),
+        ({"command": "no-such-program"}, "exited with code 127"),
+        ({"command": "./text.txt"}, "exited with code 126"),
+    ],
+)
+def test_a_program_that_cannot_be_started(
+    fields: dict[str, Any], words: str, containment: str, run_json: RunJson, write_job: WriteJob
+) -> None:
+    job = write_job({**fields, "nodes": 2}, **{"odd.sh": "#!/no/such/interpreter\n", "text.txt": "text\n"})
+    (job.parent / "odd.sh").chmod(0o755)
+    view = run_json(job)
+    assert (view["exit"], view["state"]) == (1, "failed")
+    assert view["reason"] in (f"rank 0 on node 0 {words}", f"rank 1 on node 1 {words}")
+
+
+def test_the_last_twenty_lines_of_the_rank_that_failed(run_json: RunJson, muster: Muster, write_job: WriteJob) -> None:
+    command = "for i in $(seq 100); do echo rank $MUSTER_RANK line $i; done; test $MUSTER_RANK != 1 || exit 1; sleep 1000"
+    view = run_json(write_job({"command": command, "per": "device", "devices": 2}))
+    assert view["failure"]["tail"] == [f"rank 1 line {number}" for number in range(81, 101)]
+    assert view["failure"]["log"] == view["attempts"][0]["ranks"][1]["log"]
+    shown = muster("show", view["run"]).stdout
+    assert "rank 1 line 81\n" in shown
+    assert "rank 1 line 80\n" not in shown
+
+
+def test_the_rank_that_failed_first_is_named_not_the_ones_it_dragged_along(
+    containment: str, run_json: RunJson, write_job: WriteJob
+) -> None:
+    train = """
+    import os, pathlib, signal, sys, time
+    shared, rank = pathlib.Path(os.environ["MUSTER_SHARED"]), os.environ["MUSTER_RANK"]
+    def drag(*_):
+        raise ConnectionError("the others are gone")
+    signal.signal(signal.SIGTERM, drag)
+    (shared / rank).touch()
+    while len(list(shared.iterdir())) < 4:
+        time.sleep(0.01)
+    if rank == "2":
+        raise FloatingPointError("loss is not a number")
+    time.sleep(1000)
+    """
+    view = run_json(write_job({"per": "device", "nodes": 2, "devices": 2}, **{"train.py": train}))
+    assert view["reason"] == "rank 2 on node 1 exited with code 1: FloatingPointError: loss is not a number"
+    assert view["failure"]["others"] == []
+
+
+def test_other_distinct_causes_are_told_each_once(
+    run_json: RunJson, muster: Muster, write_job: WriteJob, home: Path
+) -> None:
+    train = """
+    import os, pathlib, signal, sys, time
+    shared, rank = pathlib.Path(os.environ["MUSTER_SHARED"]), os.environ["MUSTER_RANK"]
+
+    def until(condition):
+        while not condition():
+            time.sleep(0.005)
+
+    def ended(file):
+        return pathlib.Path("/proc", file.name, "stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+    (shared / str(os.getpid())).touch()
+    until(lambda: len(list(shared.iterdir())) >= 4)
+    ranks = [file for file in shared.iterdir() if file.name.isdigit()]
+    if rank == "0":  # holds the agent until all have failed
+        agent = os.getppid()
+        os.kill(agent, signal.SIGSTOP)
+        (shared / "go").touch()
+        if os.fork() == 0:
+            until(lambda: all(map(ended, ranks)))
+            os.kill(agent, signal.SIGCONT)
+            os._exit(0)
+        sys.exit(1)
+    until(lambda: (shared / "go").exists())
+    if rank in "12":
+        raise ValueError("shape mismatch")
+    os.kill(os.getpid(), signal.SIGSEGV)
+    """
+    home.mkdir()
+    (home / "config.toml").write_text("[local]\nnamespaces = false\n")  # so that the ranks see each other and their agent
+    view = run_json(write_job({"per": "device", "devices": 4}, **{"train.py": train}))
+    causes = [view["reason"], *view["failure"]["others"]]
+    assert sorted(cause.split(" on node 0 ")[1] for cause in causes) == [
+        "exited with code 1",
+        "exited with code 1: ValueError: shape mismatch",
+        "was killed (SIGSEGV)",
+    ]
+    assert all(other in muster("show", view["run"]).stdout for other in view["failure"]["others"])
+
+
+def test_a_failure_in_another_place_than_rank_0_is_shown_on_the_terminal_of_the_command(
+    muster: Muster, write_job: WriteJob
+) -> None:
+    command = "test $MUSTER_RANK = 0 || { echo broken here; exit 5; }; sleep 1000"
+    done = muster("run", write_job({"command": command, "per": "device", "devices": 2}))
+    assert done.returncode == 1
+    assert "[1] broken here\n" in done.stdout
+    assert "rank 1 on node 0 exited with code 5" in done.stderr
+
+
+def test_a_boot_file_that_is_not_in_the_snapshot_is_told_before_anything_starts(
+    muster: Muster, write_job: WriteJob, home: Path
+) -> None:
+    job = write_job({}, **{"train.py": "print(1)\n", ".musterignore": "*.py\n"})
+    done = muster("run", job)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert ".musterignore" in done.stderr
+    assert not (home / "runs").exists()

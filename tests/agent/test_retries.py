@@ -1,0 +1,131 @@
+"""`retries` starts new attempts, narrowed by `retry_on`; what earlier attempts did stays readable."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Muster, WriteJob, until
+from live import Live
+
+RunJson = Callable[..., dict[str, Any]]
+
+GANG = {"per": "device", "nodes": 2, "devices": 2}
+
+
+def logs(view: dict[str, Any], rank: int = 0) -> list[str]:
+    """What a rank wrote in each attempt."""
+    return [Path(attempt["ranks"][rank]["log"]).read_text() for attempt in view["attempts"]]
+
+
+def test_a_run_is_tried_again_until_it_succeeds(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
+    command = "echo attempt $MUSTER_ATTEMPT; test $MUSTER_ATTEMPT = 3 -o $MUSTER_RANK != 2 || exit 4"
+    view = run_json(write_job({**GANG, "command": command, "retries": 5}))
+    assert (view["exit"], view["state"]) == (0, "succeeded")
+    assert [attempt["state"] for attempt in view["attempts"]] == ["failed", "failed", "succeeded"]
+    assert [attempt["reason"] for attempt in view["attempts"][:2]] == ["rank 2 on node 1 exited with code 4"] * 2
+    assert [attempt["failure"]["tail"] for attempt in view["attempts"][:2]] == [["attempt 1"], ["attempt 2"]]
+    assert logs(view, rank=2) == ["attempt 1\n", "attempt 2\n", "attempt 3\n"]
+    assert [[rank["state"] for rank in attempt["ranks"]][2] for attempt in view["attempts"]] == ["failed", "failed", "succeeded"]
+    assert "attempt 3" in view["reason"]
+
+
+def test_a_run_that_never_succeeds_has_as_many_attempts_as_it_may(run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({"command": "exit $MUSTER_ATTEMPT", "retries": 2}))
+    assert (view["exit"], view["state"]) == (1, "failed")
+    assert [attempt["failure"]["code"] for attempt in view["attempts"]] == [1, 2, 3]
+    assert view["reason"] == "rank 0 on node 0 exited with code 3 (attempt 3 of 3)"
+
+
+def test_without_retries_there_is_one_attempt(run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({"command": "exit 1"}))
+    assert len(view["attempts"]) == 1
+    assert "attempt" not in view["reason"]
+
+
+@pytest.mark.parametrize(
+    ("shell", "retry_on", "attempts"),
+    [
+        ("exit 4", [4], 2),
+        ("exit 4", [3, 5], 1),
+        ("exit 4", ["exit"], 2),
+        ("exit 4", ["signal", "oom", "lost"], 1),
+        ("kill -KILL $$", ["signal"], 2),
+        ("kill -KILL $$", [137], 2),
+        ("kill -SEGV $$", [137], 1),
+        ("bash -c 'kill -KILL $$'; exit $?", [137], 2),
+        ("exit 0", ["exit"], 1),
+        ("exit 255", [255], 2),
+    ],
+)
+def test_retry_on_narrows_what_is_tried_again(
+    shell: str, retry_on: list[Any], attempts: int, run_json: RunJson, write_job: WriteJob
+) -> None:
+    view = run_json(write_job({"command": shell, "retries": 1, "retry_on": retry_on}))
+    assert len(view["attempts"]) == attempts, view["reason"]
+
+
+def test_a_failed_setup_is_tried_again_where_the_job_says_so(run_json: RunJson, write_job: WriteJob) -> None:
+    fields = {"setup": "test $MUSTER_ATTEMPT = 2", "command": "true", "retries": 1}
+    assert run_json(write_job({**fields, "retry_on": ["setup"]}))["state"] == "succeeded"
+    assert run_json(write_job({**fields, "retry_on": ["signal"]}))["state"] == "failed"
+
+
+def test_a_lost_agent_is_replaced_where_the_job_says_so(containment: str, command: list[str], write_job: WriteJob) -> None:
+    train = "import os, signal\nif os.environ['MUSTER_ATTEMPT'] == '1':\n  print('up', flush=True)\n  signal.pause()\n"
+    with Live(command, write_job({**GANG, "retries": 1, "retry_on": ["lost"]}, **{"train.py": train})) as live:
+        live.until_running(4)
+        os.kill(live.agent(1), signal.SIGKILL)
+        view = live.end()
+        assert view["state"] == "succeeded"
+        assert [attempt["reason"] for attempt in view["attempts"]][0] == "the agent of node 1 was killed (SIGKILL)"
+
+
+@pytest.mark.parametrize("words", [["stop"], ["stop", "--now"]])
+def test_a_stopped_run_is_not_tried_again(
+    words: list[str], containment: str, command: list[str], muster: Muster, write_job: WriteJob
+) -> None:
+    with Live(command, write_job({**GANG, "retries": 9}, **{"train.py": "import signal\nprint('up')\nsignal.pause()"})) as live:
+        live.until_running(4)
+        muster(words[0], live.run.id, *words[1:])
+        view = live.end()
+        assert (view["state"], len(view["attempts"])) == ("stopped", 1)
+
+
+def test_a_run_that_fails_while_it_is_stopped_is_stopped(containment: str, command: list[str], write_job: WriteJob) -> None:
+    train = """
+    import signal, sys
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
+    print("up", flush=True)
+    signal.pause()
+    """
+    with Live(command, write_job({**GANG, "retries": 9}, **{"train.py": train})) as live:
+        live.until_running(4)
+        live.interrupt()
+        view = live.end()
+        assert (view["exit"], view["state"], len(view["attempts"])) == (130, "stopped", 1)
+        assert [process["code"] for process in live.processes] == [5] * 4
+
+
+def test_while_it_is_tried_again_a_run_says_so(command: list[str], muster: Muster, write_job: WriteJob) -> None:
+    train = "import os, signal, sys\nif os.environ['MUSTER_ATTEMPT'] == '1': sys.exit(6)\nprint('up', flush=True)\nsignal.pause()"
+    with Live(command, write_job({"retries": 1}, **{"train.py": train})) as live:
+        until(lambda: live.log(attempt=2) == "up\n" and live.state == "running")
+        shown = json.loads(muster("show", live.run.id, "--json").stdout)
+        assert (shown["state"], shown["attempt"]) == ("running", 2)
+        assert [attempt["state"] for attempt in shown["attempts"]] == ["failed", "running"]
+        assert shown["attempts"][0]["reason"] == "rank 0 on node 0 exited with code 6"
+        live.interrupt()
+        live.end()
+
+
+def test_each_attempt_has_ports_and_results_of_its_own(run_json: RunJson, write_job: WriteJob) -> None:
+    command = "echo $MUSTER_RESULTS; touch $MUSTER_RESULTS/mine; ls $MUSTER_RESULTS; test $MUSTER_ATTEMPT = 2"
+    first, second = logs(run_json(write_job({"command": command, "retries": 1})))
+    assert [first.splitlines()[1:], second.splitlines()[1:]] == [["mine"], ["mine"]]
+    assert first.splitlines()[0] != second.splitlines()[0]
