@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from conftest import until
-
 from muster.runs.layout import RunDir
 from muster.runs.ranks import ranks
 from muster.runs.state import read, view

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conftest import WriteJob, processes_with
 
 RunJson = Callable[..., dict[str, Any]]
@@ -72,7 +73,9 @@ def test_a_scheduler_that_does_not_listen_cannot_hold_the_run_up(
 def test_a_scheduler_that_ends_before_the_ranks_fails_the_run_only_when_it_failed(
     code: int, state: str, containment: str, run_json: RunJson, write_job: WriteJob
 ) -> None:
-    train = SCHEDULER.format(scheduler=f"sys.exit({code})", worker="import time\ntime.sleep(0 if {0} == 0 else 1000)".format(code))
+    worker = "" if code == 0 else "signal.pause()"
+    worker = "" if code == 0 else "signal.pause()"
+    train = SCHEDULER.format(scheduler=f"sys.exit({code})", worker=worker)
     view = run_json(write_job({"framework": "mindspore", "nodes": 2, "devices": 2}, **{"train.py": train}))
     assert view["state"] == state
     if code:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Muster, WriteJob, processes_with, until
 from live import Live
+
+from conftest import Muster, WriteJob, processes_with, until
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -40,9 +41,7 @@ def nothing_left(view: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2, 3])
-def test_one_rank_that_fails_stops_all_others(
-    failing: int, containment: str, run_json: RunJson, write_job: WriteJob
-) -> None:
+def test_one_rank_that_fails_stops_all_others(failing: int, containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     fail = f"""
     import os, pathlib, sys, time
     shared = pathlib.Path(os.environ["MUSTER_SHARED"])
@@ -51,7 +50,7 @@ def test_one_rank_that_fails_stops_all_others(
             time.sleep(0.01)
         sys.exit(7)
     """
-    train = fail.replace("\n    ", "\n") + PATIENT.replace('print("up", flush=True)', '(shared / str(os.getpid())).touch()')
+    train = fail.replace("\n    ", "\n") + PATIENT.replace('print("up", flush=True)', "(shared / str(os.getpid())).touch()")
     train = train.replace("str(os.getpid())", 'os.environ["MUSTER_RANK"]')
     view = run_json(write_job(GANG, **{"train.py": train}))
     assert view["reason"] == f"rank {failing} on node {failing // 2} exited with code 7"
@@ -255,9 +254,7 @@ def test_a_rank_that_is_done_early_does_not_end_the_run(containment: str, run_js
     assert [rank["state"] for rank in view["attempts"][0]["ranks"]] == ["succeeded"] * 4
 
 
-def test_the_time_limit_stops_the_gang_and_fails_the_run(
-    containment: str, command: list[str], write_job: WriteJob
-) -> None:
+def test_the_time_limit_stops_the_gang_and_fails_the_run(containment: str, command: list[str], write_job: WriteJob) -> None:
     with Live(command, write_job({**GANG, "time_limit": "2s", "retries": 3}, **{"train.py": PATIENT})) as live:
         view = live.end()
         assert (view["exit"], view["state"]) == (1, "failed")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conftest import Muster, WriteJob, gone
 
 RunJson = Callable[..., dict[str, Any]]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Muster, WriteJob
 from live import Live
 
+from conftest import Muster, WriteJob
 from muster.agent import memory
 
 RunJson = Callable[..., dict[str, Any]]

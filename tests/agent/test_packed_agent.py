@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import WriteJob
 
+from conftest import WriteJob
 from muster.engines import Order, Request
 from muster.engines.local import Local
 from muster.job import Job

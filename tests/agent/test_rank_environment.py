@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Muster, WriteJob, until
 from live import Live, files_with
+
+from conftest import Muster, WriteJob, until
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -28,6 +29,17 @@ def environment_of(view: dict[str, Any], rank: int = 0, attempt: int = 1) -> dic
     log = next(entry["log"] for entry in view["attempts"][attempt - 1]["ranks"] if entry["rank"] == rank)
     found: dict[str, str] = json.loads(Path(log).read_text().splitlines()[-1])
     return found
+
+
+def command_lines() -> bytes:
+    """The command lines of all processes of this machine."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            found.append(Path("/proc", name, "cmdline").read_bytes() if name.isdigit() else b"")
+        except OSError:  # it ended meanwhile
+            continue
+    return b"\n".join(found)
 
 
 def exactly(command: list[str], job: Path, environment: dict[str, str], cwd: Path) -> dict[str, str]:
@@ -53,7 +65,20 @@ def test_a_rank_has_what_the_submitter_had_and_what_muster_documents_and_nothing
     own = {name for name in got if name.startswith("MUSTER_")} - {"MUSTER_HOME"}
     assert own == {
         "MUSTER_" + name
-        for name in "RUN ATTEMPT NODE NODES RANK LOCAL_RANK WORLD_SIZE HOSTS MASTER_ADDR MASTER_PORT RESULTS SHARED".split()
+        for name in [
+            "RUN",
+            "ATTEMPT",
+            "NODE",
+            "NODES",
+            "RANK",
+            "LOCAL_RANK",
+            "WORLD_SIZE",
+            "HOSTS",
+            "MASTER_ADDR",
+            "MASTER_PORT",
+            "RESULTS",
+            "SHARED",
+        ]
     }
     set_for_ranks = {"OMP_NUM_THREADS", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER", "CUDA_VISIBLE_DEVICES", "PWD"}
     assert set(got) == set(had) | own | set_for_ranks
@@ -144,7 +169,7 @@ def test_a_secret_is_neither_written_down_nor_in_any_command_line(
     )
     with Live(command, job, THE_KEY=secret) as live:
         until(lambda: live.log(attempt=2) == "up\n")
-        lines = b"".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in os.listdir("/proc") if pid.isdigit())
+        lines = command_lines()
         assert secret.encode() not in lines
         assert live.run.path.encode() in lines
         live.interrupt()
@@ -170,13 +195,14 @@ def test_the_job_has_the_word_over_framework_and_submitter(run_json: RunJson, wr
 
 
 @pytest.fixture
-def activated(tmp_path: Path) -> Path:
-    """A virtual environment with a module that is installed nowhere else."""
-    place = tmp_path / "framework environment"
-    venv.create(place, symlinks=True)
-    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    (place / "lib" / version / "site-packages" / "only_here.py").write_text("answer = 42\n")
-    return place
+def activate(tmp_path: Path) -> Callable[[str], dict[str, str]]:
+    """Makes a virtual environment; returns what activating it sets."""
+
+    def make(name: str) -> dict[str, str]:
+        venv.create(tmp_path / name, symlinks=True)
+        return {"PATH": f"{tmp_path / name}/bin:{os.environ['PATH']}", "VIRTUAL_ENV": str(tmp_path / name)}
+
+    return make
 
 
 @pytest.mark.parametrize(
@@ -185,13 +211,16 @@ def activated(tmp_path: Path) -> Path:
     ids=["boot", "string", "list"],
 )
 def test_a_module_of_the_activated_environment_is_found(
-    fields: dict[str, Any], muster: Muster, write_job: WriteJob, activated: Path
+    fields: dict[str, Any], muster: Muster, write_job: WriteJob, activate: Callable[[str], dict[str, str]]
 ) -> None:
     job = write_job({"name": "job"}, **{"train.py": "import only_here, sys\nprint(only_here.answer, sys.prefix)\n"})
     job.write_text(json.dumps({"name": "job", "device": "cpu", **{key: value for key, value in fields.items() if value}}))
-    done = muster("run", job, PATH=f"{activated}/bin:{os.environ['PATH']}", VIRTUAL_ENV=str(activated))
-    assert (done.returncode, done.stdout) == (0, f"[0] 42 {activated}\n")
-    without = muster("run", job)
+    framework, other = activate("with a framework"), activate("without")
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    Path(framework["VIRTUAL_ENV"], "lib", version, "site-packages", "only_here.py").write_text("answer = 42\n")
+    done = muster("run", job, **framework)
+    assert (done.returncode, done.stdout) == (0, f"[0] 42 {framework['VIRTUAL_ENV']}\n")
+    without = muster("run", job, **other)
     assert without.returncode == 1
     assert "ModuleNotFoundError: No module named 'only_here'" in without.stderr
 

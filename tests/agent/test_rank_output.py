@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conftest import WriteJob, until
 from live import Live
+
+from conftest import WriteJob, until
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -74,6 +75,8 @@ def test_the_child_of_a_finished_rank_writes_on_until_the_gang_is_done(
 
 
 def test_a_rank_reads_nothing_and_has_no_terminal(run_json: RunJson, write_job: WriteJob) -> None:
-    probe = "cat | wc -c; test -t 0 || echo no terminal; (exec < /dev/tty) 2> /dev/null || echo none to be had; ls /proc/self/fd"
+    probe = (
+        "cat | wc -c; test -t 0 || echo no terminal; (exec < /dev/tty) 2> /dev/null || echo none to be had; ls /proc/self/fd"
+    )
     view = run_json(write_job({"command": probe}))
     assert Path(view["attempts"][0]["ranks"][0]["log"]).read_text() == "0\nno terminal\nnone to be had\n0\n1\n2\n3\n"

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Muster, WriteJob, until
 from live import Live
+
+from conftest import Muster, WriteJob, until
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -31,7 +32,11 @@ def test_a_run_is_tried_again_until_it_succeeds(containment: str, run_json: RunJ
     assert [attempt["reason"] for attempt in view["attempts"][:2]] == ["rank 2 on node 1 exited with code 4"] * 2
     assert [attempt["failure"]["tail"] for attempt in view["attempts"][:2]] == [["attempt 1"], ["attempt 2"]]
     assert logs(view, rank=2) == ["attempt 1\n", "attempt 2\n", "attempt 3\n"]
-    assert [[rank["state"] for rank in attempt["ranks"]][2] for attempt in view["attempts"]] == ["failed", "failed", "succeeded"]
+    assert [[rank["state"] for rank in attempt["ranks"]][2] for attempt in view["attempts"]] == [
+        "failed",
+        "failed",
+        "succeeded",
+    ]
     assert "attempt 3" in view["reason"]
 
 
@@ -83,7 +88,7 @@ def test_a_lost_agent_is_replaced_where_the_job_says_so(containment: str, comman
         os.kill(live.agent(1), signal.SIGKILL)
         view = live.end()
         assert view["state"] == "succeeded"
-        assert [attempt["reason"] for attempt in view["attempts"]][0] == "the agent of node 1 was killed (SIGKILL)"
+        assert view["attempts"][0]["reason"] == "the agent of node 1 was killed (SIGKILL)"
 
 
 @pytest.mark.parametrize("words", [["stop"], ["stop", "--now"]])
@@ -113,7 +118,9 @@ def test_a_run_that_fails_while_it_is_stopped_is_stopped(containment: str, comma
 
 
 def test_while_it_is_tried_again_a_run_says_so(command: list[str], muster: Muster, write_job: WriteJob) -> None:
-    train = "import os, signal, sys\nif os.environ['MUSTER_ATTEMPT'] == '1': sys.exit(6)\nprint('up', flush=True)\nsignal.pause()"
+    train = (
+        "import os, signal, sys\nif os.environ['MUSTER_ATTEMPT'] == '1': sys.exit(6)\nprint('up', flush=True)\nsignal.pause()"
+    )
     with Live(command, write_job({"retries": 1}, **{"train.py": train})) as live:
         until(lambda: live.log(attempt=2) == "up\n" and live.state == "running")
         shown = json.loads(muster("show", live.run.id, "--json").stdout)

@@ -265,7 +265,7 @@ def test_ranks_have_the_states_that_their_agents_wrote(written: Written) -> None
     found = ranks(attempt, written.job, False)
     assert [rank["state"] for rank in found] == ["running", "succeeded", "pending", "pending"]
     assert [rank["pid"] for rank in found] == [100, 101, None, None]
-    assert [rank["state"] for rank in ranks(attempt, written.job, True)][0] == "lost"
+    assert ranks(attempt, written.job, True)[0]["state"] == "lost"
     entry = {"pid": 7, "started": 1.0, "ended": 2.0, "code": 0, "signal": None, "stopped": False}
     processes = [
         {**entry, "process": "rank-2", "rank": 2, "code": 3},

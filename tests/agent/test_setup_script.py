@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conftest import WriteJob, processes_with
 
 RunJson = Callable[..., dict[str, Any]]

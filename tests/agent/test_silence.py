@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conftest import WriteJob, processes_with
 
 RunJson = Callable[..., dict[str, Any]]
@@ -60,9 +61,7 @@ def test_without_py_spy_the_stacks_are_in_the_logs(containment: str, run_json: R
         assert rank["state"] == "stopped"
 
 
-def test_a_program_that_is_not_python_is_stopped_all_the_same(
-    containment: str, run_json: RunJson, write_job: WriteJob
-) -> None:
+def test_a_program_that_is_not_python_is_stopped_all_the_same(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     view = run_json(write_job({"command": "echo begun; sleep 1000", "silent_limit": "500ms"}))
     assert (view["state"], view["attempts"][0]["cause"]) == ("failed", "silent")
 

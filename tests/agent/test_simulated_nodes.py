@@ -1,4 +1,4 @@
-"""The nodes of the local engine: simulated machines with names, addresses and, where the kernel allows, processes of their own."""
+"""The nodes of the local engine: simulated machines with names, addresses and processes of their own."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Muster, WriteJob, until
 from live import Live
 
+from conftest import Muster, WriteJob, until
 from muster.agent import namespace
 from muster.agent.simulated import address
 from muster.engines.local import Local
@@ -52,7 +52,9 @@ def test_a_node_is_a_namespace_with_processes_and_a_name_of_its_own(
 def test_nodes_know_each_other_by_name_inside_a_namespace(run_json: RunJson, write_job: WriteJob) -> None:
     if reason := namespace.available():
         pytest.skip(f"namespaces are not to be had: {reason}")
-    probe = "import os, socket\nprint([socket.gethostbyname(f'node-{n}') for n in (0, 1)] == os.environ['MUSTER_HOSTS'].split(','))"
+    probe = (
+        "import os, socket\nprint([socket.gethostbyname(f'node-{n}') for n in (0, 1)] == os.environ['MUSTER_HOSTS'].split(','))"
+    )
     assert said(run_json(write_job({"nodes": 2}, **{"train.py": probe}))) == ["True\n", "True\n"]
     hosts = Path("/etc/hosts").read_text() if Path("/etc/hosts").exists() else ""
     assert "node-1" not in hosts

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Muster, WriteJob
 from live import Live
 
+from conftest import Muster, WriteJob
 from muster.launch import snapshot
 from muster.launch.snapshot import SnapshotError, keep, take
 
@@ -140,7 +140,8 @@ def test_the_digest_changes_with_content_names_modes_and_links_alone(code: Path,
         lambda: (code / "run.sh").write_text("run.sh "),
         lambda: (code / "run.sh").rename(code / "run2.sh"),
         lambda: (code / "empty").mkdir(),
-        lambda: ((code / "c").unlink(), (code / "b c").symlink_to("a")),
+        lambda: (code / "c").unlink(),
+        lambda: (code / "b c").symlink_to("a"),
     ):
         change()
         seen.append(digest())

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Muster, WriteJob, gone, processes_with, until
 from live import Live
+
+from conftest import Muster, WriteJob, gone, processes_with, until
+from muster.agent import namespace
 
 HANG = {
     "per": "device",
@@ -100,9 +102,9 @@ def test_an_agent(node: int, containment: str, command: list[str], muster: Muste
         assert states[2 - 2 * node : 4 - 2 * node] == ["stopped", "stopped"]
 
 
-def test_the_process_that_waits_outside_of_a_namespace(command: list[str], hang: Path, containment: str) -> None:
-    if containment == "plain":
-        pytest.skip("without namespaces there is none")
+def test_the_process_that_waits_outside_of_a_namespace(command: list[str], hang: Path) -> None:
+    if reason := namespace.available():
+        pytest.skip(f"namespaces are not to be had: {reason}")
     with Live(command, hang) as live:
         live.until_running(4)
         outside = parent_of(live.agent(1))
@@ -179,7 +181,9 @@ def test_an_agent_that_is_told_to_end_stops_the_gang(containment: str, command: 
 def test_a_lost_run_leaves_the_reasons_of_its_earlier_attempts(
     containment: str, command: list[str], muster: Muster, write_job: WriteJob
 ) -> None:
-    train = "import os, signal, sys\nif os.environ['MUSTER_ATTEMPT'] == '1': sys.exit(4)\nprint('up', flush=True)\nsignal.pause()"
+    train = (
+        "import os, signal, sys\nif os.environ['MUSTER_ATTEMPT'] == '1': sys.exit(4)\nprint('up', flush=True)\nsignal.pause()"
+    )
     with Live(command, write_job({"retries": 2}, **{"train.py": train})) as live:
         until(lambda: live.log(attempt=2) == "up\n")
         os.kill(live.supervisor, signal.SIGKILL)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import WriteJob
 
+from conftest import WriteJob
 from muster.agent.staging import copy_tree
 
 RunJson = Callable[..., dict[str, Any]]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from going import background, going, log_of
 
-from conftest import Muster, WriteJob, until
+from conftest import Muster, WriteJob, gone, processes_with, until
 from muster.agent import namespace
 
 TELLS = (
@@ -37,6 +37,15 @@ def test_it_sees_what_the_rank_sees(containment: str, muster: Muster, write_job:
             assert f" {rank} {rank % 2} blue up\n" in said
         shown = muster("exec", run_id, "--rank", 1, "--", "bash", "-c", "cat /proc/*/environ | tr '\\0' '\\n'").stdout
         assert "MUSTER_RANK=1" in shown
+
+
+def test_it_ends_with_the_run(containment: str, muster: Muster, command: list[str], write_job: WriteJob) -> None:
+    """Also when it has left the terminal, its session and its parent."""
+    with going(muster, write_job({"command": "echo ready; sleep 1000"})) as run_id:
+        muster("exec", run_id, "--", "bash", "-c", "setsid -f sleep 1000 >/dev/null 2>&1")
+        assert any("sleep" in process for process in processes_with(f"MUSTER_RUN={run_id}"))
+        muster("stop", run_id)
+        assert gone(f"MUSTER_RUN={run_id}") == []
 
 
 def test_in_a_namespace_no_other_node_can_be_seen(muster: Muster, write_job: WriteJob, containment: str) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from going import log_of, only_run, says
+from going import going
 
-from conftest import Muster, WriteJob, until
+from conftest import Muster, WriteJob
 
 Watch = Callable[..., "AbstractContextManager[pexpect.spawn[str]]"]
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -108,7 +108,12 @@ def test_a_failed_attempt_is_told_before_the_next_one_speaks(watch: Watch, write
     text = "echo speaking $MUSTER_ATTEMPT; [ $MUSTER_ATTEMPT$MUSTER_RANK != 11 ] || { echo broken; exit 9; }; sleep 0.3"
     with watch("run", write_job({"command": text, "per": "device", "devices": 2, "retries": 1})) as child:
         said = plain(rest(child))
-    story = ["attempt 1 of 2 failed: rank 1 on node 0 exited with code 9; trying again", "| broken", "speaking 2", "✓ succeeded"]
+    story = [
+        "attempt 1 of 2 failed: rank 1 on node 0 exited with code 9; trying again",
+        "| broken",
+        "speaking 2",
+        "✓ succeeded",
+    ]
     places = [said.index(part) for part in story]
     assert places == sorted(places)
 
@@ -199,17 +204,16 @@ def test_json_is_the_same_on_a_terminal(watch: Watch, muster: Muster, write_job:
     assert json.loads(shown) == json.loads(muster("show", "last", "--json").stdout)
 
 
-def test_a_command_inside_a_node_has_the_terminal(watch: Watch, muster: Muster, write_job: WriteJob) -> None:
-    """Ctrl-C is for the command inside, and a shell there goes on."""
-    run_id = muster("run", write_job({"command": "echo ready; sleep 1000"}), "--detach").stdout.strip()
-    until(lambda: says(log_of(run_id), "ready"))
-    with watch("exec", run_id, "--", "bash", "--norc", "--noprofile", "-i") as child:
-        child.sendline("echo rank-$MUSTER_RANK; sleep 1000")
-        child.expect_exact("rank-0\r\n")
+def test_ctrl_c_is_for_the_command_inside_a_node(watch: Watch, muster: Muster, write_job: WriteJob) -> None:
+    script = "trap 'echo caught; read line; echo read $line; exit 5' INT; echo waiting; while :; do sleep 0.05; done"
+    with (
+        going(muster, write_job({"command": "echo ready; sleep 1000"})) as run_id,
+        watch("exec", run_id, "--", "bash", "-c", script) as child,
+    ):
+        child.expect_exact("waiting")
         child.sendintr()
-        child.sendline("echo code=$((40 + 2))")
-        child.expect_exact("code=42")
-        child.sendline("exit 5")
+        child.expect_exact("caught")
+        child.sendline("a line")
+        child.expect_exact("read a line")
         rest(child)
-    muster("stop", only_run(), "--now")
     assert child.exitstatus == 5

@@ -186,12 +186,12 @@ class Agent:
         try:
             return self.processes.start(name, argv, env, cwd, self.dir.log(name), rank, keep)
         except (OSError, ValueError) as error:
-            if not isinstance(error, FileNotFoundError):
-                message = "`%s`: %s" % (argv[0], getattr(error, "strerror", None) or error)
-            elif "/" in argv[0]:
+            if "/" not in argv[0] and not shutil.which(argv[0], path=env.get("PATH")):
+                message = "`%s` was not found on its PATH" % argv[0]
+            elif isinstance(error, FileNotFoundError):
                 message = "`%s` does not exist, or the interpreter that its first line names" % argv[0]
             else:
-                message = "`%s` was not found on its PATH" % argv[0]
+                message = "`%s`: %s" % (argv[0], getattr(error, "strerror", None) or error)
             self._fail({"kind": "start", "process": name, "rank": rank, "code": 127, "message": message})
             return None
 
@@ -249,12 +249,7 @@ class Agent:
                 self.stop = self.stop or self.meeting.get("stop")
             elif self.spot.index == 0 and topic.startswith("failed.") and topic != "failed.0":
                 self._learn(self.meeting.get(topic) or {})
-        if (
-            self.spot.index == 0
-            and self.done
-            and self.stop is None
-            and self.meeting.counts.get("done") == self.job.nodes
-        ):
+        if self.spot.index == 0 and self.done and self.stop is None and self.meeting.counts.get("done") == self.job.nodes:
             self._stop_all("finished", "all ranks are done", LEFTOVER_GRACE)
 
     def _ended(self, process: Running) -> None:

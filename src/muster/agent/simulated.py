@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import time
 import traceback
 from typing import List, Sequence, Tuple
 
@@ -16,6 +17,7 @@ from muster.job import Job
 from muster.plan import Device
 from muster.runs.files import write_text
 from muster.runs.layout import RunDir
+from muster.runs.marker import kill_marked
 
 PER_NET = 250  # nodes per 127.x.y.*
 
@@ -74,8 +76,10 @@ class Nodes:
         return pids, writer
 
     def sweep(self) -> None:
-        """Kills what an agent could not: its orphans, which this process has adopted."""
+        """Kills what an agent could not: its orphans, which this process has adopted, and what `exec` put beside its ranks."""
         Processes(contained=False).kill_all()
+        while not self.contained and kill_marked(self.run.id):
+            time.sleep(0.002)
         for index in range(self.count):
             memory.remove_group("muster-%s-%d" % (self.run.id, index))
 

@@ -72,7 +72,8 @@ def _muster() -> list[Finding]:
         Finding(
             "home",
             writable,
-            f"{place}, {count} run{'s' if count != 1 else ''}, {size(free)} free" + ("" if there else " (made by the first run)"),
+            f"{place}, {count} run{'s' if count != 1 else ''}, {size(free)} free"
+            + ("" if there else " (made by the first run)"),
             "" if writable else "it cannot be written; set MUSTER_HOME to a directory of yours",
         ),
     ]

@@ -34,7 +34,7 @@ def show(error: Exception) -> int:
         _print(str(error))
         return UNREACHABLE
     if isinstance(error, OSError):
-        what = f"{error.strerror}: {error.filename}" if error.filename else str(error)
+        what = f"{error.strerror}: {error.filename}" if error.filename else error.strerror or str(error)
         _print(f"{what}; check the disk and the permissions of MUSTER_HOME")
         return FAILED
     _print(f"{type(error).__name__}: {error}; this is a defect of Muster, `muster --debug ...` shows where")

@@ -32,7 +32,9 @@ COMMANDS = {
 
 
 def chinese() -> bool:
-    return any(os.environ.get(name, "").startswith("zh") for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    """Whether messages are to be Chinese, by the variables that decide it, the first that is set."""
+    found = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    return next((value for value in found if value), "").startswith("zh")
 
 
 class Muster(click.Group):

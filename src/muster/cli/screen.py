@@ -1,7 +1,7 @@
 """What `run` shows while a job runs: a live line over rank 0's output, or prefixed lines in a pipe.
 
-The live line is own code: drawing it through rich would delay the first line of output by its import, and would change
-the bytes that a rank wrote.
+Own code, a few lines of it: a library for terminals would delay the first line of output by its import, and would change the
+bytes that a rank wrote.
 """
 
 from __future__ import annotations

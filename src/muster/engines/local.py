@@ -13,6 +13,7 @@ from dataclasses import replace
 from muster import devices
 from muster.engines.base import Node, Order, Request
 from muster.job import PORTS, Job
+from muster.runs.marker import kill_marked
 from muster.runs.state import Status
 
 
@@ -76,12 +77,8 @@ class Local:
 
     def sweep(self, run_id: str) -> None:
         deadline = time.monotonic() + 5
-        marker = b"MUSTER_RUN=" + os.fsencode(run_id)
         while time.monotonic() < deadline:
-            left = [pid for pid in _pids() if marker in _read(f"/proc/{pid}/environ").split(b"\0") and not _ended(pid)]
-            for pid in left:
-                _kill(pid)
-            if not left and _remove_groups(run_id):
+            if not kill_marked(run_id) and _remove_groups(run_id):
                 return
             time.sleep(0.01)
 
@@ -151,13 +148,6 @@ def _collect(pid: int) -> None:
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
-        pass
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
         pass
 
 
