@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -191,3 +192,23 @@ def test_a_lost_run_leaves_the_reasons_of_its_earlier_attempts(
         first, second = shown(muster, live)["attempts"]
         assert (first["state"], first["reason"]) == ("failed", "rank 0 on node 0 exited with code 4")
         assert second["state"] == "lost"
+
+
+def test_a_run_whose_directory_is_deleted_ends(
+    containment: str, command: list[str], muster: Muster, write_job: WriteJob
+) -> None:
+    with Live(command, write_job(HANG, **{"train.py": TRAIN})) as live:
+        live.until_running(4)
+        shutil.rmtree(live.run.path, ignore_errors=True)
+        assert left_of(live) == []
+
+
+def test_an_agent_that_stands_still_cannot_keep_a_run_alive(
+    containment: str, command: list[str], muster: Muster, write_job: WriteJob
+) -> None:
+    with Live(command, write_job({**HANG, "grace": "10h"}, **{"train.py": TRAIN})) as live:
+        live.until_running(4)
+        os.kill(live.agent(1), signal.SIGSTOP)
+        assert muster("stop", live.run.id, "--now").returncode == 0
+        assert live.end()["state"] == "stopped"
+        assert left_of(live) == []

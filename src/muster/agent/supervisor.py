@@ -126,14 +126,15 @@ class Supervisor:
         killed_after: Optional[float] = None
         told_kill = False
         while agents:
+            self._look()  # before reaping: the signal of an agent that ends in between has to wake the wait below
             for pid, status in _reap(list(agents)):
                 self._agent_ended(attempt, agents.pop(pid), status)
-            self._look()
             if self.stop is not None:
                 self._tell(attempt, self.stop)
             if self.kill and not told_kill:
                 write_once(attempt.meet + "/kill", {})
                 told_kill = True
+                killed_after = time.monotonic() + KILL_LIMIT
             stop = read_json(attempt.meet + "/stop") if killed_after is None else None
             if stop:
                 killed_after = time.monotonic() + float(stop["grace"]) + KILL_LIMIT
@@ -164,6 +165,8 @@ class Supervisor:
         """Takes in signals, requests to stop, the loss of the command, and the passing of time."""
         signals = self.signals.take() & {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
         self.watch.drain()
+        if not os.path.isdir(self.run.path):
+            os._exit(1)  # somebody has deleted the record; agents and ranks end with this process
         asked = read_json(self.run.stop) if self.stop is None else None
         if asked:
             self._must_stop("stop", asked.get("reason", "stopped"))

@@ -50,8 +50,9 @@ class Job:
     code: str = about(
         kinds.Text(),
         "",
-        "The directory with the program, relative to the job file. A snapshot of it is what runs: at most 512 MB and 20,000 files, "
-        "without version control, virtual environments, caches and what `.musterignore` lists.",
+        "The directory with the program, relative to the job file. A snapshot of it is what runs: "
+        "at most 512 MB and 20,000 files, without version control, virtual environments, caches and "
+        "what `.musterignore` names.",
         "./resnet50",
         "the directory of the job file",
     )

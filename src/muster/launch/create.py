@@ -124,7 +124,7 @@ def render(prepared: Prepared) -> engines.Request:
 def start(prepared: Prepared, follower: int | None = None) -> RunDir:
     """Makes the run directory and submits. `follower` is a descriptor whose end stops the run."""
     place = make_home()
-    zipapp.build(place)
+    agent = zipapp.build(place)
     _keep(prepared.code, place)
     job = prepared.job
     if job.boot:
@@ -147,7 +147,7 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
                 write_text(run.job_file, prepared.source)
             write_json(run.run, record)
             os.mkdir(run.shared, 0o700)
-            request = prepared.engine.render(job, order(prepared, run.id), prepared.environment)
+            request = prepared.engine.render(job, replace(order(prepared, run.id), agent=agent), prepared.environment)
             record["handle"] = prepared.engine.submit(request, follower)
         except BaseException:
             shutil.rmtree(run.path, ignore_errors=True)
