@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 NODE_ROOMS := src/muster/__init__.py src/muster/plan src/muster/runs src/muster/devices src/muster/agent \
   src/muster/job/__init__.py src/muster/job/model.py src/muster/job/kinds.py
 
-.PHONY: demo test lint format docs benchmark clean
+.PHONY: demo test lint docs benchmark clean
 
 demo: $(READY)  ## run the quickstart and show its result
 	PATH="$(BIN):$$PATH" muster run examples/quickstart/job.yaml
@@ -30,8 +30,9 @@ benchmark: $(READY)  ## measure the launch against its peers; installs them into
 # A Python without ensurepip (Debian without python3-venv) makes the environment with the pip it has.
 $(READY): pyproject.toml requirements-dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Muster needs Python 3.11 or newer: make PYTHON=python3.11"; exit 1; }
-	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV); }
-	$(PYTHON) -m pip --python $(VENV)/bin/python install --quiet --disable-pip-version-check -r requirements-dev.txt -e .
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV) && $(PYTHON) -m venv --without-pip $(VENV) && \
+	  $(PYTHON) -m pip --python $(VENV)/bin/python install --quiet pip; }
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt -e .
 	@touch $(READY)
 
 clean:

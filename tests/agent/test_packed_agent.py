@@ -58,7 +58,7 @@ def test_the_agent_runs_with_another_python_than_the_one_that_packed_it(
         {"per": "device", "nodes": 2, "devices": 2, "setup": "export FROM_SETUP=yes", "retries": 1, "memory": "1G"},
         **{"train.py": TRAIN},
     )
-    prepared = replace(create.prepare(api.load(job)), engine=LocalWith(python))
+    prepared = replace(create.prepare(api.loader(job)), engine=LocalWith(python))
     run = api.start(prepared, detach=True)
     assert run.wait(60) == "succeeded", run.reason
     first, second = run.view["attempts"]

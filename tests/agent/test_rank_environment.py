@@ -247,3 +247,18 @@ def test_a_pyenv_shim_is_looked_through_once(run_json: RunJson, write_job: Write
         view = run_json(job)
         assert (view["state"], view["job"]["python"]) == ("succeeded", sys.executable)
     assert (root / "asked").read_text() == "asked\n"
+
+
+def test_limits_masks_and_signals_are_as_the_submitter_had_them(
+    containment: str, command: list[str], write_job: WriteJob, tmp_path: Path
+) -> None:
+    state = "umask; ulimit -n; ulimit -c; ulimit -s; nice; grep -E '^Sig(Blk|Ign)|^Cpus_allowed_list' /proc/self/status"
+    job = write_job({"command": state, "framework": "command"})
+    around = f"umask 027; ulimit -n 200; ulimit -c 0; ulimit -s 4096; trap '' USR1; {state}; exec \"$@\""
+    done = subprocess.run(
+        ["nice", "-n", "3", "bash", "-c", around, "bash", *command, "run", str(job)], capture_output=True, text=True
+    )
+    lines = done.stdout.splitlines()
+    own, ranks = [line for line in lines if not line.startswith("[")], [line[4:] for line in lines if line.startswith("[0] ")]
+    assert own == ranks
+    assert own[:5] == ["0027", "200", "0", "4096", str(os.nice(0) + 3)]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from live import Live
 
-from conftest import Muster, WriteJob, until
+from conftest import Muster, WriteJob, gone, until
 from muster.agent import namespace
 from muster.agent.simulated import address
 from muster.engines.local import Local
@@ -47,6 +47,20 @@ def test_a_node_is_a_namespace_with_processes_and_a_name_of_its_own(
     else:
         assert {line.split()[0] for line in said(view)} == {os.uname().nodename}
         assert events(view)["nodes"]["reason"] == "switched off"
+
+
+def test_where_namespaces_are_refused_nodes_do_without(command: list[str], write_job: WriteJob) -> None:
+    unshared = ["unshare", "--user", "--map-root-user"]
+    if subprocess.run([*unshared, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no user namespace to be had")
+    refuse = 'echo 0 > /proc/sys/user/max_pid_namespaces && exec "$@"'
+    job = write_job({"nodes": 2, "command": "setsid sleep 1000 & echo done"})
+    with Live([*unshared, "sh", "-c", refuse, "sh", *command], job) as live:
+        view = live.end()
+        assert view["state"] == "succeeded"
+        assert events(view)["nodes"]["contained"] is False
+        assert "No space left on device" in events(view)["nodes"]["reason"]
+        assert gone(f"MUSTER_RUN={live.run.id}") == []
 
 
 def test_nodes_know_each_other_by_name_inside_a_namespace(run_json: RunJson, write_job: WriteJob) -> None:
@@ -185,7 +199,7 @@ def test_a_rendered_request_is_what_would_be_submitted_and_hides_the_environment
     write_job: WriteJob, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("THE_KEY", "the secret")
-    prepared = create.prepare(api.load(write_job({"command": "true", "secrets": ["THE_KEY"]})))
+    prepared = create.prepare(api.loader(write_job({"command": "true", "secrets": ["THE_KEY"]})))
     request = create.render(prepared)
     assert request.argv[3:5] == (str(home / "agent" / Path(request.argv[3]).name), "supervise")
     assert request.environment["THE_KEY"] == "the secret"

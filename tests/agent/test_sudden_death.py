@@ -179,6 +179,21 @@ def test_an_agent_that_is_told_to_end_stops_the_gang(containment: str, command: 
         assert (view["state"], view["reason"]) == ("stopped", "node 1 was told to end (SIGTERM)")
 
 
+def test_all_agents_that_are_told_to_end_at_once_agree_on_one_reason(
+    containment: str, command: list[str], write_job: WriteJob
+) -> None:
+    train = "import signal\nprint('up', flush=True)\nsignal.pause()\n"
+    with Live(command, write_job({"nodes": 8}, **{"train.py": train})) as live:
+        live.until_running(8)
+        for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGCONT):
+            for node in range(8):
+                os.kill(live.agent(node), number)
+        view = live.end()
+        assert view["state"] == "stopped"
+        assert view["reason"].endswith("was told to end (SIGTERM)")
+        assert [process["state"] for process in live.processes] == ["stopped"] * 8
+
+
 def test_a_lost_run_leaves_the_reasons_of_its_earlier_attempts(
     containment: str, command: list[str], muster: Muster, write_job: WriteJob
 ) -> None:
@@ -203,9 +218,7 @@ def test_a_run_whose_directory_is_deleted_ends(
         assert left_of(live) == []
 
 
-def test_an_agent_that_stands_still_cannot_keep_a_run_alive(
-    containment: str, command: list[str], muster: Muster, write_job: WriteJob
-) -> None:
+def test_an_agent_that_stands_still_cannot_keep_a_run_alive(command: list[str], muster: Muster, write_job: WriteJob) -> None:
     with Live(command, write_job({**HANG, "grace": "10h"}, **{"train.py": TRAIN})) as live:
         live.until_running(4)
         os.kill(live.agent(1), signal.SIGSTOP)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import errno
 import os
 import pwd
-import select
 import socket
 import struct
 import time
 from typing import Dict, List, Optional
 
-from muster.devices import KINDS, Found, share
+from muster.devices import KINDS, DriverError, Found, share
+from muster.runs.watch import readable
 
 TURN = b"\0muster/devices"  # held while a run chooses, so that two of them do not take each half of what both need
 MOST_WAITING = 4096
@@ -48,12 +48,16 @@ class Queue:
         """Tries to hold the devices. Until then `reason` says what is in the way, and `filenos` when to try again."""
         module = KINDS[self.kind]
         self._forget_gone()
-        self._found = self._found or module.found()
+        try:
+            self._found = self._found or module.found()
+            used: Dict[str, List[int]] = module.users()
+        except DriverError as error:
+            self.reason = "waiting for devices: %s" % error
+            return None
         if not self._found:
             simulated = share(self.kind, [], self.nodes, self.count)
             self.reason = "waiting for devices: this machine shows no %s devices at the moment" % self.kind
             return None if simulated is None else Held(simulated, [])
-        used: Dict[str, List[int]] = module.users()
         turn = _turn()
         if turn is None:
             self.reason = "waiting for devices: another run is choosing its own"
@@ -126,7 +130,7 @@ class _Holder:
             self.close()
 
     def gone(self) -> bool:
-        return self.line is None or bool(select.select([self.line], [], [], 0)[0])
+        return self.line is None or readable([self.line.fileno()], 0)
 
     def close(self) -> None:
         if self.line is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import shlex
 import shutil
 import signal
@@ -18,10 +17,11 @@ from muster.agent.processes import Processes, Running
 from muster.agent.rendezvous import Rendezvous
 from muster.agent.signals import Signals
 from muster.job import Job
-from muster.plan import Device, Facts, NodePlan, Places, PlanError, World, assemble, build, of, shared_files
+from muster.plan import Device, Facts, NodePlan, Places, PlanError, World, assemble, build, shared_files
 from muster.runs.explain import duration
 from muster.runs.files import Events, write_json, write_text
 from muster.runs.layout import RunDir
+from muster.runs.watch import readable
 
 GATHER_LIMIT = 120.0  # for all nodes to come to the rendezvous
 LEFTOVER_GRACE = 5.0  # for helpers and forgotten children once the ranks are done
@@ -81,7 +81,7 @@ class Agent:
         if self.spot.bound:
             os.sched_setaffinity(0, self.spot.bound)
         self.memory = Memory("muster-%s-%d" % (self.run.id, self.spot.index), self.job.memory)
-        ports = Ports(of(self.job).ports(self.job))
+        ports = Ports(self.job.ports_per_node)
         try:
             plan = self._meet(ports)
             if plan is not None and self._prepare(plan):
@@ -218,11 +218,11 @@ class Agent:
             timeout = POLL if timeout is None else min(timeout, POLL)
         else:
             readers.append(self.meeting.fileno())
-        select.select(readers, [], [], timeout)
+        readable(readers, timeout)
 
     def _handle(self) -> None:
         signals = self.signals.take()
-        if select.select([self.parent], [], [], 0)[0]:
+        if readable([self.parent], 0):
             self.processes.kill_all()  # the supervisor is gone, and with it everybody who would ask
             os._exit(1)
         self._hear()
@@ -301,8 +301,7 @@ class Agent:
 
     def _check_silence(self) -> None:
         if self._silence.over() and self.stop is None:
-            limit = duration(self._silence.limit)
-            self._stop_all("silent", "nothing was written for %s (silent_limit); the stacks of the ranks were dumped" % limit)
+            self._stop_all("silent", "nothing was written for %s (silent_limit)" % duration(self._silence.limit))
 
     def _stop_all(self, cause: str, reason: str, grace: Optional[float] = None) -> None:
         limit = self.job.grace if grace is None else min(grace, self.job.grace)
@@ -315,8 +314,8 @@ class Agent:
         stop = self.stop or {}
         self.ending = True
         if stop.get("cause") == "silent":
-            files = silence.dump_stacks(self.processes, self.dir.stacks)
-            self.events.add("stacks", files=files)
+            files, asked = silence.dump_stacks(self.processes, self.dir.stacks)
+            self.events.add("stacks", files=files, in_logs=asked)
         if self.processes.others():
             self.processes.signal_all(signal.SIGTERM)
             self.processes.signal_all(signal.SIGCONT)

@@ -54,8 +54,9 @@ class Silence:
         return found
 
 
-def dump_stacks(processes: Processes, folder: str) -> List[str]:
-    """Writes where the Python processes of this node are; returns the files. py-spy where it can, else faulthandler."""
+def dump_stacks(processes: Processes, folder: str) -> Tuple[List[str], int]:
+    """Writes where the Python processes of this node are: py-spy into files, which are returned, or faulthandler into
+    the logs of the processes, whose number is returned."""
     os.makedirs(folder, exist_ok=True)
     pids = [pid for pid in processes.others() if _name(pid).startswith("python")]
     paths = {pid: "%s/%s-%d.txt" % (folder, _process_of(processes, pid), pid) for pid in pids}
@@ -63,7 +64,7 @@ def dump_stacks(processes: Processes, folder: str) -> List[str]:
     asked = [pid for pid in pids if pid not in seen and _abort(pid)]
     if asked:
         time.sleep(0.2)  # for the log to be written before the gang is stopped
-    return [paths[pid] for pid in seen]
+    return [paths[pid] for pid in seen], len(asked)
 
 
 def _spy(paths: Dict[int, str]) -> List[int]:

@@ -6,7 +6,6 @@ It knows nothing of how a node is made: `Nodes.start` gives it processes to wait
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 from typing import Any, Dict, List, Optional
@@ -18,10 +17,10 @@ from muster.devices import resolve
 from muster.job import Job
 from muster.runs import state
 from muster.runs.explain import duration, signal_name
-from muster.runs.files import Events, read_json, write_once
+from muster.runs.files import Events, need_json, read_json, write_once
 from muster.runs.layout import AttemptDir, RunDir
 from muster.runs.logs import last_lines
-from muster.runs.watch import Watch
+from muster.runs.watch import Watch, readable
 
 ABANDONED_GRACE = 5.0  # when nobody is left who would wait for the ranks
 DEVICE_PAUSE = 2.0  # between two looks at the devices' own process lists
@@ -31,7 +30,7 @@ KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
 class Supervisor:
     def __init__(self, path: str, code: str, contained: bool, command: Optional[int]) -> None:
         self.run = RunDir(path)
-        self.job = Job.from_json(read_json(self.run.job) or {})
+        self.job = Job.from_json(need_json(self.run.job))
         self.code = code
         self.contained = contained
         self.command = command  # readable when the command that follows this run is gone
@@ -141,6 +140,7 @@ class Supervisor:
             if killed_after is not None and time.monotonic() >= killed_after:
                 for pid in agents:
                     os.kill(pid, signal.SIGKILL)
+                killed_after = time.monotonic() + 1.0  # one that cannot die yet is looked at again
             if agents:
                 self._wait(_until(self.deadline, killed_after))
 
@@ -175,7 +175,7 @@ class Supervisor:
             self._must_stop("stop", (read_json(self.run.kill) or {}).get("reason", "stopped"))
         if signals:
             self._must_stop("terminated", "the supervisor was told to end (%s)" % signal_name(min(signals)))
-        if self.command is not None and select.select([self.command], [], [], 0)[0]:
+        if self.command is not None and readable([self.command], 0):
             os.close(self.command)
             self.command = None
             grace = min(ABANDONED_GRACE, self.job.grace)
@@ -197,7 +197,7 @@ class Supervisor:
             timeout = min(0.1, timeout or 0.1)
         else:
             readers.append(self.watch.fileno())
-        select.select(readers, [], [], timeout)
+        readable(readers, timeout)
 
 
 def _until(*moments: Optional[float]) -> Optional[float]:

@@ -96,11 +96,12 @@ def _muster() -> list[Finding]:
 def _devices() -> list[Finding]:
     findings = []
     for kind in ("nvidia", "ascend"):
-        found = devices.KINDS[kind].found()
+        trouble: list[str] = []
+        found = devices.found(kind, trouble.append)
         names = ", ".join(f"{device.id}: {device.name}" for device in found)
         advice = "" if found else f"jobs with `device: {kind}` cannot run here; `device: auto` simulates devices on the CPU"
-        findings.append(Finding(kind, bool(found), names or "no device found", advice))
-    if devices.KINDS["ascend"].found() and not devices.ascend.addresses():
+        findings.append(Finding(kind, bool(found), names or "; ".join(["no device found", *trouble]), advice))
+    if devices.found("ascend") and not devices.ascend.addresses():
         findings.append(Finding("hccn.conf", False, "no device addresses", "rank tables need /etc/hccn.conf; see `hccn_tool`"))
     return findings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -16,7 +16,13 @@ overrides = click.option(
 )
 
 
-class RunName(click.ParamType[str]):
+if TYPE_CHECKING:
+    TextType = click.ParamType[str]
+else:
+    TextType = click.ParamType  # not generic before click 8.4
+
+
+class RunName(TextType):
     """The id of a run, a unique beginning of one, or `last`."""
 
     name = "run"

@@ -208,6 +208,6 @@ class Interrupts:
 
     def _pass_on(self, run: api.Run) -> None:
         now = self._count > 1
-        run.stop(now=now, reason=self._reason, wait=False)
+        run.ask_to_stop(now, self._reason)
         if not now and sys.stderr.isatty():
             os.write(2, b"\r\x1b[2Kmuster: stopping; Ctrl-C again stops at once\n")

@@ -7,19 +7,29 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Dict, List, Optional, Sequence
+from typing import Callable, Dict, List, Optional, Sequence
 
 from muster.devices import ascend, cpu, nvidia
-from muster.devices.base import Found
+from muster.devices.base import DriverError, Found
 
 KINDS: Dict[str, ModuleType] = {"nvidia": nvidia, "ascend": ascend, "cpu": cpu}
 
 
-def resolve(kind: str) -> str:
+def found(kind: str, say: Callable[[str], None] = lambda text: None) -> List[Found]:
+    """The devices of a kind; `say` hears of a driver that does not work, which counts as none."""
+    try:
+        devices: List[Found] = KINDS[kind].found()
+        return devices
+    except DriverError as error:
+        say(str(error))
+        return []
+
+
+def resolve(kind: str, say: Callable[[str], None] = lambda text: None) -> str:
     """Which kind `auto` means on this machine."""
     if kind != "auto":
         return kind
-    return next(name for name, module in KINDS.items() if name == "cpu" or module.found())
+    return next(name for name in KINDS if name == "cpu" or found(name, say))
 
 
 def share(kind: str, free: Sequence[Found], nodes: int, count: int) -> Optional[List[List[Found]]]:
@@ -35,4 +45,4 @@ def share(kind: str, free: Sequence[Found], nodes: int, count: int) -> Optional[
     return shares
 
 
-__all__ = ["KINDS", "Found", "resolve", "share"]
+__all__ = ["KINDS", "DriverError", "Found", "found", "resolve", "share"]

@@ -39,7 +39,7 @@ def addresses() -> Dict[str, str]:
 def users() -> Dict[str, List[int]]:
     """The processes on each device, by its unique id."""
     using: Dict[str, List[int]] = {}
-    text = ask(["npu-smi", "info"]) or ""
+    text = ask(["npu-smi", "info"])
     # The process table at the end: | NPU  Chip | Process id | Process name, blank for another container's | memory |
     for npu, pid in re.findall(r"^\|\s*(\d+)\s+\d+\s*\|\s*(\d+)\s*\|", text, re.MULTILINE):
         using.setdefault(_path("dev/davinci" + npu), []).append(int(pid))

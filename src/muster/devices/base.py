@@ -18,21 +18,31 @@ class Found:
     ip: str = ""
 
 
-def ask(argv: Sequence[str], limit: float = 20.0) -> Optional[str]:
-    """What a driver's tool prints, or None when it is not there or fails."""
+class DriverError(Exception):
+    """A driver's tool that is there and does not work."""
+
+
+def ask(argv: Sequence[str], limit: float = 20.0) -> str:
+    """What a driver's tool prints; nothing where there is no such tool."""
     environment = dict(os.environ, LC_ALL="C")
     try:
         done = subprocess.run(
             list(argv),
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             timeout=limit,
             env=environment,
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+    except FileNotFoundError:
+        return ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DriverError("%s does not work: %s" % (argv[0], error)) from None
+    said = done.stdout.decode("utf-8", "replace")
+    if done.returncode != 0:
+        words = (said.strip().splitlines() or ["code %d" % done.returncode])[-1]
+        raise DriverError("%s does not work: %s" % (argv[0], words[:200]))
+    return said
 
 
 def allowed(devices: List[Found], variable: str) -> List[Found]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Dict, List, Optional
 
 from muster.devices.base import Found, allowed, ask, first
 
 
 def found() -> List[Found]:
-    if not shutil.which("nvidia-smi"):
-        return []
-    text = ask(["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"]) or ""
+    text = ask(["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"])
     devices = []
     for line in text.splitlines():
         parts = [part.strip() for part in line.split(",", 2)]
@@ -22,7 +19,7 @@ def found() -> List[Found]:
 
 def users() -> Dict[str, List[int]]:
     """The processes that compute on each device, by its unique id."""
-    text = ask(["nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader"]) or ""
+    text = ask(["nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader"])
     using: Dict[str, List[int]] = {}
     for line in text.splitlines():
         unique, _, pid = (part.strip() for part in line.partition(","))

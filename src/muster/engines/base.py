@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -49,8 +49,8 @@ class Node:
 class Engine(Protocol):
     name: str
 
-    def resolve(self, job: Job) -> Job:
-        """The job with what only the engine can decide, such as what `device: auto` means."""
+    def resolve(self, job: Job, say: Callable[[str], None]) -> Job:
+        """The job with what only the engine can decide, such as what `device: auto` means; `say` hears of doubts."""
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
         """What of a job this engine can never do: field, message, hint."""

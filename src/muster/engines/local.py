@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from muster import devices
@@ -20,17 +20,17 @@ from muster.runs.state import Status
 class Local:
     name = "local"
 
-    def resolve(self, job: Job) -> Job:
-        return replace(job, device=devices.resolve(job.device))
+    def resolve(self, job: Job, say: Callable[[str], None]) -> Job:
+        return replace(job, device=devices.resolve(job.device, say))
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
         found = []
-        needed = (job.nodes + job.ps) * (job.devices + 2)
+        needed = (job.nodes + job.ps) * job.ports_per_node
         if needed > len(PORTS):
             found.append(
                 (
                     "nodes",
-                    f"and `devices` need up to {needed} ports, and this machine has {len(PORTS)} to give",
+                    f"and `devices` need {needed} ports, and this machine has {len(PORTS)} to give",
                     "use fewer of them, or an engine with more machines",
                 )
             )
@@ -84,7 +84,7 @@ class Local:
 
     def capacity(self) -> list[Node]:
         kind = devices.resolve("auto")
-        found = devices.KINDS[kind].found()
+        found = devices.found(kind)
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         names = tuple(f"{device.id}: {device.name}" for device in found)
         return [Node(os.uname().nodename, len(os.sched_getaffinity(0)), memory, kind, names)]
@@ -93,13 +93,15 @@ class Local:
 def _lacking(job: Job) -> list[tuple[str, str, str]]:
     """What this machine lacks of the devices that a job asks for, even when nobody else uses them."""
     kind = devices.KINDS[job.device]
-    there = kind.found()
+    trouble: list[str] = []
+    there = devices.found(job.device, trouble.append)
     if devices.share(job.device, there, job.nodes, job.devices) is not None:
         return []
     simulate = "`device: cpu` simulates them"
     if not there:
         hint = f"{simulate}; `muster doctor` shows what was found"
-        return [("device", f"asks for {job.device} devices, and this machine has none", hint)]
+        reason = "; ".join(["and this machine has none", *trouble])
+        return [("device", f"asks for {job.device} devices, {reason}", hint)]
     if reason := kind.impossible(job.devices):
         return [("devices", f"cannot be given: {reason}", f"ask for one of these; {simulate}")]
     asked = f"{job.nodes} times {job.devices}" if job.nodes > 1 else str(job.devices)

@@ -180,6 +180,11 @@ class Job:
         return 1 if self.framework == "command" and self.per != "device" else self.devices
 
     @property
+    def ports_per_node(self) -> int:
+        """Ports that a node holds: the first of node 0 is the master port, and some frameworks need one more for each rank."""
+        return 1 + self.devices if self.framework in ("paddle", "tensorflow") else 1
+
+    @property
     def ranks(self) -> int:
         return self.nodes * self.ranks_per_node
 

@@ -16,8 +16,9 @@ from muster.launch import create, names
 from muster.launch.follow import Chunk, Follower
 from muster.launch.names import RunNotFound
 from muster.runs import state as states
-from muster.runs.files import read_json, write_once
+from muster.runs.files import delete_tree, read_json, write_once
 from muster.runs.layout import RunDir, home, run_dir, runs_dir
+from muster.runs.logs import last_lines
 from muster.runs.ranks import nodes, ranks
 from muster.runs.watch import Watch
 
@@ -50,7 +51,7 @@ def run(
 ) -> Run:
     """Starts a run. Unless detached, it is stopped when this process ends. Raises JobError."""
     if isinstance(job, Job):
-        return start(create.prepare(load_data(recorded_fields(job), set) if set else job, engine), detach)
+        job = recorded_fields(job)  # checked again: it may have been made by hand
     return start(create.prepare(loader(job, set), engine, None if isinstance(job, Mapping) else job), detach)
 
 
@@ -126,9 +127,12 @@ class Run:
 
     def ranks(self, attempt: int | None = None) -> list[dict[str, Any]]:
         """The processes of an attempt (the last one) with their states, exit codes and times."""
-        last = self.dir.last_attempt()
-        chosen = self.dir.attempt(attempt) if attempt else last
-        return ranks(chosen, self.job, self.view["state"] in states.ENDED) if chosen else []
+        known = self.attempts()
+        if not known and attempt is None:
+            return []
+        number = names.attempt_number(self.dir, attempt) if attempt is not None else known[-1]["attempt"]
+        over = any(entry["attempt"] == number and entry["state"] in states.ENDED for entry in known)
+        return ranks(self.dir.attempt(number), self.job, over)
 
     def peek(self) -> dict[str, Any]:
         """The run as its files tell it, without asking the engine."""
@@ -241,8 +245,12 @@ class Run:
     def stop(self, now: bool = False, reason: str = "stopped by the user", wait: bool = True) -> str:
         """Asks the run to stop: ranks get the job's grace, or none with `now`."""
         if not self.ended:
-            write_once(self.dir.kill if now else self.dir.stop, {"reason": reason, "time": time.time()})
+            self.ask_to_stop(now, reason)
         return self.wait() if wait else self.state
+
+    def ask_to_stop(self, now: bool, reason: str) -> None:
+        """Leaves the request for the supervisor, and nothing else: a signal handler may call it at any moment."""
+        write_once(self.dir.kill if now else self.dir.stop, {"reason": reason, "time": time.time()})
 
     def rerun(self, set: Sequence[str] = (), detach: bool = False) -> Run:
         """Starts the same job again, with the code as it was recorded."""
@@ -258,7 +266,7 @@ class Run:
         """Deletes the record of a run that has ended. Under a name that no run has, so that nobody reads half of it."""
         doomed = f"{runs_dir(home())}/.{self.id}"
         os.rename(self.dir.path, doomed)
-        _delete(doomed)
+        delete_tree(doomed)
 
     def _release(self, wait: bool = False) -> None:
         """Once a run has ended, gives back what this process holds for it; with `wait`, when its supervisor is gone."""
@@ -291,23 +299,13 @@ class Run:
 
     def _observe(self, status: states.Status) -> dict[str, Any]:
         if not status.alive and not os.path.exists(self.dir.final):
+            said = last_lines(self.dir.log, 1)  # a supervisor that fails leaves a word there
+            status = states.Status(False, f"its supervisor failed: {said[0]}") if said else status
             self._engine(read_json(self.dir.run) or {}).sweep(self.id)
             if shutil.disk_usage(self.dir.path).free < FULL:
                 status = states.Status(False, f"{status.reason}; the disk of its run directory is full")
             return states.conclude(self.dir, status)
         return states.view(self.dir, status)
-
-
-def _delete(path: str) -> None:
-    """Deletes a directory, also one in which a rank has left others that cannot be written."""
-    try:
-        shutil.rmtree(path)
-    except PermissionError:
-        for folder, names, _ in os.walk(path):
-            for inner in (os.path.join(folder, name) for name in names):
-                if not os.path.islink(inner):
-                    os.chmod(inner, 0o700)
-        shutil.rmtree(path)
 
 
 def recorded_fields(job: Job) -> dict[str, Any]:

@@ -20,25 +20,51 @@ NAMESPACES = ("user", "mnt", "uts", "pid")
 
 def run(run: Run, rank: int, words: Sequence[str]) -> int:
     """Runs the command with this process' terminal; returns its exit code. This process stays in the rank's node."""
-    child = _start(run, rank, words)
-
-    def pass_on(number: int, frame: Any) -> None:
-        child.send_signal(number)
-
-    handlers = {signal.SIGINT: _leave_to_the_command, signal.SIGTERM: pass_on, signal.SIGHUP: pass_on}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
+    with _Signals() as signals:
+        child = _start(run, rank, words)
+        signals.go_to(child)
         return _code(child.wait())
-    finally:
-        for number, former in before.items():
-            signal.signal(number, former)
 
 
 def capture(run: Run, rank: int, words: Sequence[str]) -> tuple[int, str]:
     """Runs the command and returns its exit code and what it wrote. This process stays in the rank's node."""
-    child = _start(run, rank, words, subprocess.PIPE)
-    said, _ = child.communicate()
+    with _Signals() as signals:
+        child = _start(run, rank, words, subprocess.PIPE)
+        signals.go_to(child)
+        said, _ = child.communicate()
     return _code(child.returncode), said.decode("utf-8", "replace")
+
+
+class _Signals:
+    """Signals that are meant for the command, those that come while it is just being started included.
+
+    A terminal sends Ctrl-C to the command as well, which knows what to do with it.
+    """
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> _Signals:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def go_to(self, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
+        for number in self._early:
+            child.send_signal(number)
+
+    def _note(self, number: int, frame: Any) -> None:
+        if self._child is None:
+            self._early.append(number)
+        elif number != signal.SIGINT:
+            self._child.send_signal(number)
 
 
 def _start(run: Run, rank: int, words: Sequence[str], output: int | None = None) -> subprocess.Popen[bytes]:
@@ -89,10 +115,6 @@ def _enter(pid: int) -> None:
 
 def _same(pid: int, name: str) -> bool:
     return os.readlink(f"/proc/{pid}/ns/{name}") == os.readlink(f"/proc/self/ns/{name}")
-
-
-def _leave_to_the_command(number: int, frame: Any) -> None:
-    """A terminal sends Ctrl-C to the command as well, which knows what to do with it."""
 
 
 def _code(code: int) -> int:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 
 from muster.launch import api, zipapp
 from muster.launch.names import RunNotFound
-from muster.runs.files import read_json
+from muster.runs.files import delete_tree, read_json
 from muster.runs.layout import home
 from muster.runs.state import ENDED
 
@@ -37,10 +36,13 @@ def unused() -> int:
         path = f"{place}/{folder}"
         for name in os.listdir(path) if os.path.isdir(path) else []:
             full = f"{path}/{name}"
-            if name in kept or (folder == "agent" and busy) or time.time() - os.stat(full).st_mtime < YOUNG:
-                continue
-            freed += size_of(full)
-            shutil.rmtree(full) if os.path.isdir(full) else os.unlink(full)
+            try:
+                if name in kept or (folder == "agent" and busy) or time.time() - os.stat(full).st_mtime < YOUNG:
+                    continue
+                freed += size_of(full)
+                delete_tree(full) if os.path.isdir(full) else os.unlink(full)
+            except FileNotFoundError:
+                continue  # somebody else was faster
     return freed
 
 

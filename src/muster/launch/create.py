@@ -39,17 +39,14 @@ class Prepared:
 
 
 def prepare(
-    job: Job | Load,
+    load: Load,
     engine: str = "local",
     file: str | os.PathLike[str] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Prepared:
     """Checks everything that can be checked before a run exists; `say` hears of what takes a while."""
     found = _Preparation(engines.get(engine), config.load(home()), say)
-    if not isinstance(job, Job):
-        job(found.check)
-    elif problems := found.check(job):
-        raise JobError([Problem("job", None, *problem) for problem in problems])
+    load(found.check)
     assert found.job and found.code  # a check without problems leaves both
     source = Path(file).read_text(encoding="utf-8", errors="replace") if file and os.path.isfile(file) else ""
     return Prepared(found.job, found.engine, found.settings, found.code, source, found.environment)
@@ -67,7 +64,7 @@ class _Preparation:
         self.code: snapshot.Snapshot | None = None
 
     def check(self, job: Job) -> list[tuple[str, str, str]]:
-        self.job = job = self.engine.resolve(job)
+        self.job = job = self.engine.resolve(job, self.say)
         found = [*self.engine.impossible(job), *self._secrets(job)]
         if job.boot and not job.python:
             self.job = job = replace(job, python=interpreter.default() or "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Any, Dict, List, Optional
 
+from muster.runs.files import read_events
 from muster.runs.layout import AttemptDir
 from muster.runs.logs import exception_line, last_lines
 
@@ -82,6 +83,17 @@ def cause(failure: Dict[str, Any]) -> str:
     if failure.get("process") == "setup":
         return "setup"
     return {"signal": "signal"}.get(failure["kind"], "exit")
+
+
+def where_stacks_are(attempt: AttemptDir) -> str:
+    """Where to read what the ranks of a silent attempt were doing."""
+    dumps = [event for node in attempt.node_indexes() for event in read_events(attempt.node(node).events)]
+    dumps = [event for event in dumps if event["event"] == "stacks"]
+    if any(event["files"] for event in dumps):
+        return "; the stacks of its ranks are in %s/*/stacks" % attempt.nodes
+    if any(event.get("in_logs") for event in dumps):
+        return "; the stacks of its ranks are at the end of their logs"
+    return ""
 
 
 def details(attempt: AttemptDir, failures: List[Dict[str, Any]]) -> Dict[str, Any]:

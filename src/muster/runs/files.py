@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from typing import Any, Dict, List, Optional
 
@@ -53,6 +54,14 @@ def read_json(path: str) -> Optional[Any]:
         return None
 
 
+def need_json(path: str) -> Any:
+    """The data of a file without which nothing makes sense."""
+    data = read_json(path)
+    if data is None:
+        raise ValueError("%s is missing or damaged" % path)
+    return data
+
+
 def read_events(path: str) -> List[Dict[str, Any]]:
     """The complete lines of an event file."""
     try:
@@ -67,6 +76,20 @@ def read_events(path: str) -> List[Dict[str, Any]]:
         except ValueError:
             continue
     return events
+
+
+def delete_tree(path: str) -> None:
+    """Deletes a directory, also one in which a rank has left others that cannot be written."""
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        return  # somebody else was faster
+    except PermissionError:
+        for folder, names, _ in os.walk(path):
+            for inner in (os.path.join(folder, name) for name in names):
+                if not os.path.islink(inner):
+                    os.chmod(inner, 0o700)
+        shutil.rmtree(path)
 
 
 class Events:

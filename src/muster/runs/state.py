@@ -95,6 +95,8 @@ def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:
         state, reason = "stopped", stop.get("reason", "stopped")
     else:  # time_limit, silent, lost, rendezvous
         state, reason = "failed", stop.get("reason", "the attempt ended for an unknown reason")
+        if cause == "silent":
+            reason += explain.where_stacks_are(attempt.dir)
     return {
         "attempt": attempt.dir.number,
         "state": state,

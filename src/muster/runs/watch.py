@@ -6,15 +6,24 @@ Own code over libc: the packages for it were slower than the events they report,
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import select
 import struct
-from typing import Dict, List, Tuple
+from typing import Dict, Iterable, List, Optional, Tuple
 
-_MODIFY, _CREATE, _MOVED_TO, _CLOSE_WRITE = 0x2, 0x100, 0x80, 0x8
+_MODIFY, _CREATE, _MOVED_TO = 0x2, 0x100, 0x80
 _OVERFLOW, _IGNORED = 0x4000, 0x8000
 _EVENT = struct.Struct("iIII")
 POLL = 0.05
+
+
+def readable(descriptors: Iterable[int], timeout: Optional[float]) -> bool:
+    """Waits until one of the descriptors can be read or the time has passed. Unlike select, for any number of them."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(None if timeout is None else math.ceil(max(0.0, timeout) * 1000)))
 
 
 class Watch:
@@ -74,7 +83,7 @@ class Watch:
         """Waits for a change, for one of the other descriptors, or for the time to pass."""
         readers = [descriptor for descriptor in (self._descriptor, *others) if descriptor >= 0]
         limit = min(timeout, POLL) if self.polling else timeout
-        select.select(readers, [], [], max(0.0, limit))
+        readable(readers, limit)
         return self.drain()
 
     def close(self) -> None:

@@ -9,10 +9,6 @@ from muster.plan.world import Node, World
 
 
 class Framework:
-    def ports(self, job: Job) -> int:
-        """How many ports each node holds; the first one of node 0 is the master port."""
-        return 1
-
     def files(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
         """Files that all nodes read, by path below the attempt's directory."""
         return {}

@@ -10,9 +10,6 @@ from muster.plan.world import Node, World
 
 
 class Paddle(Framework):
-    def ports(self, job: Job) -> int:
-        return 1 + job.devices
-
     def shared(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
         env = {
             "PADDLE_TRAINERS_NUM": str(world.size),

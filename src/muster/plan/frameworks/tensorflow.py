@@ -11,9 +11,6 @@ from muster.plan.world import PS, Node, World
 
 
 class TensorFlow(Framework):
-    def ports(self, job: Job) -> int:
-        return 1 + job.devices
-
     def rank(self, job: Job, world: World, node: Node, local: int) -> Dict[str, str]:
         env = {"TF_CONFIG": _config(world, "worker", world.rank(node, local))}
         if node.facts.device != "cpu":  # a TensorFlow process takes every device that it sees
