@@ -5,7 +5,7 @@ The names below are the Python API; they are imported when they are first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:
     from muster.job.model import Job
@@ -30,9 +30,14 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        import importlib
+if not TYPE_CHECKING:  # a type checker sees the names above, and no others
 
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError("module 'muster' has no attribute %r" % name)
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            import importlib
+
+            return getattr(importlib.import_module(_HOMES[name]), name)
+        raise AttributeError("module 'muster' has no attribute %r" % name)
+
+    def __dir__() -> List[str]:
+        return sorted([*globals(), *_HOMES])

@@ -68,8 +68,8 @@ def test_files_that_ranks_write_have_the_mode_that_ranks_choose(run_json: RunJso
     assert int(mode, 8) == 0o666 & ~int(mask, 8)
 
 
-def one_clear_error(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    assert done.returncode == 1, done.stdout + done.stderr
+def one_clear_error(done: subprocess.CompletedProcess[str], *words: str, code: int = 1) -> None:
+    assert done.returncode == code, done.stdout + done.stderr
     lines = [line for line in done.stderr.splitlines() if not line.startswith("muster: run ")]
     assert len(lines) == 1, done.stderr
     assert all(word in lines[0] for word in words), lines[0]
@@ -78,7 +78,8 @@ def one_clear_error(done: subprocess.CompletedProcess[str], *words: str) -> None
 def test_a_home_that_is_a_file_is_one_clear_error(muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
-        one_clear_error(muster("run", write_job({"command": "true"}), MUSTER_HOME=str(place)), str(tmp_path / "file"))
+        done = muster("run", write_job({"command": "true"}), MUSTER_HOME=str(place))
+        one_clear_error(done, str(place), "set MUSTER_HOME to a directory of yours", code=2)
 
 
 @pytest.fixture

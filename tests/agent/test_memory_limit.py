@@ -59,11 +59,14 @@ def test_the_kernel_keeps_the_limit_and_the_reason_says_so(
     assert groups(view["run"]) == []
 
 
-def test_where_only_a_child_is_killed_the_counters_still_tell(kernel: None, run_json: RunJson, write_job: WriteJob) -> None:
+def test_where_only_a_child_was_killed_for_memory_it_is_told_but_not_called_the_cause(
+    kernel: None, run_json: RunJson, write_job: WriteJob
+) -> None:
     eat = "import os; kept = []\nwhile True: kept.append(os.urandom(1 << 20) * 8)"
     parent = f"import subprocess, sys\nsys.exit(subprocess.call([sys.executable, '-c', {eat!r}]) != 0 and 9)\n"
     view = run_json(write_job({"memory": "200M"}, **{"train.py": parent}))
-    assert view["reason"] == "rank 0 on node 0 exited with code 9; the kernel's counters show out of memory"
+    told = "rank 0 on node 0 exited with code 9; the kernel had killed another process of its node for memory"
+    assert (view["reason"], view["attempts"][0]["cause"]) == (told, "exit")
 
 
 def test_without_the_kernels_help_the_agent_keeps_the_limit(

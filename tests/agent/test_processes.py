@@ -127,3 +127,15 @@ def test_a_process_starts_in_a_session_of_its_own_and_its_end_is_noted(tmp_path:
     assert (int(session), said) == (started.pid, "one word")
     assert log.stat().st_mode & 0o777 == 0o600
     assert descendants(os.getpid()) == []
+
+
+def test_processes_that_ended_are_told_in_the_order_of_their_ends(tmp_path: Path) -> None:
+    program = f"""
+processes = Processes(False)
+for name, pause in (("last", 0.4), ("second", 0.2), ("first", 0.0)):
+    processes.start(name, ["sleep", str(pause)], dict(os.environ), "/", "{tmp_path}/" + name)
+while descendants(os.getpid()):
+    time.sleep(0.01)
+print(*(process.name for process in processes.reap(stopping=False)))
+"""
+    assert in_a_process_of_its_own(program) == "first second last\n"

@@ -149,3 +149,12 @@ def test_setup_works_where_the_code_is_also_when_each_rank_has_a_directory_of_it
     job = write_job({"workdir": "rank", "setup": "source env.sh"}, **SHOW, **{"env.sh": "export FOUND=yes\n"})
     (found,) = environments(run_json(job))
     assert found["FOUND"] == "yes"
+
+
+@pytest.mark.parametrize(
+    "text", ["trap 'echo mine' EXIT; export FOO=1; exit 0", "exec true", "export BIG=$(head -c 200000 /dev/zero | tr '\\0' x)"]
+)
+def test_a_setup_whose_exports_cannot_be_known_fails(text: str, run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({"command": "true", "setup": text}))
+    assert view["state"] == "failed"
+    assert view["reason"].startswith("setup on node 0 failed: it ended without showing what it exports")

@@ -185,10 +185,14 @@ def test_a_supervisor_is_found_again_by_its_run_directory(command: list[str], wr
         handle = json.loads(Path(live.run.run).read_text())["handle"]
         assert engine.find(live.run.path) == handle
         assert engine.poll([handle])[handle].alive
-        pid, started, boot = handle.split(":")
-        for other in (f"{pid}:{int(started) + 1}:{boot}", f"999999999:1:{boot}", f"{pid}:{started}:other"):
-            assert not engine.poll([other])[other].alive
-        assert "restarted" in engine.poll([f"{pid}:{started}:other"])[f"{pid}:{started}:other"].reason
+        pid, started, boot, *place = handle.split(":")
+        later, nobody, restarted = (
+            ":".join([*words, *place])
+            for words in ([pid, f"{started}1", boot], ["999999999", "1", boot], [pid, started, "other"])
+        )
+        answers = engine.poll([later, nobody, restarted])
+        assert [answer.alive for answer in answers.values()] == [False, False, False]
+        assert "restarted" in answers[restarted].reason
         engine.cancel(handle)
         assert live.end()["state"] == "stopped"
         assert engine.find(live.run.path) is None

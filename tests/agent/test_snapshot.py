@@ -83,6 +83,10 @@ def test_a_home_inside_the_code_directory_is_not_code(place: str, code: Path, mu
     assert len(list((code / place / "code").iterdir())) == 1
 
 
+def kept_copy(code: Path, home: Path) -> Path:
+    return snapshot.folder(str(home), keep(take(str(code), str(home)), str(home)).digest)
+
+
 def test_links_lead_to_the_same_content_as_before(code: Path, home: Path, tmp_path: Path) -> None:
     outside = tmp_path / "data set"
     put(outside, "images")
@@ -92,7 +96,7 @@ def test_links_lead_to_the_same_content_as_before(code: Path, home: Path, tmp_pa
     (code / "absolute.py").symlink_to(code / "pkg" / "m.py")
     (code / "data").symlink_to("../data set")
     (code / "nowhere").symlink_to("no such file")
-    kept = Path(keep(take(str(code), str(home)), str(home)))
+    kept = kept_copy(code, home)
     assert (kept / "relative.py").read_text() == "pkg/m.py"
     assert (kept / "pkg" / "up.py").read_text() == "print('training')\n"
     assert (kept / "data" / "images").read_text() == "images"
@@ -104,7 +108,7 @@ def test_programs_stay_programs_and_empty_directories_stay(code: Path, home: Pat
     put(code, "run.sh")
     (code / "run.sh").chmod(0o750)
     (code / "checkpoints").mkdir()
-    kept = Path(keep(take(str(code), str(home)), str(home)))
+    kept = kept_copy(code, home)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in kept.iterdir() if path.is_file()}
     assert modes == {"run.sh": 0o555, "train.py": 0o444}
     assert list((kept / "checkpoints").iterdir()) == []
@@ -114,7 +118,7 @@ def test_names_can_be_anything_that_linux_allows(code: Path, home: Path) -> None
     odd = [b"with space", "模型.py".encode(), b"new\nline", b"not utf-8 \xff", b"-rf", b"*"]
     for name in odd:
         (code / os.fsdecode(name)).write_text("x")
-    kept = keep(take(str(code), str(home)), str(home))
+    kept = kept_copy(code, home)
     assert sorted(os.listdir(os.fsencode(kept))) == sorted([*odd, b"train.py"])
 
 
@@ -154,7 +158,7 @@ def test_too_much_code_is_refused_with_a_hint(
 ) -> None:
     monkeypatch.setattr(snapshot, name, most)
     put(code, *(f"data/{number}" for number in range(40)))
-    with pytest.raises(SnapshotError, match=r"set `code` to the directory of the program alone.*\.musterignore"):
+    with pytest.raises(SnapshotError, match=r"holds more than \d+ (files|MB) \(up to `data/\d+`\)"):
         take(str(code), str(home))
     (code / ".musterignore").write_text("data/\n")
     assert names(code, home) == [".musterignore", "train.py"]
@@ -171,12 +175,21 @@ def test_a_run_with_too_many_files_does_not_start(muster: Muster, write_job: Wri
     assert not (home / "runs").exists()
 
 
-def test_code_that_changes_while_it_is_copied_is_not_kept(code: Path, home: Path) -> None:
+def test_code_that_changes_while_it_is_copied_is_kept_as_it_was_copied(code: Path, home: Path) -> None:
+    put(code, "growing.log", "vanishing.py")
     taken = take(str(code), str(home))
-    (code / "train.py").write_text("print('edited')\n")
-    with pytest.raises(SnapshotError, match="was changed while it was copied"):
-        keep(taken, str(home))
-    assert list((home / "code").iterdir()) == []
+    (code / "growing.log").write_text("more and more")
+    (code / "vanishing.py").unlink()
+    kept = keep(taken, str(home))
+    assert kept.digest != taken.digest
+    assert kept.digest == take(str(code), str(home)).digest
+    assert sorted(os.listdir(home / "code" / kept.digest)) == ["growing.log", "train.py"]
+    assert [path.name for path in (home / "code").iterdir()] == [kept.digest]
+
+
+def test_plain_files_with_the_name_of_an_environment_are_code(code: Path, home: Path) -> None:
+    put(code, ".env", "venv/module.py")
+    assert names(code, home) == [".env", "train.py", "venv", "venv/module.py"]
 
 
 def test_an_unreadable_file_is_named(muster: Muster, write_job: WriteJob) -> None:

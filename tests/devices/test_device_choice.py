@@ -31,9 +31,17 @@ def test_nvidia_devices_are_what_nvidia_smi_lists(tmp_path: Path, monkeypatch: p
     assert nvidia.users() == {machine.ids[1]: [4711]}
 
 
-def test_a_tool_that_fails_or_is_not_there_shows_no_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_fails_shows_no_devices_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     be(Machine(tmp_path / "m"), monkeypatch)
-    assert (nvidia.found(), nvidia.users(), ascend.users()) == ([], {}, {})
+    said: list[str] = []
+    assert devices.found("nvidia", said.append) == []
+    assert said == ["nvidia-smi does not work: code 9"]
+    for users in (nvidia.users, ascend.users):
+        with pytest.raises(devices.DriverError):
+            users()
+
+
+def test_a_tool_that_is_not_there_shows_no_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert (nvidia.found(), nvidia.users(), ascend.users()) == ([], {}, {})
 

@@ -113,6 +113,32 @@ def test_ranks_with_a_rank_table_open_physical_devices_and_see_them_unmasked(
     assert [device["rank_id"] for device in devices] == [rank["RANK_ID"] for rank in ranks]
 
 
+def test_an_attached_run_says_whom_it_waits_for(
+    tmp_path: Path, muster: Muster, command: list[str], write_job: WriteJob, go: Path
+) -> None:
+    machine = Gpus(tmp_path / "m", 1)
+    job = write_job({"command": HOLD.format(go=go), "device": "nvidia"})
+    first = Started(muster, job, **machine.env)
+    first.until_up()
+    words = [*command, "run", str(job)]
+    with subprocess.Popen(
+        words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **machine.env}
+    ) as second:
+        assert second.stderr is not None
+        lines = [second.stderr.readline().decode() for _ in range(2)]
+        assert lines[1].startswith(f"muster: waiting for devices: run {first.id} of ")
+        go.touch()
+        assert b"succeeded" in second.stderr.read()
+
+
+def test_a_driver_that_does_not_work_is_told_where_auto_takes_the_cpu(
+    tmp_path: Path, muster: Muster, write_job: WriteJob
+) -> None:
+    done = muster("run", write_job({"command": "true", "device": "auto"}), **Machine(tmp_path / "m").env)
+    assert done.returncode == 0
+    assert "muster: nvidia-smi does not work: code 9" in done.stderr
+
+
 def test_a_submitter_who_hides_devices_gets_none_of_them(tmp_path: Path, run_json: RunJson, write_job: WriteJob) -> None:
     gpus = Gpus(tmp_path / "gpus", 4)
     job = write_job({"command": SHOW, "devices": 2, "device": "auto"})
@@ -374,7 +400,7 @@ def test_a_driver_that_fails_for_a_while_makes_a_run_wait_and_not_simulate(
     broken = tmp_path / "m" / "broken"  # the tool fails from when the run's supervisor asks
     broken.touch()
     run = Started(muster, write_job({"command": f"echo up; {SHOW}", "device": "auto"}), **machine.env)
-    assert run.until_waiting() == "waiting for devices: this machine shows no nvidia devices at the moment"
+    assert run.until_waiting() == "waiting for devices: nvidia-smi does not work: Failed to initialize NVML"
     broken.unlink()
     assert run.end() == "succeeded"
     assert "CUDA_VISIBLE_DEVICES=0\n" in run.log()

@@ -21,6 +21,7 @@ devices: 800
 devics: 3
 env: {HF_TOKEN: hunter2}
 secrets: [NOT_SET]
+framework: paddle
 """
 
 
@@ -39,7 +40,7 @@ def test_a_wrong_job_is_told_completely_and_nothing_is_created(
     assert done.stdout == ""
     told = [line.removeprefix(f"muster: {path}:").removeprefix("muster: ") for line in done.stderr.splitlines()]
     assert [line.partition(" ")[0] for line in told] == ["1:", "2:", "3:", "5:", "6:", "7:", "--set", "7"]
-    assert "`nodes` and `devices` need up to" in told[2]
+    assert "`nodes` and `devices` need 720900 ports" in told[2]
     assert "names `NOT_SET`, which is not set; export NOT_SET, or put it into a profile" in told[5]
     assert told[-1] == "7 problems; nothing was started"
     assert "hunter2" not in done.stderr

@@ -32,9 +32,11 @@ class Memory:
         return used if used > self.limit else None
 
     def _count(self) -> int:
-        if self._group is not None:
-            return max(_counter(self._group + "/memory.events"), _counter(self._group + "/memory.oom_control"))
-        return _counter("/proc/vmstat")
+        """Processes that were killed for memory: of this node, or of the group that it shares with whoever started it."""
+        groups = [self._group] if self._group is not None else [parent for parent, _ in _parents()[:1]]
+        files = ("memory.events.local", "memory.events", "memory.oom_control")
+        paths = ["%s/%s" % (group, file) for group in groups for file in files]
+        return next((_counter(path) for path in paths if os.path.exists(path)), 0)
 
 
 def remove_group(name: str) -> None:

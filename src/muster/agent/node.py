@@ -26,6 +26,8 @@ from muster.runs.watch import readable
 GATHER_LIMIT = 120.0  # for all nodes to come to the rendezvous
 LEFTOVER_GRACE = 5.0  # for helpers and forgotten children once the ranks are done
 MEMORY_PAUSE = 0.5
+SETTLE = 0.1  # between the first failure and the stop that it causes
+LEFTOVER_PAUSE = 0.1  # between two looks for processes whose end nobody tells
 POLL = 0.1  # where a descriptor cannot tell
 
 # Runs a setup text and shows the environment that it leaves behind, also when it exits early or sets a trap of its own.
@@ -87,7 +89,7 @@ class Agent:
             if plan is not None and self._prepare(plan):
                 ports.release()
                 self._start(plan)
-                self._until(lambda: False)
+            self._until(lambda: False)  # for the gang to be stopped, because all is done or something failed
         finally:
             ports.release()
         self._end()
@@ -165,7 +167,12 @@ class Agent:
             return False
         with os.fdopen(dump, "rb") as file:
             file.seek(0)
-            self.exported = environment.exported(before, file.read())
+            dumped = file.read()
+        if not dumped:
+            message = "it ended without showing what it exports (by `exec`, a trap on EXIT, or too large a variable)"
+            self._fail({"kind": "setup", "process": "setup", "rank": -1, "code": 1, "message": message})
+            return False
+        self.exported = environment.exported(before, dumped)
         return True
 
     def _start(self, plan: NodePlan) -> None:
@@ -257,7 +264,7 @@ class Agent:
         if process.failed and not (self.done and process.rank < 0):
             kind = "signal" if process.signal else "exit"
             killed = process.signal == signal.SIGKILL or process.code == 128 + signal.SIGKILL
-            oom = self.memory.ran_out() and (killed or self.memory.kept_by_kernel)
+            ran_out = self.memory.ran_out()
             self._fail(
                 {
                     "kind": kind,
@@ -265,7 +272,8 @@ class Agent:
                     "rank": process.rank,
                     "code": process.code,
                     "signal": process.signal,
-                    "oom": oom,
+                    "oom": killed and ran_out,
+                    "oom_before": not killed and ran_out and self.memory.kept_by_kernel,
                 }
             )
         self._check_done()
@@ -291,8 +299,12 @@ class Agent:
         """Node 0: notes a failure in the order of learning and, at the first, stops the gang."""
         self.events.add("failure", **failure)
         self.failures += 1
-        if self.failures == 1:
-            self._stop_all("failure", "%s failed" % failure.get("process", "a node"))
+        if self.failures == 1:  # others that are failing as well should be heard before a signal ends them
+            self.timers.append((time.monotonic() + SETTLE, self._stop_for_failure))
+
+    def _stop_for_failure(self) -> None:
+        if self.stop is None:
+            self._stop_all("failure", "something failed")
 
     def _check_memory(self) -> None:
         used = self.memory.too_much(self.processes)
@@ -334,5 +346,5 @@ class Agent:
 
     def _wait_for_nobody(self, deadline: float) -> None:
         while self.processes.others() and time.monotonic() < deadline and "kill" not in self.meeting.topics:
-            self._wait(deadline)
+            self._wait(min(deadline, time.monotonic() + LEFTOVER_PAUSE))
             self._handle()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from muster.agent import system
 
@@ -52,6 +53,8 @@ class Processes:
         self.contained = contained
         self.running: Dict[int, Running] = {}
         self.all: List[Running] = []
+        self._ends = select.epoll()
+        self._descriptors: Dict[int, int] = {}  # by process id
 
     def start(
         self,
@@ -88,18 +91,44 @@ class Processes:
         process = Running(name, child.pid, rank, time.time())
         self.running[child.pid] = process
         self.all.append(process)
+        self._watch(child.pid)
         return process
 
-    def reap(self, stopping: bool) -> List[Running]:
-        """Collects what ended, orphans included, and returns those that the agent had started."""
-        ended: List[Running] = []
+    def _watch(self, pid: int) -> None:
+        """Has the kernel note when a process ends: `waitpid` gives several in the order of their start."""
+        try:
+            descriptor = os.pidfd_open(pid)
+        except (AttributeError, OSError):
+            return  # a kernel or a Python without it, or too many descriptors
+        self._descriptors[pid] = descriptor
+        self._ends.register(descriptor, select.EPOLLIN)
+
+    def _in_order(self) -> Iterator[Tuple[int, int]]:
+        """The ends of processes, as process id and status: those started here in the order of their ends, then orphans."""
+        pids = {descriptor: pid for pid, descriptor in self._descriptors.items()}
+        for descriptor, _ in self._ends.poll(0):
+            self._forget(pids[descriptor])
+            yield os.waitpid(pids[descriptor], 0)
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return ended
+                return
             if pid == 0:
-                return ended
+                return
+            self._forget(pid)
+            yield pid, status
+
+    def _forget(self, pid: int) -> None:
+        descriptor = self._descriptors.pop(pid, None)
+        if descriptor is not None:
+            self._ends.unregister(descriptor)
+            os.close(descriptor)
+
+    def reap(self, stopping: bool) -> List[Running]:
+        """Collects what ended, orphans included, and returns those that the agent had started."""
+        ended: List[Running] = []
+        for pid, status in self._in_order():
             process = self.running.pop(pid, None)
             if process is not None:
                 process.ended = time.time()
@@ -109,6 +138,7 @@ class Processes:
                 else:
                     process.code = os.WEXITSTATUS(status)
                 ended.append(process)
+        return ended
 
     def others(self) -> List[int]:
         """Every process of this node but the agent, zombies not counted."""

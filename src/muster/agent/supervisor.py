@@ -90,11 +90,15 @@ class Supervisor:
             if not self._again(done, number):
                 self.events.add("ended")
                 return
+            if self.stop is not None:  # it came between two attempts
+                state = "failed" if self.stop["cause"] == "time_limit" else "stopped"
+                self.events.add("ended", state=state, reason=self.stop["reason"])
+                return
             self.events.add("retry", attempt=number, reason=done["reason"])
 
     def _again(self, done: Dict[str, Any], number: int) -> bool:
         """Whether a new attempt follows: a decision from the outcome alone."""
-        if done["state"] != "failed" or self.stop is not None or number > self.job.retries:
+        if done["state"] != "failed" or done["cause"] == "time_limit" or number > self.job.retries:
             return False
         if not self.job.retry_on:
             return True

@@ -51,20 +51,21 @@ def command(json: bool) -> int:
         output.print_json([asdict(finding) for finding in findings])
         return 0
     for finding in findings:
-        mark = click.style("✓", fg="green") if finding.ok else click.style("-", fg="yellow")
+        mark = output.style("✓", fg="green") if finding.ok else output.style("-", fg="yellow")
         click.echo(f"{mark} {finding.part.ljust(12)} {finding.found}")
         if finding.advice:
-            click.echo(f"  {' ' * 12} {click.style(finding.advice, dim=True)}")
+            click.echo(f"  {' ' * 12} {output.style(finding.advice, dim=True)}")
     return 0
 
 
 def _muster() -> list[Finding]:
     place = home()
     there = os.path.isdir(place)
-    parent = place if there else os.path.dirname(place)
+    parent, blocked = place, False
     while not os.path.isdir(parent):
+        blocked = blocked or os.path.lexists(parent)
         parent = os.path.dirname(parent)
-    writable = os.access(parent, os.W_OK)
+    writable = os.access(parent, os.W_OK) and not blocked
     free = shutil.disk_usage(parent).free
     count = len(run_ids())
     findings = [
@@ -74,7 +75,7 @@ def _muster() -> list[Finding]:
             writable,
             f"{place}, {count} run{'s' if count != 1 else ''}, {size(free)} free"
             + ("" if there else " (made by the first run)"),
-            "" if writable else "it cannot be written; set MUSTER_HOME to a directory of yours",
+            "" if writable else "no directory can be made or written there; set MUSTER_HOME to a directory of yours",
         ),
     ]
     try:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from muster.cli import output
+from muster.cli.output import style
 from muster.config import ConfigError
 from muster.engines import EngineError
 from muster.job.source import JobError
@@ -55,5 +56,5 @@ def told_as_json(json: bool) -> Iterator[None]:
 
 
 def _print(text: str) -> None:
-    mark = click.style("muster:", fg="red", bold=True) if sys.stderr.isatty() else "muster:"
+    mark = style("muster:", fg="red", bold=True) if sys.stderr.isatty() else "muster:"
     click.echo(f"{mark} {text}", err=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
+
+from muster.job.kinds import Duration, Item, Wrong
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,6 +36,21 @@ class RunName(TextType):
         return [CompletionItem(name) for name in ("last", *run_ids()) if name.startswith(incomplete)]
 
 
+class Time(TextType):
+    """A time such as `30s`, `10m` or `2h`; plain seconds are understood too."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, float):
+            return value
+        text = f"{value}s" if re.fullmatch(r"[0-9.]+", value) else value
+        try:
+            return Duration(zero=True).read(Item(text, text))
+        except Wrong:
+            self.fail(f"`{value}` is not a time such as `30s`, `12h` or `30d`", param, ctx)
+
+
 class WithWords(click.Command):
     """A command that keeps the words behind `--` apart, in `ctx.meta["words"]`: they are a program to run."""
 
@@ -41,7 +59,13 @@ class WithWords(click.Command):
             at = args.index("--")
             ctx.meta["words"] = args[at + 1 :]
             args = args[:at]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if "unexpected extra argument" in error.message:
+                hint = f"a program and its words stand behind `--`: {ctx.command_path} ... -- python train.py"
+                raise click.UsageError(f"{error.message}; {hint}", ctx) from None
+            raise
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]

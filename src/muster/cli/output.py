@@ -44,7 +44,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Rows under headings, with colours on a terminal, where each row is one line and its last cell gives way."""
     widths = [max(map(wide, column)) for column in zip(columns, *rows, strict=True)]
     left = terminal_width() - sum(widths[:-1]) - 2 * len(widths[:-1]) if sys.stdout.isatty() else widths[-1]
-    click.echo(click.style(_line(columns, widths, left), bold=True))
+    click.echo(style(_line(columns, widths, left), bold=True))
     for row in rows:
         click.echo(_line(row, widths, left))
 
@@ -52,7 +52,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def _line(row: Sequence[str], widths: Sequence[int], left: int) -> str:
     cells = []
     for cell, width in zip(row[:-1], widths, strict=False):
-        shown = click.style(cell, fg=COLOURS[cell]) if cell in COLOURS else cell
+        shown = style(cell, fg=COLOURS[cell]) if cell in COLOURS else cell
         cells.append(shown + " " * (width - wide(cell)))
     return "  ".join([*cells, fit(row[-1], left)]).rstrip()
 
@@ -70,8 +70,14 @@ def wide(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
+def style(text: str, **look: Any) -> str:
+    """Text with colours, unless the user wants none (see no-color.org)."""
+    plain_terminal = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if plain_terminal else click.style(text, **look)
+
+
 def state_word(state: str) -> str:
-    return click.style(state, fg=COLOURS.get(state), bold=True)
+    return style(state, fg=COLOURS.get(state), bold=True)
 
 
 def headline(view: dict[str, Any]) -> str:

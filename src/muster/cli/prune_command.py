@@ -7,17 +7,22 @@ import time
 import click
 
 from muster.cli import output
-from muster.cli.options import as_json
-from muster.job.kinds import Duration, Item, Wrong
+from muster.cli.options import Time, as_json
 from muster.launch import api, clean
 from muster.runs.explain import size
 
 
 @click.command("prune")
-@click.option("--older", required=True, metavar="AGE", help="Delete runs that ended longer ago than this, such as 30d or 12h.")
+@click.option(
+    "--older",
+    type=Time(),
+    required=True,
+    metavar="AGE",
+    help="Delete runs that ended longer ago than this, such as 30d or 12h.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @as_json
-def command(older: str, dry_run: bool, json: bool) -> int:
+def command(older: float, dry_run: bool, json: bool) -> int:
     """Delete the records of runs that ended long ago, and code that nothing uses any more.
 
     \b
@@ -25,11 +30,7 @@ def command(older: str, dry_run: bool, json: bool) -> int:
       muster prune --older 30d
       muster prune --older 0s --dry-run
     """
-    try:
-        age = Duration(zero=True).read(Item(older, older))
-    except Wrong as wrong:
-        raise click.UsageError(f"--older: {wrong.message}; such as `--older 30d`") from None
-    limit = time.time() - age
+    limit = time.time() - older
     old = [run for run in api.list_runs() if clean.ended_before(run, limit)]
     freed = sum(clean.size_of(run.dir.path) for run in old)
     if not dry_run:

@@ -106,6 +106,9 @@ def _prepare(
     changes = [f"{name}={value}" for name, value in given.items()] + list(sets)
     if job is not None and words is not None:
         raise click.UsageError(f"both a job file ({job}) and a command behind `--` are given; keep one of them")
+    if job is not None and job.endswith((".py", ".sh")):
+        program = "python" if job.endswith(".py") else "bash"
+        raise click.UsageError(f"{job} is a program and no job file; did you mean `muster run -- {program} {job}`?")
     if job is not None:
         return create.prepare(api.loader(job, changes), engine, job, _say)
     if not words:
@@ -155,22 +158,44 @@ def _follow(run: api.Run, json: bool) -> dict[str, Any]:
     live = sys.stdout.isatty() and not json and os.environ.get("TERM") != "dumb"
     shown: Lines | Live = Live() if live else Lines(sys.stderr.buffer if json else sys.stdout.buffer)
     if not live and not json:
-        click.echo(f"muster: run {run.id}", err=True)
-    attempt = 1
+        _say(f"run {run.id}")
+    story = Story(run, shown, live)
     with Follower(run.dir, lambda attempt, process: True) as follower:
         try:
             for chunk in run.pieces(follower, TICK if live else api.POLL):
+                story.go_on(chunk.attempt if chunk is not None else None)
                 if chunk is not None:
-                    if chunk.attempt > attempt:
-                        shown.interlude()
-                        show_retry(run.attempts()[attempt - 1 : chunk.attempt - 1], run.job.retries + 1, live)
-                        attempt = chunk.attempt
                     shown.show(chunk)
                 if isinstance(shown, Live) and shown.due:
                     shown.draw(run.peek())
+            story.go_on(None)
         finally:
             shown.close()
     return run.view
+
+
+class Story:
+    """What is told between the lines of the ranks: whom the run waits for, and attempts that failed."""
+
+    def __init__(self, run: api.Run, shown: Lines | Live, live: bool) -> None:
+        self._run = run
+        self._shown = shown
+        self._live = live  # whether a live line tells whom the run waits for
+        self._attempt = 1
+        self._waiting = ""
+
+    def go_on(self, attempt: int | None) -> None:
+        """Tells what is new; `attempt` is the one that is about to speak, if one is."""
+        newest = attempt or (self._run.dir.attempt_numbers() or [1])[-1]
+        if newest > self._attempt:
+            self._shown.interlude()
+            show_retry(self._run.attempts()[self._attempt - 1 : newest - 1], self._run.job.retries + 1, self._live)
+            self._attempt = newest
+        if attempt is None and not self._live:
+            view = self._run.peek()
+            if view["state"] == "pending" and view["reason"] not in ("", self._waiting):
+                self._waiting = view["reason"]
+                _say(self._waiting)
 
 
 class Interrupts:

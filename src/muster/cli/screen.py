@@ -10,9 +10,7 @@ import sys
 import time
 from typing import Any, BinaryIO, TextIO
 
-import click
-
-from muster.cli.output import fit, state_word, terminal_width
+from muster.cli.output import fit, state_word, style, terminal_width
 from muster.launch.follow import Chunk
 
 CLEAR = "\r\x1b[2K"
@@ -90,7 +88,7 @@ class Live:
             parts.append(view["reason"])
         text = fit("  ".join(parts), terminal_width() - len(view["state"]) - 5)
         mark = SPIN[self._turn % len(SPIN)]
-        self._line = f"{mark} {state_word(view['state'])}  {click.style(text, dim=True)}"
+        self._line = f"{mark} {state_word(view['state'])}  {style(text, dim=True)}"
         self._terminal.write(CLEAR + self._line)
         self._terminal.flush()
 

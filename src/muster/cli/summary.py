@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from muster.cli.output import number, plain, state_word, took
+from muster.cli.output import number, plain, state_word, style, took
 from muster.runs.explain import who
 
 
@@ -26,7 +26,7 @@ def show_end(view: dict[str, Any], tail: bool) -> None:
     facts.append(("run directory", view["dir"]))
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
-        click.echo(f"  {click.style(name.ljust(width), dim=sys.stderr.isatty())}  {value}", err=True)
+        click.echo(f"  {style(name.ljust(width), dim=sys.stderr.isatty())}  {value}", err=True)
 
 
 def show_retry(attempts: list[dict[str, Any]], most: int, tail: bool) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from muster.cli import output
-from muster.cli.options import as_json, run_argument
+from muster.cli.options import Time, as_json, run_argument
 from muster.launch import api
 
 
 @click.command("wait")
 @run_argument()
-@click.option("--timeout", type=float, metavar="SECONDS", help="Give up after this long (exit code 124).")
+@click.option("--timeout", type=Time(), metavar="TIME", help="Give up after this long, such as 90s or 2h (exit code 124).")
 @as_json
 def command(run: str, timeout: float | None, json: bool) -> int:
     """Wait for a run to end. The exit code is that of `muster run`.

@@ -22,7 +22,7 @@ class DriverError(Exception):
     """A driver's tool that is there and does not work."""
 
 
-def ask(argv: Sequence[str], limit: float = 20.0) -> str:
+def ask(argv: Sequence[str], limit: float = 5.0) -> str:
     """What a driver's tool prints; nothing where there is no such tool."""
     environment = dict(os.environ, LC_ALL="C")
     try:

@@ -68,7 +68,7 @@ class Engine(Protocol):
         """Whether the runs are alive, many at once."""
 
     def cancel(self, handle: str) -> None:
-        """Tells a run to end that does not listen to requests in its directory."""
+        """Ends a run that does not listen to requests in its directory."""
 
     def sweep(self, run_id: str) -> None:
         """Removes whatever is left running of a run that was lost."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from muster import devices
 from muster.engines.base import Node, Order, Request
 from muster.job import PORTS, Job
+from muster.runs.explain import size
 from muster.runs.marker import kill_marked
 from muster.runs.state import Status
 
@@ -21,6 +22,11 @@ class Local:
     name = "local"
 
     def resolve(self, job: Job, say: Callable[[str], None]) -> Job:
+        cpus, memory = len(os.sched_getaffinity(0)), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if job.cpus and job.cpus > cpus:
+            say(f"the job asks for {job.cpus} CPUs per node; this machine has {cpus}, which its nodes share")
+        if job.memory and job.memory > memory:
+            say(f"the job asks for {size(job.memory)} of memory per node; this machine has {size(memory)}")
         return replace(job, device=devices.resolve(job.device, say))
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
@@ -60,7 +66,7 @@ class Local:
                 pass_fds=() if follower is None else (follower,),
             )
         child.returncode = 0  # it outlives this process or is collected by `poll`; subprocess need not care
-        return _handle(child.pid) or f"{child.pid}:0:{_boot()}"
+        return _handle(child.pid) or f"{child.pid}:0:{_boot()}:{_space()}:{os.uname().nodename}"
 
     def find(self, run_dir: str) -> str | None:
         # Agents are forked from the supervisor and share its command line: it is the one without such a parent.
@@ -72,10 +78,21 @@ class Local:
         return {handle: _status(handle) for handle in handles}
 
     def cancel(self, handle: str) -> None:
-        if _status(handle).alive:
-            os.kill(int(handle.split(":")[0]), signal.SIGTERM)
+        pid = int(handle.split(":")[0])
+        for number, limit in ((signal.SIGCONT, 0.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
+            if _handle(pid) == handle:
+                os.kill(pid, number)
+            deadline = time.monotonic() + limit
+            while _status(handle).alive and time.monotonic() < deadline:
+                time.sleep(0.02)
 
     def sweep(self, run_id: str) -> None:
+        agents = os.fsencode(f"/{run_id}\0--code\0")  # they share the command line of their supervisor
+        for pid in [pid for pid in _pids() if agents in _read(f"/proc/{pid}/cmdline") and pid != os.getpid()]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
             if not kill_marked(run_id) and _remove_groups(run_id):
@@ -112,9 +129,13 @@ def _lacking(job: Job) -> list[tuple[str, str, str]]:
 
 
 def _status(handle: str) -> Status:
-    pid, _, boot = handle.split(":")
+    pid, _, boot, space, host = handle.split(":", 4)
+    if host != os.uname().nodename:
+        return Status(True, f"it runs on {host}, where it can be looked after")
     if boot != _boot():
         return Status(False, "the machine was restarted while it ran")
+    if space != _space():
+        return Status(True, "it runs outside of this namespace, where it can be looked after")
     if _handle(int(pid)) != handle or _ended(int(pid)):
         _collect(int(pid))
         return Status(False, f"its supervisor (process {pid}) was killed")
@@ -122,9 +143,14 @@ def _status(handle: str) -> Status:
 
 
 def _handle(pid: int) -> str | None:
-    """A process as a handle: its id, when it started, and since when the machine is up."""
+    """A process as a handle: its id, when it started, and where such an id means this process: boot, namespace, host."""
     fields = _read(f"/proc/{pid}/stat").rsplit(b")", 1)
-    return f"{pid}:{int(fields[1].split()[19])}:{_boot()}" if len(fields) == 2 else None
+    started = int(fields[1].split()[19]) if len(fields) == 2 else None
+    return None if started is None else f"{pid}:{started}:{_boot()}:{_space()}:{os.uname().nodename}"
+
+
+def _space() -> str:
+    return os.readlink("/proc/self/ns/pid")[5:-1]
 
 
 def _boot() -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from muster import engines
 from muster.job import Job
 from muster.job.load import load_data, load_file
-from muster.launch import create, names
+from muster.launch import create, names, snapshot
 from muster.launch.follow import Chunk, Follower
 from muster.launch.names import RunNotFound
 from muster.runs import state as states
@@ -24,6 +24,7 @@ from muster.runs.watch import Watch
 
 FULL = 1 << 16  # bytes left on a disk on which nothing more can be written down
 POLL = 1.0  # between two questions to the engine whether a run is still alive
+STUCK = 15.0  # a run that has not ended this long after it was told to end now does not listen
 RELEASE_LIMIT = 5.0  # for a supervisor to go after it has written how the run ended
 
 _started: list[Run] = []  # by this process, which holds something for them until they are seen to have ended
@@ -37,6 +38,8 @@ def load(source: str | os.PathLike[str] | Mapping[str, Any], set: Sequence[str] 
 
 def loader(source: str | os.PathLike[str] | Mapping[str, Any], set: Sequence[str] = (), base: str = ".") -> create.Load:
     """The same, for `create.prepare` to carry out."""
+    if isinstance(set, str):
+        set = [set]
     if isinstance(source, Mapping):
         return lambda check: load_data(source, set, base, check=check)
     return lambda check: load_file(source, set, check)
@@ -246,11 +249,18 @@ class Run:
         """Asks the run to stop: ranks get the job's grace, or none with `now`."""
         if not self.ended:
             self.ask_to_stop(now, reason)
-        return self.wait() if wait else self.state
+        if not wait:
+            return self.state
+        if now and self.wait(STUCK) not in states.ENDED:
+            self._cancel()
+        return self.wait()
 
     def ask_to_stop(self, now: bool, reason: str) -> None:
         """Leaves the request for the supervisor, and nothing else: a signal handler may call it at any moment."""
-        write_once(self.dir.kill if now else self.dir.stop, {"reason": reason, "time": time.time()})
+        try:
+            write_once(self.dir.kill if now else self.dir.stop, {"reason": reason, "time": time.time()})
+        except OSError:  # such as a full disk: the engine can still tell it
+            self._cancel()
 
     def rerun(self, set: Sequence[str] = (), detach: bool = False) -> Run:
         """Starts the same job again, with the code as it was recorded."""
@@ -258,12 +268,14 @@ class Run:
 
     def prepare_rerun(self, set: Sequence[str] = ()) -> create.Prepared:
         record = read_json(self.dir.run) or {}
-        code = f"{home()}/code/{record.get('code')}"
+        code = str(snapshot.folder(home(), str(record.get("code"))))
         data = {**recorded_fields(self.job), "code": code}
         return create.prepare(lambda check: load_data(data, set, source=self.id, check=check), record.get("engine", "local"))
 
     def remove(self) -> None:
         """Deletes the record of a run that has ended. Under a name that no run has, so that nobody reads half of it."""
+        if not self.ended:
+            raise RunNotFound(f"{self.id} has not ended; stop it first")
         doomed = f"{runs_dir(home())}/.{self.id}"
         os.rename(self.dir.path, doomed)
         delete_tree(doomed)
@@ -293,6 +305,11 @@ class Run:
         if handle is None:
             return states.Status(False, "it was never started: the command that created it was killed")
         return engine.poll([handle])[handle]
+
+    def _cancel(self) -> None:
+        record = read_json(self.dir.run) or {}
+        if record.get("handle"):
+            self._engine(record).cancel(record["handle"])
 
     def _engine(self, record: dict[str, Any]) -> engines.Engine:
         return engines.get(record.get("engine", "local"))

@@ -17,7 +17,6 @@ from pathlib import Path
 from muster import __version__, config, engines
 from muster.job import Job
 from muster.job.load import Check
-from muster.job.source import JobError, Problem
 from muster.launch import interpreter, snapshot, zipapp
 from muster.runs.files import write_json, write_text
 from muster.runs.layout import RunDir, home, make_home, run_dir
@@ -88,9 +87,8 @@ class _Preparation:
         try:
             self.code = snapshot.take(job.code, home(), self.say)
         except (snapshot.SnapshotError, OSError) as error:
-            return [
-                ("code", f"cannot be taken: {error}", f"see to the directory, or leave out files with {snapshot.IGNORE_FILE}")
-            ]
+            hint = f"name the program's own directory, or list data in {snapshot.IGNORE_FILE}"
+            return [("code", f"cannot be taken: {error}", hint)]
         boot = os.path.relpath(os.path.realpath(os.path.join(job.code, job.boot)), job.code)
         if job.boot and all(entry.name != boot for entry in self.code.entries):
             hint = f"see {snapshot.IGNORE_FILE}, and the names that are always left out, such as `.venv`"
@@ -101,6 +99,8 @@ class _Preparation:
 def _environment() -> dict[str, str]:
     """The submitter's environment. Where it names no locale, Python has put an LC_CTYPE into its own."""
     environment = dict(os.environ)
+    if "MUSTER_HOME" in environment:
+        environment["MUSTER_HOME"] = home()  # ranks start elsewhere: a relative one would mean another place to them
     if sys.flags.utf8_mode and b"\0LC_CTYPE=" not in b"\0" + Path("/proc/self/environ").read_bytes():
         environment.pop("LC_CTYPE", None)
     return environment
@@ -109,7 +109,7 @@ def _environment() -> dict[str, str]:
 def order(prepared: Prepared, run_id: str) -> engines.Order:
     """The order that the engine gets, with the paths that will be."""
     place = home()
-    code = f"{place}/code/{prepared.code.digest}"
+    code = str(snapshot.folder(place, prepared.code.digest))
     return engines.Order(run_id, f"{place}/runs/{run_id}", code, zipapp.path(place), prepared.settings.namespaces)
 
 
@@ -120,9 +120,13 @@ def render(prepared: Prepared) -> engines.Request:
 
 def start(prepared: Prepared, follower: int | None = None) -> RunDir:
     """Makes the run directory and submits. `follower` is a descriptor whose end stops the run."""
-    place = make_home()
+    try:
+        place = make_home()
+    except OSError as error:
+        reason = str(error.strerror).lower()
+        raise config.ConfigError(f"{home()} cannot be made: {reason}; set MUSTER_HOME to a directory of yours") from None
     agent = zipapp.build(place)
-    _keep(prepared.code, place)
+    prepared = replace(prepared, code=snapshot.keep(prepared.code, place))
     job = prepared.job
     if job.boot:
         job = replace(job, python=interpreter.resolve(job.python, place))
@@ -151,13 +155,6 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
             raise
         write_json(run.run, record)
     return run
-
-
-def _keep(code: snapshot.Snapshot, place: str) -> None:
-    try:
-        snapshot.keep(code, place)
-    except snapshot.SnapshotError as error:
-        raise JobError([Problem("job", None, "code", f"cannot be taken: {error}")]) from None
 
 
 @contextmanager

@@ -20,7 +20,7 @@ def run_ids() -> list[str]:
     place = home()
     try:
         names = os.listdir(runs_dir(place))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     ages = {name: _written(run_dir(place, name)) for name in names if not name.startswith(".")}
     return sorted((name for name, written in ages.items() if written), key=lambda name: _age(name, ages[name]), reverse=True)

@@ -15,6 +15,7 @@ from muster.runs.files import temporary_name
 
 MOST_BYTES = 512 << 20
 MOST_FILES = 20_000
+MOST_LEVELS = 200
 LARGE = 64 << 20  # worth a word, because it takes a while
 IGNORE_FILE = ".musterignore"
 IGNORED = (
@@ -22,9 +23,6 @@ IGNORED = (
     ".hg",
     ".svn",
     "__pycache__",
-    ".venv",
-    "venv",
-    ".env",
     "node_modules",
     ".mypy_cache",
     ".ruff_cache",
@@ -66,25 +64,30 @@ def take(source: str, home: str, say: Callable[[str], None] = lambda text: None)
     return Snapshot(source, entries, _digest(source, entries))
 
 
-def keep(snapshot: Snapshot, home: str) -> str:
-    """Copies a snapshot into the home, unless it is there; returns its directory."""
-    target = Path(home) / "code" / snapshot.digest
+def keep(snapshot: Snapshot, home: str) -> Snapshot:
+    """Copies a snapshot into the home, unless it is there; returns what was copied, for a file may change meanwhile."""
+    target = folder(home, snapshot.digest)
     if target.exists():
         os.utime(target)
-        return str(target)
+        return snapshot
     temporary = Path(temporary_name(str(target)))
     temporary.mkdir(mode=0o700, parents=True)
     try:
-        for entry in snapshot.entries:
-            _store(snapshot.source, entry, temporary)
-        if _digest(str(temporary), snapshot.entries) != snapshot.digest:
-            raise SnapshotError(f"the code directory {snapshot.source} was changed while it was copied; run it again")
-        temporary.rename(target)
-    except (OSError, SnapshotError):
+        entries = [entry for entry in snapshot.entries if _store(snapshot.source, entry, temporary)]
+        kept = Snapshot(snapshot.source, entries, _digest(str(temporary), entries))
+        try:
+            temporary.rename(folder(home, kept.digest))
+        except OSError:
+            if not folder(home, kept.digest).exists():  # somebody else may have been faster
+                raise
+        return kept
+    finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        if not target.exists():  # somebody else may have been faster
-            raise
-    return str(target)
+
+
+def folder(home: str, digest: str) -> Path:
+    """Where the code of a digest lies."""
+    return Path(home) / "code" / digest
 
 
 def _digest(source: str, entries: list[Entry]) -> str:
@@ -101,21 +104,29 @@ def _words(source: str, entry: Entry) -> tuple[str, ...]:
         return "link", entry.link
     if stat.S_ISDIR(entry.info.st_mode):
         return ("folder",)
-    with open(os.path.join(source, entry.name), "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with open(os.path.join(source, entry.name), "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return ("gone",)
     return "program" if entry.info.st_mode & 0o111 else "file", digest
 
 
-def _store(source: str, entry: Entry, root: Path) -> None:
+def _store(source: str, entry: Entry, root: Path) -> bool:
+    """Copies one entry; false when it was removed meanwhile."""
     path = root / entry.name
     if entry.link is not None:
         path.symlink_to(entry.link)
     elif stat.S_ISDIR(entry.info.st_mode):
         path.mkdir()
     else:
-        shutil.copyfile(os.path.join(source, entry.name), path)
+        try:
+            shutil.copyfile(os.path.join(source, entry.name), path)
+        except FileNotFoundError:
+            return False
         path.chmod(0o555 if entry.info.st_mode & 0o111 else 0o444)
         os.utime(path, ns=(entry.info.st_atime_ns, entry.info.st_mtime_ns))
+    return True
 
 
 def _entries(source: str, home: str) -> Iterator[Entry]:
@@ -128,7 +139,10 @@ def _entries(source: str, home: str) -> Iterator[Entry]:
             name = os.path.join(folder, found.name)
             if ignored(name, found.is_dir(follow_symlinks=False)):
                 continue
-            info = found.stat(follow_symlinks=False)
+            try:
+                info = found.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
             if found.is_symlink():
                 yield Entry(name, info, _target(source, found.path))
             elif stat.S_ISDIR(info.st_mode):
@@ -138,11 +152,19 @@ def _entries(source: str, home: str) -> Iterator[Entry]:
                 size += info.st_size
                 yield Entry(name, info)
             files += 1
-            if size > MOST_BYTES or files > MOST_FILES:
-                raise SnapshotError(
-                    f"the code directory {source} holds more than {MOST_FILES:,} files or {MOST_BYTES >> 20} MB; "
-                    f"set `code` to the directory of the program alone, or list data in {IGNORE_FILE}"
-                )
+            _refuse(source, name, size, files)
+
+
+def _refuse(source: str, name: str, size: int, files: int) -> None:
+    what = ""
+    if size > MOST_BYTES:
+        what = f"more than {MOST_BYTES >> 20} MB (up to `{name}`)"
+    elif files > MOST_FILES:
+        what = f"more than {MOST_FILES:,} files (up to `{name}`)"
+    elif name.count("/") > MOST_LEVELS:
+        what = f"directories more than {MOST_LEVELS} levels deep"
+    if what:
+        raise SnapshotError(f"{source} holds {what}")
 
 
 def _scan(folder: str) -> Iterator[os.DirEntry[str]]:

@@ -56,6 +56,8 @@ def sentence(failure: Dict[str, Any], exception: str = "") -> str:
     kind = failure["kind"]
     if kind == "start":
         text = "%s could not be started: %s" % (who(failure), failure["message"])
+    elif kind == "setup":
+        text = "%s failed: %s" % (who(failure), failure["message"])
     elif kind == "memory":
         text = "the processes of node %d used %s together, more than the job's `memory: %s`" % (
             failure["node"],
@@ -73,6 +75,8 @@ def sentence(failure: Dict[str, Any], exception: str = "") -> str:
             text += " (128 + %s)" % signal_name(code - 128)
     if failure.get("oom"):
         text += "; the kernel's counters show out of memory"
+    elif failure.get("oom_before"):
+        text += "; the kernel had killed another process of its node for memory"
     return "%s: %s" % (text, exception) if exception else text
 
 
@@ -119,6 +123,8 @@ def _log_end(attempt: AttemptDir, failure: Dict[str, Any]) -> Dict[str, Any]:
     lines = last_lines(path, 1000)
     # Who was killed may have printed a traceback long before: it says nothing about the end.
     exception = "" if failure.get("signal") or _as_signal(failure.get("code")) else exception_line(lines)
+    if failure.get("code") != 1 and lines and exception != lines[-1].strip():
+        exception = ""  # Python ends with 1 of an exception: this one was handled, and something else ended it
     return {"log": path, "exception": exception, "tail": lines[-TAIL_LINES:]}
 
 
