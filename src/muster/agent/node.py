@@ -299,12 +299,15 @@ class Agent:
         """Node 0: notes a failure in the order of learning and, at the first, stops the gang."""
         self.events.add("failure", **failure)
         self.failures += 1
-        if self.failures == 1:  # others that are failing as well should be heard before a signal ends them
-            self.timers.append((time.monotonic() + SETTLE, self._stop_for_failure))
+        if self.failures > 1:
+            return
+        reason = "%s failed" % failure.get("process", "a node")
 
-    def _stop_for_failure(self) -> None:
-        if self.stop is None:
-            self._stop_all("failure", "something failed")
+        def stop() -> None:
+            if self.stop is None:
+                self._stop_all("failure", reason)
+
+        self.timers.append((time.monotonic() + SETTLE, stop))  # others that fail as well are heard before a signal ends them
 
     def _check_memory(self) -> None:
         used = self.memory.too_much(self.processes)

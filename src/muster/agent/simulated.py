@@ -23,7 +23,7 @@ PER_NET = 250  # nodes per 127.x.y.*
 
 
 def address(run_id: str, index: int) -> str:
-    """The loopback address of a node: each run has addresses of its own."""
+    """The loopback address of a node, from the run's id: runs hardly ever share one, and ports are free on all of them."""
     digest = hashlib.sha256(run_id.encode()).digest()
     net = (int.from_bytes(digest[:2], "big") + index // PER_NET) % 65000
     return "127.%d.%d.%d" % (1 + net // 256 % 254, net % 256, 1 + index % PER_NET)

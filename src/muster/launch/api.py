@@ -1,4 +1,4 @@
-"""The Python API: load a job, run it, and live with its runs. The command line uses nothing else."""
+"""The Python API: load a job, run it, and live with its runs. The command line stands on it."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from muster.plan.world import Node, World
 
 class Framework:
     def files(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
-        """Files that all nodes read, by path below the attempt's directory."""
+        """Files that all nodes read, by path; `attempt` is the directory of the attempt."""
         return {}
 
     def shared(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
