@@ -73,12 +73,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("MUSTER_HOME", str(path))
     for name in [name for name in os.environ if name.startswith("MUSTER_") and name != "MUSTER_HOME"]:
         monkeypatch.delenv(name)
-    monkeypatch.delenv("MUSTER_PROFILE", raising=False)
     before = _descriptors()
     yield path
     left = gone(f"MUSTER_HOME={path}")
     assert not left, "processes were left behind:\n" + "\n".join(left)
-    opened = [f"{number} -> {target}" for number, target in _descriptors().items() if number not in before]
+    opened = [f"{number} -> {target}" for number, target in _descriptors().items() if before.get(number) != target]
     assert not opened, "descriptors were left open:\n" + "\n".join(opened)
 
 

@@ -74,7 +74,6 @@ def test_a_scheduler_that_ends_before_the_ranks_fails_the_run_only_when_it_faile
     code: int, state: str, containment: str, run_json: RunJson, write_job: WriteJob
 ) -> None:
     worker = "" if code == 0 else "signal.pause()"
-    worker = "" if code == 0 else "signal.pause()"
     train = SCHEDULER.format(scheduler=f"sys.exit({code})", worker=worker)
     view = run_json(write_job({"framework": "mindspore", "nodes": 2, "devices": 2}, **{"train.py": train}))
     assert view["state"] == state

@@ -255,16 +255,16 @@ def test_a_rank_that_is_done_early_does_not_end_the_run(containment: str, run_js
 
 
 def test_the_time_limit_stops_the_gang_and_fails_the_run(containment: str, command: list[str], write_job: WriteJob) -> None:
-    with Live(command, write_job({**GANG, "time_limit": "2s", "retries": 3}, **{"train.py": PATIENT})) as live:
+    with Live(command, write_job({**GANG, "time_limit": "6s", "retries": 3}, **{"train.py": PATIENT})) as live:
         view = live.end()
         assert (view["exit"], view["state"]) == (1, "failed")
-        assert view["reason"] == "it took longer than its time limit of 2s"
+        assert view["reason"] == "it took longer than its time limit of 6s"
         assert len(view["attempts"]) == 1
         assert live.logs().count("told SIGTERM") == 4
         assert nothing_left(view)
 
 
 def test_the_time_limit_holds_over_all_attempts(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
-    view = run_json(write_job({"command": "sleep 0.2; exit 1", "time_limit": "1s", "retries": 1000}))
-    assert "it took longer than its time limit of 1s" in view["reason"]
-    assert 1 < len(view["attempts"]) < 10
+    view = run_json(write_job({"command": "sleep 0.2; exit 1", "time_limit": "4s", "retries": 1000}))
+    assert "it took longer than its time limit of 4s" in view["reason"]
+    assert 1 < len(view["attempts"]) < 1000

@@ -27,7 +27,7 @@ if os.environ["MUSTER_RANK"] in "02":
 print("step 1")
 wait_for_gradients()
 """
-GANG = {"per": "device", "nodes": 2, "devices": 2, "silent_limit": "1s", "grace": "1s"}
+GANG = {"per": "device", "nodes": 2, "devices": 2, "silent_limit": "3s", "grace": "1s"}
 
 
 def path_without_spy() -> str:
@@ -42,7 +42,7 @@ def test_with_py_spy_the_stacks_of_all_ranks_are_written_beside_the_logs(
         pytest.skip("py-spy is not installed")
     view = run_json(write_job(GANG, **{"train.py": STUCK}), PATH=f"{os.path.dirname(spy)}{os.pathsep}{os.environ['PATH']}")
     assert (view["exit"], view["state"], view["attempts"][0]["cause"]) == (1, "failed", "silent")
-    assert view["reason"].startswith("nothing was written for 1s (silent_limit)")
+    assert view["reason"].startswith("nothing was written for 3s (silent_limit)")
     stacks = sorted(Path(view["dir"]).glob("attempts/1/nodes/*/stacks/*.txt"))
     assert [path.name.rsplit("-", 1)[0] for path in stacks] == ["rank-0", "rank-1", "rank-2", "rank-3"]
     assert all("wait_for_gradients (train.py" in path.read_text() for path in stacks)

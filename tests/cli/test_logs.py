@@ -238,7 +238,6 @@ def test_json_lines_never_cut_a_letter_and_tell_where_they_stand(muster: Muster,
     """
     run_id = muster("run", write_job({}, **{"train.py": text}), "--detach").stdout.strip()
     lines = [json.loads(line) for line in muster("logs", run_id, "--follow", "--json").stdout.splitlines()]
-    assert len(lines) > 2
     assert "".join(line["text"] for line in lines) == "数据 ok\n\ufffd|\ufffd"
     assert {(line["attempt"], line["process"]) for line in lines} == {(1, "rank-0")}
     offsets = [line["offset"] for line in lines]
