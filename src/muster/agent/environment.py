@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Dict, Mapping, Sequence
 
+from muster.runs import proc
+
 # Keys to storage and clouds. A rank gets one only when the job's `secrets` names it.
 KEYS = frozenset(
     """
@@ -53,15 +55,9 @@ def compose(
 def exported(before: Mapping[str, str], dumped: bytes) -> Dict[str, str]:
     """What a setup script changed, from the environment that it left behind."""
     own = {"_", "SHLVL", "PWD", "OLDPWD"}
-    return {name: value for name, value in _parse(dumped).items() if before.get(name) != value and name not in own}
+    return {name: value for name, value in proc.variables(dumped).items() if before.get(name) != value and name not in own}
 
 
 def given() -> Dict[str, str]:
     """The environment that this process was started with: to its own, Python adds a locale where there is none."""
-    with open("/proc/self/environ", "rb") as file:
-        return _parse(file.read())
-
-
-def _parse(block: bytes) -> Dict[str, str]:
-    entries = (entry.partition(b"=") for entry in block.split(b"\0"))
-    return {os.fsdecode(name): os.fsdecode(value) for name, equals, value in entries if equals}
+    return proc.environment(os.getpid())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from muster.agent import system
+from muster.runs.proc import alive
 
 LOOKS = 3  # a process that forks and leaves while it is looked for can be missed, but hardly so often
 
@@ -144,7 +145,7 @@ class Processes:
         """Every process of this node but the agent, zombies not counted."""
         if self.contained:
             pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
-            return [pid for pid in pids if _alive(pid)]
+            return [pid for pid in pids if alive(pid)]
         return descendants(os.getpid())
 
     def signal_all(self, number: int) -> None:
@@ -187,7 +188,7 @@ def descendants(root: int) -> List[int]:
     while queue:
         for pid in _children(queue.pop()):
             queue.append(pid)
-            if _alive(pid):
+            if alive(pid):
                 found.append(pid)
     return found
 
@@ -223,13 +224,6 @@ def _namespace_ids(pid: int, proc: int) -> List[int]:
 def _read(path: str, folder: Optional[int] = None) -> bytes:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
         return file.read()
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return _read("/proc/%d/stat" % pid).rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
-    except OSError:
-        return False
 
 
 def _group(pid: int) -> Optional[int]:

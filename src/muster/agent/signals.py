@@ -12,9 +12,8 @@ class Signals:
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self._reader, self._writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._numbers = tuple(numbers)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        for number in self._numbers:
+        for number in numbers:
             signal.signal(number, _nothing)
 
     def fileno(self) -> int:
@@ -26,14 +25,6 @@ class Signals:
             return set(os.read(self._reader, 4096))
         except BlockingIOError:
             return set()
-
-    def close(self) -> None:
-        """Back to how things were; for a child that goes on as something else."""
-        signal.set_wakeup_fd(-1)
-        for number in self._numbers:
-            signal.signal(number, signal.SIG_DFL)
-        os.close(self._reader)
-        os.close(self._writer)
 
 
 def _nothing(number: int, frame: Any) -> None:

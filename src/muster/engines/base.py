@@ -18,7 +18,6 @@ class EngineError(Exception):
 class Order:
     """A run to be started: where its directory, its code and the agent lie."""
 
-    run_id: str
     run_dir: str
     code: str
     agent: str

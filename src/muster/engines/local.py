@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from muster import devices
 from muster.engines.base import Node, Order, Request
 from muster.job import PORTS, Job
+from muster.runs import proc
 from muster.runs.explain import size
 from muster.runs.marker import kill_marked
 from muster.runs.state import Status
@@ -71,8 +72,8 @@ class Local:
     def find(self, run_dir: str) -> str | None:
         # Agents are forked from the supervisor and share its command line: it is the one without such a parent.
         wanted = os.fsencode(f"supervise\0{run_dir}\0")
-        found = {pid for pid in _pids() if wanted in _read(f"/proc/{pid}/cmdline")}
-        return next((_handle(pid) for pid in found if _parent(pid) not in found), None)
+        found = {pid for pid in proc.pids() if wanted in proc.command_line(pid)}
+        return next((_handle(pid) for pid in found if (stat := proc.stat(pid)) and stat.parent not in found), None)
 
     def poll(self, handles: Iterable[str]) -> dict[str, Status]:
         return {handle: _status(handle) for handle in handles}
@@ -88,7 +89,7 @@ class Local:
 
     def sweep(self, run_id: str) -> None:
         agents = os.fsencode(f"/{run_id}\0--code\0")  # they share the command line of their supervisor
-        for pid in [pid for pid in _pids() if agents in _read(f"/proc/{pid}/cmdline") and pid != os.getpid()]:
+        for pid in [pid for pid in proc.pids() if agents in proc.command_line(pid) and pid != os.getpid()]:
             try:
                 os.kill(pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
@@ -136,7 +137,7 @@ def _status(handle: str) -> Status:
         return Status(False, "the machine was restarted while it ran")
     if space != _space():
         return Status(True, "it runs outside of this namespace, where it can be looked after")
-    if _handle(int(pid)) != handle or _ended(int(pid)):
+    if _handle(int(pid)) != handle or not proc.alive(int(pid)):
         _collect(int(pid))
         return Status(False, f"its supervisor (process {pid}) was killed")
     return Status(True)
@@ -144,9 +145,8 @@ def _status(handle: str) -> Status:
 
 def _handle(pid: int) -> str | None:
     """A process as a handle: its id, when it started, and where such an id means this process: boot, namespace, host."""
-    fields = _read(f"/proc/{pid}/stat").rsplit(b")", 1)
-    started = int(fields[1].split()[19]) if len(fields) == 2 else None
-    return None if started is None else f"{pid}:{started}:{_boot()}:{_space()}:{os.uname().nodename}"
+    found = proc.stat(pid)
+    return f"{pid}:{found.started}:{_boot()}:{_space()}:{os.uname().nodename}" if found else None
 
 
 def _space() -> str:
@@ -154,21 +154,7 @@ def _space() -> str:
 
 
 def _boot() -> str:
-    return _read("/proc/sys/kernel/random/boot_id").decode().strip()[:8]
-
-
-def _ended(pid: int) -> bool:
-    fields = _read(f"/proc/{pid}/stat").rsplit(b")", 1)
-    return len(fields) != 2 or fields[1].split()[0] in (b"Z", b"X")
-
-
-def _parent(pid: int) -> int:
-    fields = _read(f"/proc/{pid}/stat").rsplit(b")", 1)
-    return int(fields[1].split()[1]) if len(fields) == 2 else 0
-
-
-def _pids() -> Iterator[int]:
-    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+    return proc.read("/proc/sys/kernel/random/boot_id").decode().strip()[:8]
 
 
 def _collect(pid: int) -> None:
@@ -192,11 +178,3 @@ def _remove_groups(run_id: str) -> bool:
                 except OSError:
                     done = False
     return done
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""

@@ -14,6 +14,7 @@ from typing import Any
 
 from muster.launch.api import Run
 from muster.launch.names import RunNotFound, rank_log
+from muster.runs import proc
 
 NAMESPACES = ("user", "mnt", "uts", "pid")
 
@@ -70,7 +71,7 @@ class _Signals:
 def _start(run: Run, rank: int, words: Sequence[str], output: int | None = None) -> subprocess.Popen[bytes]:
     pid = _process(run, rank)
     try:
-        environment = _environment(pid)
+        environment = {"TERM": os.environ.get("TERM", "dumb"), **proc.environment(pid)}
         _enter(pid)
     except FileNotFoundError:
         raise RunNotFound(f"rank {rank} of {run.id} has just ended; a command can only run beside a running rank") from None
@@ -89,13 +90,6 @@ def _process(run: Run, rank: int) -> int:
     if found is None or state != "running":
         raise RunNotFound(f"rank {rank} of {run.id} is not running ({state}); a command can only run beside a running rank")
     return int(found["pid"])
-
-
-def _environment(pid: int) -> dict[str, str]:
-    with open(f"/proc/{pid}/environ", "rb") as file:
-        entries = [entry.partition(b"=") for entry in file.read().split(b"\0") if entry]
-    found = {os.fsdecode(name): os.fsdecode(value) for name, _, value in entries}
-    return {"TERM": os.environ.get("TERM", "dumb"), **found}
 
 
 def _enter(pid: int) -> None:

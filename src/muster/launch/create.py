@@ -110,7 +110,7 @@ def order(prepared: Prepared, run_id: str) -> engines.Order:
     """The order that the engine gets, with the paths that will be."""
     place = home()
     code = str(snapshot.folder(place, prepared.code.digest))
-    return engines.Order(run_id, f"{place}/runs/{run_id}", code, zipapp.path(place), prepared.settings.namespaces)
+    return engines.Order(run_dir(place, run_id).path, code, zipapp.path(place), prepared.settings.namespaces)
 
 
 def render(prepared: Prepared) -> engines.Request:

@@ -6,12 +6,14 @@ import os
 import signal
 from typing import List
 
+from muster.runs import proc
+
 
 def marked(run_id: str) -> List[int]:
     """The living processes of a run that this user may see, this one apart."""
     mark = b"MUSTER_RUN=" + os.fsencode(run_id)
-    pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
-    return [pid for pid in pids if mark in _read("/proc/%d/environ" % pid).split(b"\0") and not _ended(pid)]
+    found = (pid for pid in proc.pids() if mark in proc.read("/proc/%d/environ" % pid).split(b"\0"))
+    return [pid for pid in found if pid != os.getpid() and proc.alive(pid)]
 
 
 def kill_marked(run_id: str) -> int:
@@ -23,16 +25,3 @@ def kill_marked(run_id: str) -> int:
         except (ProcessLookupError, PermissionError):
             pass
     return len(pids)
-
-
-def _ended(pid: int) -> bool:
-    fields = _read("/proc/%d/stat" % pid).rsplit(b")", 1)
-    return len(fields) != 2 or fields[1].split()[0] in (b"Z", b"X")
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
