@@ -100,7 +100,6 @@ def test_overrides_can_make_a_whole_job_of_an_empty_file(tmp_path: Path) -> None
         ("", "", "is not of the form name=value", "--set devices=4"),
         ("parameters=a: b: c", "parameters", "is not YAML", "quote"),
         ("code=nowhere", "code", "does not exist", "relative to the job file"),
-        ("boot=train.py", "boot", "are both given", "keep the one"),
     ],
 )
 def test_a_wrong_override_is_named_with_what_is_wrong(
@@ -139,3 +138,12 @@ def test_a_nested_override_does_not_hide_that_the_field_is_wrong_in_the_file(tmp
 
 def test_the_last_override_of_a_field_counts_and_earlier_nested_ones_go_with_it(tmp_path: Path) -> None:
     assert accepted(tmp_path, PLAIN, "env.A=[]", "env={A: 1}", "env.B=2").env == {"A": "1", "B": "2"}
+
+
+def test_an_override_of_what_runs_takes_the_place_of_what_the_file_runs(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    job = accepted(tmp_path, "command: x\n", "boot=train.py")
+    assert (job.boot, job.command) == ("train.py", "")
+    job = accepted(tmp_path, "boot: train.py\npython: python3\n", "command=echo hello")
+    assert (job.boot, job.python, job.command) == ("", "", "echo hello")
+    assert "are both given" in one(tmp_path, "command: x\n", "boot=train.py", "command=y").message

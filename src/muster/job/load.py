@@ -40,6 +40,9 @@ ALSO = {
     "retries": "retry max_retries restarts max_restarts",
 }
 
+# What an override takes the place of: a job runs one program.
+REPLACES = {"boot": ("command",), "command": ("boot", "python")}
+
 Check = Callable[[Job], Sequence[tuple[str, str, str]]]
 """What somebody else has to say about a job, such as an engine: fields with what is wrong and what to do about it."""
 
@@ -164,6 +167,9 @@ def _override(read: _Fields, override: str) -> list[Problem]:
         return [replace(problem, line=None, field=name) for problem in error.problems]
     item = Item(parsed.value, parsed.text)
     if not dot:
+        for replaced in REPLACES.get(name, ()):
+            if replaced not in read.origins:
+                read.given.pop(replaced, None)
         read.given[name] = item
         read.origins = {key: value for key, value in read.origins.items() if not key.startswith(name + ".")}
         read.origins[name] = source

@@ -70,8 +70,9 @@ def keep(snapshot: Snapshot, home: str) -> Snapshot:
     if target.exists():
         os.utime(target)
         return snapshot
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = Path(temporary_name(str(target)))
-    temporary.mkdir(mode=0o700, parents=True)
+    temporary.mkdir(mode=0o700)
     try:
         entries = [entry for entry in snapshot.entries if _store(snapshot.source, entry, temporary)]
         kept = Snapshot(snapshot.source, entries, _digest(str(temporary), entries))
