@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 
 from conftest import Muster, WriteJob
+from muster.cli import output
 from muster.cli.main import COMMANDS
 
 HEAVY = (
@@ -108,3 +109,11 @@ def test_an_unforeseen_error_is_told_in_one_line_and_shown_with_debug(muster: Mu
     assert len(done.stderr.splitlines()) == 1
     assert "MUSTER_HOME" in done.stderr
     assert "Traceback" in muster("--debug", "run", job, MUSTER_HOME="/proc/nowhere").stderr
+
+
+def test_who_wants_no_colours_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert output.state_word("failed") != "failed"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert output.state_word("failed") == "failed"

@@ -19,6 +19,7 @@ from going import only_run, until_ready
 
 import muster
 from conftest import WriteJob, gone, until
+from muster.launch import api
 
 WAITS = {"command": "echo ready; sleep 1000", "device": "cpu"}
 QUICK = {"command": "echo $MUSTER_RANK", "device": "cpu", "per": "device", "devices": 2}
@@ -71,6 +72,31 @@ def test_a_run_that_goes_on_is_not_removed(write_job: WriteJob) -> None:
     assert run.stop(now=True) == "stopped"
     run.remove()
     assert muster.list_runs() == []
+
+
+def test_a_supervisor_that_stands_still_cannot_keep_a_run_alive(write_job: WriteJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "STUCK", 0.5)
+    run = muster.run(write_job({"command": "sleep 1000"}))
+    until(lambda: run.state == "running")
+    os.kill(int(json.loads(Path(run.dir.run).read_text())["handle"].split(":")[0]), signal.SIGSTOP)
+    assert run.stop(now=True) in ("stopped", "lost")
+    assert gone(f"MUSTER_RUN={run.id}") == []
+
+
+def test_a_run_can_be_stopped_where_no_request_can_be_written(write_job: WriteJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: str, data: object) -> bool:
+        raise OSError(28, "No space left on device")
+
+    run = muster.run(write_job({"command": "sleep 1000"}))
+    until(lambda: run.state == "running")
+    monkeypatch.setattr(api, "write_once", full)
+    assert run.stop() == "stopped"
+
+
+def test_a_stop_between_two_attempts_is_a_stop(write_job: WriteJob) -> None:
+    run = muster.run(write_job({"command": "exit 1", "retries": 1000}))
+    until(lambda: len(run.dir.attempt_numbers()) > 2)
+    assert run.stop() == "stopped"
 
 
 def test_a_job_made_by_hand_is_checked_like_any_other() -> None:

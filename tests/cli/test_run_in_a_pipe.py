@@ -57,6 +57,13 @@ def test_likely_first_mistakes_get_the_right_hint(muster: Muster, tmp_path: Path
     assert (named.returncode, "did you mean `muster run -- python train.py`?" in named.stderr) == (2, True)
 
 
+def test_a_wrong_option_is_named_as_it_was_typed(muster: Muster) -> None:
+    done = muster("run", "--nodes", "two", "--set", "devices=0", "--", "true")
+    assert done.returncode == 2
+    assert "muster: --nodes two: `nodes: two` is not" in done.stderr
+    assert "muster: --set devices=0: `devices: 0` is too small" in done.stderr
+
+
 def test_a_job_that_asks_for_more_than_the_machine_has_is_warned(muster: Muster, write_job: WriteJob) -> None:
     done = muster("run", write_job({"command": "true", "cpus": 90000, "memory": "900T"}))
     assert done.returncode == 0

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from muster.cli.screen import Lines, Live
 from muster.cli.summary import show_end, show_retry
 from muster.engines import NAMES
 from muster.job import FRAMEWORKS
+from muster.job.source import JobError
 from muster.launch import api, create
 from muster.launch.follow import Follower
 
@@ -69,7 +73,7 @@ def command(
     Exit codes: 0 succeeded, 1 failed or lost, 2 the job is wrong and nothing was started,
     3 the engine cannot be reached, 130 stopped. Ctrl-C stops the run, a second one at once.
     """
-    with errors.told_as_json(json):
+    with errors.told_as_json(json), _named_as_typed(shortcuts):
         prepared = _prepare(job, ctx.meta.get("words"), shortcuts, sets, engine)
     if check:
         return _checked(prepared, json)
@@ -117,6 +121,16 @@ def _prepare(
     if given.get("framework", "command") == "command" and not any(change.startswith("per=") for change in changes):
         data["per"] = "device"
     return create.prepare(api.loader(data, changes), engine, say=_say)
+
+
+@contextmanager
+def _named_as_typed(shortcuts: dict[str, str | None]) -> Iterator[None]:
+    """Shortcuts are overrides; their problems are told under the option that was typed."""
+    typed = {f"--set {name}={value}": f"--{name} {value}" for name, value in shortcuts.items()}
+    try:
+        yield
+    except JobError as error:
+        raise JobError([replace(found, file=typed.get(found.file, found.file)) for found in error.problems]) from None
 
 
 def _say(text: str) -> None:
