@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -90,13 +91,15 @@ def test_the_longest_variable_that_is_planned_is_the_longest_that_a_process_can_
 
 
 def test_a_run_that_cannot_be_planned_fails_and_says_why(muster: Muster, write_job: WriteJob) -> None:
-    asked = write_job({"framework": "paddle", "nodes": 3, "devices": 3000, "command": "true"})
+    """Once, for trying again would change nothing."""
+    asked = write_job({"framework": "paddle", "nodes": 3, "devices": 3000, "command": "true", "retries": 2})
     done = muster("run", asked, "--json")
     assert done.returncode == 1, done.stderr
     told = json.loads(done.stdout)
     assert told["state"] == "failed"
     assert "PADDLE_TRAINER_ENDPOINTS" in told["reason"]
     assert "Linux allows" in told["reason"]
+    assert os.listdir(f"{told['dir']}/attempts") == ["1"]
 
 
 # -- how work grows

@@ -1,7 +1,8 @@
 """Devices held for a run, so that no other run of any user on this machine takes them.
 
-A lock is an abstract socket with the device's name: it is host-wide, needs no file and no permission, cannot become
-stale, and who waits for it can see who holds it and is woken when it is let go.
+A lock is an abstract socket with the device's name: it holds for all users of the machine (of its network namespace, to be
+exact), needs no file and no permission, cannot become stale, and who waits for it can see who holds it and is woken when
+it is let go.
 """
 
 from __future__ import annotations

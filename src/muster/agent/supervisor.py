@@ -100,9 +100,11 @@ class Supervisor:
         """Whether a new attempt follows: a decision from the outcome alone."""
         if done["state"] != "failed" or done["cause"] == "time_limit" or number > self.job.retries:
             return False
+        failure = done["failure"] or {}
+        if failure.get("kind") == "plan":  # it would fail again
+            return False
         if not self.job.retry_on:
             return True
-        failure = done["failure"] or {}
         code = 128 + failure["signal"] if failure.get("signal") else failure.get("code")  # as a shell counts
         return done["cause"] in self.job.retry_on or code in self.job.retry_on
 

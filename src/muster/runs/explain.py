@@ -1,4 +1,4 @@
-"""Why an attempt ended as it did, in words: a pure function of what the agents wrote down."""
+"""Why an attempt ended as it did, in words, from what agents and ranks wrote down and nothing else."""
 
 from __future__ import annotations
 
