@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 READY := $(VENV)/.ready
-NODE_ROOMS := src/muster/__init__.py src/muster/plan src/muster/runs src/muster/devices src/muster/agent \
+NODE_ROOMS := src/muster/__init__.py src/muster/plan src/muster/runs src/muster/devices src/muster/storage src/muster/agent \
   src/muster/job/__init__.py src/muster/job/model.py src/muster/job/kinds.py
 
 .PHONY: demo test lint docs benchmark clean

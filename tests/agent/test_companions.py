@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,7 @@ if os.environ["MS_ROLE"] == "MS_SCHED":
 print("worker", os.environ["MS_NODE_ID"])
 {worker}
 """
+CLUSTERED = {"framework": "mindspore", "command": [sys.executable, "train.py"]}  # a command is what its scheduler runs, too
 
 
 def test_a_scheduler_that_does_not_listen_cannot_hold_the_run_up(
@@ -63,7 +65,7 @@ def test_a_scheduler_that_does_not_listen_cannot_hold_the_run_up(
 ) -> None:
     deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    while True: signal.pause()"
     train = SCHEDULER.format(scheduler=deaf, worker="")
-    view = run_json(write_job({"framework": "mindspore", "devices": 2, "grace": "300ms"}, **{"train.py": train}))
+    view = run_json(write_job({**CLUSTERED, "devices": 2, "grace": "300ms"}, **{"train.py": train}))
     assert view["state"] == "succeeded"
     scheduler = next(entry for entry in view["attempts"][0]["ranks"] if entry["process"] == "scheduler")
     assert (scheduler["rank"], scheduler["state"], scheduler["signal"]) == (None, "stopped", 9)
@@ -75,7 +77,7 @@ def test_a_scheduler_that_ends_before_the_ranks_fails_the_run_only_when_it_faile
 ) -> None:
     worker = "" if code == 0 else "signal.pause()"
     train = SCHEDULER.format(scheduler=f"sys.exit({code})", worker=worker)
-    view = run_json(write_job({"framework": "mindspore", "nodes": 2, "devices": 2}, **{"train.py": train}))
+    view = run_json(write_job({**CLUSTERED, "nodes": 2, "devices": 2}, **{"train.py": train}))
     assert view["state"] == state
     if code:
         assert view["reason"] == "scheduler on node 0 exited with code 3"
@@ -95,7 +97,7 @@ def test_a_parameter_server_that_dies_fails_the_run(containment: str, run_json: 
 
 def test_a_failing_worker_takes_its_companions_along(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     train = SCHEDULER.format(scheduler="signal.pause()", worker="sys.exit(2)")
-    view = run_json(write_job({"framework": "mindspore", "devices": 1}, **{"train.py": train}))
+    view = run_json(write_job({**CLUSTERED, "devices": 1}, **{"train.py": train}))
     assert view["reason"] == "rank 0 on node 0 exited with code 2"
     assert json.loads(Path(view["dir"], "attempts/1/nodes/0/exit.json").read_text())["cause"] == "failure"
     assert processes_with(f"MUSTER_RUN={view['run']}") == []

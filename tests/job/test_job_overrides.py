@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from job_files import accepted, one, refused
 
-from muster.job import FIELDS
+from muster.job import FIELDS, Data
 
 PLAIN = "command: x\n"
 
@@ -33,6 +33,13 @@ PLAIN = "command: x\n"
         ("rank_table=1.0", "1.0"),
         ("cpus=5", 5),
         ("memory=1G", 1 << 30),
+        ("compat=apulis", "apulis"),
+        ("inputs={a: obs://b/c}", {"a": Data("obs://b/c")}),
+        ("inputs.a=s3://b/c", {"a": Data("s3://b/c")}),
+        ("outputs.a={url: obs://b/c, access: env}", {"a": Data("obs://b/c", "env")}),
+        ("requires={a: [train/, x.ckpt]}", {"a": ("train/", "x.ckpt")}),
+        ("log_url=obs://b/log", "obs://b/log"),
+        ("keep_alive=1h", 3600.0),
         ("parameters={a: 1e-3, b: on}", {"a": "1e-3", "b": "on"}),
         ("parameters.lr=1e-3", {"lr": "1e-3"}),
         ("parameters.a.b=010", {"a.b": "010"}),
@@ -51,7 +58,8 @@ def test_every_field_can_be_set(tmp_path: Path, override: str, value: Any) -> No
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "python").touch(mode=0o755)
     context = {"boot": "{}\n", "python": "boot: train.py\n", "ps": PLAIN + "framework: tensorflow\n",
-               "rank_table": PLAIN + "framework: mindspore\n", "retry_on": PLAIN + "retries: 1\n"}  # fmt: skip
+               "rank_table": PLAIN + "framework: mindspore\n", "retry_on": PLAIN + "retries: 1\n",
+               "requires": PLAIN + "inputs: {a: obs://b/c}\n", "keep_alive": PLAIN + "compat: apulis\n"}  # fmt: skip
     name = override.partition("=")[0].strip().partition(".")[0]
     job = accepted(tmp_path, context.get(name, PLAIN), override)
     expected = value.format(folder=tmp_path) if isinstance(value, str) and name != "setup" else value

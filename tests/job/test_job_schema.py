@@ -25,6 +25,8 @@ CONTEXT: dict[str, dict[str, Any]] = {
     "ps": {"framework": "tensorflow"},
     "rank_table": {"framework": "mindspore"},
     "retry_on": {"retries": 1},
+    "requires": {"inputs": {"data_url": "obs://bucket/data"}},
+    "keep_alive": {"compat": "apulis"},
     "python": {"boot": "train.py"},
 }
 

@@ -12,8 +12,13 @@ import pytest
 from golden_files import FOLDER, matches_golden
 from worlds import PLACES, job, two_nodes
 
-from muster.job import FRAMEWORKS
+from muster.job import COMPATS, FRAMEWORKS, Data, Job
 from muster.plan import build, shared_files
+
+DATA = {"inputs": {"data_url": Data("obs://set/cifar")}, "outputs": {"train_url": Data("obs://bucket/out")}}
+V1 = {"compat": "modelarts-v1", "code": "obs://bucket/app/", "log_url": "obs://bucket/log", "parameters": {"epochs": "3"}, **DATA}
+V2 = {**V1, "compat": "modelarts-v2", "outputs": {"train_url": Data("obs://bucket/out", "env")}}
+APULIS = {"compat": "apulis", "code": "/src/app", "framework": "command", "keep_alive": 3600.0}
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "command-per-node-cpu": ("cpu", {"framework": "command", "command": "bash run.sh"}),
@@ -38,21 +43,37 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "tensorflow-ascend": ("ascend", {"framework": "tensorflow"}),
     "tensorflow-ps-cpu": ("cpu", {"framework": "tensorflow", "ps": 2}),
     "tensorflow-ps-nvidia": ("nvidia", {"framework": "tensorflow", "ps": 1}),
+    "modelarts-v1-mindspore-ascend": ("ascend", {**V1, "framework": "mindspore"}),
+    "modelarts-v1-mindspore-cpu": ("cpu", {**V1, "framework": "mindspore"}),
+    "modelarts-v1-command-cpu": ("cpu", {**V1, "framework": "command", "command": "bash /home/work/run_train.sh python run.sh"}),
+    "modelarts-v1-command-ascend": ("ascend", {**V1, "framework": "command", "command": "bash run.sh"}),
+    "modelarts-v2-mindspore-ascend": ("ascend", {**V2, "framework": "mindspore"}),
+    "modelarts-v2-pytorch-nvidia": ("nvidia", {**V2, "framework": "pytorch"}),
+    "modelarts-v2-command-cpu": ("cpu", {**V2, "framework": "command", "command": ("bash", "run.sh")}),
+    "apulis-command-nvidia": ("nvidia", {**APULIS, "command": "horovodrun -np 4 python train.py && sleep infinity"}),
+    "apulis-command-ascend": ("ascend", {**APULIS, "command": "sudo -E bash -c './run_8p.sh && sleep infinity'"}),
+    "apulis-mindspore-ascend": ("ascend", {**APULIS, "framework": "mindspore"}),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_plan_of_every_node_is_as_written_down(case: str) -> None:
     kind, fields = CASES[case]
-    asked = job(**fields)
+    asked: Job = job(**{"device": kind, **fields})
     world = two_nodes(asked, kind)
     plan = {
-        "files": {path: json.loads(text) for path, text in shared_files(asked, world, PLACES).items()},
+        "files": {path: _read(text) for path, text in shared_files(asked, world, PLACES).items()},
         "nodes": [build(asked, world, node.index, PLACES).to_json() for node in world.nodes],
     }
     matches_golden(f"plan-{case}.json", json.dumps(plan, indent=2) + "\n")
 
 
+def _read(text: str) -> Any:
+    """A table as data, so that the golden file is easy to read; other files as lines."""
+    return json.loads(text) if text.startswith("{") else text.splitlines()
+
+
 def test_every_framework_has_golden_plans_and_none_is_left_over() -> None:
     assert {fields["framework"] for _, fields in CASES.values()} == set(FRAMEWORKS)
+    assert {fields.get("compat", "") for _, fields in CASES.values()} == {"", *COMPATS}
     assert {file.stem for file in FOLDER.glob("plan-*")} == {f"plan-{case}" for case in CASES}

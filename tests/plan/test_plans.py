@@ -356,3 +356,13 @@ def test_the_dynamic_cluster_has_one_scheduler_beside_the_ranks_of_node_0() -> N
     for name in ("MS_WORKER_NUM", "MS_SCHED_HOST", "MS_SCHED_PORT"):
         assert len({process.env[name] for process in first.processes + second.processes}) == 1
     assert scheduler.env["MS_WORKER_NUM"] == "4"
+
+
+def test_a_boot_file_is_for_ranks_alone_and_a_command_is_what_the_scheduler_runs_too() -> None:
+    asked = job(framework="mindspore", rank_table="none", boot="train.py", python="/opt/python")
+    scheduler, first, *_ = plans(asked, two_nodes(asked, "ascend"))[0].processes
+    assert first.argv == ("/opt/python", "train.py")
+    assert scheduler.argv == ("/opt/python", "-c", "from mindspore.communication import init; init()")
+    asked = job(framework="mindspore", rank_table="none", boot="", command=("./start",))
+    scheduler, first, *_ = plans(asked, two_nodes(asked, "ascend"))[0].processes
+    assert scheduler.argv == first.argv == ("./start",)

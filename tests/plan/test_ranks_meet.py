@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ while len(os.listdir(shared)) < int(os.environ["WANTED"]):
     [
         ({"framework": "command", "per": "device"}, [], 1),
         ({"framework": "pytorch"}, [], 1),
-        ({"framework": "mindspore"}, ["scheduler"], 1),
+        ({"framework": "mindspore", "command": [sys.executable, "train.py"]}, ["scheduler"], 1),
         ({"framework": "paddle"}, [], 4),
         ({"framework": "tensorflow"}, [], 4),
         ({"framework": "tensorflow", "ps": 2}, ["ps-0", "ps-1"], 6),

@@ -9,7 +9,7 @@ from muster.job import Job
 from muster.plan import Device, Facts, Places, World, assemble
 
 RUN = "resnet-20260101-120000-abcd"
-PLACES = Places("/run/nodes/N/work", "/run/nodes/N/results", "/run/shared", "/run/attempts/1")
+PLACES = Places("/run/nodes/N", "/run/nodes/N/work", "/run/nodes/N/results", "/run/shared", "/run/attempts/1")
 
 # Two nodes with two devices each; the accelerators are not the first of their machines.
 DEVICES = {
@@ -37,7 +37,8 @@ def facts(
 ) -> Facts:
     first = 20000 + 100 * (node % 100)
     held = tuple(range(first, first + ports))
-    return Facts(node, f"host-{node}", address or f"10.0.0.{node + 1}", kind, tuple(devices), held, cpus=8)
+    place = address or f"10.0.0.{node + 1}"
+    return Facts(node, f"host-{node}", place, kind, tuple(devices), held, 8, 0, "anna", 1000, 1000, (22100, 22101))
 
 
 def two_nodes(job: Job, kind: str) -> World:

@@ -41,14 +41,18 @@ def compose(
     secrets: Sequence[str],
     exported: Mapping[str, str],
     cwd: str,
+    prefix: Mapping[str, Sequence[str]],
 ) -> Dict[str, str]:
-    """The environment of a process: each layer over the one before."""
+    """The environment of a process: each layer over the one before; `prefix` stands first in variables that hold lists."""
     submitter = given()
     environment = dict(defaults, **base(submitter))
     environment.update(planned)
     environment.update({name: submitter[name] for name in secrets if name in submitter})
     environment.update(exported)
     environment["PWD"] = cwd
+    for name, paths in prefix.items():
+        given_paths = environment.get(name, "").split(":") if environment.get(name) else []
+        environment[name] = ":".join([*paths, *(path for path in given_paths if path not in paths)])
     return environment
 
 

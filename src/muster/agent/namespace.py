@@ -1,4 +1,4 @@
-"""A simulated node as a Linux namespace: its own processes and host name, and nothing of it outlives its agent.
+"""A simulated node as a Linux namespace: its own processes, host name and directories, and nothing of it outlives its agent.
 
 Own code over libc: `unshare` and `bwrap` are not on every machine, and starting them costs more than the calls.
 """
@@ -9,17 +9,19 @@ import os
 import signal
 from typing import Any
 
-from muster.agent import system
+from muster.agent import root, system
 
 
-def available() -> str:
-    """Why nodes cannot be namespaces on this machine; empty when they can. Found out by making one."""
+def available(place: str = "") -> str:
+    """Why nodes cannot be namespaces on this machine; empty when they can. Found out by making one, in a directory to be."""
+    folder = place or "%s/muster-probe-%d" % (os.environ.get("TMPDIR", "/tmp"), os.getpid())
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         code = 1
         try:
             enter("muster-probe")
+            root.enter(root.Root(folder, {}))
             code = 0
         except OSError as error:
             os.write(writer, str(error).encode())

@@ -10,17 +10,19 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from muster.agent import environment, silence, staging, system
+from muster.agent import environment, silence, staging, storing, system
 from muster.agent.memory import Memory
 from muster.agent.ports import Ports
 from muster.agent.processes import Processes, Running
 from muster.agent.rendezvous import Rendezvous
 from muster.agent.signals import Signals
+from muster.agent.storing import Tools
 from muster.job import Job
-from muster.plan import Device, Facts, NodePlan, Places, PlanError, World, assemble, build, shared_files
+from muster.plan import Device, Facts, NodePlan, Places, PlanError, Process, Transfer, World, assemble, build, shared_files
 from muster.runs.explain import duration
 from muster.runs.files import Events, write_json, write_text
 from muster.runs.layout import RunDir
+from muster.runs.logs import last_lines
 from muster.runs.watch import readable
 
 GATHER_LIMIT = 120.0  # for all nodes to come to the rendezvous
@@ -52,13 +54,15 @@ class Spot:
     contained: bool  # whether the node is a namespace
     seen: int = 0  # the agent's process id as the machine sees it
     proc: Optional[int] = None  # a descriptor of the machine's own /proc
+    user: str = ""
 
 
 class Agent:
-    def __init__(self, run: RunDir, job: Job, code: str, number: int, spot: Spot, parent: int) -> None:
+    def __init__(self, run: RunDir, job: Job, code: str, number: int, spot: Spot, parent: int, tools: Tools) -> None:
         self.run = run
         self.job = job
         self.code = code
+        self.tools = tools
         self.spot = spot
         self.attempt = run.attempt(number)
         self.dir = self.attempt.node(spot.index)
@@ -77,6 +81,11 @@ class Agent:
         self.ending = False  # whether the processes of this node were told to stop
         self.count = job.nodes + job.ps
         self.timers: List[Tuple[float, Callable[[], None]]] = []
+        self.door = storing.Door()
+        self.plan: Optional[NodePlan] = None
+        self.exported: Dict[str, str] = {}
+        self.uploading: Optional[Running] = None
+        self.unsaved = ""  # why outputs could not be uploaded at the end
 
     def carry_out(self) -> None:
         """The whole life of the agent."""
@@ -85,7 +94,7 @@ class Agent:
         self.memory = Memory("muster-%s-%d" % (self.run.id, self.spot.index), self.job.memory)
         ports = Ports(self.job.ports_per_node)
         try:
-            plan = self._meet(ports)
+            self.plan = plan = self._meet(ports)
             if plan is not None and self._prepare(plan):
                 ports.release()
                 self._start(plan)
@@ -107,9 +116,12 @@ class Agent:
             tuple(ports.numbers),
             spot.cpus,
             spot.seen or os.getpid(),
+            spot.user,
+            os.getuid(),
+            os.getgid(),
         )
         self.meeting.publish(spot.index, "facts", facts.to_json())
-        places = Places(self.dir.work, self.dir.results, self.run.shared, self.attempt.path)
+        places = self._places()
         try:
             world = self._gather(places) if spot.index == 0 else self._await_world()
             if world is None:
@@ -120,6 +132,11 @@ class Agent:
             return None
         write_json(self.dir.plan, plan.to_json())
         return plan
+
+    def _places(self) -> Places:
+        folder, attempt = self.dir, self.attempt
+        roots = ("", "") if self.spot.contained else (folder.root, attempt.root)
+        return Places(folder.path, folder.work, folder.results, self.run.shared, attempt.path, *roots)
 
     def _gather(self, places: Places) -> Optional[World]:
         """Node 0: waits for everybody's facts, makes the world and shows it."""
@@ -132,6 +149,7 @@ class Agent:
         facts = [Facts.from_json(data) for data in self.meeting.gather("facts", self.count)]
         world = assemble(self.job, self.run.id, self.attempt.number, facts)
         for path, text in shared_files(self.job, world, places).items():
+            os.makedirs(os.path.dirname(path), exist_ok=True)
             write_text(path, text)
         write_json(self.attempt.world, world.to_json())
         os.symlink("../world.json", self.attempt.meet + "/world")
@@ -145,23 +163,37 @@ class Agent:
     # -- starting
 
     def _prepare(self, plan: NodePlan) -> bool:
-        """Working copies and setup; false when the gang was stopped meanwhile."""
+        """Code, files, inputs and setup; false when the gang was stopped meanwhile."""
         if self.job.memory and not self.memory.kept_by_kernel:
             self._every(MEMORY_PAUSE, self._check_memory)
         if self.job.silent_limit and self.spot.index == 0:
             self._silence = silence.Silence(self.attempt, self.run.shared, self.job.silent_limit)
             self._every(self._silence.pause, self._check_silence)
-        for folder in plan.work:
-            staging.copy_tree(self.code, folder)
-        self.exported: Dict[str, str] = {}
-        return self._setup(plan) if plan.setup else True
+        try:
+            staging.lay_out(plan, self.code)
+        except OSError as error:
+            message = "%s: %s" % (error.strerror, error.filename) if error.filename else str(error)
+            self._fail({"kind": "code", "code": 127, "message": message})
+            return False
+        return self._fetch(plan) and (self._setup(plan) if plan.setup else True)
+
+    def _fetch(self, plan: NodePlan) -> bool:
+        argv = storing.fetch(self.tools, plan)
+        if not argv:
+            return True
+        process = self._serve("inputs", argv)
+        if process is None or not self._until(lambda: process.ended is not None):
+            return False
+        if process.failed:
+            self._fail({"kind": "input", "process": "inputs", "rank": -1, "code": process.code, "message": self._said("inputs")})
+        return not process.failed
 
     def _setup(self, plan: NodePlan) -> bool:
-        before = environment.compose(plan.defaults, plan.setup_env, plan.secrets, {}, self.dir.work)
+        before = self._environment(plan, plan.setup_env, plan.cwd)
         dump = system.memory_file()  # not a file: the environment may hold secrets
         show = "%s -0 >&%d" % (shlex.quote(shutil.which("env") or "env"), dump)
         script = SETUP.format(show=show, quoted_show=shlex.quote(show), text=shlex.quote(plan.setup))
-        process = self._run("setup", ["bash", "-c", script, "setup"], before, self.dir.work, keep=(dump,))
+        process = self._run("setup", ["bash", "-c", script, "setup"], before, plan.cwd, keep=(dump,))
         if process is None or not self._until(lambda: process.ended is not None) or process.failed:
             os.close(dump)
             return False
@@ -176,16 +208,48 @@ class Agent:
         return True
 
     def _start(self, plan: NodePlan) -> None:
-        for process in plan.processes:
-            env = environment.compose(plan.defaults, process.env, plan.secrets, self.exported, process.cwd)
-            if self._run(process.name, process.argv, env, process.cwd, process.rank) is None:
-                return
+        helpers = [process for process in plan.processes if process.rank < 0]
+        ranks = [process for process in plan.processes if process.rank >= 0]
+        if not self._start_all(plan, helpers) or (plan.together and not self._all_ready()) or not self._start_all(plan, ranks):
+            return
         self.processes.see_from_outside(self.spot.proc, self.spot.seen)
         for started in self.processes.all:
             self.events.add("start", process=started.name, rank=started.rank, pid=started.seen or started.pid)
+        if plan.outputs:
+            self._every(storing.PERIOD, self._upload)
         self.started = True
         self.meeting.publish(self.spot.index, "up", {"processes": len(plan.processes)})
         self._check_done()
+
+    def _start_all(self, plan: NodePlan, processes: List[Process]) -> bool:
+        for process in processes:
+            env = self._environment(plan, process.env, process.cwd)
+            if self._run(process.name, process.argv, env, process.cwd, process.rank) is None:
+                return False
+        return True
+
+    def _all_ready(self) -> bool:
+        """Waits until the helpers of all nodes are up, for programs that reach the other nodes themselves."""
+        self.meeting.publish(self.spot.index, "ready", {})
+        return self._until(lambda: self.meeting.counts.get("ready") == self.count)
+
+    def _environment(self, plan: NodePlan, planned: Dict[str, str], cwd: str) -> Dict[str, str]:
+        """The environment of a process of this node, with the way to storage in it."""
+        planned = dict(planned, **self.door.variables)
+        prefix = dict(plan.prefix)
+        prefix["PYTHONPATH"] = (self.tools.archive + "/muster/shims", *prefix.get("PYTHONPATH", ()))
+        return environment.compose(plan.defaults, planned, plan.secrets, self.exported, cwd, prefix)
+
+    def _serve(self, name: str, argv: List[str], keep: Tuple[int, ...] = ()) -> Optional[Running]:
+        """Starts a process that works for the agent: it has the submitter's environment, and its end is no failure by itself."""
+        process = self._run(name, argv, environment.given(), "/", keep=keep)
+        if process is not None:
+            process.service = True
+        return process
+
+    def _said(self, process: str) -> str:
+        """The last thing that a process of the agent's wrote."""
+        return (last_lines(self.dir.log(process), 1) or ["it left no word"])[0]
 
     def _run(
         self, name: str, argv: Any, env: Dict[str, str], cwd: str, rank: int = -1, keep: Tuple[int, ...] = ()
@@ -225,6 +289,8 @@ class Agent:
             timeout = POLL if timeout is None else min(timeout, POLL)
         else:
             readers.append(self.meeting.fileno())
+        if not self.door.open:
+            readers.append(self.door.fileno())
         readable(readers, timeout)
 
     def _handle(self) -> None:
@@ -235,6 +301,9 @@ class Agent:
         self._hear()
         for process in self.processes.reap(self.ending):
             self._ended(process)
+        if not self.door.open and readable([self.door.fileno()], 0):
+            number = self.door.fileno()
+            self.door.open = self._serve("storage", self.tools.argv("serve", str(number)), (number,)) is not None
         if signals & {signal.SIGTERM, signal.SIGINT} and self.stop is None:
             self._stop_all("terminated", "node %d was told to end (SIGTERM)" % self.spot.index)
         now = time.monotonic()
@@ -256,10 +325,16 @@ class Agent:
                 self.stop = self.stop or self.meeting.get("stop")
             elif self.spot.index == 0 and topic.startswith("failed.") and topic != "failed.0":
                 self._learn(self.meeting.get(topic) or {})
-        if self.spot.index == 0 and self.done and self.stop is None and self.meeting.counts.get("done") == self.job.nodes:
+        if self.spot.index == 0 and self.done and self.stop is None and self._all_done():
             self._stop_all("finished", "all ranks are done", LEFTOVER_GRACE)
 
+    def _all_done(self) -> bool:
+        return self.plan is not None and self.meeting.counts.get("done") == self.plan.runners
+
     def _ended(self, process: Running) -> None:
+        if process.service:
+            self.door.open = self.door.open and process.name != "storage"
+            return
         self.events.add("exit", process=process.name, rank=process.rank, code=process.code, signal=process.signal)
         if process.failed and not (self.done and process.rank < 0):
             kind = "signal" if process.signal else "exit"
@@ -331,23 +406,52 @@ class Agent:
         if stop.get("cause") == "silent":
             files, asked = silence.dump_stacks(self.processes, self.dir.stacks)
             self.events.add("stacks", files=files, in_logs=asked)
-        if self.processes.others():
+        if self.processes.others(but_services=True):
             self.processes.signal_all(signal.SIGTERM)
             self.processes.signal_all(signal.SIGCONT)
             self._wait_for_nobody(time.monotonic() + float(stop.get("grace", 0)))
         for process in self.processes.kill_all():
             self._ended(process)
+        self._save()
+        if stop.get("cause") == "finished" and not self.unsaved:
+            staging.clear(self._places().at("/cache"))
         write_json(
             self.dir.exit,
             {
                 "node": self.spot.index,
                 "cause": stop.get("cause"),
                 "ended": time.time(),
-                "processes": [process.to_json() for process in self.processes.all],
+                "unsaved": self.unsaved,
+                "processes": [process.to_json() for process in self.processes.all if not process.service],
             },
         )
 
+    # -- outputs
+
+    def _upload(self) -> None:
+        """Takes what there is of the outputs to their URLs, unless the last time is still going on."""
+        if self.plan is not None and (self.uploading is None or self.uploading.ended is not None):
+            self.uploading = self._serve("outputs", storing.save(self.tools, self.plan.outputs))
+
+    def _save(self) -> None:
+        """Takes the outputs and the logs where they belong, now that nobody writes any more."""
+        plan = self.plan
+        if plan is None or not (plan.outputs or plan.log):
+            return
+        outputs = list(plan.outputs)
+        if plan.log:
+            outputs.append(Transfer("log_url", self.job.log_url, storing.gather_logs(self.dir, plan.log)))
+        self.meeting.publish(self.spot.index, "uploading", {})
+        process = self._serve("outputs", storing.save(self.tools, outputs))
+        while process is not None and process.ended is None:
+            self._wait(None)
+            self._handle()
+            if "kill" in self.meeting.topics:
+                self.processes.kill_all()
+        if process is None or process.code != 0:
+            self.unsaved = "it was stopped at once" if "kill" in self.meeting.topics else self._said("outputs")
+
     def _wait_for_nobody(self, deadline: float) -> None:
-        while self.processes.others() and time.monotonic() < deadline and "kill" not in self.meeting.topics:
+        while self.processes.others(but_services=True) and time.monotonic() < deadline and "kill" not in self.meeting.topics:
             self._wait(min(deadline, time.monotonic() + LEFTOVER_PAUSE))
             self._handle()

@@ -29,6 +29,7 @@ class Running:
     code: Optional[int] = None
     signal: Optional[int] = None
     stopped: bool = False  # it ended after the gang was told to stop
+    service: bool = False  # it works for the agent: nobody waits for it, and its end is no failure by itself
 
     @property
     def failed(self) -> bool:
@@ -141,17 +142,19 @@ class Processes:
                 ended.append(process)
         return ended
 
-    def others(self) -> List[int]:
+    def others(self, but_services: bool = False) -> List[int]:
         """Every process of this node but the agent, zombies not counted."""
+        left_out = {pid for pid, process in self.running.items() if process.service} if but_services else set()
         if self.contained:
             pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
-            return [pid for pid in pids if alive(pid)]
-        return descendants(os.getpid())
+            return [pid for pid in pids if pid not in left_out and alive(pid)]
+        return [pid for pid in descendants(os.getpid()) if pid not in left_out]
 
     def signal_all(self, number: int) -> None:
         """Sends a signal to every process group of this node."""
         for process in list(self.running.values()):
-            _kill_group(process.pid, number)
+            if not process.service:  # ranks may need it until they end
+                _kill_group(process.pid, number)
         groups = {_group(pid) for pid in self.others()} - set(self.running) - {None, os.getpgrp()}
         for group in groups:
             _kill_group(group or 0, number)

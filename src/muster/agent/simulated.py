@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import sys
 import time
 import traceback
 from typing import List, Sequence, Tuple
 
-from muster.agent import memory, namespace, system
+from muster.agent import environment, memory, namespace, root, system
 from muster.agent.node import Agent, Spot
 from muster.agent.processes import Processes
+from muster.agent.storing import Tools
 from muster.devices import Found
 from muster.job import Job
-from muster.plan import Device
+from muster.plan import Device, compat
 from muster.runs.files import write_text
 from muster.runs.layout import RunDir
 from muster.runs.marker import kill_marked
@@ -48,11 +50,28 @@ def cpu_set(job: Job, index: int) -> Tuple[int, ...]:
     return tuple(sorted({cpus[(index * count + offset) % len(cpus)] for offset in range(count)}))
 
 
+def user() -> str:
+    """The name of the user, or a number where there is none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may run with a user id that has no name
+        return str(os.getuid())
+
+
 class Nodes:
     """Starts the agents of a run and sees to it that nothing of them is left."""
 
     def __init__(
-        self, run: RunDir, job: Job, code: str, kind: str, devices: Sequence[Sequence[Found]], contained: bool
+        self,
+        run: RunDir,
+        job: Job,
+        code: str,
+        kind: str,
+        devices: Sequence[Sequence[Found]],
+        contained: bool,
+        tools: Tools,
     ) -> None:
         self.run = run
         self.job = job
@@ -60,6 +79,7 @@ class Nodes:
         self.kind = kind
         self.devices = devices
         self.contained = contained
+        self.tools = tools
         self.count = job.nodes + job.ps
 
     def start(self, attempt: int) -> Tuple[List[int], int]:
@@ -113,7 +133,9 @@ class Nodes:
                 return 1
             proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             self._write_hosts(folder.hosts)
+            view = root.plan(self.job, user(), folder.path, self.run.attempt(attempt).path, self._needed())
             seen = namespace.enter(host(index))
+            root.enter(view)
             namespace.show_hosts(folder.hosts)
         else:
             system.adopt_orphans()
@@ -130,8 +152,9 @@ class Nodes:
             self.contained,
             seen,
             proc,
+            user(),
         )
-        Agent(self.run, self.job, self.code, attempt, spot, parent).carry_out()
+        Agent(self.run, self.job, self.code, attempt, spot, parent, self.tools).carry_out()
         return 0
 
     def _write_hosts(self, path: str) -> None:
@@ -140,5 +163,14 @@ class Nodes:
                 text = file.read()
         except OSError:
             text = "127.0.0.1 localhost\n"
-        names = "".join("%s %s\n" % (address(self.run.id, index), host(index)) for index in range(self.count))
-        write_text(path, text.encode("utf-8", "replace").decode() + "\n" + names)
+        platform = compat.of(self.job)
+        lines = []
+        for index in range(self.count):
+            names = [host(index), *platform.names(self.run.id, index)]
+            lines.append("%s %s\n" % (address(self.run.id, index), " ".join(names)))
+        write_text(path, text.encode("utf-8", "replace").decode() + "\n" + "".join(lines))
+
+    def _needed(self) -> List[str]:
+        """Paths without which nothing of a run works: its own, its Python, and what the environment names."""
+        variables = [part for value in environment.given().values() for part in value.split(":")]
+        return [self.run.path, self.code, self.tools.archive, self.tools.python, sys.executable, self.job.python, *variables]

@@ -1,9 +1,47 @@
-"""Working copies of the code: ranks may write there, the snapshot stays as it was recorded."""
+"""What lies on a node before its processes start: working copies of the code, and the files that its plan names."""
 
 from __future__ import annotations
 
 import os
 import stat
+
+from muster.plan import NodePlan
+from muster.runs.files import delete_tree
+
+
+def lay_out(plan: NodePlan, code: str) -> None:
+    """Everything that a plan wants to lie on its node."""
+    for folder in plan.work:
+        copy_tree(code, folder)
+    for source, target in plan.linked.items():
+        _link_entries(source, target)
+    for file in plan.files:
+        os.makedirs(os.path.dirname(file.path), exist_ok=True)
+        with open(file.path, "w", encoding="utf-8") as opened:
+            os.fchmod(opened.fileno(), file.mode)
+            opened.write(file.text)
+    for transfer in plan.outputs:
+        os.makedirs(transfer.path, exist_ok=True)
+    for transfer in plan.inputs:
+        if transfer.local:  # no copy of what is at hand
+            os.makedirs(os.path.dirname(transfer.path), exist_ok=True)
+            os.symlink(transfer.local, transfer.path)
+        else:
+            os.makedirs(transfer.path, exist_ok=True)
+
+
+def clear(folder: str) -> None:
+    """Deletes what is in a directory, which may be a mounted one."""
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        delete_tree("%s/%s" % (folder, name))
+
+
+def _link_entries(source: str, target: str) -> None:
+    """Shows the entries of a directory in another one. A link to the directory itself would make trees without an end."""
+    for name in os.listdir(source):
+        path = "%s/%s" % (target, name)
+        if not os.path.lexists(path):
+            os.symlink(os.path.relpath("%s/%s" % (source, name), target), path)
 
 
 def copy_tree(source: str, target: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional
 from muster.agent import locks, namespace, system
 from muster.agent.signals import Signals
 from muster.agent.simulated import Nodes
+from muster.agent.storing import Tools
 from muster.devices import resolve
 from muster.job import Job
 from muster.runs import state
@@ -28,11 +29,12 @@ KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
 
 
 class Supervisor:
-    def __init__(self, path: str, code: str, contained: bool, command: Optional[int]) -> None:
+    def __init__(self, path: str, code: str, contained: bool, command: Optional[int], tools: Tools) -> None:
         self.run = RunDir(path)
         self.job = Job.from_json(need_json(self.run.job))
         self.code = code
         self.contained = contained
+        self.tools = tools
         self.command = command  # readable when the command that follows this run is gone
         self.events = Events(self.run.events)
         self.signals = Signals((signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
@@ -52,13 +54,13 @@ class Supervisor:
         else:
             if self.job.time_limit:
                 self.deadline = time.monotonic() + self.job.time_limit
-            nodes = Nodes(self.run, self.job, self.code, kind, held.nodes, self._namespaces())
+            nodes = Nodes(self.run, self.job, self.code, kind, held.nodes, self._namespaces(), self.tools)
             self._attempts(nodes)
             held.close()
         state.conclude(self.run)
 
     def _namespaces(self) -> bool:
-        reason = namespace.available() if self.contained else "switched off"
+        reason = namespace.available(self.run.probe) if self.contained else "switched off"
         self.events.add("nodes", contained=not reason, reason=reason)
         return not reason
 
@@ -101,7 +103,7 @@ class Supervisor:
         if done["state"] != "failed" or done["cause"] == "time_limit" or number > self.job.retries:
             return False
         failure = done["failure"] or {}
-        if failure.get("kind") == "plan":  # it would fail again
+        if failure.get("kind") in ("plan", "output"):  # it would fail again, or the training is done
             return False
         if not self.job.retry_on:
             return True
@@ -144,7 +146,7 @@ class Supervisor:
             if stop:
                 killed_after = time.monotonic() + float(stop["grace"]) + KILL_LIMIT
             if killed_after is not None and time.monotonic() >= killed_after:
-                for pid in agents:
+                for pid in [pid for pid, node in agents.items() if self.kill or not _uploading(attempt, node)]:
                     os.kill(pid, signal.SIGKILL)
                 killed_after = time.monotonic() + 1.0  # one that cannot die yet is looked at again
             if agents:
@@ -204,6 +206,11 @@ class Supervisor:
         else:
             readers.append(self.watch.fileno())
         readable(readers, timeout)
+
+
+def _uploading(attempt: AttemptDir, node: int) -> bool:
+    """Whether a node saves its outputs, which takes the time that it takes."""
+    return os.path.lexists("%s/uploading.%d" % (attempt.meet, node))
 
 
 def _until(*moments: Optional[float]) -> Optional[float]:

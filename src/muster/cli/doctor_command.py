@@ -13,6 +13,7 @@ import click
 from muster import __version__, config, devices
 from muster.agent import namespace
 from muster.agent.memory import can_limit
+from muster.agent.root import PRIVATE
 from muster.cli import output
 from muster.cli.options import as_json
 from muster.engines import NAMES, get
@@ -118,10 +119,10 @@ def _engines() -> list[Finding]:
         Finding(
             "namespaces",
             not reason,
-            "each simulated node is a namespace of its own"
+            f"each simulated node has its own {', '.join(PRIVATE)}, host name and processes"
             if not reason
             else f"not to be had ({reason}); subreapers and a run marker see to it that nothing is left",
-            "" if not reason else "nodes share host name and process ids; " + ALLOW,
+            "" if not reason else f"nodes share {', '.join(PRIVATE)}, host name and process ids with the machine; " + ALLOW,
         )
     )
     kept = can_limit()

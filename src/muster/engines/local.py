@@ -46,6 +46,7 @@ class Local:
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
         python = os.path.realpath(sys.executable)  # -S: the agent needs nothing of a virtual environment
         argv = [python, "-I", "-S", order.agent, "supervise", order.run_dir, "--code", order.code]
+        argv += ["--python", sys.executable]
         if not order.namespaces:
             argv += ["--namespaces", "off"]
         return Request(tuple(argv), "/", f"{order.run_dir}/supervisor.log", environment)

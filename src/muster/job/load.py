@@ -11,19 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from muster.job.kinds import Item, Pairs, Wrong, clean_name, nearest
-from muster.job.model import FIELDS, PLACE, Job
+from muster.job.kinds import Item, Pairs, Urls, Wrong, clean_name, nearest, url
+from muster.job.model import FIELDS, LAUNCHERS, PLACE, SECRET_NAME, Job
 from muster.job.source import MOST_BYTES, JobError, Problem, decode, from_python, parse
 
 # Commands for bash behind whose end no words can follow: several lines, a comment, a command that is closed or sent off.
 NO_PLACE = re.compile(r"\n|(\A|\s)#|[;&|]\Z")
 
-# Names of variables that hold keys and passwords; their values belong into `secrets`, never into a file.
-SECRET_NAME = re.compile(
-    r"(SECRET(_?KEY|_?ID)?|PASSWORD|PASSWD|PASSPHRASE|TOKEN|CREDENTIALS?|API_?KEY|ACCESS_?KEY(_?ID)?|PRIVATE_?KEY"
-    r"|STORAGE_KEY|ACCOUNT_KEY|(\A|_)[AS]K)\Z",
-    re.IGNORECASE,
-)
+# Their values belong into `secrets`, never into a file.
+SECRET = re.compile(f"({SECRET_NAME})$", re.IGNORECASE)
+
 # What other tools call a field.
 ALSO = {
     "nodes": "num_nodes nnodes hosts machines servers workers replicas",
@@ -38,6 +35,11 @@ ALSO = {
     "setup": "pre_command before",
     "workdir": "cwd working_dir",
     "retries": "retry max_retries restarts max_restarts",
+    "inputs": "input data data_url datasets",
+    "outputs": "output train_url",
+    "compat": "platform style",
+    "log_url": "log_dir log_path logs log_export_path",
+    "requires": "layout needs",
 }
 
 # What an override takes the place of: a job runs one program.
@@ -92,7 +94,7 @@ def _load(item: Item, problems: list[Problem], file: str, base: Path, overrides:
         problems += _override(read, override)
     values = read.values()
     values.setdefault("name", name or "job")
-    problems += read.problems + _combinations(values, read) + _code(values, read, base)
+    problems += read.problems + _combinations(values, read) + _code(values, read, base) + _data(values, read, base)
     job = Job(**values)
     problems += [read.problem(*found) for found in check(job) if found[0] not in read.bad]
     if problems:
@@ -157,7 +159,7 @@ def _override(read: _Fields, override: str) -> list[Problem]:
     """Puts one `--set name=value` in place; nested names are written with dots."""
     path, equals, text = override.partition("=")
     name, dot, inner = path.strip().partition(".")
-    hidden = name == "secrets" or SECRET_NAME.search(inner)  # somebody may have written the secret itself
+    hidden = name == "secrets" or SECRET.search(inner)  # somebody may have written the secret itself
     source = f"--set {path}=..." if hidden else f"--set {_short(override)}"
     if not equals or not name or (dot and not inner):
         return [Problem(source, None, "", "is not of the form name=value", "such as `--set devices=4`")]
@@ -173,7 +175,7 @@ def _override(read: _Fields, override: str) -> list[Problem]:
         read.given[name] = item
         read.origins = {key: value for key, value in read.origins.items() if not key.startswith(name + ".")}
         read.origins[name] = source
-    elif name in FIELDS and not isinstance(FIELDS[name].metadata["kind"], Pairs):
+    elif name in FIELDS and not isinstance(FIELDS[name].metadata["kind"], Pairs | Urls):
         problems.append(Problem(source, None, name, "has no fields of its own", f"write `--set {name}=...`"))
     else:
         outer = read.given.get(name)
@@ -204,8 +206,12 @@ def _combinations(values: dict[str, Any], read: _Fields) -> list[Problem]:
             wrong("per", f"goes with framework `command`; {framework} starts one process per device", "remove it")
         if values.get("ps") and framework != "tensorflow":
             wrong("ps", f"goes with framework `tensorflow`, not with {framework}", "remove it")
-        if values.get("rank_table") and framework != "mindspore":
-            wrong("rank_table", f"goes with framework `mindspore`, not with {framework}", "remove it")
+        if values.get("rank_table") and framework != "mindspore" and not values.get("compat"):
+            wrong("rank_table", f"goes with framework `mindspore` or with `compat`, not with {framework}", "remove it")
+    if values.get("keep_alive") and values.get("compat") != "apulis" and "compat" not in read.bad:
+        wrong("keep_alive", "goes with `compat: apulis`, where commands end with `sleep infinity`", "remove it")
+    if values.get("compat") and values.get("workdir") == "rank":
+        wrong("workdir", "cannot be `rank` with `compat`: those platforms have one code directory per node", "remove it")
     if values.get("retry_on") and not values.get("retries") and "retries" not in read.bad:
         wrong("retry_on", "has no effect without `retries`", "add `retries: 2`, or remove it")
     if "python" in given and "boot" not in given and "command" in given:
@@ -222,7 +228,7 @@ def _variables(values: dict[str, Any], read: _Fields) -> list[Problem]:
     for name, value in values.get("env", {}).items():
         if name.startswith("MUSTER_"):
             found.append(read.entry("env", name, "is a name that Muster keeps for itself", "give it another name"))
-        elif SECRET_NAME.search(name) and value:
+        elif SECRET.search(name) and value:
             hint = f"write `secrets: [{name}]` and export it, or put it into a profile"
             found.append(read.entry("env", name, "looks like a secret, and a job file is no place for one", hint))
     for name in values.get("secrets", ()):
@@ -233,15 +239,43 @@ def _variables(values: dict[str, Any], read: _Fields) -> list[Problem]:
     return found
 
 
+def _data(values: dict[str, Any], read: _Fields, base: Path) -> list[Problem]:
+    """Resolves the paths among inputs, outputs and logs, and looks at their names together."""
+    found = []
+    given = {kind: values.get(kind, {}) for kind in ("inputs", "outputs")}
+    for kind, entries in given.items():
+        for name, data in entries.items():
+            entries[name] = replace(data, url=_absolute(data.url, base))
+            if name in values.get("parameters", {}) or name in values.get("env", {}):
+                other = "parameters" if name in values.get("parameters", {}) else "env"
+                found.append(read.entry(kind, name, f"is also named by `{other}`", "keep it in one of them"))
+    for name in sorted(set(given["inputs"]) & set(given["outputs"])):
+        found.append(read.entry("outputs", name, "is also an input", "give one of them another name"))
+    for name in values.get("requires", {}):
+        if name not in given["inputs"] and "inputs" not in read.bad:
+            known = ", ".join(f"`{known}`" for known in given["inputs"]) or "none"
+            found.append(read.entry("requires", name, "is not an input of this job", f"its inputs: {known}"))
+    if values.get("log_url"):
+        values["log_url"] = _absolute(values["log_url"], base)
+    return found
+
+
+def _absolute(url: str, base: Path) -> str:
+    return url if "://" in url else os.path.abspath(base / os.path.expanduser(url))
+
+
 def _code(values: dict[str, Any], read: _Fields, base: Path) -> list[Problem]:
-    """Resolves `code`, `boot` and `python` against the file system."""
+    """Resolves `code`, `boot` and `python` against the file system; a URL is looked at when the run is made."""
     found = []
     written = values.get("code", ".")
     code = str(base / os.path.expanduser(written))
     if "code" not in read.bad:
         values.pop("code", None)
         if "://" in written:
-            found.append(read.problem("code", f"is a URL, `{written}`", "it takes a directory on this machine"))
+            try:
+                values["code"] = url(read.given["code"])
+            except Wrong as wrong:
+                found.append(read.problem("code", wrong.message, wrong.hint))
         elif trouble := _trouble(code):
             found.append(
                 read.problem("code", f"names `{_short(code, 300)}`, which {trouble}", "it is relative to the job file")

@@ -5,14 +5,21 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import Any, Dict, Optional, Tuple, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 from muster.job import kinds
 
-FRAMEWORKS = ("command", "pytorch", "mindspore", "paddle", "tensorflow")
-CAUSES = ("exit", "signal", "oom", "silent", "lost", "setup")
+FRAMEWORKS = ("command", "pytorch", "mindspore", "paddle", "tensorflow", "horovod", "mpi")
+LAUNCHERS = ("horovod", "mpi")  # frameworks whose own launcher starts the ranks, over ssh
+COMPATS = ("modelarts-v1", "modelarts-v2", "apulis")
+CAUSES = ("exit", "signal", "oom", "silent", "lost", "setup", "input")
 PORTS = range(20000, 32000)  # below Linux' ephemeral ports, so that no outgoing connection takes one
 PLACE = re.compile(r"\$\{?[@*]")  # where a command for bash says that its parameters go
+# The names of variables that hold keys and passwords end like this; for Python's `re` and for `grep -E`.
+SECRET_NAME = (
+    "SECRET(_?KEY|_?ID)?|PASSWORD|PASSWD|PASSPHRASE|TOKEN|CREDENTIALS?|API_?KEY|ACCESS_?KEY(_?ID)?|PRIVATE_?KEY"
+    "|STORAGE_KEY|ACCOUNT_KEY|(^|_)[AS]K"
+)
 MOST_DEVICES = 4000
 MOST_NODES = 20000
 
@@ -50,7 +57,7 @@ class Job:
     code: str = about(
         kinds.Text(),
         "",
-        "The directory with the program, relative to the job file. A snapshot of it is what runs: "
+        "The directory with the program, relative to the job file, or a URL. A snapshot of it is what runs: "
         "at most 512 MB and 20,000 files, without version control, virtual environments, caches and "
         "what `.musterignore` names.",
         "./resnet50",
@@ -119,6 +126,54 @@ class Job:
         "96G",
         "all of the machine",
     )
+    compat: str = about(
+        kinds.Choice(
+            COMPATS,
+            (("modelarts", "modelarts-v2"), ("v1", "modelarts-v1"), ("v2", "modelarts-v2"), ("dlws", "apulis"), ("aiarts", "apulis")),
+        ),
+        "",
+        "The platform that the program was written for: its variables, directories, arguments and files are there.",
+        "modelarts-v1",
+        "none",
+    )
+    inputs: Dict[str, kinds.Data] = about(
+        kinds.Urls(),
+        {},
+        "Data that the program reads, by name: copied to each node before it starts and passed as `--name=path`, "
+        "or as a variable (`{url: ..., access: env}`). A directory of this machine is passed as it is; "
+        "with `compat: modelarts-v1` the URL itself is.",
+        "{data_url: obs://ms-dataset/cifar-10}",
+        "none",
+    )
+    outputs: Dict[str, kinds.Data] = about(
+        kinds.Urls(),
+        {},
+        "Directories that the program fills, by name, passed as `inputs` are. Every 30 seconds and at the end, "
+        "however that comes, what is in them reaches its URL; with `compat: modelarts-v1` the URL itself is passed.",
+        "{train_url: obs://resnet50-train/output}",
+        "none",
+    )
+    requires: Dict[str, Tuple[str, ...]] = about(
+        kinds.Layouts(),
+        {},
+        "What inputs must contain, checked on the store before the run starts; directories end with `/`.",
+        "{data_url: [train/, val/, ms_bert_large.ckpt]}",
+        "nothing",
+    )
+    log_url: str = about(
+        kinds.Url(),
+        "",
+        "Where the logs of the ranks are copied at the end, under the file names of the platform that `compat` names.",
+        "obs://resnet50-train/log",
+        "none",
+    )
+    keep_alive: Optional[float] = about(
+        kinds.Duration(),
+        None,
+        "With `compat: apulis`: how long `sleep infinity` in a command keeps a finished run alive.",
+        "1h",
+        "not at all",
+    )
     parameters: Dict[str, str] = about(
         kinds.Pairs(
             "parameter",
@@ -182,11 +237,30 @@ class Job:
     @property
     def ports_per_node(self) -> int:
         """Ports that a node holds: the first of node 0 is the master port, and some frameworks need one more for each rank."""
-        return 1 + self.devices if self.framework in ("paddle", "tensorflow") else 1
+        return 1 + self.devices if self.framework in ("paddle", "tensorflow") else 2 if self.compat else 1
+
+    @property
+    def npu(self) -> bool:
+        """Whether the job is for Ascend devices, be they simulated: then there is a rank table."""
+        return self.rank_table != "none" and (self.device == "ascend" or bool(self.rank_table))
+
+    @property
+    def alone(self) -> bool:
+        """Whether the first node alone runs the program, and the program reaches the others itself."""
+        return self.framework in LAUNCHERS or (
+            self.compat == "apulis" and self.framework == "command" and self.per != "device" and not self.npu
+        )
 
     @property
     def ranks(self) -> int:
-        return self.nodes * self.ranks_per_node
+        return 1 if self.alone and self.framework == "command" else self.nodes * self.ranks_per_node
+
+    @property
+    def programs(self) -> List[Tuple[str, int, int]]:
+        """The processes that a run waits for: name, rank and node of each."""
+        if self.alone:
+            return [("main", 0, 0)]
+        return [("rank-%d" % rank, rank, rank // self.ranks_per_node) for rank in range(self.ranks)]
 
     def to_json(self) -> Dict[str, Any]:
         return dataclasses.asdict(self)
@@ -196,6 +270,9 @@ class Job:
         """A Job from its recorded form; a record is checked when it is made, not when it is read."""
         known = {key: value for key, value in data.items() if key in FIELDS}  # an older record may have had others
         values: Dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in known.items()}
+        for key in ("inputs", "outputs"):
+            values[key] = {name: kinds.Data(**data) for name, data in values.get(key, {}).items()}
+        values["requires"] = {name: tuple(layout) for name, layout in values.get("requires", {}).items()}
         return cls(**values)
 
 

@@ -51,15 +51,15 @@ def attempt_number(run: RunDir, attempt: int) -> int:
 
 def rank_log(run: RunDir, job: Job, rank: int) -> str:
     """The name of a rank's log."""
-    if not 0 <= rank < job.ranks:
-        raise RunNotFound(f"{run.id} has no rank {rank}; it has {_ranks(job)}")
-    return f"rank-{rank}"
+    if not 0 <= rank < len(job.programs):
+        raise RunNotFound(f"{run.id} has no rank {rank} of its own; it has {_ranks(job)}")
+    return job.programs[rank][0]
 
 
 def process_log(run: RunDir, job: Job, process: str, found: Iterable[str]) -> str:
     """The name of a process' log; `found` are the logs that there are."""
     name = "setup-0" if process == "setup" else process
-    ranks = [f"rank-{rank}" for rank in range(job.ranks)]
+    ranks = [name for name, _, _ in job.programs]
     others = [f"ps-{index}" for index in range(job.ps)]
     others += [f"setup-{node}" for node in range(job.nodes + job.ps) if job.setup]
     others += sorted({*found} - {*ranks, *others})
@@ -69,6 +69,8 @@ def process_log(run: RunDir, job: Job, process: str, found: Iterable[str]) -> st
 
 
 def _ranks(job: Job) -> str:
+    if job.alone:
+        return "main"
     return f"ranks 0 to {job.ranks - 1}" if job.ranks > 1 else "rank 0 alone"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import muster
 from muster.runs.files import temporary_name
 
-ROOMS = ("job", "plan", "runs", "devices", "agent")
+ROOMS = ("job", "plan", "runs", "devices", "storage", "agent", "shims")
 LEFT_OUT = {"job/load.py", "job/source.py", "job/describe.py"}
 MAIN = "import sys\nfrom muster.agent.main import main\nsys.exit(main(sys.argv[1:]))\n"
 

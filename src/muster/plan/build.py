@@ -2,101 +2,98 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
-from typing import Any, Dict, List, Tuple
+from typing import Dict, List, Tuple
 
 from muster.job import PLACE, Job
-from muster.plan.frameworks import Framework, of
+from muster.plan import compat, frameworks
+from muster.plan.compat import Compat
+from muster.plan.node import NodePlan, Places, PlanError, Process
 from muster.plan.world import PS, Node, World
 
 MOST_ENV = 131072 - 1  # Linux' limit on one `name=value`, less the closing zero
 
 
-class PlanError(Exception):
-    """A job that cannot be carried out in this world."""
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where things lie on a node."""
-
-    work: str
-    results: str
-    shared: str
-    attempt: str  # the directory of the attempt, for files that all nodes read
-
-
-@dataclass(frozen=True)
-class Process:
-    name: str
-    argv: Tuple[str, ...]
-    env: Dict[str, str]
-    cwd: str
-    rank: int = -1  # -1: a helper such as a scheduler; the run does not wait for it
-    local: int = -1
-
-
-@dataclass(frozen=True)
-class NodePlan:
-    node: int
-    work: Tuple[str, ...]  # directories that get a copy of the code
-    processes: Tuple[Process, ...]
-    setup: str
-    setup_env: Dict[str, str]
-    secrets: Tuple[str, ...]
-    defaults: Dict[str, str]  # variables of every process that the submitter's environment has not set
-
-    def to_json(self) -> Dict[str, Any]:
-        return dataclasses.asdict(self)
-
-
 def shared_files(job: Job, world: World, places: Places) -> Dict[str, str]:
     """Files of the whole attempt, by path: node 0 writes them before it shows the world to the others."""
-    return of(job).files(job, world, places.attempt)
+    return {**frameworks.of(job).files(job, world, places.attempt), **compat.of(job).shared_files(job, world, places)}
 
 
 def build(job: Job, world: World, index: int, places: Places) -> NodePlan:
     """Everything that node `index` has to do."""
-    framework, node = of(job), world.nodes[index]
+    framework, platform, node = frameworks.of(job), compat.of(job), world.nodes[index]
     common = dict(_common(world, node, places), **framework.visible(job, node))
+    common.update(platform.variables(job, world, node, places))
+    common.update(_passed(job, platform, places, "env"))
+    work, cwd = platform.work(job, places), platform.cwd(job, places)
+    argv = command(job, platform, places)
     processes: List[Process] = []
     for name, role in framework.helpers(job, world, node):
         env = dict(common, MUSTER_RANK="-1", MUSTER_LOCAL_RANK="-1", **role)
-        processes.append(Process(name, command(job), dict(env, **job.env), places.work))
-    if node.role != PS:
-        processes += _ranks(job, world, node, places, common, framework)
+        processes.append(Process(name, framework.helper(job, argv), dict(env, **job.env), cwd))
+    if node.role != PS and (index == 0 or not job.alone):
+        processes += _ranks(job, world, node, places, common, argv)
     _refuse_long(job, processes)
-    own = [places.work] if job.setup else []  # where setup runs, whatever the ranks have
-    work = tuple(dict.fromkeys([*own, *(process.cwd for process in processes)]))
-    return NodePlan(index, work, tuple(processes), job.setup, dict(common, **job.env), job.secrets, _defaults(world, node))
+    setup = "\n".join(text for text in (job.setup, platform.setup(job, places)) if text)
+    copies = [process.cwd for process in processes if process.cwd != cwd]
+    if setup or len(copies) < len(processes) or not processes:  # an ssh login lands there, too
+        copies.insert(0, work)
+    return NodePlan(
+        node=index,
+        work=tuple(copies),
+        linked={work: cwd} if cwd != work else {},
+        files=platform.files(job, world, node, places),
+        inputs=platform.inputs(job, places),
+        outputs=platform.outputs(job, places),
+        log=platform.log(job, world, node) if job.log_url else {},
+        processes=tuple(processes),
+        setup=setup,
+        cwd=cwd,
+        setup_env=dict(common, **job.env),
+        secrets=job.secrets,
+        defaults=_defaults(world, node),
+        prefix=platform.prefix(job, places),
+        runners=1 if job.alone else len(world.workers),
+    )
 
 
-def _ranks(job: Job, world: World, node: Node, places: Places, common: Dict[str, str], framework: Framework) -> List[Process]:
+def _ranks(
+    job: Job, world: World, node: Node, places: Places, common: Dict[str, str], argv: Tuple[str, ...]
+) -> List[Process]:
+    framework, platform = frameworks.of(job), compat.of(job)
     shared = framework.shared(job, world, places.attempt)  # computed once: it may hold every address of the world
+    cwd = platform.cwd(job, places)
     processes = []
-    for local in range(world.per_node):
-        rank = world.rank(node, local)
+    for name, rank, _ in [program for program in job.programs if program[2] == node.index]:
+        local = rank - world.rank(node, 0)
         env = dict(common, MUSTER_RANK=str(rank), MUSTER_LOCAL_RANK=str(local))
         env.update(shared)
         env.update(framework.rank(job, world, node, local))
+        env.update(platform.rank(job, world, node, local, places))
         env.update(job.env)
-        cwd = "%s/rank-%d" % (places.work, rank) if job.workdir == "rank" else places.work
-        processes.append(Process("rank-%d" % rank, command(job), env, cwd, rank, local))
+        own = "%s/rank-%d" % (cwd, rank) if job.workdir == "rank" else cwd
+        processes.append(Process(name, framework.argv(job, world, argv), env, own, rank, local))
     return processes
 
 
-def command(job: Job) -> Tuple[str, ...]:
+def command(job: Job, platform: Compat, places: Places) -> Tuple[str, ...]:
     """The argv of the program. Parameters travel as words of their own, never inside a shell text."""
-    parameters = tuple("--%s=%s" % pair for pair in job.parameters.items())
+    passed = {**_passed(job, platform, places, "parameter"), **job.parameters}
+    parameters = tuple("--%s=%s" % pair for pair in passed.items())
     if job.boot:
-        return (job.python or "python", job.boot, *parameters)
+        return (job.python or "python", platform.boot(job, places), *parameters)
     if isinstance(job.command, tuple):
         return (*job.command, *parameters)
     text = job.command
     if parameters and not PLACE.search(text):
         text = text.rstrip() + ' "$@"'
     return ("bash", "-c", text, "bash", *parameters)
+
+
+def _passed(job: Job, platform: Compat, places: Places, access: str) -> Dict[str, str]:
+    """The inputs and outputs that the program is told of in one way, by name."""
+    entries = [*job.inputs.items(), *job.outputs.items()]
+    values = platform.data(job, places)
+    return {name: values[name] for name, data in entries if data.access == access}
 
 
 def _common(world: World, node: Node, places: Places) -> Dict[str, str]:
@@ -130,3 +127,4 @@ def _refuse_long(job: Job, processes: List[Process]) -> None:
                 few = "use fewer nodes or ranks, or a framework that does not list them all"
                 advice = "shorten it" if name in job.env else few
                 raise PlanError("%s would take %d bytes, and Linux allows %d: %s" % (name, length, MOST_ENV, advice))
+

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from muster.plan.world import Device, Node, World
 
@@ -18,14 +18,14 @@ class Server:
     pod: str = ""
 
 
-def servers(world: World) -> List[Server]:
-    """The servers of a world; nodes that share an address are told apart by their numbers."""
+def servers(world: World, pods: Optional[Mapping[int, str]] = None) -> List[Server]:
+    """The servers of a world, with the names of their pods; nodes that share an address are told apart by their numbers."""
     unique = len({node.address for node in world.workers}) == len(world.workers)
     return [
         Server(
             node.address if unique else "%s-%d" % (node.address, node.index),
             tuple(Device(device.id, device.ip or node.address) for device in node.facts.devices),
-            pod(world, node),
+            pods[node.index] if pods else pod(world, node),
         )
         for node in world.workers
     ]
@@ -36,10 +36,10 @@ def pod(world: World, node: Node) -> str:
     return "%s-%d" % (world.run, node.index)
 
 
-def render(format: str, servers: Sequence[Server]) -> str:
-    """The table as the text of a file."""
-    make = {"lab": lab, "pods": pods, "1.0": version_1}[format]
-    return json.dumps(make(servers), indent=1) + "\n"
+def render(format: str, servers: Sequence[Server], group: str = "") -> str:
+    """The table as the text of a file; the format grouped by pod has a name for its group."""
+    table = pods(servers, group) if format == "pods" else {"lab": lab, "1.0": version_1}[format](servers)
+    return json.dumps(table, indent=1) + "\n"
 
 
 def lab(servers: Sequence[Server]) -> Dict[str, Any]:
@@ -71,7 +71,7 @@ def lab(servers: Sequence[Server]) -> Dict[str, Any]:
     }
 
 
-def pods(servers: Sequence[Server]) -> Dict[str, Any]:
+def pods(servers: Sequence[Server], group: str = "") -> Dict[str, Any]:
     """The format grouped by pod, which TensorFlow reads: no ranks, a process finds itself by pod and device."""
     instances = [
         {
@@ -86,7 +86,7 @@ def pods(servers: Sequence[Server]) -> Dict[str, Any]:
         "group_list": [
             {
                 "device_count": str(sum(len(server.devices) for server in servers)),
-                "group_name": "",
+                "group_name": group,
                 "instance_count": str(len(instances)),
                 "instance_list": instances,
             }

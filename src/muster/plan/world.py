@@ -30,6 +30,10 @@ class Facts:
     ports: Tuple[int, ...]  # held by its agent until its processes start
     cpus: int  # CPUs that its processes share
     agent: int = 0  # the agent's process id, as the machine sees it
+    user: str = ""
+    uid: int = 0
+    gid: int = 0
+    ssh: Tuple[int, ...] = ()  # ports on its own address where an ssh server could listen
 
     def to_json(self) -> Dict[str, Any]:
         return dataclasses.asdict(self)
@@ -37,7 +41,7 @@ class Facts:
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> Facts:
         devices = tuple(Device(**device) for device in data["devices"])
-        return cls(**{**data, "devices": devices, "ports": tuple(data["ports"])})
+        return cls(**{**data, "devices": devices, "ports": tuple(data["ports"]), "ssh": tuple(data.get("ssh", ()))})
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,12 @@ class World:
     def loopback(self) -> bool:
         """Whether the nodes are simulated: they meet on addresses that only this machine has."""
         return self.master.address.startswith("127.")
+
+    @property
+    def ssh_port(self) -> int:
+        """The port of the ssh servers, one that is free on all nodes; 0 where there are none."""
+        common = [port for port in self.master.facts.ssh if all(port in node.facts.ssh for node in self.nodes)]
+        return common[0] if common else 0
 
     def rank(self, node: Node, local: int) -> int:
         return node.index * self.per_node + local

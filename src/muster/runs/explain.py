@@ -47,7 +47,7 @@ def duration(seconds: float) -> str:
 
 def who(failure: Dict[str, Any]) -> str:
     process = failure.get("process") or ""
-    name = "rank %d" % failure["rank"] if failure.get("rank", -1) >= 0 else process
+    name = "rank %d" % failure["rank"] if failure.get("rank", -1) >= 0 and process != "main" else process
     return "%s on node %d" % (name, failure["node"])
 
 
@@ -66,6 +66,15 @@ def sentence(failure: Dict[str, Any], exception: str = "") -> str:
         )
     elif kind == "plan":
         text = str(failure["message"])
+    elif kind == "code":
+        text = "the code could not be brought to node %d (code %d): %s" % (failure["node"], failure["code"], failure["message"])
+    elif kind == "input":
+        text = "the inputs of node %d could not be fetched: %s" % (failure["node"], failure["message"])
+    elif kind == "output":
+        text = "the outputs of node %d could not be uploaded and are kept in its directory: %s" % (
+            failure["node"],
+            failure["message"],
+        )
     elif kind == "signal":
         text = "%s was killed (%s)" % (who(failure), signal_name(failure["signal"]))
     else:
@@ -84,6 +93,8 @@ def cause(failure: Dict[str, Any]) -> str:
     """The cause of a failure in the words of `retry_on`."""
     if failure.get("oom") or failure["kind"] == "memory":
         return "oom"
+    if failure["kind"] in ("input", "code"):
+        return "input"
     if failure.get("process") == "setup":
         return "setup"
     return {"signal": "signal"}.get(failure["kind"], "exit")

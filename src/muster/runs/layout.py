@@ -32,6 +32,8 @@ class NodeDir:
         self.stacks = path + "/stacks"
         self.results = path + "/results"
         self.work = path + "/work"
+        self.root = path + "/root"  # directories of a simulated node's own, such as /cache
+        self.bin = path + "/bin"  # programs that stand in for others
 
     def log(self, process: str) -> str:
         return "%s/%s.log" % (self.logs, process)
@@ -44,6 +46,7 @@ class AttemptDir:
         self.world = path + "/world.json"
         self.meet = path + "/meet"
         self.nodes = path + "/nodes"
+        self.root = path + "/root"  # directories that all nodes see, where a platform has such
 
     def node(self, index: int) -> NodeDir:
         return NodeDir("%s/%d" % (self.nodes, index))
@@ -66,6 +69,7 @@ class RunDir:
         self.kill = path + "/kill.json"
         self.final = path + "/final.json"
         self.attempts = path + "/attempts"
+        self.probe = path + "/probe"  # an empty directory, to find out whether namespaces can be had
 
     def attempt(self, number: int) -> AttemptDir:
         return AttemptDir("%s/%d" % (self.attempts, number))

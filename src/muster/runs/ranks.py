@@ -12,9 +12,8 @@ from muster.runs.layout import AttemptDir
 def ranks(attempt: AttemptDir, job: Job, ended: bool) -> List[Dict[str, Any]]:
     """Every process that was started, and the ranks that were not."""
     found: Dict[str, Dict[str, Any]] = {}
-    for rank in range(job.ranks):
-        name = "rank-%d" % rank
-        found[name] = _entry(name, rank, rank // job.ranks_per_node, attempt)
+    for name, rank, node in job.programs:
+        found[name] = _entry(name, rank, node, attempt)
     for index in range(job.nodes + job.ps):
         for process in _processes(attempt, index):
             entry = found.setdefault(process["process"], _entry(process["process"], -1, index, attempt))

@@ -74,7 +74,10 @@ def _failures(attempt: AttemptDir, met: List[str]) -> List[Dict[str, Any]]:
     for name in sorted(name for name in met if name.startswith("failed.")):  # node 0 may be lost
         failures.append(read_json("%s/%s" % (attempt.meet, name)) or {})
     for index in attempt.node_indexes():
-        for process in (read_json(attempt.node(index).exit) or {}).get("processes", []):
+        ended = read_json(attempt.node(index).exit) or {}
+        if ended.get("unsaved"):
+            failures.append({"kind": "output", "node": index, "process": "outputs", "code": 1, "message": ended["unsaved"]})
+        for process in ended.get("processes", []):
             if process["ended"] and not process["stopped"] and process["code"] != 0:
                 failures.append(dict(process, node=index, kind="signal" if process["signal"] else "exit"))
     distinct = {(failure["node"], failure.get("process")): failure for failure in reversed(failures) if failure}
@@ -85,7 +88,11 @@ def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:
     """How an attempt that is over ended: state, reason, cause and, for a failure of the program, its details."""
     stop = attempt.stop or {"cause": "unknown"}
     cause, failure = stop["cause"], None
-    if cause == "finished":
+    unsaved = [failure for failure in attempt.failures if failure["kind"] == "output"]
+    if cause == "finished" and unsaved:
+        failure = explain.details(attempt.dir, unsaved)
+        state, reason, cause = "failed", failure["sentence"], "output"
+    elif cause == "finished":
         ranks = record.job.ranks
         state, reason = "succeeded", "all %d ranks succeeded" % ranks if ranks > 1 else "its rank succeeded"
     elif cause == "failure" and attempt.failures:
@@ -97,6 +104,8 @@ def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:
         state, reason = "failed", stop.get("reason", "the attempt ended for an unknown reason")
         if cause == "silent":
             reason += explain.where_stacks_are(attempt.dir)
+    if unsaved and cause != "output":
+        reason += "; " + explain.sentence(unsaved[0])
     return {
         "attempt": attempt.dir.number,
         "state": state,
@@ -130,6 +139,8 @@ def derive(record: Record, status: Optional[Status]) -> Dict[str, Any]:
         count = record.job.nodes + record.job.ps
         state = "running" if up == count else "starting"
         phase = "running" if up == count else "rendezvous" if "world" not in last.met else "staging"
+        if any(name.startswith("uploading.") for name in last.met):
+            phase = "uploading"
         reason = "" if up == count else "%d of %d nodes are up" % (up, count)
     return _view(record, state, phase, reason, None)
 

@@ -21,6 +21,10 @@ class Framework:
         """Variables of one rank."""
         return {}
 
+    def argv(self, job: Job, world: World, program: Tuple[str, ...]) -> Tuple[str, ...]:
+        """What a rank runs; a launcher puts itself in front of the program."""
+        return program
+
     def visible(self, job: Job, node: Node) -> Dict[str, str]:
         """Variables that show a node's processes exactly the devices it was given."""
         return visible(node, [device.id for device in node.facts.devices])
@@ -28,6 +32,10 @@ class Framework:
     def helpers(self, job: Job, world: World, node: Node) -> List[Tuple[str, Dict[str, str]]]:
         """Processes beside the ranks, by name, with their variables; they end when the ranks have."""
         return []
+
+    def helper(self, job: Job, program: Tuple[str, ...]) -> Tuple[str, ...]:
+        """What a helper runs: the program itself, which its variables tell what it is."""
+        return program
 
 
 def visible(node: Node, ids: List[str]) -> Dict[str, str]:

@@ -9,6 +9,8 @@ from muster.plan import ranktable
 from muster.plan.frameworks.base import Framework
 from muster.plan.world import Node, World
 
+SCHEDULER = "from mindspore.communication import init; init()"  # does not return before the workers are done
+
 
 class MindSpore(Framework):
     def files(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
@@ -51,6 +53,10 @@ class MindSpore(Framework):
         if node.index != 0 or _table(job, node):
             return []
         return [("scheduler", dict(_cluster(world), MS_ROLE="MS_SCHED", RANK_SIZE=str(world.size)))]
+
+    def helper(self, job: Job, program: Tuple[str, ...]) -> Tuple[str, ...]:
+        # A boot file is for ranks alone: it may ask for a DEVICE_ID or fetch data long before it comes to init().
+        return (program[0], "-c", SCHEDULER) if job.boot else program
 
 
 def _table(job: Job, node: Node) -> str:

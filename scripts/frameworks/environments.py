@@ -1,0 +1,67 @@
+"""Where each framework's environment lies, what goes into it, and whether it is already there."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def root() -> Path:
+    """Where the environments are kept: MUSTER_FRAMEWORKS, else the user's cache."""
+    if chosen := os.environ.get("MUSTER_FRAMEWORKS"):
+        return Path(chosen).expanduser().absolute()
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "muster" / "frameworks"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One virtual environment with one framework in it."""
+
+    name: str
+    size: str  # on disk, for people who have to wait for it
+    tools: tuple[str, ...] = ()  # programs of the system that it needs, by name on the PATH
+    built: bool = False  # has a part that is compiled here
+
+    @property
+    def path(self) -> Path:
+        return root() / self.name
+
+    @property
+    def bin(self) -> Path:
+        return self.path / "bin"
+
+    @property
+    def requirements(self) -> Path:
+        return HERE / "requirements" / f"{self.name}.txt"
+
+    @property
+    def stamp(self) -> Path:
+        return self.path / "ready"
+
+    @property
+    def ready(self) -> bool:
+        """Whether what is installed is what is asked for now."""
+        return self.stamp.is_file() and self.stamp.read_text() == self.mark()
+
+    def mark(self) -> str:
+        wanted = self.requirements.read_bytes()
+        return f"{hashlib.sha256(wanted).hexdigest()} {platform.python_version()}\n"
+
+
+ALL = {
+    environment.name: environment
+    for environment in (
+        Environment("horovod", "0.9 GB", ("sshd", "ssh", "g++"), built=True),
+        Environment("mindspore", "2.8 GB"),
+        Environment("tensorflow", "1.5 GB"),
+        Environment("paddle", "0.9 GB"),
+        Environment("pytorch", "0.9 GB"),
+        Environment("mpi", "0.1 GB", ("sshd", "ssh", "mpirun")),
+    )
+}

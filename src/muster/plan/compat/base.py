@@ -1,0 +1,84 @@
+"""What a platform has to say about a node: small methods, whose defaults are Muster's own surroundings."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Tuple
+
+from muster.job import Job
+from muster.plan.node import File, Places, Transfer, local_path
+from muster.plan.world import Node, World
+
+
+class Compat:
+    private: Tuple[str, ...] = ()  # directories that each node has for itself, beside those that all simulated nodes have
+    shared: Tuple[str, ...] = ()  # directories that all nodes of a run see
+
+    def user_home(self, user: str) -> str:
+        """Where the user's home is shown to all nodes, if anywhere else than it is."""
+        return ""
+
+    def shared_files(self, job: Job, world: World, places: Places) -> Dict[str, str]:
+        """Files that all nodes see, by path: node 0 writes them before the others know the world."""
+        return {}
+
+    def names(self, run: str, index: int) -> List[str]:
+        """Names of a node beside its host name, for the hosts file."""
+        return []
+
+    def work(self, job: Job, places: Places) -> str:
+        """Where the code lies."""
+        return places.work
+
+    def cwd(self, job: Job, places: Places) -> str:
+        """Where the program starts; when that is not where the code lies, the entries of the code are shown there, too."""
+        return self.work(job, places)
+
+    def boot(self, job: Job, places: Places) -> str:
+        """The boot file, as it is named to Python."""
+        return job.boot
+
+    def data(self, job: Job, places: Places) -> Dict[str, str]:
+        """What the program is told about each input and output: the directory where it lies."""
+        inputs = {name: local_path(data.url) or self.input(places, name, 0) for name, data in job.inputs.items()}
+        return {**inputs, **{name: self.output(places, name, 0) for name in job.outputs}}
+
+    def input(self, places: Places, name: str, index: int) -> str:
+        return "%s/inputs/%s" % (places.node, name)
+
+    def output(self, places: Places, name: str, index: int) -> str:
+        return "%s/outputs/%s" % (places.node, name)
+
+    def inputs(self, job: Job, places: Places) -> Tuple[Transfer, ...]:
+        """What is copied to the node before the program starts."""
+        paths = self.data(job, places)
+        return tuple(Transfer(name, data.url, paths[name]) for name, data in job.inputs.items() if paths[name] != local_path(data.url))
+
+    def outputs(self, job: Job, places: Places) -> Tuple[Transfer, ...]:
+        """What is copied from the node while the program runs and at its end."""
+        paths = self.data(job, places)
+        return tuple(Transfer(name, data.url, paths[name]) for name, data in job.outputs.items())
+
+    def variables(self, job: Job, world: World, node: Node, places: Places) -> Dict[str, str]:
+        """Variables of every process of a node."""
+        return {}
+
+    def rank(self, job: Job, world: World, node: Node, local: int, places: Places) -> Dict[str, str]:
+        """Variables of one rank."""
+        return {}
+
+    def files(self, job: Job, world: World, node: Node, places: Places) -> Tuple[File, ...]:
+        """Files that the node writes for itself before the program starts."""
+        return ()
+
+    def setup(self, job: Job, places: Places) -> str:
+        """What bash runs once per node behind the job's own `setup`; what it exports reaches the ranks."""
+        return ""
+
+    def prefix(self, job: Job, places: Places) -> Dict[str, Tuple[str, ...]]:
+        """What stands first in variables that hold lists."""
+        return {}
+
+    def log(self, job: Job, world: World, node: Node) -> Dict[str, Tuple[str, ...]]:
+        """The file names under which logs are copied to `log_url`, each with the processes whose logs make it up."""
+        return {"%s.log" % name: (name,) for name, _, index in job.programs if index == node.index}
+

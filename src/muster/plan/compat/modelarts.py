@@ -1,0 +1,89 @@
+"""What both generations of ModelArts have in common: where code lies, what runs before it, where the rank table is."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from typing import Dict, Tuple
+
+from muster.job import Job
+from muster.plan import ranktable
+from muster.plan.compat.base import Compat
+from muster.plan.node import File, Places
+from muster.plan.world import Node, World
+
+RANK_TABLE = "/user/config/jobstart_hccl.json"
+
+# Run where the code lies: what the platform runs before the boot file.
+PRE_START = """cd -- {parent}
+if [ -f {folder}/ma-pre-start.sh ]; then . {folder}/ma-pre-start.sh; fi
+if [ -f {folder}/ma-pre-start.py ]; then {python} {folder}/ma-pre-start.py || exit; fi
+"""
+
+
+class ModelArts(Compat):
+    private = ("/user",)
+    home = ""
+    jobs = ""  # the directory above the code
+
+    def work(self, job: Job, places: Places) -> str:
+        return "%s/%s" % (places.at(self.jobs), folder(job))
+
+    def boot(self, job: Job, places: Places) -> str:
+        return "%s/%s" % (self.work(job, places), job.boot)
+
+    def setup(self, job: Job, places: Places) -> str:
+        above = job.boot.rpartition("/")[0]
+        beside = "%s/%s" % (self.work(job, places), above) if above else self.work(job, places)
+        python = shlex.quote(job.python or "python")
+        return PRE_START.format(parent=shlex.quote(places.at(self.jobs)), folder=shlex.quote(beside), python=python)
+
+    def prefix(self, job: Job, places: Places) -> Dict[str, Tuple[str, ...]]:
+        return {"PYTHONPATH": (places.at(self.jobs), self.work(job, places))}
+
+    def converted(self, places: Places) -> str:
+        """The rank table as current software reads it; the platform makes it of its own."""
+        return places.at(self.home + "/rank_table/jobstart_hccl.json")
+
+    def files(self, job: Job, world: World, node: Node, places: Places) -> Tuple[File, ...]:
+        if not job.npu:
+            return ()
+        pods = {other.index: pod(job, world.run, other.index) for other in world.workers}
+        servers = ranktable.servers(world, pods)
+        table = ranktable.render("pods", servers, "job-" + label(job))
+        return (
+            File(places.at(RANK_TABLE), table),
+            File(self.converted(places), ranktable.render(job.rank_table or "1.0", servers)),
+        )
+
+    def rank(self, job: Job, world: World, node: Node, local: int, places: Places) -> Dict[str, str]:
+        if not job.npu or job.framework == "command":
+            return {}
+        path = self.converted(places)
+        return {"RANK_TABLE_FILE": path, "MINDSPORE_HCCL_CONFIG_PATH": path}
+
+
+def folder(job: Job) -> str:
+    """The last folder of the code directory: what the code is called on the platform."""
+    return job.code.rstrip("/").rpartition("/")[2] or "code"
+
+
+def label(job: Job) -> str:
+    """The job's name as the name of a pod can hold it."""
+    return re.sub(r"[^a-z0-9-]+", "-", job.name.lower()).strip("-") or "job"
+
+
+def resource_id(run: str) -> str:
+    """The id of the older generation, such as jobdc558870."""
+    return "job" + hashlib.sha256(run.encode()).hexdigest()[:8]
+
+
+def job_id(run: str) -> str:
+    """The id of the newer generation, in the form of a UUID."""
+    digits = hashlib.sha256(run.encode()).hexdigest()
+    return "-".join((digits[:8], digits[8:12], "4" + digits[13:16], "a" + digits[17:20], digits[20:32]))
+
+
+def pod(job: Job, run: str, index: int) -> str:
+    return "%s-job-%s-%d" % (resource_id(run), label(job), index)

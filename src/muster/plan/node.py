@@ -1,0 +1,95 @@
+"""What one node has to do, as data."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Dict, Tuple
+
+
+class PlanError(Exception):
+    """A job that cannot be carried out in this world."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where things lie on a node."""
+
+    node: str  # the node's own directory in the record
+    work: str
+    results: str
+    shared: str
+    attempt: str  # the directory of the attempt, for files that all nodes read
+    root: str = ""  # what stands before the fixed paths of a platform, where the node has no file system of its own
+    common: str = ""  # the same for paths that all nodes of a run see
+
+    @property
+    def bin(self) -> str:
+        """Programs that stand in for others on this node."""
+        return self.node + "/bin"
+
+    def at(self, path: str) -> str:
+        """Where a fixed path of a platform lies."""
+        return self.root + path
+
+    def common_at(self, path: str) -> str:
+        """Where a fixed path that all nodes see lies."""
+        return self.common + path
+
+
+@dataclass(frozen=True)
+class Process:
+    name: str
+    argv: Tuple[str, ...]
+    env: Dict[str, str]
+    cwd: str
+    rank: int = -1  # -1: a helper such as a scheduler; the run does not wait for it
+    local: int = -1
+
+
+@dataclass(frozen=True)
+class File:
+    path: str
+    text: str
+    mode: int = 0o644
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A directory of a node, and the URL that it comes from or goes to."""
+
+    name: str
+    url: str
+    path: str
+
+    @property
+    def local(self) -> str:
+        """The path that the URL names, where that is one of this machine."""
+        return local_path(self.url)
+
+
+def local_path(url: str) -> str:
+    return url[len("file://") :] if url.startswith("file://") else "" if "://" in url else url
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    node: int
+    work: Tuple[str, ...]  # directories that get a copy of the code
+    processes: Tuple[Process, ...]
+    setup: str
+    cwd: str  # where setup runs and ssh logins land
+    setup_env: Dict[str, str]
+    secrets: Tuple[str, ...]
+    defaults: Dict[str, str]  # variables of every process that the submitter's environment has not set
+    prefix: Dict[str, Tuple[str, ...]]  # what stands first in variables that hold lists, such as PATH
+    runners: int  # how many nodes have ranks
+    linked: Dict[str, str] = field(default_factory=dict)  # directories whose entries are shown in another one, too
+    files: Tuple[File, ...] = ()
+    inputs: Tuple[Transfer, ...] = ()
+    outputs: Tuple[Transfer, ...] = ()
+    log: Dict[str, Tuple[str, ...]] = field(default_factory=dict)  # files for `log_url`, with the processes they are made of
+    together: bool = False  # whether ranks wait until the helpers of all nodes are up
+
+    def to_json(self) -> Dict[str, Any]:
+        return dataclasses.asdict(self)

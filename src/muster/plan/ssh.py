@@ -1,0 +1,159 @@
+"""ssh between the nodes of a run: the texts of its configurations and of the programs that stand in for others.
+
+Everything is the run's own. Nothing of the user's ~/.ssh is read or written.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Dict, Iterable, List, Tuple
+
+from muster.job import SECRET_NAME, Job
+from muster.plan import compat
+from muster.plan.node import File, Places, PlanError
+from muster.plan.world import World
+
+CLIENTS = ("ssh", "scp", "sftp")
+NEEDED = ("PATH", "HOME", "PYTHONPATH", "LD_LIBRARY_PATH")  # by a launcher itself, whatever its ranks are given later
+
+# No login may depend on what the user has set up for other purposes, hence neither PAM nor rc files nor passwords. A shell
+# of the second level is one that leaves ~/.bashrc alone.
+SERVER = """\
+HostKey {host}
+AuthorizedKeysFile {user}
+AuthenticationMethods publickey
+PermitRootLogin prohibit-password
+UsePAM no
+StrictModes no
+UseDNS no
+PermitUserRC no
+PrintMotd no
+PrintLastLog no
+X11Forwarding no
+AllowAgentForwarding no
+AllowTcpForwarding no
+LoginGraceTime 30
+LogLevel ERROR
+Subsystem sftp internal-sftp
+SetEnv MUSTER_RUN={run} SHLVL=1
+"""
+
+CLIENT = """\
+Host *
+  Port {port}
+  HostKeyAlias {run}
+  IdentityFile {user}
+  IdentitiesOnly yes
+  IdentityAgent none
+  BatchMode yes
+  UserKnownHostsFile {known}
+  GlobalKnownHostsFile /dev/null
+  StrictHostKeyChecking yes
+  KexAlgorithms curve25519-sha256
+  LogLevel ERROR
+"""
+
+# Runs the first program of this name on the PATH that is not such a stand-in.
+REAL = """\
+IFS=:
+for folder in $PATH; do
+    if [ -x "$folder/{name}" ] && [ ! -e "$folder/muster-rank" ]; then
+        exec "$folder/{name}" {options}"$@"
+    fi
+done
+echo "muster: {name} is not on the PATH" >&2
+exit 127
+"""
+
+STAND_IN = """\
+#!/bin/sh
+# {name} as it is between the nodes of this run.
+"""
+
+# Secrets are known by their names, and by a password in a URL. Each variable is one line here, whatever its value is.
+HOROVODRUN = """\
+#!/bin/sh
+# horovodrun puts its environment on command lines, where everybody sees it. Secrets stay out of it, and so does what each
+# node has of its own when the ranks are on other nodes: a login finds both on its node.
+names={secrets}
+case " $* " in *" -H "* | *" --hosts"* | *hostfile*) names="$names "{own} ;; esac
+names="$names $(env -0 | tr '\\n\\0' ' \\n' | grep -iE '^([^=]*({secret})=|[^=]*=.*://[^/@ ]*:[^/@ ]*@)' | sed 's/=.*//')"
+for name in $names; do
+    case "$name" in *[!A-Za-z0-9_]*) ;; *) unset "$name" ;; esac
+done
+"""
+
+RANK = """\
+#!/bin/sh
+# A rank that a launcher started: in the directory of its node, and with its number.
+MUSTER_RANK=${HOROVOD_RANK:-$OMPI_COMM_WORLD_RANK}
+MUSTER_LOCAL_RANK=${HOROVOD_LOCAL_RANK:-$OMPI_COMM_WORLD_LOCAL_RANK}
+export MUSTER_RANK MUSTER_LOCAL_RANK
+cd "${MUSTER_WORK:-.}" && exec "$@"
+"""
+
+
+def folder(attempt: str) -> str:
+    """Where keys and configurations lie; gone with the attempt."""
+    return attempt + "/ssh"
+
+
+def shared_files(job: Job, world: World, attempt: str) -> Dict[str, str]:
+    """The configurations, by path: the same for all nodes."""
+    if not job.ssh:
+        return {}
+    if not world.ssh_port:
+        raise PlanError("no port for ssh is free on all nodes: end other runs on these machines, or set `ssh: false`")
+    place = folder(attempt)
+    return {place + "/sshd_config": server(world, place), place + "/config": client(job, world, place)}
+
+
+def server(world: World, place: str) -> str:
+    return SERVER.format(host=_quoted(place + "/host"), user=_path(place + "/user.pub"), run=world.run)
+
+
+def client(job: Job, world: World, place: str) -> str:
+    hosts = "".join(
+        "Host %s\n  HostName %s\n" % (" ".join(aliases(job, world, node.index)), node.address) for node in world.nodes
+    )
+    known = _path(place + "/known_hosts")
+    return hosts + CLIENT.format(port=world.ssh_port, run=world.run, user=_path(place + "/user"), known=known)
+
+
+def aliases(job: Job, world: World, index: int) -> List[str]:
+    """The names by which the nodes know one of them; the first stands in hostfiles."""
+    return ["node-%d" % index, *compat.of(job).names(world.run, index)]
+
+
+def hostfile(world: World) -> str:
+    """No blank line, which horovodrun does not survive."""
+    return "".join("node-%d slots=%d\n" % (node.index, world.per_node) for node in world.workers)
+
+
+def files(job: Job, places: Places, own: Iterable[str]) -> Tuple[File, ...]:
+    """Programs that stand in for others on a node; `own` are the variables that Muster gives each node."""
+    if not job.ssh:
+        return ()
+    options = "-F %s -o StrictHostKeyChecking=yes " % shlex.quote(folder(places.attempt) + "/config")
+    texts = {name: STAND_IN.format(name=name) + _real(name, options) for name in CLIENTS}
+    texts["horovodrun"] = _without_secrets(job, own) + _real("horovodrun")
+    texts["muster-rank"] = RANK
+    return tuple(File("%s/%s" % (places.bin, name), text, 0o755) for name, text in texts.items())
+
+
+def _real(name: str, options: str = "") -> str:
+    return REAL.format(name=name, options=options)
+
+
+def _without_secrets(job: Job, own: Iterable[str]) -> str:
+    names = " ".join(name for name in own if name not in NEEDED)
+    return HOROVODRUN.format(secrets=shlex.quote(" ".join(job.secrets)), own=shlex.quote(names), secret=SECRET_NAME)
+
+
+def _path(path: str) -> str:
+    """A path where `%` has a meaning."""
+    return _quoted(path.replace("%", "%%"))
+
+
+def _quoted(path: str) -> str:
+    return '"%s"' % path.replace("\\", "\\\\").replace('"', '\\"')

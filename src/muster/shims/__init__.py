@@ -1,0 +1,1 @@
+"""What a job may import: packages for the Python of the job, which knows nothing of Muster."""

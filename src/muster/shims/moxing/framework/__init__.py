@@ -1,0 +1,5 @@
+"""The part of MoXing that does not depend on an engine."""
+
+from . import file
+
+__all__ = ["file"]

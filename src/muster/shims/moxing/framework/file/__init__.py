@@ -1,0 +1,61 @@
+"""`moxing.file`: files and directories in a store and on the disk, by the same functions."""
+
+from . import file_io
+from .errors import (
+    MoxFileNameDuplicateException,
+    MoxFileNotExistsException,
+    MoxFileReadException,
+    MoxFileRespException,
+)
+from .file_io import (
+    File,
+    append,
+    append_remote,
+    copy,
+    copy_parallel,
+    exists,
+    get_size,
+    glob,
+    is_directory,
+    list_directory,
+    make_dirs,
+    mk_dir,
+    read,
+    remove,
+    rename,
+    scan_dir,
+    set_auth,
+    stat,
+    walk,
+    write,
+)
+from .shifting import shift
+
+__all__ = [
+    "File",
+    "MoxFileNameDuplicateException",
+    "MoxFileNotExistsException",
+    "MoxFileReadException",
+    "MoxFileRespException",
+    "append",
+    "append_remote",
+    "copy",
+    "copy_parallel",
+    "exists",
+    "file_io",
+    "get_size",
+    "glob",
+    "is_directory",
+    "list_directory",
+    "make_dirs",
+    "mk_dir",
+    "read",
+    "remove",
+    "rename",
+    "scan_dir",
+    "set_auth",
+    "shift",
+    "stat",
+    "walk",
+    "write",
+]

@@ -1,0 +1,66 @@
+"""Requests to Muster's storage server, and its refusals as exceptions."""
+
+from typing import Any, Dict, Iterator, List, Optional
+
+from .connection import Exchange
+from .errors import MoxFileNameDuplicateException, MoxFileNotExistsException, MoxFileRespException
+
+_auth = {}  # type: Dict[str, Any]
+
+_KINDS = {"missing": MoxFileNotExistsException, "duplicate": MoxFileNameDuplicateException}
+_SYSTEM = {"directory": IsADirectoryError, "no-directory": NotADirectoryError}
+
+
+def set_auth(settings: Dict[str, Any]) -> None:
+    """Keys and a server for the later requests of this process; they are kept nowhere else."""
+    _auth.clear()
+    _auth.update(settings)
+
+
+def ask(what: str, **details: Any) -> Any:
+    """Asks for something and returns what was answered."""
+    with Exchange(_request(what, details)) as exchange:
+        for answer in exchange.answers():
+            return _value(answer)
+
+
+def ask_items(what: str, **details: Any) -> Iterator[List[Any]]:
+    """Asks for a list that comes in parts."""
+    with Exchange(_request(what, details)) as exchange:
+        for answer in exchange.answers():
+            if "items" not in answer:
+                _value(answer)
+                return
+            for item in answer["items"]:
+                yield item
+
+
+def ask_bytes(what: str, **details: Any) -> Optional[bytearray]:
+    """Asks for the bytes of an object; None when the server would rather put them into a file."""
+    data = None
+    with Exchange(_request(what, details)) as exchange:
+        for answer in exchange.answers():
+            if "bytes" in answer:
+                data = exchange.bytes(answer["bytes"])
+            else:
+                _value(answer)
+    return data
+
+
+def _request(what: str, details: Dict[str, Any]) -> Dict[str, Any]:
+    request = {"do": what, "details": details}
+    if _auth:
+        request["auth"] = dict(_auth)
+    return request
+
+
+def _value(answer: Dict[str, Any]) -> Any:
+    error = answer.get("error")
+    if error is None:
+        return answer.get("value")
+    kind, text = error["kind"], error["text"]
+    if kind == "system":
+        raise OSError(error["number"], text)
+    if kind in _SYSTEM:
+        raise _SYSTEM[kind](text)
+    raise _KINDS.get(kind, MoxFileRespException)(text, error.get("status"))

@@ -1,0 +1,244 @@
+"""The functions of `moxing.file`. What lies on this machine is done here, what lies in a store is done by Muster."""
+
+import functools
+import glob as globbing
+import os
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union, cast
+
+from . import client, local, objects, remote, walking
+from .entries import AnyEntry, Stat
+from .errors import MoxFileNotExistsException
+from .paths import clean, is_url, join
+
+# Switches that MoXing's manual tells people to set. Muster chooses the number of its connections itself.
+_LARGE_FILE_METHOD = 1
+_LARGE_FILE_TASK_NUM = 1
+_NUMBER_OF_PROCESSES = 1
+NUMBER_OF_PROCESSES = 1
+
+F = TypeVar("F", bound=Callable[..., Any])
+Data = Union[str, bytes]
+
+
+def _told(function: F) -> F:
+    """Lets a missing local file be told by MoXing's exception, as a missing object is."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except MoxFileNotExistsException:
+            raise
+        except FileNotFoundError as error:
+            raise MoxFileNotExistsException("there is nothing at %s; check the path" % (error.filename or error)) from None
+
+    return cast(F, call)
+
+
+def _side(url: str) -> Any:
+    """Who does it: the two modules have the same functions."""
+    return remote if is_url(url) else local
+
+
+def _side_of_two(src: str, dst: str) -> Any:
+    return remote if is_url(src) or is_url(dst) else local
+
+
+@_told
+def File(name: Any, mode: str = "r", client_id: Any = None, **settings: Any) -> Any:
+    """Opens a file: any of Python's modes, in MoXing's spelling (`br+`) too. `flush` puts what was written into the store."""
+    path = clean(name)
+    return objects.open_file(path, mode, is_url(path), **settings)
+
+
+@_told
+def read(url: Any, client_id: Any = None, binary: bool = False, **settings: Any) -> Any:
+    """All that a file holds, as text or as bytes."""
+    path = clean(url)
+    data = remote.read_small(path) if is_url(path) and not path.endswith("/") else None
+    if data is not None and binary:
+        return data
+    with File(path, "rb" if binary else "r") as file:
+        return file.read()
+
+
+@_told
+def write(url: Any, data: Data, binary: bool = False, client_id: Any = None, **settings: Any) -> None:
+    """Writes a file anew."""
+    with File(url, "wb" if binary or isinstance(data, bytes) else "w") as file:
+        file.write(data)
+
+
+@_told
+def append(url: Any, data: Data, binary: bool = False, client_id: Any = None, **settings: Any) -> None:
+    """Adds to the end of a file, which need not exist yet."""
+    with File(url, "ab" if binary or isinstance(data, bytes) else "a") as file:
+        file.write(data)
+
+
+@_told
+def append_remote(src_url: Any, dst_url: Any, client_id: Any = None, **settings: Any) -> None:
+    """Adds what one file holds to the end of another."""
+    src, dst = clean(src_url), clean(dst_url)
+    _side_of_two(src, dst).append(src, dst)
+
+
+@_told
+def copy(src_url: Any, dst_url: Any, client_id: Any = None, **settings: Any) -> None:
+    """Copies one file, to a name or into a directory. The source stays as it is."""
+    src, dst = clean(src_url), clean(dst_url)
+    _side_of_two(src, dst).copy(src, dst)
+
+
+@_told
+def copy_parallel(
+    src_url: Any,
+    dst_url: Any,
+    file_list: Optional[Sequence[str]] = None,
+    threads: int = 16,
+    is_processing: bool = True,
+    use_queue: bool = True,
+    **settings: Any,
+) -> None:
+    """Copies what is in a directory into another, or a single file. The source stays as it is.
+
+    Only what is missing or has changed is moved. How many connections serve that is Muster's choice, whatever `threads` says.
+    """
+    src, dst = clean(src_url), clean(dst_url)
+    _side_of_two(src, dst).copy_tree(src, dst, file_list)
+
+
+def exists(url: Any, client_id: Any = None, **settings: Any) -> bool:
+    path = clean(url)
+    return bool(_side(path).exists(path))
+
+
+def is_directory(url: Any, client_id: Any = None, **settings: Any) -> bool:
+    path = clean(url)
+    return bool(_side(path).is_directory(path))
+
+
+@_told
+def list_directory(
+    url: Any,
+    recursive: bool = False,
+    remove_sep: bool = True,
+    skip_file: bool = False,
+    skip_dir: bool = False,
+    client_id: Any = None,
+    **settings: Any,
+) -> List[str]:
+    """The names in a directory, as `os.listdir` gives them; directories end in a slash when `remove_sep` is false."""
+    path = clean(url)
+    found = []
+    for entry in _side(path).entries(path, recursive):
+        if skip_dir if entry.is_dir() else skip_file:
+            continue
+        found.append(entry.name + ("/" if entry.is_dir() and not remove_sep else ""))
+    return found
+
+
+def glob(url: Any, client_id: Any = None, **settings: Any) -> List[str]:
+    """The paths that match a pattern: URLs, and absolute paths of local files."""
+    path = clean(url)
+    recursive = bool(settings.get("recursive"))
+    if is_url(path):
+        return walking.glob(path, recursive)
+    return sorted(globbing.glob(os.path.abspath(path), recursive=recursive))
+
+
+def walk(
+    url: Any,
+    topdown: bool = True,
+    onerror: Optional[Callable[[OSError], Any]] = None,
+    followlinks: bool = False,
+    client_id: Any = None,
+    **settings: Any,
+) -> Iterator[Tuple[str, List[str], List[str]]]:
+    """Goes through a directory and those below it, as `os.walk` does."""
+    path = clean(url)
+    if is_url(path):
+        return walking.walk(path, topdown, onerror)
+    return os.walk(path, topdown, onerror, followlinks)
+
+
+@_told
+def scan_dir(url: Any, client_id: Any = None, **settings: Any) -> Iterator[AnyEntry]:
+    """The entries of a directory, as `os.scandir` gives them."""
+    path = clean(url)
+    return cast(Iterator[AnyEntry], _side(path).scan(path))
+
+
+@_told
+def make_dirs(url: Any, client_id: Any = None, **settings: Any) -> None:
+    """Makes a directory and those above it."""
+    path = clean(url)
+    _side(path).make_dir(path, True)
+
+
+@_told
+def mk_dir(url: Any, client_id: Any = None, **settings: Any) -> None:
+    """Makes a directory in one that exists."""
+    path = clean(url)
+    _side(path).make_dir(path, False)
+
+
+def remove(url: Any, recursive: bool = False, client_id: Any = None, **settings: Any) -> None:
+    """Removes a file, or a directory with all in it when `recursive` is true; otherwise does nothing."""
+    path = clean(url)
+    _side(path).remove(path, recursive)
+
+
+@_told
+def rename(src_url: Any, dst_url: Any, client_id: Any = None, **settings: Any) -> None:
+    """Moves a file or a directory, also between this machine and a store."""
+    src, dst = clean(src_url), clean(dst_url)
+    _side_of_two(src, dst).rename(src, dst)
+
+
+@_told
+def stat(url: Any, client_id: Any = None, **settings: Any) -> Stat:
+    """What is known of a file or directory: `length`, `mtime_nsec`, `is_directory`."""
+    path = clean(url)
+    return cast(Stat, _side(path).stat(path))
+
+
+@_told
+def get_size(url: Any, recursive: bool = False, client_id: Any = None, **settings: Any) -> int:
+    """The size of a file, or of all in a directory when `recursive` is true."""
+    path = clean(url)
+    return int(_side(path).size(path, recursive))
+
+
+def set_auth(
+    ak: Optional[str] = None,
+    sk: Optional[str] = None,
+    server: Optional[str] = None,
+    port: Optional[int] = None,
+    is_secure: Optional[bool] = None,
+    ssl_verify: Optional[bool] = None,
+    long_conn_mode: Optional[bool] = None,
+    path_style: Optional[bool] = None,
+    retry: Optional[int] = None,
+    retry_wait: Optional[float] = None,
+    client_timeout: Optional[float] = None,
+    list_max_keys: Optional[int] = None,
+    **settings: Any,
+) -> None:
+    """Takes other keys or another server for the later requests of this process; without either, nothing changes.
+
+    Retries, time limits and connections are Muster's own.
+    """
+    if not (ak or server):
+        return
+    given = {
+        "ak": ak,
+        "sk": sk,
+        "token": settings.get("security_token"),
+        "server": server,
+        "port": port,
+        "is_secure": is_secure,
+        "ssl_verify": ssl_verify,
+        "path_style": path_style,
+    }  # type: Dict[str, Any]
+    client.set_auth({name: value for name, value in given.items() if value is not None})

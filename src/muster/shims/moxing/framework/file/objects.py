@@ -1,0 +1,215 @@
+"""File objects: real ones of Python, over a file on this machine.
+
+An object of a store is fetched into a temporary file first, and what was written there is put back by `flush` and `close`.
+So everything that takes an open file takes these: pandas, NumPy, torch.load, PIL, logging.
+"""
+
+import atexit
+import io
+import os
+import shutil
+import tempfile
+import weakref
+from typing import Any, Callable, Optional, Tuple
+
+from . import remote
+from .errors import MoxFileNotExistsException
+
+
+def open_file(path: str, mode: str, url: bool, **text: Any) -> Any:
+    """Opens a local file or an object of a store, in any of Python's modes; text is UTF-8 unless `encoding` says otherwise."""
+    access, binary = _parse(mode)
+    buffer = _open_remote(path, access) if url else _wrap(io.FileIO(path, access))
+    buffer.mode = mode
+    if binary:
+        return buffer
+    file = Text(buffer, encoding=text.get("encoding") or "utf-8", errors=text.get("errors"), newline=text.get("newline"))
+    file.mode = mode
+    return file
+
+
+def _parse(mode: str) -> Tuple[str, bool]:
+    """The letter for the access, with a plus where both ways are wanted, and whether bytes are meant: `br+` is `r+b` too."""
+    letters = set(mode) - set("btU+")
+    if len(letters) != 1 or letters - set("rwax") or len(set(mode)) != len(mode) or {"b", "t"} <= set(mode):
+        raise ValueError("invalid mode: %r; there are r, w, a, r+, w+, a+ and the same with a b" % mode)
+    return letters.pop() + ("+" if "+" in mode else ""), "b" in mode
+
+
+class _Sized:
+    """A buffered file that knows its size and is named as the script named it."""
+
+    mode = ""
+    raw = None  # type: Any
+
+    def size(self) -> int:
+        """The size so far, with what has been written and not flushed."""
+        self._settle()
+        here = self.raw.tell()
+        end = self.raw.seek(0, os.SEEK_END)
+        self.raw.seek(here)
+        return int(end)
+
+    def _settle(self) -> None:
+        """Hands what is buffered to the file below."""
+
+
+class _Reader(_Sized, io.BufferedReader):
+    pass
+
+
+class _Writer(_Sized, io.BufferedWriter):
+    def _settle(self) -> None:
+        io.BufferedWriter.flush(self)
+
+
+class _Both(_Sized, io.BufferedRandom):
+    def _settle(self) -> None:
+        io.BufferedRandom.flush(self)
+
+
+class Text(io.TextIOWrapper):
+    """A text file; it keeps nothing back from the file of bytes below it."""
+
+    def __init__(self, buffer: Any, **settings: Any) -> None:
+        super().__init__(buffer, write_through=True, **settings)
+
+    def size(self) -> int:
+        return int(self.buffer.size())  # type: ignore[attr-defined]
+
+
+class _Synced:
+    """A file whose content is put into the store by `flush` and `close`, by the process that opened it."""
+
+    _changed = False
+    _process = 0
+
+    def begin(self, sync: Callable[[], None], folder: str, changed: bool) -> None:
+        self._sync = sync
+        self._folder = folder
+        self._changed = changed
+        self._process = os.getpid()
+        _unfinished.add(self)
+
+    def write(self, data: Any) -> int:
+        self._changed = True
+        return int(super().write(data))  # type: ignore[misc]
+
+    def truncate(self, size: Optional[int] = None) -> int:
+        self._changed = True
+        return int(super().truncate(size))  # type: ignore[misc]
+
+    def flush(self) -> None:
+        super().flush()  # type: ignore[misc]
+        if self._changed and self._process == os.getpid():
+            self._sync()
+            self._changed = False
+
+    def close(self) -> None:
+        if self.closed:  # type: ignore[attr-defined]
+            return
+        try:
+            super().close()  # type: ignore[misc]
+        finally:
+            _unfinished.discard(self)
+            if self._process == os.getpid():
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class _SyncedWriter(_Synced, _Writer):
+    pass
+
+
+class _SyncedBoth(_Synced, _Both):
+    pass
+
+
+_unfinished = weakref.WeakSet()  # type: weakref.WeakSet[Any]
+
+
+@atexit.register
+def _finish() -> None:
+    """Puts into the store what a script forgot to close."""
+    for file in list(_unfinished):
+        file.close()
+
+
+def _wrap(raw: io.FileIO) -> Any:
+    if raw.readable() and raw.writable():
+        return _Both(raw)
+    return _Writer(raw) if raw.writable() else _Reader(raw)
+
+
+def _open_remote(url: str, access: str) -> Any:
+    if url.endswith("/"):
+        raise IsADirectoryError("%s names a directory; leave the slash at its end out to mean a file" % url)
+    if access == "r":
+        return _fetched(url)
+    folder = tempfile.mkdtemp(prefix="moxing-")
+    try:
+        return _open_written(url, access, folder)
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+
+
+def _fetched(url: str) -> _Reader:
+    """A file to read. It has no name on this machine any more, so nothing is left behind."""
+    data = remote.read_small(url)
+    if data is None:
+        folder = tempfile.mkdtemp(prefix="moxing-")
+        try:
+            path = os.path.join(folder, "data")
+            remote.fetch(url, path)
+            raw = io.FileIO(path, "r")
+        finally:
+            shutil.rmtree(folder)
+    else:
+        file = tempfile.TemporaryFile()
+        file.write(data)
+        file.flush()
+        raw = file.detach()  # type: ignore[assignment, union-attr]
+        raw.seek(0)
+    raw.name = url  # type: ignore[misc]
+    return _Reader(raw)
+
+
+def _open_written(url: str, access: str, folder: str) -> Any:
+    path = os.path.join(folder, "data")
+    present = _prepare(url, access, path)
+    raw = io.FileIO(path, access if access[0] != "x" else "w" + access[1:])
+    raw.name = url  # type: ignore[misc]
+    file = _SyncedBoth(raw) if "+" in access else _SyncedWriter(raw)
+    sync = _appending(path, url) if access[0] == "a" else lambda: remote.put(path, url)
+    file.begin(sync, folder, changed=access[0] in "wx" or not present)
+    return file
+
+
+def _prepare(url: str, access: str, path: str) -> bool:
+    """Lays out what the access starts from; true when the object exists."""
+    if access[0] == "w":
+        return False
+    present = remote.exists(url)
+    if access[0] == "x" and present:
+        raise FileExistsError("%s exists; the mode x is for new files" % url)
+    if access[0] == "r" and not present:
+        raise MoxFileNotExistsException("there is nothing at %s; check the path" % url)
+    if present and access == "a":  # nobody will read it: a hole of its size keeps the positions right
+        open(path, "wb").close()
+        os.truncate(path, remote.stat(url).length)
+    elif present:
+        remote.fetch(url, path)
+    return present
+
+
+def _appending(path: str, url: str) -> Callable[[], None]:
+    """Adds to the object what is new in the file, so that others who append to it lose nothing."""
+    begun = os.path.getsize(path) if os.path.exists(path) else 0
+    done = [begun]
+
+    def sync() -> None:
+        end = os.path.getsize(path)
+        remote.append_file(path, done[0], url)
+        done[0] = end
+
+    return sync

@@ -1,0 +1,90 @@
+"""Paths in a store: every function asks Muster's storage server."""
+
+from typing import Any, Iterator, List, Optional, Sequence
+
+from .client import ask, ask_bytes, ask_items
+from .entries import Entry, Scan, Stat
+from .errors import MoxFileNotExistsException
+from .paths import absolute, join
+
+SMALL = 1 << 20  # objects up to this size come over the socket, larger ones through a file
+
+
+def stat(url: str) -> Stat:
+    found = ask("stat", url=url)
+    if found is None:
+        raise MoxFileNotExistsException("there is nothing at %s; check the path" % url)
+    return Stat(*found)
+
+
+def exists(url: str) -> bool:
+    return ask("stat", url=url) is not None
+
+
+def is_directory(url: str) -> bool:
+    found = ask("stat", url=url)
+    return found is not None and Stat(*found).is_directory
+
+
+def entries(url: str, recursive: bool) -> Iterator[Entry]:
+    """What is in a directory, sorted by name; with `recursive` also what is in those below it."""
+    for name, length, mtime, is_dir in ask_items("list", url=url, recursive=recursive):
+        yield Entry(name, join(url, name), Stat(length, mtime, is_dir))
+
+
+def scan(url: str) -> Scan:
+    return Scan(entries(url, False))
+
+
+def size(url: str, recursive: bool) -> int:
+    found = stat(url)
+    if not found.is_directory:
+        return found.length
+    return sum(entry.stat().length for entry in entries(url, True)) if recursive else 0
+
+
+def make_dir(url: str, parents: bool) -> None:
+    ask("make_dir", url=url, parents=parents)
+
+
+def remove(url: str, recursive: bool) -> None:
+    ask("remove", url=url, recursive=recursive)
+
+
+def rename(src: str, dst: str) -> None:
+    ask("rename", src=absolute(src), dst=absolute(dst))
+
+
+def copy(src: str, dst: str) -> None:
+    ask("copy", src=absolute(src), dst=absolute(dst))
+
+
+def copy_tree(src: str, dst: str, names: Optional[Sequence[str]]) -> None:
+    """A file list may be long: it travels in the request, and only what it names is moved."""
+    given = None if names is None else list(names)  # type: Optional[List[str]]
+    ask("copy_tree", src=absolute(src), dst=absolute(dst), names=given)
+
+
+def fetch(url: str, path: str) -> None:
+    """Puts an object into a file of exactly this name."""
+    ask("copy_file", src=url, dst=path)
+
+
+def put(path: str, url: str) -> None:
+    """Makes a file the object of exactly this name."""
+    ask("copy_file", src=path, dst=url)
+
+
+def append_file(path: str, offset: int, url: str) -> None:
+    """Adds what a file has from a position on to the end of an object."""
+    ask("append", path=path, offset=offset, url=url)
+
+
+def append(src: str, dst: str) -> None:
+    ask("append", path=absolute(src), offset=0, url=absolute(dst))
+
+
+def read_small(url: str) -> "Optional[bytes]":
+    """An object that is small enough to come over the socket; None for a larger one."""
+    data = ask_bytes("read", url=url, limit=SMALL)  # type: Any
+    return None if data is None else bytes(data)

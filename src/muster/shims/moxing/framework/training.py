@@ -1,0 +1,11 @@
+"""What Muster does not take over of MoXing: its own way of writing a training program."""
+
+
+def explain(name: str) -> object:
+    """Says for a name of the training API what there is instead."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise AttributeError(
+        "moxing.%s belongs to MoXing's training API, which Muster does not have; it offers moxing.file, and runs programs that are"
+        " written for PyTorch, MindSpore, TensorFlow, PaddlePaddle or Horovod themselves" % name
+    )

@@ -1,0 +1,50 @@
+"""The MD5 sums by which S3 stores name what they hold (ETag), computed here to compare."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import BinaryIO
+
+BLOCK = 1 << 20
+PART = 8 << 20
+MOST_PARTS = 5000  # stores take 10,000
+_PLAIN = re.compile(r"[0-9a-f]{32}")
+_PARTS = re.compile(r"[0-9a-f]{32}-([0-9]+)")
+
+
+def part_size(size: int) -> int:
+    """How large the parts of an upload are: fixed by the size alone, so that its sum can be computed again."""
+    part = PART
+    while size > part * MOST_PARTS:
+        part *= 2
+    return part
+
+
+def is_plain(etag: str) -> bool:
+    """Whether an ETag is the MD5 sum of the whole object."""
+    return _PLAIN.fullmatch(etag) is not None
+
+
+def matches(path: str, size: int, etag: str) -> bool:
+    """Whether a local file has the content that an ETag names; false also where that cannot be known."""
+    parts = _PARTS.fullmatch(etag)
+    if not is_plain(etag) and not parts:
+        return False
+    with open(path, "rb") as file:
+        if not parts:
+            return _md5(file, size).hexdigest() == etag
+        part = part_size(size)
+        count = -(-size // part)
+        if count != int(parts.group(1)):
+            return False
+        sums = b"".join(_md5(file, part).digest() for _ in range(count))
+        return "%s-%d" % (hashlib.md5(sums).hexdigest(), count) == etag
+
+
+def _md5(file: BinaryIO, size: int) -> "hashlib._Hash":
+    found = hashlib.md5()
+    while size > 0 and (block := file.read(min(BLOCK, size))):
+        found.update(block)
+        size -= len(block)
+    return found

@@ -1,0 +1,55 @@
+"""Work shared out among threads: the first error ends it, and so does an interrupt."""
+
+from __future__ import annotations
+
+import threading
+from typing import Callable, Iterable, Iterator, List, Optional, TypeVar
+
+from muster.storage.model import Progress
+
+T = TypeVar("T")
+GLANCE = 0.1  # how often the waiting thread looks whether it was interrupted
+
+
+def each(work: Callable[[T], None], items: Iterable[T], threads: int, progress: Progress) -> None:
+    """Does the work for every item; items are taken one by one, so that endless listings need no memory."""
+    crew = _Crew(iter(items), progress)
+    crew.run(work, threads)
+
+
+class _Crew:
+    def __init__(self, items: Iterator[T], progress: Progress) -> None:
+        self._items = items
+        self._progress = progress
+        self._taking = threading.Lock()
+        self._error: Optional[BaseException] = None
+
+    def run(self, work: Callable[[T], None], threads: int) -> None:
+        members = [threading.Thread(target=self._labour, args=(work,), daemon=True) for _ in range(max(1, threads))]
+        for member in members:
+            member.start()
+        try:
+            self._await(members)
+        except BaseException:  # an interrupt: nothing half done may stay behind
+            self._progress.cancel()
+            self._await(members)
+            raise
+        if self._error is not None:
+            raise self._error
+
+    def _await(self, members: List[threading.Thread]) -> None:
+        for member in members:
+            while member.is_alive():
+                member.join(GLANCE)
+
+    def _labour(self, work: Callable[[T], None]) -> None:
+        try:
+            while self._error is None and not self._progress.cancelled:
+                with self._taking:
+                    item = next(self._items, None)
+                if item is None:
+                    return
+                work(item)  # type: ignore[arg-type]
+        except BaseException as error:
+            if self._error is None:
+                self._error = error

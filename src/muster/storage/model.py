@@ -1,0 +1,71 @@
+"""What storage hands out: entries of listings, reports of transfers, and how far one has come."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from muster.storage.errors import Cancelled
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file or directory; `name` is relative to what was listed."""
+
+    url: str
+    name: str
+    size: int
+    mtime: float
+    is_dir: bool
+    etag: str = ""
+
+
+@dataclass
+class Report:
+    """What a transfer did."""
+
+    files: int = 0
+    bytes: int = 0
+    skipped: int = 0  # files that were there already, unchanged
+    deleted: int = 0
+
+
+@dataclass
+class Progress:
+    """How far a transfer has come, for whoever watches it from another thread; also the way to cancel it."""
+
+    files: int = 0
+    bytes: int = 0
+    skipped: int = 0
+    deleted: int = 0
+    total_files: int = 0
+    total_bytes: int = 0
+    complete: bool = False  # the totals are known to the end
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    def add(self, files: int = 0, bytes: int = 0, skipped: int = 0, deleted: int = 0) -> None:
+        """Counts what was done; every call is a point at which a cancelled transfer ends."""
+        if self._cancelled.is_set():
+            raise Cancelled("the transfer was cancelled; start it again to go on where it stood")
+        with self._lock:
+            self.files += files
+            self.bytes += bytes
+            self.skipped += skipped
+            self.deleted += deleted
+
+    def expect(self, files: int, bytes: int) -> None:
+        """Counts what will have to be done."""
+        with self._lock:
+            self.total_files += files
+            self.total_bytes += bytes
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled.is_set()
+
+    def report(self) -> Report:
+        return Report(self.files, self.bytes, self.skipped, self.deleted)

@@ -1,0 +1,77 @@
+"""Files that are being written: under a temporary name beside their own, so that nobody ever meets half of one.
+
+A writer holds a lock on its temporary file. One that nobody holds was left by a process that was killed, and is swept away.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from contextlib import contextmanager
+from typing import Iterator, Optional
+
+_NAME = re.compile(r"\.muster-[0-9a-f]{12}\.part")
+
+
+def is_partial(name: str) -> bool:
+    """Whether a base name is that of a file which is being written, or was left half written."""
+    return name.startswith(".muster-") and _NAME.fullmatch(name) is not None
+
+
+@contextmanager
+def replacing(path: str, mtime_ns: Optional[int] = None, mode: Optional[int] = None) -> Iterator[int]:
+    """A descriptor to write to; what was written takes its final name at the end, all at once, or never."""
+    folder = os.path.dirname(path)
+    temporary = os.path.join(folder, ".muster-%s.part" % os.urandom(6).hex())
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        descriptor = os.open(temporary, flags, 0o666)
+    except FileNotFoundError:
+        os.makedirs(folder, exist_ok=True)
+        descriptor = os.open(temporary, flags, 0o666)
+    try:
+        try:
+            _lock(descriptor)
+            yield descriptor
+            if mode is not None:
+                os.fchmod(descriptor, mode)
+            if mtime_ns is not None:
+                os.utime(descriptor, ns=(mtime_ns, mtime_ns))
+            os.rename(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return  # a file system without locks: nothing is swept there either
+
+
+def write_all(descriptor: int, data: "memoryview | bytes", offset: int = 0) -> None:
+    """Writes everything at an offset, however little the system takes at a time."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view = view[written:]
+        offset += written
+
+
+def sweep(path: str) -> None:
+    """Removes a half written file if its writer is gone."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return  # somebody else was faster, or it is not ours
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path)
+    except OSError:
+        return  # its writer lives
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,108 @@
+"""How a rank talks to the storage server of its node: frames of JSON over a Unix socket, each after four bytes of length.
+
+A request is `{"do": ..., "details": {...}, "auth": {...}}`. Answers are `{"items": [...]}` any number of times, or `{"bytes": N}`
+with that many bytes behind it, and at the end `{"value": ...}` or `{"error": {"kind", "text"}}`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import struct
+import threading
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, Optional
+
+LENGTH = struct.Struct(">I")
+CREDENTIALS = struct.Struct("iII")
+LONGEST = 256 << 20  # a file list of millions of names fits; more is a mistake
+HUNG_UP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
+
+
+class Gone(Exception):
+    """The client has ended; nobody waits for an answer any more."""
+
+
+class Peer:
+    """The client at the other end of a connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def allowed(self) -> bool:
+        """Whether it is a process of this user, or of root."""
+        given = self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        return CREDENTIALS.unpack(given)[1] in (os.getuid(), 0)
+
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    def receive(self) -> Optional[Dict[str, Any]]:
+        """The next request, or None when the client is done."""
+        try:
+            begin = self._connection.recv(LENGTH.size, socket.MSG_WAITALL)
+            if len(begin) < LENGTH.size:
+                return None
+            (length,) = LENGTH.unpack(begin)
+            text = self._exactly(length) if length <= LONGEST else b""
+        except OSError:
+            return None
+        request: Optional[Dict[str, Any]] = json.loads(text) if len(text) == length else None
+        return request
+
+    def _exactly(self, length: int) -> bytes:
+        parts = []
+        while length:
+            part = self._connection.recv(min(length, 1 << 20))
+            if not part:
+                return b""
+            parts.append(part)
+            length -= len(part)
+        return b"".join(parts)
+
+    def send(self, answer: Dict[str, Any], data: bytes = b"") -> None:
+        text = json.dumps(answer).encode()
+        try:
+            self._connection.sendall(LENGTH.pack(len(text)) + text)
+            if data:
+                self._connection.sendall(data)
+        except OSError:
+            raise Gone() from None
+
+    def gone(self) -> bool:
+        watch = select.poll()
+        watch.register(self._connection, HUNG_UP)
+        return bool(watch.poll(0))
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class Watch:
+    """Notices clients that end while something is done for them."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._actions: Dict[int, Callable[[], None]] = {}
+        threading.Thread(target=self._look, name="watch", daemon=True).start()
+
+    @contextmanager
+    def on_end(self, peer: Peer, action: Callable[[], None]) -> Iterator[None]:
+        """Calls an action when the client ends before the block does."""
+        number = peer.fileno()
+        self._actions[number] = action
+        self._epoll.register(number, HUNG_UP | select.EPOLLONESHOT)
+        try:
+            yield
+        finally:
+            self._epoll.unregister(number)
+            del self._actions[number]
+
+    def _look(self) -> None:
+        while True:
+            for number, _ in self._epoll.poll():
+                action = self._actions.get(number)
+                if action is not None:
+                    action()

@@ -1,0 +1,133 @@
+"""Moving files and trees between stores: only what is missing or changed, in parallel, and never half."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set
+
+from muster.storage import crew
+from muster.storage.compare import unchanged
+from muster.storage.errors import NotFound, StorageError
+from muster.storage.files import Files
+from muster.storage.model import Entry, Progress
+from muster.storage.patterns import Choice
+from muster.storage.place import Place
+from muster.storage.remote import Remote
+from muster.storage.urls import checked_name
+
+THREADS = 16
+MANY = 64  # threads that a caller may ask for; more only get into each other's way
+
+def move_file(src: Place, entry: Entry, dst: Place, progress: Progress) -> None:
+    """Copies one file to exactly one name, by the shortest way between the two stores."""
+    if isinstance(src.store, Remote) and isinstance(dst.store, Remote):
+        dst.store.copy(src.store, src.path, entry, dst.path, progress)
+    elif isinstance(src.store, Remote):
+        assert isinstance(dst.store, Files)
+        src.store.download(src.path, entry, dst.store, dst.path, progress)
+    elif isinstance(dst.store, Remote):
+        dst.store.upload(src.store, src.path, dst.path, progress)
+    else:
+        dst.store.copy(src.store, src.path, dst.path, progress)
+
+
+@dataclass
+class Tree:
+    """One transfer of what is in `src` to what is in `dst`."""
+
+    src: Place
+    dst: Place
+    choice: Choice
+    progress: Progress
+    names: Optional[Sequence[str]] = None
+
+    def run(self, threads: int, delete: bool) -> None:
+        if self.src.identity == self.dst.identity:
+            return
+        self._refuse_own_inside()
+        self._there: Dict[str, Entry] = {}
+        if self.dst.stat() is not None:
+            self._there = {entry.name: entry for entry in self.dst.store.walk(self.dst.path)}
+        self._files: Set[str] = set()
+        self._folders: Set[str] = set()
+        crew.each(self._move, self._wanted(threads), threads, self.progress)
+        self._make_folders()
+        if delete:
+            self._delete()
+
+    def _refuse_own_inside(self) -> None:
+        if self.dst.identity.startswith(self.src.identity + "/"):
+            raise StorageError("%s lies in %s itself; choose a destination outside of it" % (self.dst.url, self.src.url))
+
+    def _wanted(self, threads: int) -> Iterator[Entry]:
+        """The files to move; what is met on the way is remembered for folders and deletions."""
+        for entry in self._listed(threads):
+            checked_name(entry.name, entry.url)
+            if entry.name not in self.choice:
+                continue
+            if entry.is_dir:
+                self._folders.add(entry.name)
+                continue
+            self._files.add(entry.name)
+            if self._is_there(entry):
+                self.progress.add(skipped=1)
+            else:
+                self.progress.expect(1, entry.size)
+                yield entry
+        self.progress.complete = True
+
+    def _listed(self, threads: int) -> Iterable[Entry]:
+        if self.names is None:
+            return self.src.store.walk(self.src.path)
+        return self._named(list(dict.fromkeys(self.names)), threads)
+
+    def _named(self, names: List[str], threads: int) -> Iterable[Entry]:
+        """The named files alone, looked up at once rather than one after the other."""
+        found: Dict[str, Entry] = {}
+
+        def look(name: str) -> None:
+            place = self.src.below(checked_name(name, name))
+            entry = place.stat()
+            if entry is None:
+                raise NotFound("%s is not there; check the list of names" % place.url)
+            found[name] = Entry(entry.url, name, entry.size, entry.mtime, entry.is_dir, entry.etag)
+
+        crew.each(look, names, threads, self.progress)
+        return [found[name] for name in names]
+
+    def _is_there(self, entry: Entry) -> bool:
+        there = self._there.get(entry.name)
+        if there is None:
+            return False
+        if there.is_dir:
+            raise StorageError("%s is a directory, but %s is a file; rename one of them" % (there.url, entry.url))
+        return unchanged(self.src.below(entry.name), entry, self.dst.below(entry.name), there)
+
+    def _move(self, entry: Entry) -> None:
+        move_file(self.src.below(entry.name), entry, self.dst.below(entry.name), self.progress)
+        self.progress.add(files=1)
+
+    def _make_folders(self) -> None:
+        """Makes the directories that hold nothing; the others came with what is in them."""
+        if self.choice.narrowed:
+            return
+        held = {name.rpartition("/")[0] for name in self._files | self._folders}
+        for name in sorted(self._folders - held - set(self._there)):
+            self.dst.store.make_dir(self.dst.below(name).path)
+        if not self._files and not self._folders and not self._there:
+            self.dst.store.make_dir(self.dst.path)
+
+    def _delete(self) -> None:
+        """Removes at the destination what the source no longer has; what a pattern leaves out stays."""
+        kept = self._files | self._folders | {folder for name in self._files for folder in _parents(name)}
+        extra = [entry for name, entry in self._there.items() if name in self.choice and name not in kept]
+        gone = self.dst.store.remove_below(self.dst.path, [entry.name for entry in extra if not entry.is_dir])
+        self.progress.add(deleted=gone)
+        folders = sorted((entry.name for entry in extra if entry.is_dir), reverse=True)
+        self.dst.store.remove_empty(self.dst.path, folders)
+
+
+def _parents(name: str) -> Iterator[str]:
+    while "/" in name:
+        name = name.rpartition("/")[0]
+        yield name

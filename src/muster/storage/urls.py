@@ -1,0 +1,80 @@
+"""URLs taken apart. Names stand in them as they are, without percent-encoding."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import List
+
+from muster.storage.errors import StorageError, Unsafe
+
+SCHEMES = ("obs", "s3")
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True)
+class Url:
+    """A URL of a bucket (scheme obs or s3), or of the file system (scheme file, or none for a plain path)."""
+
+    scheme: str
+    bucket: str
+    path: str  # the key, without slashes at its ends; for files the absolute path
+
+    @property
+    def is_file(self) -> bool:
+        return self.scheme in ("", "file")
+
+
+def is_url(text: str) -> bool:
+    """Whether a text names something in a store, rather than a plain path."""
+    return "://" in text
+
+
+def parse(text: str) -> Url:
+    """A URL or a path in its parts; one that cannot be meant is an error."""
+    if "\0" in text:
+        raise Unsafe("%r holds a NUL byte; no name can" % text)
+    if not text:
+        raise StorageError("an empty name is neither a URL nor a path; name a file, or use . for this directory")
+    if not is_url(text):
+        return Url("", "", os.path.abspath(text))
+    scheme, _, rest = text.partition("://")
+    if scheme == "file":
+        if not rest.startswith("/"):
+            raise StorageError("%s has no absolute path; write file:///path, with three slashes" % text)
+        return Url("file", "", os.path.normpath("/" + rest.lstrip("/")))
+    if scheme not in SCHEMES:
+        raise StorageError("%s has a scheme that is not known; use obs://, s3://, file:// or a plain path" % text)
+    bucket, _, key = rest.partition("/")
+    if not _BUCKET.fullmatch(bucket) and (bucket or key):
+        raise StorageError("%s does not begin with the name of a bucket; write %s://bucket/name" % (text, scheme))
+    return Url(scheme, bucket, checked_key(key, text))
+
+
+def checked_key(key: str, shown: str) -> str:
+    """The key that a user typed, without the slashes too many that joining URLs leaves behind."""
+    parts = [part for part in key.split("/") if part]
+    _refuse_dots(parts, shown)
+    return "/".join(parts)
+
+
+def checked_name(name: str, shown: str) -> str:
+    """A relative name that somebody else chose; one that would leave the destination is refused."""
+    parts = name.split("/")
+    if "" in parts:
+        raise Unsafe("%s has an empty part in its name, which no directory can hold; rename it, or exclude it" % shown)
+    if "\0" in name:
+        raise Unsafe("%r holds a NUL byte, which no file name can; rename it, or exclude it" % shown)
+    _refuse_dots(parts, shown)
+    return name
+
+
+def join(url: str, name: str) -> str:
+    """The URL of what has a relative name below another."""
+    return url + name if url.endswith("/") else "%s/%s" % (url, name)
+
+
+def _refuse_dots(parts: List[str], shown: str) -> None:
+    if ".." in parts or "." in parts:
+        raise Unsafe("%s has a part `.` or `..` in its name and could leave its place; name it without" % shown)
