@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 NODE_ROOMS := src/muster/__init__.py src/muster/plan src/muster/runs src/muster/devices src/muster/storage src/muster/agent \
   src/muster/job/__init__.py src/muster/job/model.py src/muster/job/kinds.py
 
-.PHONY: demo test lint docs benchmark clean
+.PHONY: demo test test-frameworks lint docs benchmark clean
 
 demo: $(READY)  ## run the quickstart and show its result
 	PATH="$(BIN):$$PATH" muster run examples/quickstart/job.yaml
@@ -14,12 +14,18 @@ demo: $(READY)  ## run the quickstart and show its result
 test: $(READY)  ## run all tests
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-lint: $(READY)  ## style, types, the rooms' contracts, and that what travels to the nodes runs on Python 3.9
-	$(BIN)/ruff check src tests benchmarks examples
+test-frameworks: $(READY)  ## install the frameworks of the examples into a cache, about 7 GB, and run the examples on them
+	$(BIN)/python scripts/frameworks/install.py || [ -z "$$CI" ]
+	$(BIN)/python -m pytest -n 2 tests/frameworks $(ARGS)
+
+lint: $(READY)  ## style, types, the rooms' contracts, and that what travels runs on Python 3.9, in jobs on 3.7
+	$(BIN)/ruff check src tests benchmarks examples scripts
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks/*.py
+	$(BIN)/mypy scripts/frameworks/*.py
 	$(BIN)/lint-imports
 	$(BIN)/vermin --quiet --no-tips --eval-annotations --backport typing -t=3.9- --violations $(NODE_ROOMS)
+	$(BIN)/vermin --quiet --no-tips --eval-annotations --backport typing -t=3.7- --violations src/muster/shims
 
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -c "from muster.job.describe import page; print(page(), end='')" > docs/job-file.md

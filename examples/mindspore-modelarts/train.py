@@ -1,4 +1,4 @@
-"""Data-parallel MindSpore as written for ModelArts: data by MoXing into /cache, a shard per rank, the model back to train_url."""
+"""MindSpore as written for ModelArts: data by MoXing into /cache, a shard per rank, the model back to train_url."""
 
 import argparse
 import os
@@ -54,7 +54,7 @@ def main() -> int:
     ms.set_auto_parallel_context(device_num=size, parallel_mode=ms.ParallelMode.DATA_PARALLEL, gradients_mean=True)
     rank = get_rank()
 
-    data = f"/cache/data/{device}"  # a folder per device, as DEVICE_ID counts them on each node
+    data = f"/cache/data/{device}"  # DEVICE_ID counts the devices of one node
     mox.file.copy_parallel(src_url=args.data_url, dst_url=data)
     own = read_shard(f"{data}/train", size, rank)
     network = train(*own, args.epoch_size)

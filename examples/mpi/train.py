@@ -1,4 +1,4 @@
-"""One weight trained over MPI: each rank pulls it towards a target of its own, and MPI's all-reduce averages their gradients."""
+"""One weight trained over MPI: each rank pulls it towards a target of its own, and an all-reduce averages the gradients."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""One weight trained by PyTorch DDP: each rank pulls it towards a target of its own, and the average decides where it goes."""
+"""One weight trained by PyTorch DDP: each rank pulls it towards a target of its own, and the average decides."""
 
 import sys
 

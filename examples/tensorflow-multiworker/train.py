@@ -1,4 +1,4 @@
-"""One weight trained under MultiWorkerMirroredStrategy: each worker pulls it towards a target of its own, and the average decides."""
+"""One weight under MultiWorkerMirroredStrategy: each worker pulls it towards a target of its own, and the average decides."""
 
 import sys
 

@@ -57,11 +57,11 @@ class Environment:
 ALL = {
     environment.name: environment
     for environment in (
-        Environment("horovod", "0.9 GB", ("sshd", "ssh", "g++"), built=True),
+        Environment("horovod", "1.1 GB", ("sshd", "ssh", "g++"), built=True),
         Environment("mindspore", "2.8 GB"),
-        Environment("tensorflow", "1.5 GB"),
+        Environment("tensorflow", "1.6 GB"),
         Environment("paddle", "0.9 GB"),
-        Environment("pytorch", "0.9 GB"),
+        Environment("pytorch", "1.0 GB"),
         Environment("mpi", "0.1 GB", ("sshd", "ssh", "mpirun")),
     )
 }

@@ -36,9 +36,9 @@ def build(python: Path, wheels: Path) -> Path:
         compiler.write_text(COMPILER)
         compiler.chmod(0o755)
         made = Path(temporary, "wheel")
-        words = [python, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-build-isolation"]
+        words = [str(python), "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-build-isolation"]
         subprocess.run(
-            [*words, "--no-deps", "--no-binary", "horovod", "--no-cache-dir", "-w", made, REQUIREMENT],
+            [*words, "--no-deps", "--no-binary", "horovod", "--no-cache-dir", "-w", str(made), REQUIREMENT],
             check=True,
             env={**os.environ, **_build_environment(python, compiler)},
         )

@@ -8,72 +8,96 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import horovod_wheel
 import system_packages
 from environments import ALL, Environment, root
 
 PIP = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+AT_ONCE = 2  # one is compiled while the others are fetched and unpacked
 
 
 class InstallError(Exception):
-    """A framework that cannot be had, and why."""
+    """A framework that cannot be had, and what to do about it."""
 
 
 def main() -> int:
-    names = _parse_args().names or list(ALL)
-    failed = False
-    for name in names:
-        try:
-            install(ALL[name])
-        except InstallError as error:
-            failed = True
-            print(f"{name}: {error}", file=sys.stderr)
-    return 1 if failed else 0
+    args = parse_args()
+    environments = [ALL[name] for name in args.names or ALL]
+    if args.check:
+        return max([attempt(check, environment) for environment in environments])
+    system_packages.provide(tool for environment in environments for tool in environment.tools)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return max(pool.map(partial(attempt, install), environments))
+
+
+def attempt(action: Callable[[Environment], None], environment: Environment) -> int:
+    """Do it for one environment; the others do not suffer when it fails."""
+    try:
+        action(environment)
+    except InstallError as error:
+        print(f"{environment.name}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def check(environment: Environment) -> None:
+    """Name the directory of its programs, or say what is missing; nothing is installed."""
+    refuse_missing_tools(environment)
+    if not environment.ready:
+        raise InstallError(f"not installed in {environment.path}; `make test-frameworks` installs it, {environment.size}")
+    print(environment.bin)
 
 
 def install(environment: Environment) -> None:
-    if advice := system_packages.provide(environment.tools):
-        raise InstallError(advice)
-    with _alone(environment):
+    refuse_missing_tools(environment)
+    with alone(environment):
         if environment.ready:
+            print(f"{environment.name}: there, in {environment.path}")
             return
         print(f"{environment.name}: into {environment.path}, about {environment.size}", flush=True)
         started = time.monotonic()
         try:
-            _fill(environment)
+            fill(environment)
         except subprocess.CalledProcessError as error:
-            raise InstallError("not installed; what pip said is above, and a new call starts again from nothing") from error
+            raise InstallError("not installed; see above why, and call again to start from nothing") from error
         environment.stamp.write_text(environment.mark())
         print(f"{environment.name}: installed in {time.monotonic() - started:.0f} s", flush=True)
 
 
-def _fill(environment: Environment) -> None:
+def refuse_missing_tools(environment: Environment) -> None:
+    if missing := system_packages.missing(environment.tools):
+        raise InstallError(system_packages.advice(missing))
+
+
+def fill(environment: Environment) -> None:
     shutil.rmtree(environment.path, ignore_errors=True)
-    _make(environment)
+    make(environment)
     python = environment.bin / "python"
-    _run(python, *PIP, "-r", environment.requirements)
+    run(python, *PIP, "-r", environment.requirements)
     if environment.built:
-        print(f"{environment.name}: compiling, about 6 minutes on 2 cores unless the wheel is kept from before", flush=True)
-        _run(python, *PIP, "--no-deps", horovod_wheel.build(python, root() / "wheels"))
+        print(f"{environment.name}: compiling, some 5 minutes on 2 cores unless the wheel was kept", flush=True)
+        run(python, *PIP, "--no-deps", horovod_wheel.build(python, root() / "wheels"))
 
 
-def _make(environment: Environment) -> None:
+def make(environment: Environment) -> None:
     """A Python without ensurepip (Debian without python3-venv) makes the environment with the pip it has."""
     if subprocess.run([sys.executable, "-m", "venv", environment.path], capture_output=True).returncode == 0:
         return
-    _run(sys.executable, "-m", "venv", "--clear", "--without-pip", environment.path)
-    _run(sys.executable, "-m", "pip", "--python", environment.bin / "python", "install", "--quiet", "pip")
+    run(sys.executable, "-m", "venv", "--clear", "--without-pip", environment.path)
+    run(sys.executable, "-m", "pip", "--python", environment.bin / "python", "install", "--quiet", "pip")
 
 
-def _run(*words: object) -> None:
+def run(*words: object) -> None:
     subprocess.run([str(word) for word in words], check=True)
 
 
 @contextmanager
-def _alone(environment: Environment) -> Iterator[None]:
+def alone(environment: Environment) -> Iterator[None]:
     """One installer at a time in one environment: a second one waits and finds it ready."""
     root().mkdir(parents=True, exist_ok=True)
     with open(root() / f"{environment.name}.lock", "w") as lock:
@@ -81,10 +105,14 @@ def _alone(environment: Environment) -> Iterator[None]:
         yield
 
 
-def _parse_args() -> argparse.Namespace:
+def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*ALL, []], metavar="NAME", help=f"of {', '.join(ALL)} (default: all)")
-    return parser.parse_args()
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ALL)} (default: all)")
+    parser.add_argument("--check", action="store_true", help="install nothing; print where the programs of each are")
+    args = parser.parse_args()
+    if unknown := [name for name in args.names if name not in ALL]:
+        parser.error(f"{unknown[0]} is not one of {', '.join(ALL)}")
+    return args
 
 
 if __name__ == "__main__":

@@ -16,24 +16,22 @@ def missing(tools: Iterable[str]) -> list[str]:
     return [tool for tool in tools if not shutil.which(tool, path=path)]
 
 
-def provide(tools: Iterable[str]) -> str | None:
-    """Install what is missing; return what a person has to do where that is not possible."""
+def advice(tools: Iterable[str]) -> str:
+    """What a person has to do to have them."""
+    packages = " ".join(sorted({DEBIAN[tool] for tool in tools}))
+    return f"{', '.join(tools)} not found; install the system's packages (Debian and Ubuntu: apt-get install {packages})"
+
+
+def provide(tools: Iterable[str]) -> None:
+    """Install what is missing where that can be done unasked: as root, with apt-get."""
     wanted = missing(tools)
-    if not wanted:
-        return None
-    packages = sorted({DEBIAN[tool] for tool in wanted})
-    advice = f"{', '.join(wanted)} not found: install them (Debian and Ubuntu: apt-get install {' '.join(packages)})"
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        return advice
+    if wanted and os.geteuid() == 0 and shutil.which("apt-get"):
+        _apt_get(sorted({DEBIAN[tool] for tool in wanted}))
+
+
+def _apt_get(packages: list[str]) -> None:
     print(f"system: {' '.join(packages)} by apt-get", flush=True)
-    return None if _apt_get(packages) and not missing(wanted) else advice
-
-
-def _apt_get(packages: list[str]) -> bool:
     environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    # Nothing is to be started by the installation: Muster runs an sshd of its own.
     install = ["apt-get", "-qq", "-y", "--no-install-recommends", "-o", "Dpkg::Use-Pty=0", "install", *packages]
-    return all(
-        subprocess.run(words, env=environ, stdout=subprocess.DEVNULL).returncode == 0
-        for words in (["apt-get", "-qq", "update"], install)
-    )
+    for words in (["apt-get", "-qq", "update"], install):
+        subprocess.run(words, env=environ, stdout=subprocess.DEVNULL)  # who needs them looks for them again

@@ -59,7 +59,7 @@ def test_the_help_of_every_command_has_an_example_and_all_options_explained(must
     assert re.search(rf"Examples?:\n +muster {name}", text)
     assert "--json" in text
     assert all(len(line) <= 80 for line in text.split("Options:")[1].splitlines())
-    found: click.Command = importlib.import_module(f"muster.cli.{name}_command").command
+    found: click.Command = importlib.import_module(f"muster.cli.{name.replace('-', '_')}_command").command
     assert all(option.help for option in found.params if isinstance(option, click.Option))
 
 

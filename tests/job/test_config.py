@@ -29,7 +29,7 @@ SECRETS = '[profiles.default.secrets]\nKEY = "one"\n[profiles.work.secrets]\nKEY
 
 
 def test_without_a_file_everything_has_its_default(home: Path) -> None:
-    assert config.load(str(home)) == config.Config(namespaces=True, secrets={})
+    assert config.load(str(home)) == config.Config(namespaces=True, secrets={}, storage={"obs": {}, "s3": {}})
 
 
 def test_settings_are_read(home: Path) -> None:
@@ -72,14 +72,14 @@ def test_a_file_with_secrets_that_others_can_read_is_refused(home: Path, mode: i
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[lcoal]\nnamespaces = true\n", "`lcoal` is not known; there are local, profiles"),
+        ("[lcoal]\nnamespaces = true\n", "`lcoal` is not known; there are local, storage, profiles"),
         ("local = 5\n", "`local` is a single value"),
         ("[local]\nnamespace = true\n", "`local.namespace` is not known; there is namespaces"),
         ('[local]\nnamespaces = "true"\n', "`local.namespaces` is neither true nor false"),
         ("[local]\nnamespaces = 1\n", "`local.namespaces` is neither true nor false"),
         ("profiles = 5\n", "`profiles` is a single value"),
         ("[profiles]\ndefault = 5\n", "`profiles.default` is a single value"),
-        ("[profiles.default]\nKEY = 'x'\n", "`profiles.default.KEY` is not known; a profile has `secrets`"),
+        ("[profiles.default]\nKEY = 'x'\n", "`profiles.default.KEY` is not known; a profile has `secrets` and `storage`"),
         ("[profiles.default]\nsecrets = 'x'\n", "`profiles.default.secrets` is a single value"),
         ("[profiles.default.secrets]\nKEY = 5\n", "`KEY` in profile `default` is not a text"),
         ('[profiles.default.secrets]\nKEY = "a\\u0000b"\n', "`KEY` in profile `default` is not a text"),

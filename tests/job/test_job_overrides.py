@@ -46,6 +46,7 @@ PLAIN = "command: x\n"
         ('parameters.empty=""', {"empty": ""}),
         ("env.URL=http://a/?b=c", {"URL": "http://a/?b=c"}),
         ("secrets=[A, B]", ("A", "B")),
+        ("ssh=true", True),
         ("workdir=rank", "rank"),
         ("time_limit=5m", 300.0),
         ("silent_limit=5m", 300.0),

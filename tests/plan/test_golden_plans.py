@@ -43,6 +43,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "tensorflow-ascend": ("ascend", {"framework": "tensorflow"}),
     "tensorflow-ps-cpu": ("cpu", {"framework": "tensorflow", "ps": 2}),
     "tensorflow-ps-nvidia": ("nvidia", {"framework": "tensorflow", "ps": 1}),
+    "horovod-nvidia": ("nvidia", {"framework": "horovod", "ssh": True, "secrets": ("WANDB_KEY",)}),
+    "mpi-cpu": ("cpu", {"framework": "mpi", "ssh": True}),
     "modelarts-v1-mindspore-ascend": ("ascend", {**V1, "framework": "mindspore"}),
     "modelarts-v1-mindspore-cpu": ("cpu", {**V1, "framework": "mindspore"}),
     "modelarts-v1-command-cpu": ("cpu", {**V1, "framework": "command", "command": "bash /home/work/run_train.sh python run.sh"}),

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Dict
+from typing import Dict, NoReturn
 
 from muster.runs import proc
 
 SFTP = ("/usr/lib/openssh", "/usr/libexec/openssh", "/usr/lib/ssh", "/usr/libexec")
 
 
-def login(server: int) -> int:
+def login(server: int) -> NoReturn:
     """Becomes what the login asked for; `server` is the process whose environment is the node's."""
     node = proc.environment(server)
     if not node:
-        print("muster: the node of this login is gone", file=sys.stderr)
-        return 255
+        sys.exit("muster: the node of this login is gone")
     command = os.environ.get("SSH_ORIGINAL_COMMAND", "")
     shell = os.environ.get("SHELL", "/bin/sh")
     os.chdir(node["PWD"])

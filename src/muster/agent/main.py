@@ -1,4 +1,4 @@
-"""The entry of the zipapp: `supervise RUN_DIR --code DIR --python PATH ...`, and `storage ...` for the agent's helpers."""
+"""The entry of the zipapp: `supervise RUN_DIR --code DIR --python PATH ...`, and `storage`, `sshd` and `login` for nodes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ def main(argv: List[str]) -> int:
         from muster.storage.helper import main as storage
 
         return storage(rest)
+    if word == "sshd":
+        from muster.agent.sshd import serve
+
+        return serve(int(rest[0]), rest[1])
+    if word == "login":
+        from muster.agent.login import login
+
+        login(int(rest[0]))
     if word != "supervise":
         print("unknown: %s" % word, file=sys.stderr)
         return 2

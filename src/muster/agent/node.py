@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from muster.agent import environment, silence, staging, storing, system
+from muster.agent import environment, silence, sshd, staging, storing, system
 from muster.agent.memory import Memory
 from muster.agent.ports import Ports
 from muster.agent.processes import Processes, Running
@@ -82,6 +82,7 @@ class Agent:
         self.count = job.nodes + job.ps
         self.timers: List[Tuple[float, Callable[[], None]]] = []
         self.door = storing.Door()
+        self.entrance = sshd.Entrance()
         self.plan: Optional[NodePlan] = None
         self.exported: Dict[str, str] = {}
         self.uploading: Optional[Running] = None
@@ -93,6 +94,8 @@ class Agent:
             os.sched_setaffinity(0, self.spot.bound)
         self.memory = Memory("muster-%s-%d" % (self.run.id, self.spot.index), self.job.memory)
         ports = Ports(self.job.ports_per_node)
+        if self.job.ssh:
+            self.entrance.open(self.spot.address, sshd.candidates(self.run.id, self.attempt.number))
         try:
             self.plan = plan = self._meet(ports)
             if plan is not None and self._prepare(plan):
@@ -119,6 +122,7 @@ class Agent:
             spot.user,
             os.getuid(),
             os.getgid(),
+            self.entrance.ports,
         )
         self.meeting.publish(spot.index, "facts", facts.to_json())
         places = self._places()
@@ -148,6 +152,8 @@ class Agent:
             return None
         facts = [Facts.from_json(data) for data in self.meeting.gather("facts", self.count)]
         world = assemble(self.job, self.run.id, self.attempt.number, facts)
+        if self.job.ssh:
+            sshd.make_keys(self.attempt.ssh)
         for path, text in shared_files(self.job, world, places).items():
             os.makedirs(os.path.dirname(path), exist_ok=True)
             write_text(path, text)
@@ -210,10 +216,12 @@ class Agent:
     def _start(self, plan: NodePlan) -> None:
         helpers = [process for process in plan.processes if process.rank < 0]
         ranks = [process for process in plan.processes if process.rank >= 0]
+        if plan.ssh and not self._start_ssh(plan):
+            return
         if not self._start_all(plan, helpers) or (plan.together and not self._all_ready()) or not self._start_all(plan, ranks):
             return
         self.processes.see_from_outside(self.spot.proc, self.spot.seen)
-        for started in self.processes.all:
+        for started in (process for process in self.processes.all if not process.service):
             self.events.add("start", process=started.name, rank=started.rank, pid=started.seen or started.pid)
         if plan.outputs:
             self._every(storing.PERIOD, self._upload)
@@ -227,6 +235,15 @@ class Agent:
             if self._run(process.name, process.argv, env, process.cwd, process.rank) is None:
                 return False
         return True
+
+    def _start_ssh(self, plan: NodePlan) -> bool:
+        descriptor = self.entrance.choose(plan.ssh)
+        argv = sshd.argv(self.tools.archive, descriptor, self.attempt.ssh + "/sshd_config")
+        process = self._run("sshd", argv, self._environment(plan, plan.setup_env, plan.cwd), plan.cwd, keep=(descriptor,))
+        self.entrance.close()
+        if process is not None:
+            process.service = True  # ranks may write through it until they end
+        return process is not None
 
     def _all_ready(self) -> bool:
         """Waits until the helpers of all nodes are up, for programs that reach the other nodes themselves."""
@@ -334,6 +351,8 @@ class Agent:
     def _ended(self, process: Running) -> None:
         if process.service:
             self.door.open = self.door.open and process.name != "storage"
+            if process.name == "sshd" and process.failed:
+                self._fail({"kind": "start", "process": "sshd", "code": process.code, "message": self._said("sshd")})
             return
         self.events.add("exit", process=process.name, rank=process.rank, code=process.code, signal=process.signal)
         if process.failed and not (self.done and process.rank < 0):

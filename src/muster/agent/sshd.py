@@ -17,7 +17,8 @@ import subprocess
 import sys
 from typing import Any, Dict, List, Tuple
 
-from muster.plan import PlanError
+from muster.plan import PlanError, ssh
+from muster.runs.files import write_text
 
 PORTS = range(32000, 32768)  # between the ports that frameworks get and Linux' ephemeral ones
 CANDIDATES = 16
@@ -35,8 +36,10 @@ def candidates(run: str, attempt: int) -> List[int]:
 class Entrance:
     """Sockets that listen on the node's own address, one of which its ssh server will get."""
 
-    def __init__(self, address: str, numbers: List[int]) -> None:
+    def __init__(self) -> None:
         self._sockets: Dict[int, socket.socket] = {}
+
+    def open(self, address: str, numbers: List[int]) -> None:
         for number in numbers:
             listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             try:
@@ -62,19 +65,17 @@ class Entrance:
         self._sockets = {}
 
 
-def make_keys(folder: str, run: str) -> None:
+def make_keys(folder: str) -> None:
     """Keys for the logins of an attempt, and for its servers, which all have the same."""
     os.makedirs(folder, 0o700)
-    words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", run]
+    words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", ssh.ALIAS]
     for name in ("user", "host"):
         try:
             subprocess.run([*words, "-f", "%s/%s" % (folder, name)], check=True, stdin=subprocess.DEVNULL)
         except (OSError, subprocess.CalledProcessError) as error:
             raise PlanError("ssh-keygen made no keys (%s): install the ssh client on this node" % error) from None
     with open(folder + "/host.pub") as file:
-        kind, key = file.read().split()[:2]
-    with open(folder + "/known_hosts", "w") as file:
-        file.write("%s %s %s\n" % (run, kind, key))
+        write_text(folder + "/known_hosts", "%s %s" % (ssh.ALIAS, file.read()))
 
 
 def argv(archive: str, entrance: int, config: str) -> List[str]:
@@ -97,7 +98,7 @@ def serve(entrance: int, config: str) -> int:
         while True:
             connection, _ = listener.accept()
             with connection:
-                child = subprocess.Popen(words, stdin=connection, stdout=connection)
+                child = subprocess.Popen(words, stdin=connection.fileno(), stdout=connection.fileno())
                 child.returncode = 0  # reaped here, not by subprocess
 
 

@@ -18,7 +18,7 @@ from muster.devices import resolve
 from muster.job import Job
 from muster.runs import state
 from muster.runs.explain import duration, signal_name
-from muster.runs.files import Events, need_json, read_json, write_once
+from muster.runs.files import Events, delete_tree, need_json, read_json, write_once
 from muster.runs.layout import AttemptDir, RunDir
 from muster.runs.logs import last_lines
 from muster.runs.watch import Watch, readable
@@ -124,6 +124,7 @@ class Supervisor:
         finally:
             os.close(tie)
             nodes.sweep()
+            delete_tree(attempt.ssh)
         self.events.add("attempt-ended", attempt=number)
         record = state.read(self.run)
         return state.outcome(record, record.attempts[-1])

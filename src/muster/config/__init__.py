@@ -4,6 +4,10 @@
 [local]
 namespaces = true            # false: simulated nodes share the machine's process ids and host name
 
+[storage]                    # where obs:// and s3:// URLs live; without it under MUSTER_HOME
+endpoint = "https://obs.cn-north-4.myhuaweicloud.com"
+keys = "~/.muster/keys"      # a file like ~/.aws/credentials, readable by you alone
+
 [profiles.default.secrets]   # the file must be readable by you alone (chmod 600)
 WANDB_API_KEY = "..."
 ```
@@ -18,17 +22,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from muster.config import stores
+from muster.config.errors import ConfigError
+
+__all__ = ["Config", "ConfigError", "load"]
+
 FIELDS = {"local": {"namespaces": bool}}
-
-
-class ConfigError(Exception):
-    """Settings that cannot be used; the text says what to do."""
 
 
 @dataclass(frozen=True)
 class Config:
     namespaces: bool = True
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
+    storage: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)  # by kind of URL: obs, s3
 
 
 def load(home: str) -> Config:
@@ -37,12 +43,14 @@ def load(home: str) -> Config:
     data = _read(path)
     _check(data, path)
     profiles = data.get("profiles", {})
-    _refuse_readers(profiles, path)
+    _refuse_readers(data, path)
     profile = os.environ.get("MUSTER_PROFILE") or "default"
     if profile != "default" and profile not in profiles:
         known = ", ".join(f"`{name}`" for name in profiles) or "none"
         raise ConfigError(f"{path} has no profile `{profile}`, which MUSTER_PROFILE names; it has {known}")
-    return Config(data.get("local", {}).get("namespaces", True), profiles.get(profile, {}).get("secrets", {}))
+    chosen = profiles.get(profile, {})
+    storage = stores.merged([data.get("storage", {}), chosen.get("storage", {})], path.parent)
+    return Config(data.get("local", {}).get("namespaces", True), chosen.get("secrets", {}), storage)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -63,19 +71,24 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not TOML: {reason}; texts need quotes, and sections brackets") from None
 
 
-def _refuse_readers(profiles: dict[str, Any], path: Path) -> None:
-    if any(entry.get("secrets") for entry in profiles.values()) and stat.S_IMODE(path.stat().st_mode) & 0o077:
+def _refuse_readers(data: dict[str, Any], path: Path) -> None:
+    profiles = data.get("profiles", {}).values()
+    keys = any(stores.holds_keys(entry.get("storage", {})) for entry in (data, *profiles))
+    if (keys or any(entry.get("secrets") for entry in profiles)) and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ConfigError(f"{path} holds secrets and others can read it; run `chmod 600 {path}`")
 
 
 def _check(data: dict[str, Any], path: Path) -> None:
     for section, entries in data.items():
-        if section not in (*FIELDS, "profiles"):
-            raise ConfigError(f"{path}: `{section}` is not known; there are {', '.join([*FIELDS, 'profiles'])}")
+        if section not in (*FIELDS, "storage", "profiles"):
+            raise ConfigError(f"{path}: `{section}` is not known; there are {', '.join([*FIELDS, 'storage', 'profiles'])}")
         if not isinstance(entries, dict):
             raise ConfigError(f"{path}: `{section}` is a single value; it takes a section, `[{section}]`")
         if section == "profiles":
             _check_profiles(entries, path)
+            continue
+        if section == "storage":
+            stores.check(entries, section, path)
             continue
         for name, value in entries.items():
             kind = FIELDS[section].get(name)
@@ -89,8 +102,9 @@ def _check_profiles(profiles: dict[str, Any], path: Path) -> None:
     for name, profile in profiles.items():
         if not isinstance(profile, dict):
             raise ConfigError(f"{path}: `profiles.{name}` is a single value; write secrets below `[profiles.{name}.secrets]`")
-        for unknown in set(profile) - {"secrets"}:
-            raise ConfigError(f"{path}: `profiles.{name}.{unknown}` is not known; a profile has `secrets`")
+        for unknown in set(profile) - {"secrets", "storage"}:
+            raise ConfigError(f"{path}: `profiles.{name}.{unknown}` is not known; a profile has `secrets` and `storage`")
+        stores.check(profile.get("storage", {}), f"profiles.{name}.storage", path)
         secrets = profile.get("secrets", {})
         if not isinstance(secrets, dict):
             raise ConfigError(f'{path}: `profiles.{name}.secrets` is a single value; it takes lines such as `KEY = "..."`')

@@ -49,7 +49,10 @@ class Engine(Protocol):
     name: str
 
     def resolve(self, job: Job, say: Callable[[str], None]) -> Job:
-        """The job with what only the engine can decide, such as what `device: auto` means; `say` hears of doubts."""
+        """The job with what only the engine can decide, such as what `device: auto` means; `say` hears of doubts.
+
+        It decides about `ssh`, too, where the job says nothing: on real machines a door that only the site may open.
+        """
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
         """What of a job this engine can never do: field, message, hint."""

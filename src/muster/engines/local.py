@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from muster import devices
+from muster.engines import ssh
 from muster.engines.base import Node, Order, Request
-from muster.job import PORTS, Job
+from muster.job import LAUNCHERS, PORTS, Job
 from muster.runs import proc
 from muster.runs.explain import size
 from muster.runs.marker import kill_marked
@@ -28,7 +29,8 @@ class Local:
             say(f"the job asks for {job.cpus} CPUs per node; this machine has {cpus}, which its nodes share")
         if job.memory and job.memory > memory:
             say(f"the job asks for {size(job.memory)} of memory per node; this machine has {size(memory)}")
-        return replace(job, device=devices.resolve(job.device, say))
+        job = replace(job, device=devices.resolve(job.device, say))
+        return replace(job, ssh=_needs_ssh(job, say)) if job.ssh is None else job
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
         found = []
@@ -41,7 +43,7 @@ class Local:
                     "use fewer of them, or an engine with more machines",
                 )
             )
-        return [*found, *_lacking(job)]
+        return [*found, *_lacking(job), *ssh.lacking(job)]
 
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
         python = os.path.realpath(sys.executable)  # -S: the agent needs nothing of a virtual environment
@@ -107,6 +109,15 @@ class Local:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         names = tuple(f"{device.id}: {device.name}" for device in found)
         return [Node(os.uname().nodename, len(os.sched_getaffinity(0)), memory, kind, names)]
+
+
+def _needs_ssh(job: Job, say: Callable[[str], None]) -> bool:
+    """Whether simulated nodes have ssh without being asked: it is no way into this machine that its user has not anyway."""
+    if job.compat == "apulis" and job.framework not in LAUNCHERS and (reason := ssh.unavailable()):
+        if job.alone:
+            say(f"its nodes cannot reach each other by ssh: {reason[0]}; {reason[1]}")
+        return False
+    return job.framework in LAUNCHERS or job.compat == "apulis"
 
 
 def _lacking(job: Job) -> list[tuple[str, str, str]]:

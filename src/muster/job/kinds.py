@@ -205,6 +205,19 @@ class Count(Kind):
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
 
+class Flag(Kind):
+    words = "`true` or `false`"
+
+    def read(self, item: Item) -> bool:
+        text = _scalar(item, self.words)
+        if text not in ("true", "false"):
+            raise Wrong("%s is not known" % item.said, "it takes " + self.words)
+        return text == "true"
+
+    def schema(self) -> Dict[str, Any]:
+        return {"enum": [True, False, "true", "false"]}
+
+
 UNIT_HINT = "write a number and its unit without a space"
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 

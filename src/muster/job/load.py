@@ -212,6 +212,8 @@ def _combinations(values: dict[str, Any], read: _Fields) -> list[Problem]:
         wrong("keep_alive", "goes with `compat: apulis`, where commands end with `sleep infinity`", "remove it")
     if values.get("compat") and values.get("workdir") == "rank":
         wrong("workdir", "cannot be `rank` with `compat`: those platforms have one code directory per node", "remove it")
+        if values.get("workdir") == "rank" and framework in LAUNCHERS:
+            wrong("workdir", f"can only be `node` with {framework}, whose launcher starts the ranks", "remove it")
     if values.get("retry_on") and not values.get("retries") and "retries" not in read.bad:
         wrong("retry_on", "has no effect without `retries`", "add `retries: 2`, or remove it")
     if "python" in given and "boot" not in given and "command" in given:

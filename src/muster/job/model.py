@@ -200,6 +200,14 @@ class Job:
         "[WANDB_API_KEY]",
         "none",
     )
+    ssh: Optional[bool] = about(
+        kinds.Flag(),
+        None,
+        "Nodes reach each other by `ssh node-1`, with servers and keys of the run's own. Without it there is no ssh between "
+        "nodes of real machines; simulated ones have it where a framework or a platform needs it (docs/ssh.md).",
+        "true",
+        "with simulated nodes: `true` for frameworks `horovod` and `mpi` and for `compat: apulis`; else `false`",
+    )
     workdir: str = about(
         kinds.Choice(("node", "rank")),
         "node",

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -270,7 +271,12 @@ class Run:
         record = read_json(self.dir.run) or {}
         code = str(snapshot.folder(home(), str(record.get("code"))))
         data = {**recorded_fields(self.job), "code": code}
-        return create.prepare(lambda check: load_data(data, set, source=self.id, check=check), record.get("engine", "local"))
+        prepared = create.prepare(
+            lambda check: load_data(data, set, source=self.id, check=check), record.get("engine", "local")
+        )
+        if os.path.realpath(code) != prepared.job.code:  # an override names other code
+            return prepared
+        return replace(prepared, job=replace(prepared.job, code=self.job.code))  # it is called what it was called
 
     def remove(self) -> None:
         """Deletes the record of a run that has ended. Under a name that no run has, so that nobody reads half of it."""
@@ -319,6 +325,8 @@ class Run:
             said = last_lines(self.dir.log, 1)  # a supervisor that fails leaves a word there
             status = states.Status(False, f"its supervisor failed: {said[0]}") if said else status
             self._engine(read_json(self.dir.run) or {}).sweep(self.id)
+            for number in self.dir.attempt_numbers():
+                delete_tree(self.dir.attempt(number).ssh)  # a supervisor that is gone has left keys there
             if shutil.disk_usage(self.dir.path).free < FULL:
                 status = states.Status(False, f"{status.reason}; the disk of its run directory is full")
             return states.conclude(self.dir, status)
@@ -331,7 +339,7 @@ def recorded_fields(job: Job) -> dict[str, Any]:
     for name, value in job.to_json().items():
         if value in ("", None, (), {}) or (name == "ps" and not value):
             continue
-        if name in ("time_limit", "silent_limit", "grace"):
+        if name in ("time_limit", "silent_limit", "grace", "keep_alive"):
             value = f"{value:.9f}s"
         elif name == "memory":
             value = f"{value / 1024:.10f}K"  # exact: 1/1024 has ten decimals

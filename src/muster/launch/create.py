@@ -17,7 +17,7 @@ from pathlib import Path
 from muster import __version__, config, engines
 from muster.job import Job
 from muster.job.load import Check
-from muster.launch import interpreter, snapshot, zipapp
+from muster.launch import data, interpreter, snapshot, zipapp
 from muster.runs.files import write_json, write_text
 from muster.runs.layout import RunDir, home, make_home, run_dir
 
@@ -59,6 +59,8 @@ class _Preparation:
         self.settings = settings
         self.say = say
         self.environment = _environment()
+        self.storage = data.settings(settings, self.environment)
+        self.environment["MUSTER_STORAGE"] = self.storage.to_json()  # for the agents' helpers; no rank gets it
         self.job: Job | None = None
         self.code: snapshot.Snapshot | None = None
 
@@ -69,7 +71,7 @@ class _Preparation:
             self.job = job = replace(job, python=interpreter.default() or "")
             if not job.python:
                 found.append(("python", "has no default: there is no `python` on your PATH", "set it to a path"))
-        return found or self._code(job)
+        return found or [*data.missing(job, self.storage), *self._code(job)]
 
     def _secrets(self, job: Job) -> list[tuple[str, str, str]]:
         kept = {name: value for name, value in self.settings.secrets.items() if name in job.secrets}
@@ -85,12 +87,18 @@ class _Preparation:
         if not job.code:  # it could not be read, and that has been said
             return []
         try:
-            self.code = snapshot.take(job.code, home(), self.say)
+            folder = data.code(job, self.storage, home(), self.say)
+            self.code = snapshot.take(folder, home(), self.say)
+        except data.NoCode as error:
+            return [("code", str(error), "`muster ls` shows what is there")]
         except (snapshot.SnapshotError, OSError) as error:
             hint = f"name the program's own directory, or list data in {snapshot.IGNORE_FILE}"
             return [("code", f"cannot be taken: {error}", hint)]
-        boot = os.path.relpath(os.path.realpath(os.path.join(job.code, job.boot)), job.code)
+        boot = os.path.relpath(os.path.realpath(os.path.join(folder, job.boot)), folder)
         if job.boot and all(entry.name != boot for entry in self.code.entries):
+            if folder != job.code:
+                shows = f"`muster ls {job.code}` shows what is there"
+                return [("boot", f"names `{job.boot}`, which is not in {job.code}", shows)]
             hint = f"see {snapshot.IGNORE_FILE}, and the names that are always left out, such as `.venv`"
             return [("boot", f"names `{job.boot}`, which is left out of the code that a run keeps", hint)]
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Dict, List, Tuple
 
 from muster.job import PLACE, Job
-from muster.plan import compat, frameworks
+from muster.plan import compat, frameworks, ssh
 from muster.plan.compat import Compat
 from muster.plan.node import NodePlan, Places, PlanError, Process
 from muster.plan.world import PS, Node, World
@@ -15,7 +15,11 @@ MOST_ENV = 131072 - 1  # Linux' limit on one `name=value`, less the closing zero
 
 def shared_files(job: Job, world: World, places: Places) -> Dict[str, str]:
     """Files of the whole attempt, by path: node 0 writes them before it shows the world to the others."""
-    return {**frameworks.of(job).files(job, world, places.attempt), **compat.of(job).shared_files(job, world, places)}
+    return {
+        **frameworks.of(job).files(job, world, places.attempt),
+        **compat.of(job).shared_files(job, world, places),
+        **ssh.shared_files(job, world, places.attempt),
+    }
 
 
 def build(job: Job, world: World, index: int, places: Places) -> NodePlan:
@@ -41,7 +45,7 @@ def build(job: Job, world: World, index: int, places: Places) -> NodePlan:
         node=index,
         work=tuple(copies),
         linked={work: cwd} if cwd != work else {},
-        files=platform.files(job, world, node, places),
+        files=(*platform.files(job, world, node, places), *ssh.files(job, places, common)),
         inputs=platform.inputs(job, places),
         outputs=platform.outputs(job, places),
         log=platform.log(job, world, node) if job.log_url else {},
@@ -51,8 +55,10 @@ def build(job: Job, world: World, index: int, places: Places) -> NodePlan:
         setup_env=dict(common, **job.env),
         secrets=job.secrets,
         defaults=_defaults(world, node),
-        prefix=platform.prefix(job, places),
+        prefix={**platform.prefix(job, places), **ssh.prefix(job, places)},
         runners=1 if job.alone else len(world.workers),
+        ssh=world.ssh_port if job.ssh else 0,
+        together=bool(job.ssh),
     )
 
 
@@ -71,7 +77,7 @@ def _ranks(
         env.update(platform.rank(job, world, node, local, places))
         env.update(job.env)
         own = "%s/rank-%d" % (cwd, rank) if job.workdir == "rank" else cwd
-        processes.append(Process(name, framework.argv(job, world, argv), env, own, rank, local))
+        processes.append(Process(name, framework.argv(job, world, places.attempt, argv), env, own, rank, local))
     return processes
 
 

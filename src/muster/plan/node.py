@@ -89,6 +89,7 @@ class NodePlan:
     inputs: Tuple[Transfer, ...] = ()
     outputs: Tuple[Transfer, ...] = ()
     log: Dict[str, Tuple[str, ...]] = field(default_factory=dict)  # files for `log_url`, with the processes they are made of
+    ssh: int = 0  # the port of its ssh server, if there is one
     together: bool = False  # whether ranks wait until the helpers of all nodes are up
 
     def to_json(self) -> Dict[str, Any]:

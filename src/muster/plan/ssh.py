@@ -14,7 +14,9 @@ from muster.plan.node import File, Places, PlanError
 from muster.plan.world import World
 
 CLIENTS = ("ssh", "scp", "sftp")
-NEEDED = ("PATH", "HOME", "PYTHONPATH", "LD_LIBRARY_PATH")  # by a launcher itself, whatever its ranks are given later
+ALIAS = "muster"  # the name under which all servers of a run show their key
+# What a launcher itself needs, whatever its ranks are given later: its way to programs, and the mark of its run.
+NEEDED = ("PATH", "HOME", "PYTHONPATH", "LD_LIBRARY_PATH", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER", "MUSTER_RUN", "MUSTER_HOME")
 
 # No login may depend on what the user has set up for other purposes, hence neither PAM nor rc files nor passwords. A shell
 # of the second level is one that leaves ~/.bashrc alone.
@@ -41,7 +43,7 @@ SetEnv MUSTER_RUN={run} SHLVL=1
 CLIENT = """\
 Host *
   Port {port}
-  HostKeyAlias {run}
+  HostKeyAlias {alias}
   IdentityFile {user}
   IdentitiesOnly yes
   IdentityAgent none
@@ -75,11 +77,11 @@ HOROVODRUN = """\
 #!/bin/sh
 # horovodrun puts its environment on command lines, where everybody sees it. Secrets stay out of it, and so does what each
 # node has of its own when the ranks are on other nodes: a login finds both on its node.
-names={secrets}
-case " $* " in *" -H "* | *" --hosts"* | *hostfile*) names="$names "{own} ;; esac
-names="$names $(env -0 | tr '\\n\\0' ' \\n' | grep -iE '^([^=]*({secret})=|[^=]*=.*://[^/@ ]*:[^/@ ]*@)' | sed 's/=.*//')"
-for name in $names; do
-    case "$name" in *[!A-Za-z0-9_]*) ;; *) unset "$name" ;; esac
+names() {{ env -0 | tr '\\n\\0' ' \\n' | grep -iE "$1" | sed 's/=.*//'; }}
+hidden="{secrets} $(names '^([^=]*({secret})=|[^=]*=.*://[^/@ ]*:[^/@ ]*@)')"
+case " $* " in *" -H "* | *" --hosts"* | *hostfile*) hidden="$hidden {own} $(names '^MUSTER_')" ;; esac
+for name in $hidden; do
+    case "$name" in {needed} | *[!A-Za-z0-9_]*) ;; *) unset "$name" ;; esac
 done
 """
 
@@ -117,17 +119,12 @@ def client(job: Job, world: World, place: str) -> str:
         "Host %s\n  HostName %s\n" % (" ".join(aliases(job, world, node.index)), node.address) for node in world.nodes
     )
     known = _path(place + "/known_hosts")
-    return hosts + CLIENT.format(port=world.ssh_port, run=world.run, user=_path(place + "/user"), known=known)
+    return hosts + CLIENT.format(port=world.ssh_port, alias=ALIAS, user=_path(place + "/user"), known=known)
 
 
 def aliases(job: Job, world: World, index: int) -> List[str]:
     """The names by which the nodes know one of them; the first stands in hostfiles."""
     return ["node-%d" % index, *compat.of(job).names(world.run, index)]
-
-
-def hostfile(world: World) -> str:
-    """No blank line, which horovodrun does not survive."""
-    return "".join("node-%d slots=%d\n" % (node.index, world.per_node) for node in world.workers)
 
 
 def files(job: Job, places: Places, own: Iterable[str]) -> Tuple[File, ...]:
@@ -141,13 +138,19 @@ def files(job: Job, places: Places, own: Iterable[str]) -> Tuple[File, ...]:
     return tuple(File("%s/%s" % (places.bin, name), text, 0o755) for name, text in texts.items())
 
 
+def prefix(job: Job, places: Places) -> Dict[str, Tuple[str, ...]]:
+    """The stand-ins come first on the PATH."""
+    return {"PATH": (places.bin,)} if job.ssh else {}
+
+
 def _real(name: str, options: str = "") -> str:
     return REAL.format(name=name, options=options)
 
 
 def _without_secrets(job: Job, own: Iterable[str]) -> str:
-    names = " ".join(name for name in own if name not in NEEDED)
-    return HOROVODRUN.format(secrets=shlex.quote(" ".join(job.secrets)), own=shlex.quote(names), secret=SECRET_NAME)
+    return HOROVODRUN.format(
+        secrets=" ".join(job.secrets), own=" ".join(own), secret=SECRET_NAME, needed=" | ".join(NEEDED)
+    )
 
 
 def _path(path: str) -> str:

@@ -89,7 +89,7 @@ class World:
         """Whether the nodes are simulated: they meet on addresses that only this machine has."""
         return self.master.address.startswith("127.")
 
-    @property
+    @cached_property
     def ssh_port(self) -> int:
         """The port of the ssh servers, one that is free on all nodes; 0 where there are none."""
         common = [port for port in self.master.facts.ssh if all(port in node.facts.ssh for node in self.nodes)]

@@ -46,6 +46,7 @@ class AttemptDir:
         self.world = path + "/world.json"
         self.meet = path + "/meet"
         self.nodes = path + "/nodes"
+        self.ssh = path + "/ssh"  # keys and configurations, while the attempt lasts
         self.root = path + "/root"  # directories that all nodes see, where a platform has such
 
     def node(self, index: int) -> NodeDir:

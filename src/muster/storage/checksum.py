@@ -42,6 +42,33 @@ def matches(path: str, size: int, etag: str) -> bool:
         return "%s-%d" % (hashlib.md5(sums).hexdigest(), count) == etag
 
 
+class Sums:
+    """The ETag that an upload in parts should get, summed up while its blocks go by; a part is a number of whole blocks."""
+
+    def __init__(self, part: int) -> None:
+        self.size = 0
+        self._part = part
+        self._done = b""
+        self._count = 0
+        self._current = hashlib.md5()
+
+    def add(self, block: bytes) -> None:
+        self._current.update(block)
+        self.size += len(block)
+        if self.size % self._part == 0:
+            self._close()
+
+    def _close(self) -> None:
+        self._done += self._current.digest()
+        self._count += 1
+        self._current = hashlib.md5()
+
+    def etag(self) -> str:
+        if self.size % self._part or not self.size:
+            self._close()
+        return "%s-%d" % (hashlib.md5(self._done).hexdigest(), self._count)
+
+
 def _md5(file: BinaryIO, size: int) -> "hashlib._Hash":
     found = hashlib.md5()
     while size > 0 and (block := file.read(min(BLOCK, size))):

@@ -21,7 +21,7 @@ def unchanged(src: Place, entry: Entry, dst: Place, there: Entry) -> bool:
         return entry.mtime == there.mtime  # a copy takes the time of its source
     if isinstance(src.store, Files):
         assert isinstance(dst.store, Remote)
-        return _uploaded(src.path, entry, there, dst.store.ahead)
+        return _uploaded(src.path, entry, there, dst.store.client.ahead)
     if isinstance(dst.store, Files):
         return _milliseconds(entry) == _milliseconds(there) or checksum.matches(dst.path, there.size, entry.etag)
     if checksum.is_plain(entry.etag) and checksum.is_plain(there.etag):
@@ -32,9 +32,9 @@ def unchanged(src: Place, entry: Entry, dst: Place, there: Entry) -> bool:
 def _uploaded(path: str, entry: Entry, there: Entry, ahead: float) -> bool:
     """Whether an object holds a local file. `ahead`: by how much the store's clock is before ours.
 
-    An object is as old as its upload, so a file that nobody touched since then is in it; the time at which a file was put in its
-    place counts too, for a file that was moved here keeps the old time of its content. Some servers keep the time that we give
-    an object instead, to the millisecond. What is too fresh for either is compared by content.
+    An object is as old as its upload, so a file that nobody touched since then is in it; the time at which a file was put in
+    its place counts too, for a file that was moved here keeps the old time of its content. Some servers keep the time that we
+    give an object instead, to the millisecond. What is too fresh for either is compared by content.
     """
     touched = max(entry.mtime, os.stat(path).st_ctime)
     if touched + MARGIN < there.mtime - ahead:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Callable, Iterable, Iterator, List, Optional, TypeVar
 
+from muster.storage.errors import Cancelled
 from muster.storage.model import Progress
 
 T = TypeVar("T")
+PATIENCE = 5.0  # how long an interrupt waits for those who clean up
 GLANCE = 0.1  # how often the waiting thread looks whether it was interrupted
 
 
@@ -32,14 +35,15 @@ class _Crew:
             self._await(members)
         except BaseException:  # an interrupt: nothing half done may stay behind
             self._progress.cancel()
-            self._await(members)
+            self._await(members, PATIENCE)
             raise
         if self._error is not None:
             raise self._error
 
-    def _await(self, members: List[threading.Thread]) -> None:
+    def _await(self, members: List[threading.Thread], limit: float = float("inf")) -> None:
+        deadline = time.monotonic() + limit
         for member in members:
-            while member.is_alive():
+            while member.is_alive() and time.monotonic() < deadline:
                 member.join(GLANCE)
 
     def _labour(self, work: Callable[[T], None]) -> None:
@@ -51,5 +55,6 @@ class _Crew:
                     return
                 work(item)  # type: ignore[arg-type]
         except BaseException as error:
-            if self._error is None:
+            if self._error is None or isinstance(self._error, Cancelled):  # those who only heard of it say so too
                 self._error = error
+            self._progress.cancel()

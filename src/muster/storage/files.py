@@ -46,7 +46,7 @@ class Files:
             try:
                 info = os.stat(path)
             except (FileNotFoundError, NotADirectoryError):
-                raise self._missing(path) from None
+                raise self.missing(path) from None
             if not modes.S_ISDIR(info.st_mode):
                 raise StorageError("%s is a file, where a directory is needed; name a directory" % self.url(path))
         return self._scan(path, "", recursive, frozenset([(info.st_dev, info.st_ino)]))
@@ -80,9 +80,9 @@ class Files:
             return None
         return Entry(self.url(path), name, 0 if is_dir else info.st_size, info.st_mtime, is_dir)
 
-    def _missing(self, path: str) -> NotFound:
+    def missing(self, path: str) -> NotFound:
         if self.root and not os.path.isdir(self.root + path[len(self.root) :].partition("/")[0]):
-            return NoBucket("%s is in no bucket that exists; the first thing that is written makes one" % self.url(path))
+            return NoBucket("%s is in a bucket that does not exist; whatever is written first makes it" % self.url(path))
         return NotFound("%s is not there; check the name" % self.url(path))
 
     def read(self, path: str, offset: int = 0, size: int = -1) -> bytes:
@@ -92,17 +92,17 @@ class Files:
                     file.seek(offset)
                     return file.read(size)
             except (FileNotFoundError, NotADirectoryError):
-                raise self._missing(path) from None
+                raise self.missing(path) from None
 
     def write(self, path: str, data: bytes) -> None:
         with told_for(self.url(path)):
-            self._prepare(path)
+            self.prepare(path)
             with partial.replacing(path) as descriptor:
                 partial.write_all(descriptor, data)
 
     def append(self, path: str, data: bytes) -> None:
         with told_for(self.url(path)):
-            self._prepare(path)
+            self.prepare(path)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "ab") as file:
                 file.write(data)
@@ -168,16 +168,17 @@ class Files:
     def copy(self, source: "Files", src: str, dst: str, progress: Progress) -> None:
         """Copies one file of this machine, with its time, so that the copy is known as unchanged later."""
         with told_for(source.url(src)):
-            file = open(src, "rb", buffering=0)
+            file = open(src, "rb", buffering=0)  # noqa: SIM115 - its errors are about another name than the copy's
         with file, told_for(self.url(dst)):
-            self._prepare(dst)
+            self.prepare(dst)
             info = os.fstat(file.fileno())
             mode = modes.S_IMODE(info.st_mode) & 0o777 | 0o600
             with partial.replacing(dst, info.st_mtime_ns, mode) as target:
-                while sent := os.sendfile(target, file.fileno(), None, CHUNK):  # type: ignore[arg-type]
+                while sent := os.sendfile(target, file.fileno(), None, CHUNK):
                     progress.add(bytes=sent)
 
-    def _prepare(self, path: str) -> None:
+    def prepare(self, path: str) -> None:
+        """Sees to it that a file can be written there."""
         self.open_root()
         if os.path.isdir(path):
             raise StorageError("%s is a directory, where a file is needed; name a file in it" % self.url(path))

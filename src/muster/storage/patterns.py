@@ -1,7 +1,7 @@
 """Which names of a tree are meant: globs as people know them from rsync and .gitignore.
 
-`*` and `?` stay within one part of a name, `**` crosses slashes. A pattern without a slash is tried on every part of a name, one
-with a slash on the name from its beginning; either covers all that is below a directory which it matches.
+`*` and `?` stay within one part of a name, `**` crosses slashes. A pattern without a slash is tried on every part of a name,
+one with a slash on the name from its beginning; either covers all that is below a directory which it matches.
 """
 
 from __future__ import annotations

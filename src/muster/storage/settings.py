@@ -1,10 +1,44 @@
-"""Where the stores are and which keys open them, from config.toml and the environment."""
+"""Where the stores are and which keys open them, from the environment and config.toml."""
 
 from __future__ import annotations
 
+import configparser
 import json
+import os
+import re
+import stat
 from dataclasses import dataclass, field
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Iterator, List, Mapping
+from urllib.parse import urlsplit
+
+from muster.storage.errors import StorageError
+from muster.storage.urls import SCHEMES
+
+TIMEOUT = 30.0
+STYLES = ("path", "virtual")
+KEYS = ("access_key", "secret_key", "token")
+OWN = "MUSTER_STORAGE_"
+# What the tools of each store read: for a store of its own kind before config.toml, for obs:// the others' after it.
+NAMES = {
+    "obs": {
+        "endpoint": ("OBS_ENDPOINT",),
+        "region": ("OBS_REGION",),
+        "access_key": ("OBS_ACCESS_KEY_ID", "OBS_AK"),
+        "secret_key": ("OBS_SECRET_ACCESS_KEY", "OBS_SK"),
+        "token": ("OBS_SECURITY_TOKEN",),
+    },
+    "s3": {
+        "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+        "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+        "ca": ("AWS_CA_BUNDLE",),
+        "access_key": ("AWS_ACCESS_KEY_ID",),
+        "secret_key": ("AWS_SECRET_ACCESS_KEY",),
+        "token": ("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"),
+    },
+}
+# Public clouds want the bucket in the host name; what people run themselves mostly cannot.
+_PUBLIC = re.compile(r"\.(myhuaweicloud|amazonaws|aliyuncs)\.[a-z.]+$")
+_REGION = re.compile(r"(?:obs|s3|oss)[.-]([a-z0-9-]+)\.(?:myhuaweicloud|amazonaws|aliyuncs)\.")
 
 
 @dataclass(frozen=True)
@@ -14,10 +48,26 @@ class Access:
     endpoint: str = ""
     region: str = ""
     style: str = "path"
-    ca: str = ""  # the certificates themselves, as PEM
+    ca: str = ""  # certificates to trust as well, in PEM
     access_key: str = field(default="", repr=False)
     secret_key: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
+    timeout: float = TIMEOUT  # how many seconds a store may be silent
+
+    @classmethod
+    def completed(cls, endpoint: str, region: str = "", style: str = "", **others: Any) -> "Access":
+        """An access whose endpoint may be a bare host; region and style are found from it where they are not given."""
+        whole = (endpoint if "://" in endpoint else "https://%s" % endpoint).rstrip("/") if endpoint else ""
+        parts = urlsplit(whole)
+        if whole and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query):
+            raise StorageError("`%s` is not the endpoint of a store; write one such as https://obs.example.com" % endpoint)
+        named = _REGION.match(parts.hostname or "")
+        style = style or ("virtual" if _PUBLIC.search(parts.hostname or "") else "path")
+        return cls(whole, region or (named.group(1) if named else "us-east-1"), style, **others)
+
+    def virtual(self, bucket: str) -> bool:
+        """Whether a bucket stands in the host name; one with a dot cannot, where certificates count."""
+        return self.style == "virtual" and not (self.endpoint.startswith("https:") and "." in bucket)
 
 
 @dataclass(frozen=True)
@@ -27,6 +77,9 @@ class Settings:
     home: str
     obs: Access = Access()
     s3: Access = Access()
+
+    def access(self, scheme: str) -> Access:
+        return self.obs if scheme == "obs" else self.s3
 
     def to_json(self) -> str:
         return json.dumps({"home": self.home, "obs": vars(self.obs), "s3": vars(self.s3)})
@@ -38,4 +91,98 @@ class Settings:
 
 
 def resolve(home: str, configured: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
-    return Settings(home)
+    """The settings of both stores. `configured`: what config.toml says of each scheme, as `muster.config` hands it out."""
+    found = {scheme: _access(scheme, configured.get(scheme, {}), environ) for scheme in SCHEMES}
+    return Settings(os.path.abspath(home), found["obs"], found["s3"])
+
+
+def _access(scheme: str, configured: Mapping[str, Any], environ: Mapping[str, str]) -> Access:
+    layers = list(_layers(scheme, configured, environ))
+    plain = {name: _first(layers, name) for name in ("endpoint", "region", "style", "ca", "timeout")}
+    if not plain["endpoint"]:
+        return Access()
+    if plain["style"] and plain["style"] not in STYLES:
+        raise StorageError("`%s` is not a style of addressing buckets; write path or virtual" % plain["style"])
+    return Access.completed(
+        plain["endpoint"],
+        plain["region"],
+        plain["style"],
+        ca=_certificates(plain["ca"]) if plain["ca"] else "",
+        timeout=_seconds(plain["timeout"]) if plain["timeout"] else TIMEOUT,
+        **_keys(layers, environ.get("MUSTER_PROFILE") or "default"),
+    )
+
+
+def _layers(scheme: str, configured: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Dict[str, str]]:
+    """The places where settings may stand, the one that counts most first."""
+    own = ("endpoint", "region", "style", "ca", "keys", "timeout")
+    yield {name: environ.get(OWN + name.upper(), "") for name in own}
+    yield _of_tools(scheme, environ)
+    yield {name: str(value) for name, value in configured.items()}
+    if scheme == "obs":
+        yield _of_tools("s3", environ)
+
+
+def _of_tools(scheme: str, environ: Mapping[str, str]) -> Dict[str, str]:
+    return {
+        field: next((environ[name] for name in names if environ.get(name)), "") for field, names in NAMES[scheme].items()
+    }
+
+
+def _first(layers: List[Dict[str, str]], name: str) -> str:
+    return next((layer[name] for layer in layers if layer.get(name)), "")
+
+
+def _keys(layers: List[Dict[str, str]], profile: str) -> Dict[str, str]:
+    """The keys of the first place that has any: keys of two places do not belong together."""
+    for layer in layers:
+        if layer.get("keys"):
+            return _key_file(layer["keys"], profile)
+        if layer.get("access_key"):
+            return {name: layer.get(name, "") for name in KEYS}
+    return {}
+
+
+def _key_file(path: str, profile: str) -> Dict[str, str]:
+    """Keys from a file in the form of ~/.aws/credentials, which only its owner may read."""
+    path = os.path.expanduser(path)
+    parser = configparser.RawConfigParser()
+    try:
+        with open(path, encoding="utf-8") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            parser.read_file(file)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StorageError("the file of keys %s cannot be read: %s; check `keys`" % (path, reason)) from None
+    except (configparser.Error, UnicodeDecodeError):
+        raise StorageError("%s is not a file of keys; write it like ~/.aws/credentials" % path) from None
+    if mode & 0o077:
+        raise StorageError("%s holds keys and others can read it; run `chmod 600 %s`" % (path, path))
+    section = profile if parser.has_section(profile) else "default"
+    names = {"access_key": "aws_access_key_id", "secret_key": "aws_secret_access_key", "token": "aws_session_token"}
+    found = {name: parser.get(section, option, fallback="") for name, option in names.items()}
+    if not found["access_key"] or not found["secret_key"]:
+        raise StorageError("%s has no keys in [%s]; write aws_access_key_id and aws_secret_access_key there" % (path, section))
+    return found
+
+
+def _certificates(path: str) -> str:
+    try:
+        with open(os.path.expanduser(path), encoding="ascii") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (getattr(error, "strerror", "") or "it is not text").lower()
+        raise StorageError("the certificates in %s cannot be read: %s; check `ca`" % (path, reason)) from None
+    if "BEGIN CERTIFICATE" not in text:
+        raise StorageError("%s holds no certificate; `ca` takes a file in PEM" % path)
+    return text
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < 86400:
+        raise StorageError("`%s` is not a number of seconds; write `timeout` such as 30" % text)
+    return found

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterator, Optional, Sequence
+import threading
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
-from muster.storage import urls
-from muster.storage.errors import NotFound, StorageError
+from muster.storage import answers, urls
+from muster.storage.client import Client, Request
+from muster.storage.errors import StorageError
 from muster.storage.files import Files
 from muster.storage.model import Entry, Progress, Report
 from muster.storage.patterns import Choice
 from muster.storage.place import Place
 from muster.storage.remote import Remote
-from muster.storage.settings import Settings
+from muster.storage.settings import Access, Settings
 from muster.storage.transfer import MANY, THREADS, Tree, move_file
 
 PLAIN = {"": Files(), "file": Files(prefix="file://")}
@@ -23,8 +25,24 @@ class Storage:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._embedded: Dict[str, Files] = {}
-        self._remote: Dict[str, Remote] = {}
+        root = os.path.join(os.path.abspath(settings.home), "store", "")
+        self._embedded = {scheme: Files(root, "%s://" % scheme) for scheme in urls.SCHEMES}
+        self._clients: Dict[Access, Client] = {}
+        self._buckets: Dict[Tuple[str, str], Remote] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> "Storage":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections that were kept for later."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+        self._buckets.clear()
 
     def _place(self, url: str) -> Place:
         parsed = urls.parse(url)
@@ -32,9 +50,29 @@ class Storage:
             return Place(PLAIN[parsed.scheme], parsed.path)
         if not parsed.bucket:
             raise StorageError("%s names no bucket; write %s://bucket/name" % (url, parsed.scheme))
-        root = os.path.join(os.path.abspath(self._settings.home), "store", "")
-        store = self._embedded.setdefault(parsed.scheme, Files(root, "%s://" % parsed.scheme))
-        return Place(store, (root + "%s/%s" % (parsed.bucket, parsed.path)).rstrip("/"))
+        if self._settings.access(parsed.scheme).endpoint:
+            return Place(self._bucket(parsed.scheme, parsed.bucket), parsed.path)
+        store = self._embedded[parsed.scheme]
+        return Place(store, (store.root + "%s/%s" % (parsed.bucket, parsed.path)).rstrip("/"))
+
+    def _bucket(self, scheme: str, name: str) -> Remote:
+        with self._lock:
+            if (scheme, name) not in self._buckets:
+                self._buckets[scheme, name] = Remote(scheme, name, self._client(scheme))
+            return self._buckets[scheme, name]
+
+    def _client(self, scheme: str) -> Client:
+        return self._clients.setdefault(self._settings.access(scheme), Client(self._settings.access(scheme)))
+
+    def buckets(self, scheme: str = "obs") -> List[Entry]:
+        """The buckets of a store."""
+        if self._settings.access(scheme).endpoint:
+            with self._lock:
+                client = self._client(scheme)
+            found = answers.buckets(client.call(Request("GET"))[1])
+            return [Entry("%s://%s" % (scheme, name), name, 0, moment, True) for name, moment in found]
+        store = self._embedded[scheme]
+        return [entry for entry in store.walk(store.root, recursive=False) if entry.is_dir] if os.path.isdir(store.root) else []
 
     def stat(self, url: str) -> Optional[Entry]:
         """What a URL is, or None; a prefix under which there are keys is a directory."""
@@ -74,10 +112,9 @@ class Storage:
         entry = _need(source)
         if source.identity == target.identity:
             return
-        if isinstance(source.store, Files) and isinstance(target.store, Files) and source.store.rename(target.store, source.path, target.path):
-            return
-        self.copy_tree(src, dst) if entry.is_dir else self.copy_file(src, dst)
-        self.remove(src, recursive=True)
+        if not _renamed(source, target):
+            self.copy_tree(src, dst) if entry.is_dir else self.copy_file(src, dst)
+            self.remove(src, recursive=True)
 
     def copy_file(self, src: str, dst: str, *, progress: Optional[Progress] = None) -> Report:
         """Copies exactly this file to exactly this name."""
@@ -115,8 +152,15 @@ class Storage:
         return progress.report()
 
 
+def _renamed(source: Place, target: Place) -> bool:
+    """Whether the file system could do it by itself."""
+    if isinstance(source.store, Files) and isinstance(target.store, Files):
+        return source.store.rename(target.store, source.path, target.path)
+    return False
+
+
 def _need(place: Place) -> Entry:
     entry = place.stat()
     if entry is None:
-        raise NotFound("%s is not there; check the name" % place.url)
+        raise place.store.missing(place.path)
     return entry

@@ -31,10 +31,9 @@ class Together:
         """False when the one who did it for all of us was cancelled, and somebody else has to."""
         with self._lock:
             before = self._running.get(key)
-            turn = _Turn() if before is None else self._next.get(key)
-            lead = before is None or turn is None
-            turn = turn or _Turn()
-            self._place(key, turn, before)
+            waiting = self._running if before is None else self._next
+            lead = key not in waiting
+            turn = waiting.setdefault(key, _Turn())
         if not lead:
             return turn.followed(gone)
         if before is not None:
@@ -49,9 +48,6 @@ class Together:
                     del self._running[key]
             turn.ended.set()
         return True
-
-    def _place(self, key: Hashable, turn: "_Turn", before: "Optional[_Turn]") -> None:
-        (self._running if before is None else self._next)[key] = turn
 
 
 class _Turn:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set
 
-from muster.storage import crew
+from muster.storage import crew, moves
 from muster.storage.compare import unchanged
 from muster.storage.errors import NotFound, StorageError
 from muster.storage.files import Files
 from muster.storage.model import Entry, Progress
 from muster.storage.patterns import Choice
 from muster.storage.place import Place
-from muster.storage.remote import Remote
 from muster.storage.urls import checked_name
 
 THREADS = 16
@@ -20,15 +19,16 @@ MANY = 64  # threads that a caller may ask for; more only get into each other's 
 
 def move_file(src: Place, entry: Entry, dst: Place, progress: Progress) -> None:
     """Copies one file to exactly one name, by the shortest way between the two stores."""
-    if isinstance(src.store, Remote) and isinstance(dst.store, Remote):
-        dst.store.copy(src.store, src.path, entry, dst.path, progress)
-    elif isinstance(src.store, Remote):
-        assert isinstance(dst.store, Files)
-        src.store.download(src.path, entry, dst.store, dst.path, progress)
-    elif isinstance(dst.store, Remote):
-        dst.store.upload(src.store, src.path, dst.path, progress)
+    source, target = src.store, dst.store
+    if isinstance(source, Files):
+        if isinstance(target, Files):
+            target.copy(source, src.path, dst.path, progress)
+        else:
+            moves.upload(source, src.path, target, dst.path, progress)
+    elif isinstance(target, Files):
+        moves.download(source, src.path, entry, target, dst.path, progress)
     else:
-        dst.store.copy(src.store, src.path, dst.path, progress)
+        moves.copy(source, src.path, entry, target, dst.path, progress)
 
 
 @dataclass
@@ -81,8 +81,8 @@ class Tree:
             return self.src.store.walk(self.src.path)
         return self._named(list(dict.fromkeys(self.names)), threads)
 
-    def _named(self, names: List[str], threads: int) -> Iterable[Entry]:
-        """The named files alone, looked up at once rather than one after the other."""
+    def _named(self, names: List[str], threads: int) -> Iterator[Entry]:
+        """The named files alone and what is in named directories, looked up at once rather than one after the other."""
         found: Dict[str, Entry] = {}
 
         def look(name: str) -> None:
@@ -93,7 +93,11 @@ class Tree:
             found[name] = Entry(entry.url, name, entry.size, entry.mtime, entry.is_dir, entry.etag)
 
         crew.each(look, names, threads, self.progress)
-        return [found[name] for name in names]
+        for name in names:
+            yield found[name]
+            if found[name].is_dir:
+                for entry in self.src.store.walk(self.src.below(name).path):
+                    yield replace(entry, name="%s/%s" % (name, entry.name))
 
     def _is_there(self, entry: Entry) -> bool:
         there = self._there.get(entry.name)

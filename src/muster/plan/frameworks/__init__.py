@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from muster.job import Job
 from muster.plan.frameworks.base import Framework
+from muster.plan.frameworks.horovod import Horovod
 from muster.plan.frameworks.mindspore import MindSpore
+from muster.plan.frameworks.mpi import Mpi
 from muster.plan.frameworks.paddle import Paddle
 from muster.plan.frameworks.pytorch import PyTorch
 from muster.plan.frameworks.tensorflow import TensorFlow
@@ -15,6 +17,8 @@ ALL = {
     "mindspore": MindSpore(),
     "paddle": Paddle(),
     "tensorflow": TensorFlow(),
+    "horovod": Horovod(),
+    "mpi": Mpi(),
 }
 
 

@@ -21,7 +21,7 @@ class Framework:
         """Variables of one rank."""
         return {}
 
-    def argv(self, job: Job, world: World, program: Tuple[str, ...]) -> Tuple[str, ...]:
+    def argv(self, job: Job, world: World, attempt: str, program: Tuple[str, ...]) -> Tuple[str, ...]:
         """What a rank runs; a launcher puts itself in front of the program."""
         return program
 

@@ -6,9 +6,9 @@ asked over a local socket; this process never sees a key to a store.
 
 import sys
 
-from .framework import file
-from .framework.training import explain as __getattr__
+from .framework import file, training
 
 __all__ = ["file"]
 
+__getattr__ = training.explain
 sys.modules[__name__ + ".file"] = file

@@ -5,7 +5,7 @@ from typing import Any, Dict, Iterator, List, Optional
 from .connection import Exchange
 from .errors import MoxFileNameDuplicateException, MoxFileNotExistsException, MoxFileRespException
 
-_auth = {}  # type: Dict[str, Any]
+_auth: Dict[str, Any] = {}
 
 _KINDS = {"missing": MoxFileNotExistsException, "duplicate": MoxFileNameDuplicateException}
 _SYSTEM = {"directory": IsADirectoryError, "no-directory": NotADirectoryError}
@@ -20,8 +20,7 @@ def set_auth(settings: Dict[str, Any]) -> None:
 def ask(what: str, **details: Any) -> Any:
     """Asks for something and returns what was answered."""
     with Exchange(_request(what, details)) as exchange:
-        for answer in exchange.answers():
-            return _value(answer)
+        return _value(next(exchange.answers()))
 
 
 def ask_items(what: str, **details: Any) -> Iterator[List[Any]]:

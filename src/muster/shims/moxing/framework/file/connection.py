@@ -37,7 +37,7 @@ class Line:
 
     def receive(self) -> Answer:
         (length,) = _LENGTH.unpack(self.receive_bytes(_LENGTH.size))
-        answer = json.loads(self.receive_bytes(length).decode())  # type: Answer
+        answer: Answer = json.loads(self.receive_bytes(length).decode())
         return answer
 
     def receive_bytes(self, size: int) -> bytearray:
@@ -60,12 +60,12 @@ class _Mine(threading.local):
     """The lines of a thread that wait for its next request."""
 
     def __init__(self) -> None:
-        self.idle = []  # type: List[Line]
+        self.idle: List[Line] = []
 
 
 _mine = _Mine()
-_open = weakref.WeakSet()  # type: weakref.WeakSet[Line]
-_own = None  # type: Optional[_OwnServer]
+_open: "weakref.WeakSet[Line]" = weakref.WeakSet()
+_own: "Optional[_OwnServer]" = None
 _starting = threading.Lock()
 
 
@@ -143,7 +143,7 @@ def _python() -> str:
             return file.read().strip()
     except OSError:
         raise MoxFileRespException(
-            "moxing has no store to ask here: start the program with `muster run`, or set PYTHONPATH=$(muster moxing-path) in your shell"
+            "moxing has no store to ask here; start the program with `muster run`, or set PYTHONPATH=$(muster moxing-path)"
         ) from None
 
 

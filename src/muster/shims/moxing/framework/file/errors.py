@@ -16,7 +16,7 @@ class Response:
 
 
 class _MoxFileBaseRespException(OSError):
-    status = None  # type: Optional[int]
+    status: Optional[int] = None
     number = errno.EIO
 
     def __init__(self, text: str, status: Optional[int] = None) -> None:

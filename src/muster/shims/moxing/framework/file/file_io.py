@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 from . import client, local, objects, remote, walking
 from .entries import AnyEntry, Stat
 from .errors import MoxFileNotExistsException
-from .paths import clean, is_url, join
+from .paths import clean, is_url, relative
 
 # Switches that MoXing's manual tells people to set. Muster chooses the number of its connections itself.
 _LARGE_FILE_METHOD = 1
@@ -54,11 +54,7 @@ def File(name: Any, mode: str = "r", client_id: Any = None, **settings: Any) -> 
 @_told
 def read(url: Any, client_id: Any = None, binary: bool = False, **settings: Any) -> Any:
     """All that a file holds, as text or as bytes."""
-    path = clean(url)
-    data = remote.read_small(path) if is_url(path) and not path.endswith("/") else None
-    if data is not None and binary:
-        return data
-    with File(path, "rb" if binary else "r") as file:
+    with File(url, "rb" if binary else "r") as file:
         return file.read()
 
 
@@ -105,7 +101,8 @@ def copy_parallel(
     Only what is missing or has changed is moved. How many connections serve that is Muster's choice, whatever `threads` says.
     """
     src, dst = clean(src_url), clean(dst_url)
-    _side_of_two(src, dst).copy_tree(src, dst, file_list)
+    names = None if file_list is None else [relative(name) for name in file_list]
+    _side_of_two(src, dst).copy_tree(src, dst, names)
 
 
 def exists(url: Any, client_id: Any = None, **settings: Any) -> bool:
@@ -231,7 +228,7 @@ def set_auth(
     """
     if not (ak or server):
         return
-    given = {
+    given: Dict[str, Any] = {
         "ak": ak,
         "sk": sk,
         "token": settings.get("security_token"),
@@ -240,5 +237,5 @@ def set_auth(
         "is_secure": is_secure,
         "ssl_verify": ssl_verify,
         "path_style": path_style,
-    }  # type: Dict[str, Any]
+    }
     client.set_auth({name: value for name, value in given.items() if value is not None})

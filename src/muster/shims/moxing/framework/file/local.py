@@ -3,7 +3,7 @@
 import errno
 import os
 import shutil
-from typing import Iterator, List, Optional, Sequence
+from typing import Iterator, List, Optional
 
 from .entries import Entry, Stat
 from .errors import MoxFileNameDuplicateException
@@ -96,7 +96,7 @@ def copy(src: str, dst: str) -> None:
         raise
 
 
-def copy_tree(src: str, dst: str, names: Optional[Sequence[str]]) -> None:
+def copy_tree(src: str, dst: str, names: Optional[List[str]]) -> None:
     if not os.path.isdir(src):
         copy(src, dst)
         return
@@ -109,11 +109,11 @@ def copy_tree(src: str, dst: str, names: Optional[Sequence[str]]) -> None:
         target = os.path.join(dst, entry.name)
         if entry.is_dir():
             os.makedirs(target, exist_ok=True)
-        else:
+        elif not _unchanged(entry.path, target):
             copy(entry.path, target)
 
 
-def _named(src: str, names: Sequence[str]) -> Iterator[Entry]:
+def _named(src: str, names: List[str]) -> Iterator[Entry]:
     """The files of a file list, which may name directories too."""
     for name in names:
         path = os.path.join(src, name)
@@ -122,6 +122,14 @@ def _named(src: str, names: Sequence[str]) -> Iterator[Entry]:
                 yield Entry(os.path.join(name, entry.name), entry.path, entry.stat())
         else:
             yield Entry(name, path, stat(path))
+
+
+def _unchanged(src: str, dst: str) -> bool:
+    """A copy has the time of its source, so one that was copied before is known again."""
+    if not os.path.isfile(dst):
+        return False
+    old, new = os.stat(dst), os.stat(src)
+    return (old.st_size, old.st_mtime_ns) == (new.st_size, new.st_mtime_ns)
 
 
 def append(src: str, dst: str) -> None:

@@ -24,7 +24,7 @@ def open_file(path: str, mode: str, url: bool, **text: Any) -> Any:
     if binary:
         return buffer
     file = Text(buffer, encoding=text.get("encoding") or "utf-8", errors=text.get("errors"), newline=text.get("newline"))
-    file.mode = mode
+    file.mode = mode  # type: ignore[misc]
     return file
 
 
@@ -40,7 +40,7 @@ class _Sized:
     """A buffered file that knows its size and is named as the script named it."""
 
     mode = ""
-    raw = None  # type: Any
+    raw: Any
 
     def size(self) -> int:
         """The size so far, with what has been written and not flushed."""
@@ -91,6 +91,9 @@ class _Synced:
         self._process = os.getpid()
         _unfinished.add(self)
 
+    def mine(self) -> bool:
+        return self._process == os.getpid()
+
     def write(self, data: Any) -> int:
         self._changed = True
         return int(super().write(data))  # type: ignore[misc]
@@ -101,7 +104,7 @@ class _Synced:
 
     def flush(self) -> None:
         super().flush()  # type: ignore[misc]
-        if self._changed and self._process == os.getpid():
+        if self._changed and self.mine():
             self._sync()
             self._changed = False
 
@@ -112,7 +115,7 @@ class _Synced:
             super().close()  # type: ignore[misc]
         finally:
             _unfinished.discard(self)
-            if self._process == os.getpid():
+            if self.mine():
                 shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -124,14 +127,15 @@ class _SyncedBoth(_Synced, _Both):
     pass
 
 
-_unfinished = weakref.WeakSet()  # type: weakref.WeakSet[Any]
+_unfinished: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 @atexit.register
 def _finish() -> None:
     """Puts into the store what a script forgot to close."""
     for file in list(_unfinished):
-        file.close()
+        if file.mine():
+            file.close()
 
 
 def _wrap(raw: io.FileIO) -> Any:
@@ -165,20 +169,25 @@ def _fetched(url: str) -> _Reader:
         finally:
             shutil.rmtree(folder)
     else:
-        file = tempfile.TemporaryFile()
+        raw = _nameless(data)
+    raw.name = url
+    return _Reader(raw)
+
+
+def _nameless(data: bytes) -> io.FileIO:
+    with tempfile.TemporaryFile() as file:
         file.write(data)
         file.flush()
-        raw = file.detach()  # type: ignore[assignment, union-attr]
-        raw.seek(0)
-    raw.name = url  # type: ignore[misc]
-    return _Reader(raw)
+        raw = io.FileIO(os.dup(file.fileno()), "r")
+    raw.seek(0)
+    return raw
 
 
 def _open_written(url: str, access: str, folder: str) -> Any:
     path = os.path.join(folder, "data")
     present = _prepare(url, access, path)
     raw = io.FileIO(path, access if access[0] != "x" else "w" + access[1:])
-    raw.name = url  # type: ignore[misc]
+    raw.name = url
     file = _SyncedBoth(raw) if "+" in access else _SyncedWriter(raw)
     sync = _appending(path, url) if access[0] == "a" else lambda: remote.put(path, url)
     file.begin(sync, folder, changed=access[0] in "wx" or not present)
@@ -204,12 +213,12 @@ def _prepare(url: str, access: str, path: str) -> bool:
 
 def _appending(path: str, url: str) -> Callable[[], None]:
     """Adds to the object what is new in the file, so that others who append to it lose nothing."""
-    begun = os.path.getsize(path) if os.path.exists(path) else 0
-    done = [begun]
+    done = os.path.getsize(path) if os.path.exists(path) else 0
 
     def sync() -> None:
+        nonlocal done
         end = os.path.getsize(path)
-        remote.append_file(path, done[0], url)
-        done[0] = end
+        remote.append_file(path, done, url)
+        done = end
 
     return sync

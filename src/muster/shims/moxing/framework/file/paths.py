@@ -36,6 +36,14 @@ def absolute(path: str) -> str:
     return os.path.abspath(path) + ("/" if path.endswith("/") and path.strip("/") else "")
 
 
+def relative(name: Any) -> str:
+    """A name of a file list: it must stay in the directory that is copied."""
+    found = os.path.normpath(os.fsdecode(name)).lstrip("/")
+    if found.split("/")[0] in ("..", ""):
+        raise ValueError("%s does not lie in the directory that is copied; name files relative to it" % name)
+    return found
+
+
 def join(folder: str, name: str) -> str:
     return folder.rstrip("/") + "/" + name if is_url(folder) else os.path.join(folder, name)
 

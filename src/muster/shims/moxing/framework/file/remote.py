@@ -1,6 +1,7 @@
 """Paths in a store: every function asks Muster's storage server."""
 
-from typing import Any, Iterator, List, Optional, Sequence
+import itertools
+from typing import Iterator, List, Optional
 
 from .client import ask, ask_bytes, ask_items
 from .entries import Entry, Scan, Stat
@@ -27,13 +28,15 @@ def is_directory(url: str) -> bool:
 
 
 def entries(url: str, recursive: bool) -> Iterator[Entry]:
-    """What is in a directory, sorted by name; with `recursive` also what is in those below it."""
+    """What is in a directory, as it comes; with `recursive` also what is in those below it."""
     for name, length, mtime, is_dir in ask_items("list", url=url, recursive=recursive):
         yield Entry(name, join(url, name), Stat(length, mtime, is_dir))
 
 
 def scan(url: str) -> Scan:
-    return Scan(entries(url, False))
+    found = entries(url, False)
+    first = list(itertools.islice(found, 1))  # a directory that is missing is told now
+    return Scan(itertools.chain(first, found))
 
 
 def size(url: str, recursive: bool) -> int:
@@ -59,10 +62,8 @@ def copy(src: str, dst: str) -> None:
     ask("copy", src=absolute(src), dst=absolute(dst))
 
 
-def copy_tree(src: str, dst: str, names: Optional[Sequence[str]]) -> None:
-    """A file list may be long: it travels in the request, and only what it names is moved."""
-    given = None if names is None else list(names)  # type: Optional[List[str]]
-    ask("copy_tree", src=absolute(src), dst=absolute(dst), names=given)
+def copy_tree(src: str, dst: str, names: Optional[List[str]]) -> None:
+    ask("copy_tree", src=absolute(src), dst=absolute(dst), names=names)
 
 
 def fetch(url: str, path: str) -> None:
@@ -84,7 +85,7 @@ def append(src: str, dst: str) -> None:
     ask("append", path=absolute(src), offset=0, url=absolute(dst))
 
 
-def read_small(url: str) -> "Optional[bytes]":
+def read_small(url: str) -> Optional[bytes]:
     """An object that is small enough to come over the socket; None for a larger one."""
-    data = ask_bytes("read", url=url, limit=SMALL)  # type: Any
+    data = ask_bytes("read", url=url, limit=SMALL)
     return None if data is None else bytes(data)

@@ -11,7 +11,7 @@ from . import file_io
 from .paths import is_url
 
 _SUPPORTED = [os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids]
-_originals = {}  # type: Dict[Tuple[Any, str], Callable[..., Any]]
+_originals: Dict[Tuple[Any, str], Callable[..., Any]] = {}
 
 
 def shift(source: str, target: str) -> None:
@@ -29,7 +29,7 @@ def _turn_on() -> None:
         if (place, name) not in _originals:
             original = getattr(place, name)
             _originals[place, name] = original
-            setattr(place, name, _either(original, function))
+            setattr(place, name, _either(original, function, 2 if function in _OF_TWO_PATHS else 1))
 
 
 def _turn_off() -> None:
@@ -38,13 +38,14 @@ def _turn_off() -> None:
     _originals.clear()
 
 
-def _either(original: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that takes paths of both kinds."""
+def _either(original: Callable[..., Any], function: Callable[..., Any], paths: int) -> Callable[..., Any]:
+    """A function that takes paths of both kinds; its first arguments are paths."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if any(is_url(path) for path in args[:2]) or (kwargs and any(is_url(path) for path in kwargs.values())):
-            return function(*args, **kwargs)
+        for path in args[:paths] if len(args) >= paths else (*args, *kwargs.values())[:paths]:
+            if is_url(path):
+                return function(*args, **kwargs)
         return original(*args, **kwargs)
 
     for supported in _SUPPORTED:  # shutil looks its functions up there
@@ -120,7 +121,8 @@ def _rmtree(path: Any, ignore_errors: bool = False, onerror: Any = None, **unuse
     file_io.remove(path, recursive=True)
 
 
-_FUNCTIONS = [
+_OF_TWO_PATHS = (_rename, _copyfile, _copytree)
+_FUNCTIONS: List[Tuple[Any, str, Callable[..., Any]]] = [
     (builtins, "open", _open),
     (os, "listdir", _listdir),
     (os, "makedirs", _makedirs),
@@ -137,4 +139,4 @@ _FUNCTIONS = [
     (shutil, "copyfile", _copyfile),
     (shutil, "copytree", _copytree),
     (shutil, "rmtree", _rmtree),
-]  # type: List[Tuple[Any, str, Callable[..., Any]]]
+]

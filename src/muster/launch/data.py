@@ -1,0 +1,65 @@
+"""What a job has on stores: code that is fetched, inputs that must be there, and layouts that they must have."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from muster import config
+from muster.job import Job
+from muster.storage.settings import Settings, resolve
+
+if TYPE_CHECKING:
+    from muster.storage import Storage
+
+
+class NoCode(Exception):
+    """A URL that holds no code."""
+
+
+def settings(configured: config.Config, environment: Mapping[str, str]) -> Settings:
+    """How stores are reached, from the settings and the submitter's environment."""
+    from muster.runs.layout import home
+
+    return resolve(home(), configured.storage, environment)
+
+
+def missing(job: Job, settings: Settings) -> list[tuple[str, str, str]]:
+    """What inputs lack: themselves, or what the job requires of them."""
+    if not job.inputs:
+        return []
+    from muster.storage import Storage
+
+    with Storage(settings) as storage:
+        return list(_missing(job, storage))
+
+
+def _missing(job: Job, storage: Storage) -> Iterator[tuple[str, str, str]]:
+    for name, data in job.inputs.items():
+        if storage.stat(data.url) is None:
+            yield "inputs", f"names {data.url} as `{name}`, which does not exist", "`muster ls` shows what is there"
+            continue
+        for wanted in job.requires.get(name, ()):
+            found = storage.stat(f"{data.url.rstrip('/')}/{wanted}")
+            if found is None or (wanted.endswith("/") and not found.is_dir):
+                message = f"wants `{wanted}` in `{name}`, and {data.url} has none"
+                yield "requires", message, f"`muster ls {data.url}` shows what is there"
+
+
+def code(job: Job, settings: Settings, home: str, say: Callable[[str], None]) -> str:
+    """The directory with the code: that of the job, or a copy of what its URL holds, of which only changes are fetched."""
+    if "://" not in job.code:
+        return job.code
+    from muster.storage import Storage
+
+    folder = f"{home}/fetched/{hashlib.sha256(job.code.encode()).hexdigest()[:16]}"
+    with Storage(settings) as storage:
+        found = storage.stat(job.code)
+        if found is None or not found.is_dir:
+            raise NoCode(f"names {job.code}, which {'is a single file' if found else 'does not exist'}")
+        say(f"fetching {job.code}")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        storage.copy_tree(job.code, folder, delete=True)
+    return folder

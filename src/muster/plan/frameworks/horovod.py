@@ -1,0 +1,18 @@
+"""Framework `horovod`: horovodrun on the first node starts the ranks over ssh."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from muster.job import Job
+from muster.plan.frameworks.launcher import Launcher
+from muster.plan.world import World
+
+
+class Horovod(Launcher):
+    def argv(self, job: Job, world: World, attempt: str, program: Tuple[str, ...]) -> Tuple[str, ...]:
+        # Names of nodes that do not resolve are reached by ssh, the first node too, so that all ranks start alike. The cache
+        # is in the user's home and remembers for an hour what was true of another run.
+        start = ("horovodrun", "-np", str(world.size), "--hostfile", self.hostfile(attempt), "--disable-cache")
+        network = ("--network-interface", "lo") if world.loopback else ()
+        return (*start, *network, self.rank_program, *program)

@@ -1,0 +1,29 @@
+"""Framework `mpi`: Open MPI's mpirun on the first node starts the ranks over ssh."""
+
+from __future__ import annotations
+
+from typing import Dict, Tuple
+
+from muster.job import Job
+from muster.plan.frameworks.launcher import Launcher
+from muster.plan.world import World
+
+# Simulated nodes meet on loopback addresses. Some have one host name, from which Open MPI would conclude that they have
+# memory in common, and all have the same CPUs, to which it would bind the ranks of each node in the same order.
+SIMULATED = (
+    *("--mca", "oob_tcp_if_include", "lo"),
+    *("--mca", "btl_tcp_if_include", "lo"),
+    *("--mca", "btl", "self,tcp"),
+    *("--bind-to", "none"),
+)
+
+
+class Mpi(Launcher):
+    def shared(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
+        if world.master.facts.uid != 0:
+            return {}
+        return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+    def argv(self, job: Job, world: World, attempt: str, program: Tuple[str, ...]) -> Tuple[str, ...]:
+        start = ("mpirun", "-np", str(world.size), "--hostfile", self.hostfile(attempt), "--tag-output")
+        return (*start, *(SIMULATED if world.loopback else ()), self.rank_program, *program)

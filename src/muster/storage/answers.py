@@ -1,0 +1,127 @@
+"""What a store answers, in words: its errors, and the entries of its listings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Dict, List, Mapping, Optional, Tuple
+from urllib.parse import unquote_plus
+from xml.etree import ElementTree
+
+from muster.storage.errors import Full, NoBucket, NotFound, Refused, StorageError, Unreachable
+from muster.storage.settings import Access
+
+_CODE = re.compile(r"<Code>([^<]*)</Code>")
+_MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
+FULL = frozenset(("InsufficientStorage", "InsufficientStorageSpace", "QuotaExceeded", "XMinioStorageFull", "EntityTooLarge"))
+
+
+@dataclass(frozen=True)
+class Object:
+    """One object of a listing."""
+
+    key: str
+    size: int
+    mtime: float
+    etag: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """A part of a listing; `following` names the last key of it where there is more."""
+
+    objects: List[Object]
+    prefixes: List[str]
+    following: str
+
+
+def failure(status: int, text: str, shown: str, access: Access) -> StorageError:
+    """The error that a store answered with, as one sentence and what to do."""
+    code = "".join(_CODE.findall(text)[:1])
+    message = "".join(_MESSAGE.findall(text)[:1]).strip().rstrip(".") or code or "status %d" % status
+    if code == "NoSuchBucket":
+        return NoBucket("there is no bucket `%s` at %s; create it first" % (_bucket(shown), access.endpoint))
+    if status == 404:
+        return NotFound("%s is not there; check the name" % shown)
+    if status == 412:
+        return StorageError("%s was changed while it was copied; copy it again" % shown)
+    if status in (401, 403):
+        return Refused("%s refuses access to %s: %s; %s" % (access.endpoint, shown, message, _about_keys(access)))
+    if status == 507 or code in FULL:
+        return Full("%s has no room for %s: %s; free some, or choose another place" % (access.endpoint, shown, message))
+    if status >= 500 or status == 429:
+        return Unreachable("%s cannot serve %s: %s; try again later" % (access.endpoint, shown, message))
+    return StorageError("%s does not take the request for %s: %s; check name and settings" % (access.endpoint, shown, message))
+
+
+def _bucket(shown: str) -> str:
+    return shown.rpartition("://")[2].partition("/")[0]
+
+
+def unreachable(access: Access, reason: str) -> Unreachable:
+    return Unreachable("%s does not answer: %s; check the endpoint and the network" % (access.endpoint, reason))
+
+
+def _about_keys(access: Access) -> str:
+    if not access.access_key:
+        return "give keys, by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or in config.toml"
+    return "check the keys and what they may do"
+
+
+def etag(text: Optional[str]) -> str:
+    """An ETag without its quotes."""
+    return (text or "").strip('"').lower()
+
+
+def metadata(attributes: Mapping[str, str]) -> Dict[str, str]:
+    """The headers that store attributes beside an object."""
+    return {"x-amz-meta-%s" % name: value for name, value in attributes.items()}
+
+
+def page(text: bytes) -> Page:
+    """One answer to a request for a listing."""
+    root = _without_namespaces(text)
+    plain = unquote_plus if root.findtext("EncodingType") == "url" else str
+    objects = [
+        Object(
+            plain(found.findtext("Key", "")),
+            int(found.findtext("Size", "0")),
+            moment(found.findtext("LastModified", "")),
+            etag(found.findtext("ETag")),
+        )
+        for found in root.iter("Contents")
+    ]
+    prefixes = [plain(found.findtext("Prefix", "")) for found in root.iter("CommonPrefixes")]
+    if root.findtext("IsTruncated") != "true":
+        return Page(objects, prefixes, "")
+    last = plain(root.findtext("NextMarker", ""))
+    return Page(objects, prefixes, last or max([*prefixes, *(found.key for found in objects)], default=""))
+
+
+def buckets(text: bytes) -> List[Tuple[str, float]]:
+    """The names of buckets, and since when they exist."""
+    root = _without_namespaces(text)
+    return [(found.findtext("Name", ""), moment(found.findtext("CreationDate", ""))) for found in root.iter("Bucket")]
+
+
+def refusals(text: bytes) -> List[Tuple[str, str]]:
+    """The keys that could not be deleted, each with its reason."""
+    root = _without_namespaces(text)
+    return [(found.findtext("Key", ""), found.findtext("Message", "")) for found in root.iter("Error")]
+
+
+def moment(text: str) -> float:
+    """A time such as 2026-11-15T10:25:44.963Z, to the millisecond."""
+    found = re.fullmatch(r"(\d+-\d+-\d+T\d+:\d+:\d+)(\.\d+)?Z?", text)
+    if not found:
+        return 0.0
+    whole = datetime.strptime(found.group(1), "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc).timestamp()
+    return whole + float(found.group(2) or 0)
+
+
+def _without_namespaces(text: bytes) -> ElementTree.Element:
+    root = ElementTree.fromstring(text)
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+    return root

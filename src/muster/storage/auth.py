@@ -1,0 +1,60 @@
+"""Keys that a script brings itself, with `mox.file.set_auth`: they come with each request and are kept in memory alone."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from dataclasses import replace
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+from muster.storage import Access, Settings, Storage
+
+MOST = 16  # storages that are kept open for keys of scripts; ranks of one run bring the same
+
+
+class Storages:
+    """A storage with the settings of the run, and others for those who bring keys."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._own = Storage(settings)
+        self._others: OrderedDict[str, Storage] = OrderedDict()
+
+    def of(self, auth: Optional[Mapping[str, Any]]) -> Tuple[Storage, str]:
+        """The storage for a request, and a text that is the same for the same keys."""
+        if not auth:
+            return self._own, ""
+        key = json.dumps(auth, sort_keys=True)
+        with self._lock:
+            if key not in self._others:
+                self._others[key] = Storage(changed(self._settings, auth))
+            self._others.move_to_end(key)
+            while len(self._others) > MOST:
+                self._others.popitem(last=False)
+            return self._others[key], key
+
+
+def changed(settings: Settings, auth: Mapping[str, Any]) -> Settings:
+    """Settings with the server and the keys that a script gave."""
+    return replace(settings, obs=_access(settings.obs, auth), s3=_access(settings.s3, auth))
+
+
+def _access(access: Access, auth: Mapping[str, Any]) -> Access:
+    fields: Dict[str, Any] = {}
+    if auth.get("server"):
+        fields["endpoint"] = _endpoint(auth)
+    if auth.get("ak"):
+        fields.update(access_key=auth["ak"], secret_key=auth.get("sk", ""), token=auth.get("token", ""))
+    if "path_style" in auth:
+        fields["style"] = "path" if auth["path_style"] else "virtual"
+    return replace(access, **fields)
+
+
+def _endpoint(auth: Mapping[str, Any]) -> str:
+    """A server as scripts name it, `obs.cn-north-4.myhuaweicloud.com`, as the URL that it is."""
+    server = str(auth["server"]).rstrip("/")
+    if "://" not in server:
+        server = "%s://%s" % ("https" if auth.get("is_secure", True) else "http", server)
+    return "%s:%s" % (server, auth["port"]) if auth.get("port") else server

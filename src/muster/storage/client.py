@@ -1,0 +1,163 @@
+"""Signed requests to an S3 store: for listings, ranges, and names that obstore would refuse or change.
+
+Connections are kept for the next request. A request that failed on the way, or at the server for the moment, is tried again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import random
+import socket
+import ssl
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import BinaryIO, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from urllib.parse import urlsplit
+
+from muster.storage import answers, signature
+from muster.storage.settings import Access
+
+TRIES = 5
+FIRST_PAUSE = 0.1
+PASSING = frozenset((429, 500, 502, 503, 504))  # what a server says when it is only too busy
+BROKEN = (OSError, http.client.HTTPException)
+Response = http.client.HTTPResponse
+Connection = http.client.HTTPConnection
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    bucket: str = ""
+    key: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Union[bytes, BinaryIO] = b""
+    size: int = 0  # of a body that is a file
+
+
+class Client:
+    """Requests to one store."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self.ahead = 0.0  # by how much the store's clock is before ours
+        self.drops_slashes = False  # whether it takes a key with a slash at the end for one without
+        parts = urlsplit(access.endpoint)
+        self._secure = parts.scheme == "https"
+        self._host = parts.netloc
+        self._folder = parts.path.rstrip("/")
+        self._context: Optional[ssl.SSLContext] = None
+        self._idle: Dict[str, List[Connection]] = {}
+        self._lock = threading.Lock()
+
+    def call(self, request: Request) -> Tuple[Response, bytes]:
+        """A request and its whole answer, for answers that are small."""
+        with self.open(request) as response:
+            try:
+                return response, response.read()
+            except BROKEN as error:
+                raise answers.unreachable(self.access, words(error)) from None
+
+    @contextmanager
+    def open(self, request: Request) -> Iterator[Response]:
+        """A request whose answer the caller reads; only one that was read to its end leaves its connection for others."""
+        host, path = self._target(request)
+        connection, response = self._insist(request, host, path)
+        try:
+            yield response
+        finally:
+            self._release(host, connection, response)
+
+    def _target(self, request: Request) -> Tuple[str, str]:
+        """The host and the path of an object, in the store's style of addressing."""
+        key = signature.quoted(request.key)
+        if request.bucket and self.access.virtual(request.bucket):
+            return "%s.%s" % (request.bucket, self._host), "%s/%s" % (self._folder, key)
+        return self._host, "%s/%s" % (self._folder, "%s/%s" % (request.bucket, key) if key else request.bucket)
+
+    def _insist(self, request: Request, host: str, path: str) -> Tuple[Connection, Response]:
+        pause = FIRST_PAUSE
+        for left in reversed(range(TRIES)):
+            connection = self._connection(host)
+            try:
+                response = self._send(request, connection, host, path)
+                if response.status < 300:
+                    return connection, response
+                text = response.read()
+            except BROKEN as error:
+                connection.close()
+                if not left or isinstance(error, (socket.timeout, ssl.SSLCertVerificationError)):
+                    raise answers.unreachable(self.access, words(error)) from None
+            else:
+                self._release(host, connection, response)
+                if response.status not in PASSING or not left:
+                    shown = "/".join(filter(None, (request.bucket, request.key))) or "the list of buckets"
+                    raise answers.failure(response.status, text.decode("utf-8", "replace"), shown, self.access)
+            time.sleep(pause * random.uniform(0.5, 1.0))
+            pause *= 2
+        raise AssertionError("the last try returns or raises")
+
+    def _send(self, request: Request, connection: Connection, host: str, path: str) -> Response:
+        asked = signature.query(request.parameters)
+        headers = dict(request.headers)
+        if isinstance(request.body, bytes):
+            digest = hashlib.sha256(request.body).hexdigest()
+        else:
+            request.body.seek(0)
+            digest = signature.UNSIGNED
+            headers["content-length"] = str(request.size)
+        now = time.time()
+        signed = signature.signed(self.access, request.method, host, path, asked, headers, digest, now)
+        connection.request(request.method, "%s?%s" % (path, asked) if asked else path, request.body or None, signed)
+        response = connection.getresponse()
+        date = response.getheader("Date")
+        if date:
+            self.ahead = parsedate_to_datetime(date).timestamp() - now
+        return response
+
+    def _connection(self, host: str) -> Connection:
+        with self._lock:
+            idle = self._idle.setdefault(host, [])
+            if idle:
+                return idle.pop()
+        if not self._secure:
+            return http.client.HTTPConnection(host, timeout=self.access.timeout)
+        if self._context is None:
+            self._context = _trusting(self.access.ca)
+        return http.client.HTTPSConnection(host, timeout=self.access.timeout, context=self._context)
+
+    def _release(self, host: str, connection: Connection, response: Response) -> None:
+        if not response.isclosed():
+            connection.close()
+            return
+        with self._lock:
+            self._idle[host].append(connection)
+
+    def close(self) -> None:
+        with self._lock:
+            for connection in (connection for idle in self._idle.values() for connection in idle):
+                connection.close()
+            self._idle.clear()
+
+
+def _trusting(certificates: str) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if certificates:
+        context.load_verify_locations(cadata=certificates)
+    return context
+
+
+def words(error: BaseException) -> str:
+    """Why a connection failed, in a few words."""
+    if isinstance(error, socket.timeout):
+        return "it stopped answering"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "its certificate is not trusted (%s)" % error.verify_message
+    if isinstance(error, (http.client.IncompleteRead, http.client.RemoteDisconnected)):
+        return "it closed the connection in the middle"
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()

@@ -1,0 +1,130 @@
+"""One file between this machine and a store, or between two stores: in parts where it is large, and checked at the end."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import BinaryIO, Dict, Iterator
+
+from muster.storage import answers, checksum, partial
+from muster.storage.client import BROKEN, Request, Response, words
+from muster.storage.errors import StorageError, told_for
+from muster.storage.files import Files
+from muster.storage.model import Entry, Progress
+from muster.storage.native import Feed, speaks
+from muster.storage.ranges import Fetch
+from muster.storage.remote import Remote
+from muster.storage.signature import quoted
+
+BLOCK = 1 << 20
+TRIES = 3
+COPY_MOST = 5 << 30  # what a store copies by itself
+
+
+def upload(source: Files, src: str, target: Remote, dst: str, progress: Progress) -> None:
+    """Stores a local file, with the time of its content beside it."""
+    target.refuse_name(dst)
+    with told_for(source.url(src)):
+        file = open(src, "rb")  # noqa: SIM115 - its errors are told in other words than those of what is done with it
+    with file:
+        info = os.fstat(file.fileno())
+        attributes = {"mtime": "%d.%09d" % divmod(info.st_mtime_ns, 10**9)}
+        if info.st_size <= checksum.PART:
+            with told_for(source.url(src)):
+                data = file.read()
+            target.put(dst, data, attributes)
+            progress.add(bytes=len(data))
+        elif speaks(dst):
+            with target.large:
+                _upload_parts(_blocks(file, source.url(src)), info.st_size, target, dst, attributes, progress)
+        else:
+            target.call("PUT", dst, answers.metadata(attributes), file, info.st_size)
+            target.confirm(dst, info.st_size)
+            progress.add(bytes=info.st_size)
+
+
+def _blocks(file: BinaryIO, shown: str) -> Iterator[bytes]:
+    while True:
+        with told_for(shown):
+            block = file.read(BLOCK)
+        if not block:
+            return
+        yield block
+
+
+def _upload_parts(
+    blocks: Iterator[bytes], size: int, target: Remote, dst: str, attributes: Dict[str, str], progress: Progress
+) -> None:
+    part = checksum.part_size(size)
+    sums = checksum.Sums(part)
+
+    def counted() -> Iterator[bytes]:
+        for block in blocks:
+            sums.add(block)
+            progress.add(bytes=len(block))
+            yield block
+
+    etag = target.native.put_parts(dst, Feed(counted()), part, attributes, target.url(dst))
+    if etag != sums.etag():
+        target.confirm(dst, sums.size)
+
+
+def download(source: Remote, src: str, entry: Entry, target: Files, dst: str, progress: Progress) -> None:
+    """Fetches an object into a local file, which takes the object's time."""
+    with told_for(target.url(dst)):
+        target.prepare(dst)
+        with partial.replacing(dst, round(entry.mtime * 1e9)) as descriptor:
+            before = ""
+            for _ in range(TRIES):
+                found = _fetch(source, src, entry, descriptor, progress)
+                # Some stores have ETags that only look like checksums: what arrives twice alike is right.
+                if not checksum.is_plain(entry.etag) or found in (entry.etag, before):
+                    return
+                before = found
+            raise StorageError("%s arrives damaged; try again, and check the network" % source.url(src))
+
+
+def _fetch(source: Remote, src: str, entry: Entry, descriptor: int, progress: Progress) -> str:
+    """Writes an object into a file and returns its MD5 sum."""
+    if entry.size > checksum.PART or not speaks(src):
+        with source.large:
+            return Fetch(source.client, source.bucket, src, entry, descriptor, progress).run()
+    data, etag = source.native.get(src, source.url(src))
+    if etag != entry.etag:
+        raise _changed(source, src)
+    if len(data) != entry.size:
+        raise StorageError("%s arrives cut off; try again, and check the network" % source.url(src))
+    partial.write_all(descriptor, data)
+    progress.add(bytes=len(data))
+    return hashlib.md5(data).hexdigest()
+
+
+def _changed(source: Remote, src: str) -> StorageError:
+    return StorageError("%s was changed while it was copied; copy it again" % source.url(src))
+
+
+def copy(source: Remote, src: str, entry: Entry, target: Remote, dst: str, progress: Progress) -> None:
+    """Copies an object, at the server where one server has both."""
+    target.refuse_name(dst)
+    if source.client is target.client and entry.size <= COPY_MOST:
+        _, text = target.call("PUT", dst, {"x-amz-copy-source": "/%s/%s" % (source.bucket, quoted(src))})
+        if b"<Error>" in text:  # some answer with success before they have tried
+            raise answers.failure(500, text.decode("utf-8", "replace"), target.url(dst), target.client.access)
+        progress.add(bytes=entry.size)
+        return
+    with target.large, source.client.open(Request("GET", source.bucket, src)) as response:
+        _upload_parts(_received(response, source, entry.size), entry.size, target, dst, {}, progress)
+
+
+def _received(response: Response, source: Remote, size: int) -> Iterator[bytes]:
+    left = size
+    while left:
+        try:
+            block = response.read(min(BLOCK, left))
+        except BROKEN as error:
+            raise answers.unreachable(source.client.access, words(error)) from None
+        if not block:
+            raise answers.unreachable(source.client.access, "it closed the connection in the middle")
+        left -= len(block)
+        yield block
+    response.read()
