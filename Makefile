@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 READY := $(VENV)/.ready
 NODE_ROOMS := src/muster/__init__.py src/muster/plan src/muster/runs src/muster/devices src/muster/storage src/muster/agent \
-  src/muster/job/__init__.py src/muster/job/model.py src/muster/job/kinds.py
+  src/muster/job/__init__.py src/muster/job/model.py src/muster/job/kinds.py src/muster/job/data.py
 
 .PHONY: demo test test-frameworks lint docs benchmark clean
 

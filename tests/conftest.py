@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+from s3_server import s3 as s3
+
 Muster = Callable[..., "subprocess.CompletedProcess[str]"]
 WriteJob = Callable[..., Path]
 

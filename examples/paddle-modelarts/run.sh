@@ -11,7 +11,7 @@ cd "$(dirname "$0")" || exit
 exec python -m paddle.distributed.launch \
     --ips="$(IFS=,; echo "${nodes[*]}")" \
     --host="${nodes[$DLS_TASK_INDEX]}" \
-    --start_port="${BATCH_CUSTOM0_HOSTS#*:}" \
+    --start_port="$BATCH_CURRENT_PORT" \
     --nproc_per_node=2 \
     --log_dir=/cache/log \
     train.py

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import muster
-from muster.storage import Settings
+from muster.storage import Access, Settings
+from s3_server import ACCESS, S3, SECRET
 
 SERVE = "import sys; from muster.storage.server import main; sys.exit(main(sys.argv[1:]))"
 
@@ -23,6 +24,11 @@ def place_shim(folder: Path) -> Path:
     """A directory with nothing but `moxing` in it."""
     shutil.copytree(Path(muster.__file__).parent / "shims" / "moxing", folder / "moxing")
     return folder
+
+
+def access(s3: S3) -> Access:
+    """What Muster knows of the real server."""
+    return Access.completed(s3.endpoint, access_key=ACCESS, secret_key=SECRET)
 
 
 @dataclass(frozen=True)

@@ -294,6 +294,7 @@ def a_copy_adds_to_what_is_there_and_replaces_what_changed(root: str) -> None:
     here = scratch()
     write_local(join(here, "in/a"), "new")
     write_local(join(here, "out/a"), "old")
+    os.utime(join(here, "out/a"), (1600000000, 1600000000))
     write_local(join(here, "out/kept"), "kept")
     file.copy_parallel(join(here, "in"), join(root, "in"))
     file.copy_parallel(join(here, "out"), join(root, "out"))
@@ -468,6 +469,8 @@ def a_file_in_the_way_of_a_directory_is_told(root: str) -> None:
     here = scratch()
     write_local(join(here, "taken"))
     raises(file.MoxFileNameDuplicateException, file.copy_parallel, root, join(here, "taken"))
+    write_local(join(here, "into/inner"), "x")
+    raises(file.MoxFileNameDuplicateException, file.copy_parallel, root, join(here, "into"))
     assert read_local(join(here, "taken")) == "x"
 
 
@@ -566,9 +569,9 @@ def every_name_of_the_module_is_where_scripts_look_for_it(root: str) -> None:
 
 def behaviours() -> Iterator[str]:
     for name, found in list(globals().items()):
-        if callable(found) and getattr(found, "__code__", None) and found.__code__.co_varnames[:1] == ("root",):
-            if name != "tree":
-                yield name
+        code = getattr(found, "__code__", None)
+        if code is not None and code.co_varnames[: code.co_argcount] == ("root",) and name != "tree":
+            yield name
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import pytest
 from clients import Served, place_shim, serving
 
 from conftest import until
-from muster.storage import Access, Settings
+from muster.storage import Settings
 
 
 @pytest.fixture
@@ -89,8 +89,8 @@ def test_an_exception_of_a_worker_reaches_its_parent(served: Served) -> None:
     assert "obs://b/missing" in served.run(script)
 
 
-def test_a_signal_handler_may_save_while_a_request_is_under_way(served: Served, tmp_path: Path) -> None:
-    """The listing is read slowly, so that the handler comes in the middle of it."""
+def test_a_signal_handler_may_save_while_a_request_is_under_way(served: Served, home: Path) -> None:
+    """The listing comes in parts, and the handler between two of them."""
     script = """
         import moxing as mox, os, signal
         def save(number, frame):
@@ -103,11 +103,10 @@ def test_a_signal_handler_may_save_while_a_request_is_under_way(served: Served, 
             found += 1
         assert (found, mox.file.read("obs://b/checkpoint")) == (3000, "saved")
     """
-    many = tmp_path / "many"
-    many.mkdir()
+    many = home / "store/b/many"
+    many.mkdir(parents=True)
     for number in range(3000):
         (many / str(number)).touch()
-    served.run(f"import moxing as mox; mox.file.copy_parallel({str(many)!r}, 'obs://b/many')")
     served.run(script)
 
 
@@ -144,15 +143,16 @@ def test_a_client_that_dies_costs_nothing_and_its_transfer_ends(served: Served, 
 def test_those_who_wait_for_the_same_copy_are_served_when_its_leader_dies(served: Served, tmp_path: Path, home: Path) -> None:
     with open(tmp_path / "large", "wb") as large:
         large.truncate(64 << 30)
-    script = f"import moxing as mox; print(1, flush=True); mox.file.copy({str(tmp_path / 'large')!r}, 'obs://b/large'); print(2)"
-    with served.start(script) as leader, served.start(script) as follower:
+    script = f"import moxing as mox; mox.file.copy({str(tmp_path / 'large')!r}, 'obs://b/large'); print('copied')"
+    with served.start(script) as leader:
         until(lambda: list((home / "store" / "b").glob(".muster-*")))
-        assert follower.stdout is not None
-        assert follower.stdout.readline() == "1\n"
-        (tmp_path / "small").write_text("small")
-        os.replace(tmp_path / "small", tmp_path / "large")  # what the follower will find
-        leader.kill()
-        assert follower.communicate(timeout=60) == ("2\n", "")
+        threads = len(os.listdir(f"/proc/{served.process.pid}/task"))
+        with served.start(script) as follower:
+            until(lambda: len(os.listdir(f"/proc/{served.process.pid}/task")) > threads)
+            (tmp_path / "small").write_text("small")
+            os.replace(tmp_path / "small", tmp_path / "large")  # what the follower will find
+            leader.kill()
+            assert follower.communicate(timeout=60) == ("copied\n", "")
     assert (home / "store" / "b" / "large").read_text() == "small"
 
 
@@ -228,40 +228,6 @@ def test_other_users_are_refused(served: Served, tmp_path: Path) -> None:
             print("b''")
     """
     assert served.run(script, served.socket) == "b''\n"
-
-
-def memory_of(process: int) -> bytes:
-    """All that a process can write to: its heap, its stack, its variables."""
-    found = []
-    with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
-        for line in maps:
-            place, rights, *_ = line.split()
-            if rights.startswith("rw"):
-                begin, end = (int(number, 16) for number in place.split("-"))
-                memory.seek(begin)
-                found.append(memory.read(end - begin))
-    return b"".join(found)
-
-
-def test_no_key_is_in_the_process_that_asks(home: Path, tmp_path: Path) -> None:
-    settings = Settings(str(home), obs=Access(access_key="AKIDENTIFIER", secret_key="TOPSECRETKEY"))
-    script = """
-        import moxing as mox, sys
-        mox.file.write("obs://b/f", "WHAT-IT-READS")
-        kept = mox.file.read("obs://b/f")
-        print("ready", flush=True)
-        sys.stdin.read()
-    """
-    with serving(place_shim(tmp_path / "shim"), settings) as served, served.start(script) as client:
-        assert client.stdout is not None
-        assert client.stdout.readline() == "ready\n"
-        environment, memory = Path(f"/proc/{client.pid}/environ").read_bytes(), memory_of(client.pid)
-        client.communicate("")
-    assert b"WHAT-IT-READS" in memory
-    assert served.socket.encode() in environment
-    for key in (b"AKIDENTIFIER", b"TOPSECRETKEY"):
-        assert key not in environment
-        assert key not in memory
 
 
 def test_it_is_importable_from_the_packed_agent(home: Path, served: Served) -> None:

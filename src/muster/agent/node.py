@@ -30,6 +30,7 @@ LEFTOVER_GRACE = 5.0  # for helpers and forgotten children once the ranks are do
 MEMORY_PAUSE = 0.5
 SETTLE = 0.1  # between the first failure and the stop that it causes
 LEFTOVER_PAUSE = 0.1  # between two looks for processes whose end nobody tells
+STORAGE_PAUSE = 1.0  # between the end of a storage server and the next one
 POLL = 0.1  # where a descriptor cannot tell
 
 # Runs a setup text and shows the environment that it leaves behind, also when it exits early or sets a trap of its own.
@@ -191,7 +192,8 @@ class Agent:
         if process is None or not self._until(lambda: process.ended is not None):
             return False
         if process.failed:
-            self._fail({"kind": "input", "process": "inputs", "rank": -1, "code": process.code, "message": self._said("inputs")})
+            said = self._said("inputs")
+            self._fail({"kind": "input", "process": "inputs", "rank": -1, "code": process.code, "message": said})
         return not process.failed
 
     def _setup(self, plan: NodePlan) -> bool:
@@ -258,7 +260,7 @@ class Agent:
         return environment.compose(plan.defaults, planned, plan.secrets, self.exported, cwd, prefix)
 
     def _serve(self, name: str, argv: List[str], keep: Tuple[int, ...] = ()) -> Optional[Running]:
-        """Starts a process that works for the agent: it has the submitter's environment, and its end is no failure by itself."""
+        """Starts a process that works for the agent, with the submitter's environment; its end is no failure by itself."""
         process = self._run(name, argv, environment.given(), "/", keep=keep)
         if process is not None:
             process.service = True

@@ -43,6 +43,9 @@ class Door:
     def fileno(self) -> int:
         return self._socket.fileno()
 
+    def shut(self) -> None:
+        self.open = False
+
 
 def fetch(tools: Tools, plan: NodePlan) -> List[str]:
     """The argv that brings the inputs of a node, or nothing where all of them are at hand."""

@@ -15,6 +15,7 @@ from muster.config import ConfigError
 from muster.engines import EngineError
 from muster.job.source import JobError
 from muster.launch.names import RunNotFound
+from muster.storage import NoBucket, NotFound, StorageError, Unsafe, Wrong
 
 INPUT, UNREACHABLE, FAILED = 2, 3, 1
 
@@ -34,6 +35,10 @@ def show(error: Exception) -> int:
     if isinstance(error, EngineError):
         _print(str(error))
         return UNREACHABLE
+    if isinstance(error, StorageError):
+        _print(str(error))
+        misused = isinstance(error, Wrong | Unsafe | NotFound) and not isinstance(error, NoBucket)
+        return INPUT if misused else UNREACHABLE
     if isinstance(error, OSError):
         what = f"{error.strerror}: {error.filename}" if error.filename else error.strerror or str(error)
         _print(f"{what}; check the disk and the permissions of MUSTER_HOME")

@@ -1,26 +1,48 @@
-"""`muster rm`: delete the records of runs."""
+"""`muster rm`: delete the records of runs, or files in stores."""
 
 from __future__ import annotations
 
 import click
 
-from muster.cli import output
+from muster.cli import output, stores
 from muster.cli.options import as_json, run_argument
 from muster.launch import api, clean
 from muster.launch.names import RunNotFound
+from muster.storage import NotFound, Wrong, is_url
 
 
 @click.command("rm")
-@run_argument(nargs=-1, required=True)
+@run_argument(nargs=-1, required=True, metavar="RUN|URL...")
+@click.option("-r", "--recursive", is_flag=True, help="Delete directories and prefixes with all that is in them.")
 @as_json
-def command(runs: tuple[str, ...], json: bool) -> int:
-    """Delete the records of runs that have ended, and code that nothing uses any more.
+def command(runs: tuple[str, ...], recursive: bool, json: bool) -> int:
+    """Delete the records of runs that have ended, and code that nothing uses any more; or files in stores.
+
+    What holds :// is a URL, anything else names a run.
 
     \b
-    Example:
+    Examples:
       muster rm echo-20261115-0749 echo-20261115-0750
+      muster rm obs://out/resnet50/old.ckpt
+      muster rm -r obs://out/resnet50
     """
-    found = list({run.id: run for run in map(api.get, runs)}.values())
+    urls = [name for name in runs if is_url(name)]
+    removed = _remove_runs([name for name in runs if not is_url(name)])
+    if urls:
+        _remove_urls(urls, recursive)
+    if json:
+        output.print_json({"removed": [*removed, *urls]})
+        return 0
+    for number, thing in ((len(removed), "run"), (len(urls), "URL")):
+        if number:
+            click.echo(f"removed {number} {thing}{'s' if number != 1 else ''}")
+    return 0
+
+
+def _remove_runs(names: list[str]) -> list[str]:
+    if not names:
+        return []
+    found = list({run.id: run for run in map(api.get, names)}.values())
     going = [run.id for run in found if not run.ended]
     if going:
         have = "has" if len(going) == 1 else "have"
@@ -28,8 +50,16 @@ def command(runs: tuple[str, ...], json: bool) -> int:
     for run in found:
         run.remove()
     clean.unused()
-    if json:
-        output.print_json({"removed": [run.id for run in found]})
-    else:
-        click.echo(f"removed {len(found)} run{'s' if len(found) != 1 else ''}")
-    return 0
+    return [run.id for run in found]
+
+
+def _remove_urls(urls: list[str], recursive: bool) -> None:
+    with stores.opened() as storage:
+        for url in urls:
+            found = storage.stat(url)
+            if found is None:
+                raise NotFound(f"{url} is not there; check the name")
+            if found.is_dir and not recursive:
+                raise Wrong(f"{url} is a directory; give -r to delete it with all that is in it")
+        for url in urls:
+            storage.remove(url, recursive)

@@ -63,15 +63,15 @@ class Item:
         return "`%s`" % (self.text if len(self.text) <= 60 else self.text[:57] + "...")
 
 
-def _scalar(item: Item, wanted: str) -> str:
+def scalar(item: Item, wanted: str) -> str:
     if item.value is None or (isinstance(item.value, str) and not item.value.strip()):
         raise Wrong("is empty; it takes %s" % wanted, "give it a value, or remove the line")
     if isinstance(item.value, (dict, list)):
         raise Wrong("is %s; it takes %s" % (item.said, wanted), "write a single value")
-    return _text(item.text)
+    return given_text(item.text)
 
 
-def _text(text: str) -> str:
+def given_text(text: str) -> str:
     """A text, if a process can be given it."""
     if "\0" in text:
         raise Wrong("holds a NUL character, which no process can be given", "remove it")
@@ -85,16 +85,16 @@ def _text(text: str) -> str:
     return text
 
 
-def _word(item: Item) -> str:
+def word(item: Item) -> str:
     """A plain value inside a list or a mapping; only a text that says so is empty."""
     if item.value is None and not item.text:
         raise Wrong("is empty", 'give it a value, or `""` for an empty text')
     if isinstance(item.value, (dict, list)):
         raise Wrong("is %s; it takes a plain value" % item.said, "quote it to pass it as text")
-    return _text(item.text)
+    return given_text(item.text)
 
 
-def _each(entries: Iterable[Tuple[str, Item]], read: Callable[[str, Item], Any]) -> List[Any]:
+def each(entries: Iterable[Tuple[str, Item]], read: Callable[[str, Item], Any]) -> List[Any]:
     """Reads all entries, and raises everything that is wrong with them together."""
     found, wrongs = [], []
     for name, item in entries:
@@ -107,7 +107,7 @@ def _each(entries: Iterable[Tuple[str, Item]], read: Callable[[str, Item], Any])
     return found
 
 
-def _numbered(item: Item) -> Iterable[Tuple[str, Item]]:
+def numbered(item: Item) -> Iterable[Tuple[str, Item]]:
     return (("[%d]" % index, entry) for index, entry in enumerate(item.value))
 
 
@@ -127,7 +127,7 @@ class Text(Kind):
     words = "text"
 
     def read(self, item: Item) -> str:
-        return _scalar(item, self.words)
+        return scalar(item, self.words)
 
     def schema(self) -> Dict[str, Any]:
         return {"type": SCALAR, "pattern": r"\S"}
@@ -139,7 +139,7 @@ class Name(Kind):
     pattern = r"^[^\u0000-/:-@\[-`{-\u007f][^\u0000-,/:-@\[-^`{-\u007f]{0,63}$"
 
     def read(self, item: Item) -> str:
-        name = _scalar(item, self.words)
+        name = scalar(item, self.words)
         if not re.fullmatch(r"[^\W_][\w.\-]{0,63}", name) or len(name.encode()) > MOST_NAME:
             clean = clean_name(name)
             hint = "`%s` would do" % clean if clean else "start with a letter, such as `train-1`"
@@ -168,7 +168,7 @@ class Choice(Kind):
         return "one of " + ", ".join("`%s`" % option for option in self.options)
 
     def read(self, item: Item) -> str:
-        text = _scalar(item, self.words)
+        text = scalar(item, self.words)
         if text not in self.options:
             meant = dict(self.also).get(text.lower()) or nearest(text, self.options)
             raise Wrong("%s is not known" % item.said, "did you mean `%s`?" % meant if meant else "it takes " + self.words)
@@ -190,7 +190,7 @@ class Count(Kind):
         return "a whole number from %d to %d" % (self.least, self.most)
 
     def read(self, item: Item) -> int:
-        text = _scalar(item, self.words)
+        text = scalar(item, self.words)
         if isinstance(item.value, int) and self.least <= item.value <= self.most:
             return item.value
         if isinstance(item.value, int):
@@ -209,7 +209,7 @@ class Flag(Kind):
     words = "`true` or `false`"
 
     def read(self, item: Item) -> bool:
-        text = _scalar(item, self.words)
+        text = scalar(item, self.words)
         if text not in ("true", "false"):
             raise Wrong("%s is not known" % item.said, "it takes " + self.words)
         return text == "true"
@@ -235,7 +235,7 @@ class Duration(Kind):
         return "^0$|^" + times if self.zero else r"^(?=.*[1-9])" + times
 
     def read(self, item: Item) -> float:
-        text = _scalar(item, self.words)
+        text = scalar(item, self.words)
         if not re.fullmatch(self.pattern, text):
             if re.fullmatch(Duration(zero=True).pattern, text):
                 raise Wrong("%s is no time at all" % item.said, "it takes " + self.words)
@@ -263,7 +263,7 @@ class Size(Kind):
     pattern = r"^[0-9]+(\.[0-9]+)?[KMGT](i?B|i)?$"
 
     def read(self, item: Item) -> int:
-        text = _scalar(item, self.words)
+        text = scalar(item, self.words)
         found = re.match(r"([0-9.]+)([KMGT])", text)
         if not found or not re.fullmatch(self.pattern, text):
             meant = self._meant(text)
@@ -288,8 +288,8 @@ class Command(Kind):
 
     def read(self, item: Item) -> Union[str, Tuple[str, ...]]:
         if not isinstance(item.value, list):
-            return _scalar(item, self.words)
-        words = tuple(_each(_numbered(item), lambda name, entry: _word(entry)))
+            return scalar(item, self.words)
+        words = tuple(each(numbered(item), lambda name, entry: word(entry)))
         if not words:
             raise Wrong("is an empty list; it takes " + self.words, "the first word is the program to run")
         if not words[0].strip():
@@ -318,13 +318,13 @@ class Pairs(Kind):
     def read(self, item: Item) -> Dict[str, str]:
         if not isinstance(item.value, dict):
             raise Wrong("is %s; it takes %s" % (item.said, self.words), "such as `%s`" % self.sample)
-        return dict(_each(item.value.items(), self._pair))
+        return dict(each(item.value.items(), self._pair))
 
     def _pair(self, name: str, item: Item) -> Tuple[str, str]:
         if not re.fullmatch(self.pattern, name):
             raise Wrong("cannot be the name of a %s" % self.name, "it takes " + self.names)
-        text = _word(item)
-        _text(name + "=" + text)
+        text = word(item)
+        given_text(name + "=" + text)
         return name, text
 
     def schema(self) -> Dict[str, Any]:
@@ -335,104 +335,6 @@ class Pairs(Kind):
         }
 
 
-@dataclass(frozen=True)
-class Data:
-    """Where an input or output lies, and how the program is told of it."""
-
-    url: str
-    access: str = "parameter"  # or env
-
-
-class Urls(Kind):
-    """A mapping of names to URLs or paths; the long form also says how the program is told of one."""
-
-    words = "a mapping of names to URLs or paths"
-    pattern = r"^[A-Za-z_][A-Za-z0-9_\-]*$"
-    access = Choice(("parameter", "env"), (("environment", "env"), ("variable", "env"), ("argument", "parameter")))
-
-    def read(self, item: Item) -> Dict[str, Data]:
-        if not isinstance(item.value, dict):
-            raise Wrong("is %s; it takes %s" % (item.said, self.words), "such as `{data_url: obs://bucket/data}`")
-        return dict(_each(item.value.items(), self._pair))
-
-    def _pair(self, name: str, item: Item) -> Tuple[str, Data]:
-        if not re.fullmatch(self.pattern, name):
-            raise Wrong("cannot be the name of an input or output", "it takes letters, digits, `_` and `-`, a letter in front")
-        if not isinstance(item.value, dict):
-            return name, Data(url(item))
-        for unknown in [field for field in item.value if field not in ("url", "access")]:
-            raise Wrong("has no field `%s`" % unknown, "it takes `url` and `access`")
-        if "url" not in item.value:
-            raise Wrong("has no `url`", "write `{url: obs://bucket/data, access: env}`")
-        given = item.value.get("access")
-        data = Data(url(item.value["url"]), self.access.read(given) if given else "parameter")
-        if data.access == "env" and not re.fullmatch(ENV_NAME, name):
-            raise Wrong("cannot be the name of a variable", "it takes letters, digits and `_`, not a digit in front")
-        return name, data
-
-    def schema(self) -> Dict[str, Any]:
-        text = Url().schema()
-        fields = {"url": text, "access": self.access.schema()}
-        long = {"type": "object", "properties": fields, "required": ["url"], "additionalProperties": False}
-        return {"type": "object", "propertyNames": {"pattern": self.pattern}, "additionalProperties": {"anyOf": [text, long]}}
-
-
-class Url(Kind):
-    words = "a URL such as `obs://bucket/logs`, or a path"
-
-    def read(self, item: Item) -> str:
-        return url(item)
-
-    def schema(self) -> Dict[str, Any]:
-        return {"type": SCALAR, "pattern": URL}
-
-
-SCHEMES = ("obs", "s3", "file")
-URL = r"^(?![\s\S]*://)[\s\S]*\S|^(obs|s3)://[A-Za-z0-9][A-Za-z0-9._\-]*(/[\s\S]*)?$|^file:///"
-
-
-def url(item: Item) -> str:
-    """A URL of a scheme that there is, or a path."""
-    text = _scalar(item, "a URL or a path")
-    if re.search(URL, text):
-        return text
-    scheme = text.partition("://")[0]
-    if scheme not in SCHEMES:
-        meant = nearest(scheme, SCHEMES)
-        hint = "did you mean `%s://`?" % meant if meant else "it takes obs://, s3://, file:// and paths"
-        raise Wrong("has the scheme `%s`, which is not known" % scheme[:20], hint)  # the rest may hold a key
-    if scheme == "file":
-        raise Wrong("%s names no absolute path" % item.said, "write three slashes, as in `file:///data`")
-    raise Wrong("names no bucket", "write `%s://bucket/key`; access keys belong into config.toml" % scheme)
-
-
-class Layouts(Kind):
-    """What inputs must contain: names relative to each, directories with a `/` at their end."""
-
-    words = "a mapping of inputs to lists of files and directories"
-    inside = r"^(?!\.{1,2}(/|$))[^/]+(/(?!\.{1,2}(/|$))[^/]+)*/?$"
-
-    def read(self, item: Item) -> Dict[str, Tuple[str, ...]]:
-        if not isinstance(item.value, dict):
-            raise Wrong("is %s; it takes %s" % (item.said, self.words), "such as `{data_url: [train/, val/]}`")
-        return dict(_each(item.value.items(), self._layout))
-
-    def _layout(self, name: str, item: Item) -> Tuple[str, Tuple[str, ...]]:
-        if not isinstance(item.value, list) or not item.value:
-            raise Wrong("is %s; it takes a list of names" % item.said, "such as `[train/, val/]`")
-        return name, tuple(_each(_numbered(item), self._name))
-
-    def _name(self, name: str, item: Item) -> str:
-        text = _word(item)
-        if not re.search(self.inside, text):
-            raise Wrong("%s is not a name inside the input" % item.said, "write it relative to the input, such as `train/`")
-        return text
-
-    def schema(self) -> Dict[str, Any]:
-        names = {"type": "array", "minItems": 1, "items": {"type": [*SCALAR, "null"], "pattern": self.inside}}
-        return {"type": "object", "additionalProperties": names}
-
-
 class Names(Kind):
     words = "a list of names of environment variables"
 
@@ -440,7 +342,7 @@ class Names(Kind):
         if not isinstance(item.value, list):
             said = "a text" if isinstance(item.value, (str, int)) else item.said  # it may be the secret itself
             raise Wrong("is %s; it takes %s" % (said, self.words), "such as `[WANDB_API_KEY]`")
-        return tuple(dict.fromkeys(_each(_numbered(item), self._name)))
+        return tuple(dict.fromkeys(each(numbered(item), self._name)))
 
     def _name(self, name: str, item: Item) -> str:
         if not isinstance(item.value, str) or not re.fullmatch(ENV_NAME, item.text):
@@ -449,7 +351,7 @@ class Names(Kind):
         return item.text
 
     def schema(self) -> Dict[str, Any]:
-        return {"type": "array", "items": {"type": "string", "pattern": ENV_NAME}}
+        return {"type": "array", "items": {"type": ["string", "boolean"], "pattern": ENV_NAME}}  # `yes` is a name, too
 
 
 @dataclass(frozen=True)
@@ -466,7 +368,7 @@ class Causes(Kind):
         if not isinstance(item.value, list) or not item.value:
             said = "an empty list" if isinstance(item.value, list) else item.said
             raise Wrong("is %s; it takes %s" % (said, self.words), "such as `[137, lost]`")
-        return tuple(_each(_numbered(item), self._cause))
+        return tuple(each(numbered(item), self._cause))
 
     def _cause(self, name: str, item: Item) -> Union[int, str]:
         if isinstance(item.value, int) and 1 <= item.value <= 255:

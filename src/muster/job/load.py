@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from muster.job.kinds import Item, Pairs, Urls, Wrong, clean_name, nearest, url
+from muster.job.data import Urls, url
+from muster.job.kinds import Item, Pairs, Wrong, clean_name, nearest
 from muster.job.model import FIELDS, LAUNCHERS, PLACE, SECRET_NAME, Job
 from muster.job.source import MOST_BYTES, JobError, Problem, decode, from_python, parse
 
@@ -208,12 +209,12 @@ def _combinations(values: dict[str, Any], read: _Fields) -> list[Problem]:
             wrong("ps", f"goes with framework `tensorflow`, not with {framework}", "remove it")
         if values.get("rank_table") and framework != "mindspore" and not values.get("compat"):
             wrong("rank_table", f"goes with framework `mindspore` or with `compat`, not with {framework}", "remove it")
+        if values.get("workdir") == "rank" and framework in LAUNCHERS:
+            wrong("workdir", f"can only be `node` with {framework}, whose launcher starts the ranks", "remove it")
     if values.get("keep_alive") and values.get("compat") != "apulis" and "compat" not in read.bad:
         wrong("keep_alive", "goes with `compat: apulis`, where commands end with `sleep infinity`", "remove it")
     if values.get("compat") and values.get("workdir") == "rank":
         wrong("workdir", "cannot be `rank` with `compat`: those platforms have one code directory per node", "remove it")
-        if values.get("workdir") == "rank" and framework in LAUNCHERS:
-            wrong("workdir", f"can only be `node` with {framework}, whose launcher starts the ranks", "remove it")
     if values.get("retry_on") and not values.get("retries") and "retries" not in read.bad:
         wrong("retry_on", "has no effect without `retries`", "add `retries: 2`, or remove it")
     if "python" in given and "boot" not in given and "command" in given:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple, Union
 
 from muster.job import kinds
+from muster.job.data import Data, Layouts, Url, Urls
 
 FRAMEWORKS = ("command", "pytorch", "mindspore", "paddle", "tensorflow", "horovod", "mpi")
 LAUNCHERS = ("horovod", "mpi")  # frameworks whose own launcher starts the ranks, over ssh
@@ -129,15 +130,15 @@ class Job:
     compat: str = about(
         kinds.Choice(
             COMPATS,
-            (("modelarts", "modelarts-v2"), ("v1", "modelarts-v1"), ("v2", "modelarts-v2"), ("dlws", "apulis"), ("aiarts", "apulis")),
+            (("modelarts", "modelarts-v2"), ("v1", "modelarts-v1"), ("v2", "modelarts-v2"), ("dlws", "apulis")),
         ),
         "",
         "The platform that the program was written for: its variables, directories, arguments and files are there.",
         "modelarts-v1",
         "none",
     )
-    inputs: Dict[str, kinds.Data] = about(
-        kinds.Urls(),
+    inputs: Dict[str, Data] = about(
+        Urls(),
         {},
         "Data that the program reads, by name: copied to each node before it starts and passed as `--name=path`, "
         "or as a variable (`{url: ..., access: env}`). A directory of this machine is passed as it is; "
@@ -145,8 +146,8 @@ class Job:
         "{data_url: obs://ms-dataset/cifar-10}",
         "none",
     )
-    outputs: Dict[str, kinds.Data] = about(
-        kinds.Urls(),
+    outputs: Dict[str, Data] = about(
+        Urls(),
         {},
         "Directories that the program fills, by name, passed as `inputs` are. Every 30 seconds and at the end, "
         "however that comes, what is in them reaches its URL; with `compat: modelarts-v1` the URL itself is passed.",
@@ -154,14 +155,14 @@ class Job:
         "none",
     )
     requires: Dict[str, Tuple[str, ...]] = about(
-        kinds.Layouts(),
+        Layouts(),
         {},
         "What inputs must contain, checked on the store before the run starts; directories end with `/`.",
         "{data_url: [train/, val/, ms_bert_large.ckpt]}",
         "nothing",
     )
     log_url: str = about(
-        kinds.Url(),
+        Url(),
         "",
         "Where the logs of the ranks are copied at the end, under the file names of the platform that `compat` names.",
         "obs://resnet50-train/log",
@@ -279,7 +280,7 @@ class Job:
         known = {key: value for key, value in data.items() if key in FIELDS}  # an older record may have had others
         values: Dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in known.items()}
         for key in ("inputs", "outputs"):
-            values[key] = {name: kinds.Data(**data) for name, data in values.get(key, {}).items()}
+            values[key] = {name: Data(**data) for name, data in values.get(key, {}).items()}
         values["requires"] = {name: tuple(layout) for name, layout in values.get("requires", {}).items()}
         return cls(**values)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from muster.job import Job
+from muster.job import LAUNCHERS, Job
 from muster.runs.layout import RunDir, home, run_dir, runs_dir
 
 SHOWN = 8  # names in an error
@@ -51,9 +51,9 @@ def attempt_number(run: RunDir, attempt: int) -> int:
 
 def rank_log(run: RunDir, job: Job, rank: int) -> str:
     """The name of a rank's log."""
-    if not 0 <= rank < len(job.programs):
-        raise RunNotFound(f"{run.id} has no rank {rank} of its own; it has {_ranks(job)}")
-    return job.programs[rank][0]
+    if not 0 <= rank < job.ranks:
+        raise RunNotFound(f"{run.id} has no rank {rank}; it has {_ranks(job)}")
+    return f"rank-{rank}" if job.framework in LAUNCHERS else job.programs[rank][0]
 
 
 def process_log(run: RunDir, job: Job, process: str, found: Iterable[str]) -> str:
@@ -69,7 +69,7 @@ def process_log(run: RunDir, job: Job, process: str, found: Iterable[str]) -> st
 
 
 def _ranks(job: Job) -> str:
-    if job.alone:
+    if job.alone and job.framework not in LAUNCHERS:
         return "main"
     return f"ranks 0 to {job.ranks - 1}" if job.ranks > 1 else "rank 0 alone"
 

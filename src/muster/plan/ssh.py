@@ -87,10 +87,11 @@ done
 
 RANK = """\
 #!/bin/sh
-# A rank that a launcher started: in the directory of its node, and with its number.
+# A rank that a launcher started: in the directory of its node, with its number and a log of its own.
 MUSTER_RANK=${HOROVOD_RANK:-$OMPI_COMM_WORLD_RANK}
 MUSTER_LOCAL_RANK=${HOROVOD_LOCAL_RANK:-$OMPI_COMM_WORLD_LOCAL_RANK}
 export MUSTER_RANK MUSTER_LOCAL_RANK
+exec >> "${MUSTER_RESULTS%/*}/logs/rank-$MUSTER_RANK.log" 2>&1
 cd "${MUSTER_WORK:-.}" && exec "$@"
 """
 

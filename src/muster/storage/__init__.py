@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from muster.storage.errors import Cancelled, Full, NoBucket, NotFound, Refused, StorageError, Unreachable, Unsafe
+from muster.storage.errors import Cancelled, Full, NoBucket, NotFound, Refused, StorageError, Unreachable, Unsafe, Wrong
 from muster.storage.model import Entry, Progress, Report
 from muster.storage.settings import Access, Settings, resolve
 from muster.storage.urls import is_url
@@ -30,6 +30,7 @@ __all__ = [
     "StorageError",
     "Unreachable",
     "Unsafe",
+    "Wrong",
     "is_url",
     "resolve",
 ]

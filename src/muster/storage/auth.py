@@ -6,7 +6,7 @@ import json
 import threading
 from collections import OrderedDict
 from dataclasses import replace
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Mapping, Optional, Tuple
 
 from muster.storage import Access, Settings, Storage
 
@@ -42,14 +42,17 @@ def changed(settings: Settings, auth: Mapping[str, Any]) -> Settings:
 
 
 def _access(access: Access, auth: Mapping[str, Any]) -> Access:
-    fields: Dict[str, Any] = {}
-    if auth.get("server"):
-        fields["endpoint"] = _endpoint(auth)
     if auth.get("ak"):
-        fields.update(access_key=auth["ak"], secret_key=auth.get("sk", ""), token=auth.get("token", ""))
-    if "path_style" in auth:
-        fields["style"] = "path" if auth["path_style"] else "virtual"
-    return replace(access, **fields)
+        access = replace(access, access_key=auth["ak"], secret_key=auth.get("sk", ""), token=auth.get("token", ""))
+    if auth.get("server"):
+        kept = {name: getattr(access, name) for name in ("ca", "access_key", "secret_key", "token", "timeout")}
+        return Access.completed(_endpoint(auth), "", _style(auth, ""), **kept)
+    return replace(access, style=_style(auth, access.style))
+
+
+def _style(auth: Mapping[str, Any], otherwise: str) -> str:
+    given = auth.get("path_style")
+    return otherwise if given is None else "path" if given else "virtual"
 
 
 def _endpoint(auth: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import tempfile
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from muster.storage import Entry, NotFound, Progress, Settings, Storage, StorageError, is_url
+from muster.storage import Entry, NotFound, Progress, Settings, Storage, StorageError, Wrong, is_url
 from muster.storage.auth import Storages
 from muster.storage.errors import Cancelled
 from muster.storage.protocol import Gone, Peer, Watch
@@ -126,7 +126,10 @@ class Desk:
         if there is not None and not there.is_dir:
             raise Misused("duplicate", "%s is a file and %s a directory; choose another destination" % (dst, src))
         what = ("tree", src, dst, None if names is None else tuple(names))
-        self._shared(call, what, lambda: call.storage.copy_tree(src, dst, names=names, progress=call.progress))
+        try:
+            self._shared(call, what, lambda: call.storage.copy_tree(src, dst, names=names, progress=call.progress))
+        except Wrong as error:  # object stores can hold both `a` and `a/b`, a disk cannot
+            raise Misused("duplicate", str(error)) from None
 
     def _shared(self, call: Call, what: Tuple[Any, ...], copy: Callable[[], object]) -> None:
         def transfer() -> None:

@@ -11,6 +11,10 @@ class StorageError(Exception):
     """Storage that cannot be used; the text says what to do."""
 
 
+class Wrong(StorageError):
+    """What was asked for cannot be meant, whatever the stores hold."""
+
+
 class NotFound(StorageError):
     """There is nothing under this name."""
 
@@ -63,9 +67,9 @@ def from_os(error: OSError, name: str) -> StorageError:
     if error.errno == errno.ENOENT:
         return NotFound("%s is not there; check the name" % name)
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
-        return StorageError("%s cannot be there: a file stands where a directory is needed; rename one of them" % name)
+        return Wrong("%s cannot be there: a file stands where a directory is needed; rename one of them" % name)
     if error.errno in (errno.EISDIR, errno.ENOTEMPTY):
-        return StorageError("%s is a directory, where a file is needed; name a file, or rename one of them" % name)
+        return Wrong("%s is a directory, where a file is needed; name a file, or rename one of them" % name)
     return StorageError("%s cannot be used: %s; check the file system" % (name, _reason(error)))
 
 

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import FrozenSet, Iterator, Optional, Sequence, Tuple
 
 from muster.storage import partial
-from muster.storage.errors import NoBucket, NotFound, StorageError, told_for
+from muster.storage.errors import NoBucket, NotFound, Wrong, told_for
 from muster.storage.model import Entry, Progress
 
 CHUNK = 16 << 20
@@ -48,7 +48,7 @@ class Files:
             except (FileNotFoundError, NotADirectoryError):
                 raise self.missing(path) from None
             if not modes.S_ISDIR(info.st_mode):
-                raise StorageError("%s is a file, where a directory is needed; name a directory" % self.url(path))
+                raise Wrong("%s is a file, where a directory is needed; name a directory" % self.url(path))
         return self._scan(path, "", recursive, frozenset([(info.st_dev, info.st_ino)]))
 
     def _scan(self, folder: str, before: str, recursive: bool, above: FrozenSet[Tuple[int, int]]) -> Iterator[Entry]:
@@ -181,7 +181,7 @@ class Files:
         """Sees to it that a file can be written there."""
         self.open_root()
         if os.path.isdir(path):
-            raise StorageError("%s is a directory, where a file is needed; name a file in it" % self.url(path))
+            raise Wrong("%s is a directory, where a file is needed; name a file in it" % self.url(path))
 
     def open_root(self) -> None:
         """Makes the directory of buckets and the home around it, for their owner alone."""

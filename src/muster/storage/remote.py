@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 
 from muster.storage import answers, listing
 from muster.storage.client import Client, Request, Response
-from muster.storage.errors import NoBucket, NotFound, Refused, StorageError, Unsafe
+from muster.storage.errors import NoBucket, NotFound, Refused, StorageError, Unsafe, Wrong
 from muster.storage.model import Entry
 from muster.storage.native import Bucket, speaks
 from muster.storage.urls import join
@@ -97,7 +97,7 @@ class Remote:
         found = self._listing(path, recursive)
         if path and found.is_empty:
             if self.head(path):
-                raise StorageError("%s is a file, where a directory is needed; name a directory" % self.url(path))
+                raise Wrong("%s is a file, where a directory is needed; name a directory" % self.url(path))
             raise self.missing(path)
         return found.entries()
 
@@ -109,7 +109,7 @@ class Remote:
         if entry is None:
             raise self.missing(path)
         if entry.is_dir:
-            raise StorageError("%s is a directory, where a file is needed; name a file in it" % self.url(path))
+            raise Wrong("%s is a directory, where a file is needed; name a file in it" % self.url(path))
         end = entry.size if size < 0 else min(entry.size, offset + size)
         if offset >= end:
             return b""
@@ -143,7 +143,7 @@ class Remote:
     def refuse_name(self, path: str) -> None:
         """Refuses what cannot be a key: the bucket itself, and bytes that are no text."""
         if not path:
-            raise StorageError("%s is a bucket, where a file is needed; name a file in it" % self.url(path))
+            raise Wrong("%s is a bucket, where a file is needed; name a file in it" % self.url(path))
         try:
             path.encode()
         except UnicodeEncodeError:
@@ -152,7 +152,7 @@ class Remote:
     def make_dir(self, path: str, parents: bool = True) -> None:
         entry = self.stat(path)
         if entry is not None and not entry.is_dir:
-            raise StorageError("%s is a file, where a directory is needed; rename one of them" % self.url(path))
+            raise Wrong("%s is a file, where a directory is needed; rename one of them" % self.url(path))
         above = path.rpartition("/")[0]
         if not path or not (parents or self.stat(above)):
             raise self.missing(above)
@@ -177,7 +177,7 @@ class Remote:
         if found.is_empty:
             return False
         if not recursive and next(found.entries(), None):
-            raise StorageError("%s is a directory that is not empty; remove it recursively if that is meant" % self.url(path))
+            raise Wrong("%s is a directory that is not empty; remove it recursively if that is meant" % self.url(path))
         self.remove_keys(found.keys())
         return True
 

@@ -8,7 +8,8 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from muster.storage import answers, urls
 from muster.storage.client import Client, Request
-from muster.storage.errors import StorageError
+from muster.storage.compare import unchanged
+from muster.storage.errors import Wrong
 from muster.storage.files import Files
 from muster.storage.model import Entry, Progress, Report
 from muster.storage.patterns import Choice
@@ -49,7 +50,7 @@ class Storage:
         if parsed.is_file:
             return Place(PLAIN[parsed.scheme], parsed.path)
         if not parsed.bucket:
-            raise StorageError("%s names no bucket; write %s://bucket/name" % (url, parsed.scheme))
+            raise Wrong("%s names no bucket; write %s://bucket/name" % (url, parsed.scheme))
         if self._settings.access(parsed.scheme).endpoint:
             return Place(self._bucket(parsed.scheme, parsed.bucket), parsed.path)
         store = self._embedded[parsed.scheme]
@@ -116,17 +117,20 @@ class Storage:
             self.copy_tree(src, dst) if entry.is_dir else self.copy_file(src, dst)
             self.remove(src, recursive=True)
 
-    def copy_file(self, src: str, dst: str, *, progress: Optional[Progress] = None) -> Report:
-        """Copies exactly this file to exactly this name."""
+    def copy_file(self, src: str, dst: str, *, changed: bool = False, progress: Optional[Progress] = None) -> Report:
+        """Copies exactly this file to exactly this name; with `changed` only if that is not what is there."""
         source, target = self._place(src), self._place(dst)
         progress = progress or Progress()
         entry = _need(source)
         if entry.is_dir:
-            raise StorageError("%s is a directory, where a file is needed; copy it as a tree" % src)
-        progress.expect(1, entry.size)
-        if source.identity != target.identity:
+            raise Wrong("%s is a directory, where a file is needed; copy it as a tree" % src)
+        there = target.stat() if changed else None
+        if source.identity == target.identity or (there and not there.is_dir and unchanged(source, entry, target, there)):
+            progress.add(skipped=1)
+        else:
+            progress.expect(1, entry.size)
             move_file(source, entry, target, progress)
-        progress.add(files=1)
+            progress.add(files=1)
         return progress.report()
 
     def copy_tree(

@@ -7,7 +7,7 @@ from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set
 
 from muster.storage import crew, moves
 from muster.storage.compare import unchanged
-from muster.storage.errors import NotFound, StorageError
+from muster.storage.errors import NotFound, Wrong
 from muster.storage.files import Files
 from muster.storage.model import Entry, Progress
 from muster.storage.patterns import Choice
@@ -57,7 +57,7 @@ class Tree:
 
     def _refuse_own_inside(self) -> None:
         if self.dst.identity.startswith(self.src.identity + "/"):
-            raise StorageError("%s lies in %s itself; choose a destination outside of it" % (self.dst.url, self.src.url))
+            raise Wrong("%s lies in %s itself; choose a destination outside of it" % (self.dst.url, self.src.url))
 
     def _wanted(self, threads: int) -> Iterator[Entry]:
         """The files to move; what is met on the way is remembered for folders and deletions."""
@@ -104,7 +104,7 @@ class Tree:
         if there is None:
             return False
         if there.is_dir:
-            raise StorageError("%s is a directory, but %s is a file; rename one of them" % (there.url, entry.url))
+            raise Wrong("%s is a directory, but %s is a file; rename one of them" % (there.url, entry.url))
         return unchanged(self.src.below(entry.name), entry, self.dst.below(entry.name), there)
 
     def _move(self, entry: Entry) -> None:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import List
 
-from muster.storage.errors import StorageError, Unsafe
+from muster.storage.errors import Unsafe, Wrong
 
 SCHEMES = ("obs", "s3")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -36,19 +36,19 @@ def parse(text: str) -> Url:
     if "\0" in text:
         raise Unsafe("%r holds a NUL byte; no name can" % text)
     if not text:
-        raise StorageError("an empty name is neither a URL nor a path; name a file, or use . for this directory")
+        raise Wrong("an empty name is neither a URL nor a path; name a file, or use . for this directory")
     if not is_url(text):
         return Url("", "", os.path.abspath(text))
     scheme, _, rest = text.partition("://")
     if scheme == "file":
         if not rest.startswith("/"):
-            raise StorageError("%s has no absolute path; write file:///path, with three slashes" % text)
+            raise Wrong("%s has no absolute path; write file:///path, with three slashes" % text)
         return Url("file", "", os.path.normpath("/" + rest.lstrip("/")))
     if scheme not in SCHEMES:
-        raise StorageError("%s has a scheme that is not known; use obs://, s3://, file:// or a plain path" % text)
+        raise Wrong("%s has a scheme that is not known; use obs://, s3://, file:// or a plain path" % text)
     bucket, _, key = rest.partition("/")
     if not _BUCKET.fullmatch(bucket) and (bucket or key):
-        raise StorageError("%s does not begin with the name of a bucket; write %s://bucket/name" % (text, scheme))
+        raise Wrong("%s does not begin with the name of a bucket; write %s://bucket/name" % (text, scheme))
     return Url(scheme, bucket, checked_key(key, text))
 
 

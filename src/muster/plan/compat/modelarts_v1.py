@@ -49,7 +49,8 @@ class ModelArtsV1(ModelArts):
 
     def variables(self, job: Job, world: World, node: Node, places: Places) -> Dict[str, str]:
         urls = self.data(job, places)
-        host, port = reach(node, places), node.facts.ports[1]
+        # One port number for all nodes: scripts hand their own BATCH_CURRENT_PORT to launchers as that of everybody.
+        host, port = reach(node, places), world.master.facts.ports[1]
         env = {
             "JOB_ID": resource_id(world.run),
             "DLS_JOB_ID": resource_id(world.run),
@@ -73,7 +74,7 @@ class ModelArtsV1(ModelArts):
         if len(world.workers) == 1:
             env["BATCH_%s.0_HOSTS" % job.name] = "%s:%d" % (host, port)
         for other in world.workers:
-            env["BATCH_CUSTOM%d_HOSTS" % other.index] = "%s:%d" % (reach(other, places), other.facts.ports[1])
+            env["BATCH_CUSTOM%d_HOSTS" % other.index] = "%s:%d" % (reach(other, places), port)
         if job.npu and job.framework == "command":
             env["RANK_TABLE_FILE"] = places.at(RANK_TABLE).rpartition("/")[0]  # here the platform names the directory
         return env

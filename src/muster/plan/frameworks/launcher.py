@@ -10,7 +10,7 @@ from muster.plan.world import World
 
 
 class Launcher(Framework):
-    rank_program = "muster-rank"  # starts in its node's directory and tells the rank its number; see plan/ssh.py
+    rank_program = "muster-rank"  # gives a rank its number, its directory and its log; see plan/ssh.py
 
     def files(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
         # No blank line, which horovodrun does not survive.

@@ -25,5 +25,5 @@ class Mpi(Launcher):
         return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
     def argv(self, job: Job, world: World, attempt: str, program: Tuple[str, ...]) -> Tuple[str, ...]:
-        start = ("mpirun", "-np", str(world.size), "--hostfile", self.hostfile(attempt), "--tag-output")
+        start = ("mpirun", "-np", str(world.size), "--hostfile", self.hostfile(attempt))
         return (*start, *(SIMULATED if world.loopback else ()), self.rank_program, *program)

@@ -100,15 +100,13 @@ def copy_tree(src: str, dst: str, names: Optional[List[str]]) -> None:
     if not os.path.isdir(src):
         copy(src, dst)
         return
-    if os.path.isfile(dst):
-        raise MoxFileNameDuplicateException("%s is a file and %s a directory; choose another destination" % (dst, src))
-    os.makedirs(dst, exist_ok=True)
+    _make_folder(dst)
     # All is listed before the first is copied: the destination may lie inside the source.
     listed = list(entries(src, True)) if names is None else list(_named(src, names))
     for entry in listed:
         target = os.path.join(dst, entry.name)
         if entry.is_dir():
-            os.makedirs(target, exist_ok=True)
+            _make_folder(target)
         elif not _unchanged(entry.path, target):
             copy(entry.path, target)
 
@@ -122,6 +120,12 @@ def _named(src: str, names: List[str]) -> Iterator[Entry]:
                 yield Entry(os.path.join(name, entry.name), entry.path, entry.stat())
         else:
             yield Entry(name, path, stat(path))
+
+
+def _make_folder(path: str) -> None:
+    if os.path.isfile(path):
+        raise MoxFileNameDuplicateException("%s is a file where a directory is needed; choose another destination" % path)
+    os.makedirs(path, exist_ok=True)
 
 
 def _unchanged(src: str, dst: str) -> bool:

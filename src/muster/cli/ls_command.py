@@ -1,0 +1,74 @@
+"""`muster ls`: list what is in a directory, a prefix or a store."""
+
+from __future__ import annotations
+
+import json as texts
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+
+from muster.cli import stores
+from muster.cli.options import as_json
+from muster.cli.output import plain, when
+from muster.storage import Entry, Storage
+
+
+@click.command("ls")
+@click.argument("url", required=False)
+@click.option("-r", "--recursive", is_flag=True, help="Also what is in directories, and in those.")
+@as_json
+def command(url: str | None, recursive: bool, json: bool) -> int:
+    """List a directory or prefix, with times and sizes; without URL the buckets of the store.
+
+    \b
+    Examples:
+      muster ls
+      muster ls obs://data/cifar-10
+      muster ls -r s3://out/resnet50
+    """
+    with stores.opened() as storage:
+        entries = _entries(storage, url, recursive)
+        _print_json(entries) if json else _print(entries)
+    return 0
+
+
+def _entries(storage: Storage, url: str | None, recursive: bool) -> Iterable[Entry]:
+    if url is None or url in ("obs://", "s3://"):
+        return storage.buckets((url or "obs").removesuffix("://"))
+    found = storage.stat(url)
+    return [found] if found and not found.is_dir else storage.list(url, recursive)
+
+
+def _print(entries: Iterable[Entry]) -> None:
+    """Lines as they come: a listing may be longer than memory."""
+    show = plain if sys.stdout.isatty() else str
+    for entry in entries:
+        size = "" if entry.is_dir else stores.amount(entry.size)
+        click.echo(f"{when(entry.mtime):19}  {size:>7}  {show(entry.name)}{'/' if entry.is_dir else ''}")
+
+
+def _print_json(entries: Iterable[Entry]) -> None:
+    """One JSON list, written as its parts come."""
+    for piece in _pieces(entries):
+        click.echo(piece.encode("utf-8", "backslashreplace"), nl=False)
+
+
+def _pieces(entries: Iterable[Entry]) -> Iterator[str]:
+    yield "["
+    before = "\n"
+    for entry in entries:
+        yield before + texts.dumps(_item(entry), ensure_ascii=False)
+        before = ",\n"
+    yield "\n]\n"
+
+
+def _item(entry: Entry) -> dict[str, Any]:
+    return {
+        "url": entry.url,
+        "name": entry.name,
+        "directory": entry.is_dir,
+        "size": entry.size,
+        "modified": entry.mtime or None,
+    }

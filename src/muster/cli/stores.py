@@ -1,0 +1,117 @@
+"""What the commands for stores share: opening them, moving data under a progress bar, and saying what was moved."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from muster import config
+from muster.cli import output
+from muster.cli.output import fit, style
+from muster.runs.explain import duration
+from muster.runs.layout import home
+from muster.storage import Progress, Report, Storage, resolve
+
+CLEAR = "\r\x1b[2K"
+DRAW_PAUSE = 0.1
+BAR = 20
+
+include = click.option("--include", multiple=True, metavar="GLOB", help="Only what matches; may be repeated.")
+exclude = click.option("--exclude", multiple=True, metavar="GLOB", help="Nothing that matches; may be repeated.")
+threads = click.option("--threads", type=click.IntRange(1, 64), metavar="N", help="Files that move at the same time [16].")
+
+
+def opened() -> Storage:
+    """The stores of this user."""
+    place = home()
+    return Storage(resolve(place, config.load(place).storage, os.environ))
+
+
+def moved(move: Callable[[Progress], Report], src: str, dst: str, json: bool) -> None:
+    """Moves data with a bar on a terminal, and says at the end what was moved."""
+    begun = time.monotonic()
+    with Bar(Progress(), hidden=json) as bar:
+        report = move(bar.progress)
+    seconds = time.monotonic() - begun
+    if json:
+        output.print_json({"source": src, "destination": dst, **vars(report), "seconds": round(seconds, 3)})
+    else:
+        click.echo(summary(report, seconds))
+
+
+def summary(report: Report, seconds: float) -> str:
+    """What a transfer did, on one line."""
+    rate = f" ({amount(report.bytes / seconds)}/s)" if report.bytes else ""
+    line = f"{count(report.files)}, {amount(report.bytes)} in {seconds:.1f} s{rate}, {report.skipped:,} unchanged"
+    return f"{line}, {report.deleted:,} deleted" if report.deleted else line
+
+
+def count(files: int) -> str:
+    return f"{files:,} file{'' if files == 1 else 's'}"
+
+
+def amount(size: float) -> str:
+    """A number of bytes as people say it."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+class Bar:
+    """A line on the terminal that says how far a transfer has come; nothing where there is no terminal."""
+
+    def __init__(self, progress: Progress, hidden: bool) -> None:
+        self.progress = progress
+        self._shown = sys.stderr.isatty() and not hidden
+        self._ended = threading.Event()
+        self._begun = time.monotonic()
+        self._drawer = threading.Thread(target=self._draw, daemon=True)
+
+    def __enter__(self) -> Bar:
+        if self._shown:
+            self._drawer.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._shown:
+            self._ended.set()
+            self._drawer.join()
+            sys.stderr.write(CLEAR)
+            sys.stderr.flush()
+
+    def _draw(self) -> None:
+        while not self._ended.wait(DRAW_PAUSE):
+            sys.stderr.write(CLEAR + self.line(time.monotonic() - self._begun, _columns()))
+            sys.stderr.flush()
+
+    def line(self, elapsed: float, columns: int) -> str:
+        """Bytes, files, rate and the time that is left, as far as it is known."""
+        now = self.progress
+        rate = now.bytes / max(elapsed, 0.001)
+        more = "" if now.complete else "+"  # the listing goes on
+        parts = [
+            f"{amount(now.bytes)} of {amount(now.total_bytes)}{more}",
+            f"{now.files:,} of {now.total_files:,}{more} files",
+            f"{amount(rate)}/s",
+        ]
+        if now.complete and rate:
+            parts.append(f"{duration(round((now.total_bytes - now.bytes) / rate))} left")
+        done = min(1.0, now.bytes / now.total_bytes) if now.total_bytes else 0.0
+        full = round(done * BAR)
+        bar = style("█" * full, fg="green") + style("░" * (BAR - full), dim=True)
+        return f"{bar} {fit('  '.join(parts), columns - BAR - 2)}"
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(2).columns or 80
+    except OSError:
+        return 80

@@ -1,0 +1,107 @@
+"""The kinds of values that say where data lies: URLs and paths, and what must be there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Dict, Tuple
+
+from muster.job.kinds import ENV_NAME, SCALAR, Choice, Item, Kind, Wrong, each, nearest, numbered, scalar, word
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where an input or output lies, and how the program is told of it."""
+
+    url: str
+    access: str = "parameter"  # or env
+
+
+class Urls(Kind):
+    """A mapping of names to URLs or paths; the long form also says how the program is told of one."""
+
+    words = "a mapping of names to URLs or paths"
+    pattern = r"^[A-Za-z_][A-Za-z0-9_\-]*$"
+    access = Choice(("parameter", "env"), (("environment", "env"), ("variable", "env"), ("argument", "parameter")))
+
+    def read(self, item: Item) -> Dict[str, Data]:
+        if not isinstance(item.value, dict):
+            raise Wrong("is %s; it takes %s" % (item.said, self.words), "such as `{data_url: obs://bucket/data}`")
+        return dict(each(item.value.items(), self._pair))
+
+    def _pair(self, name: str, item: Item) -> Tuple[str, Data]:
+        if not re.fullmatch(self.pattern, name):
+            raise Wrong("cannot be the name of an input or output", "it takes letters, digits, `_` and `-`, a letter in front")
+        if not isinstance(item.value, dict):
+            return name, Data(url(item))
+        for unknown in [field for field in item.value if field not in ("url", "access")]:
+            raise Wrong("has no field `%s`" % unknown, "it takes `url` and `access`")
+        if "url" not in item.value:
+            raise Wrong("has no `url`", "write `{url: obs://bucket/data, access: env}`")
+        given = item.value.get("access")
+        data = Data(url(item.value["url"]), self.access.read(given) if given else "parameter")
+        if data.access == "env" and not re.fullmatch(ENV_NAME, name):
+            raise Wrong("cannot be the name of a variable", "it takes letters, digits and `_`, not a digit in front")
+        return name, data
+
+    def schema(self) -> Dict[str, Any]:
+        text = Url().schema()
+        fields = {"url": text, "access": self.access.schema()}
+        long = {"type": "object", "properties": fields, "required": ["url"], "additionalProperties": False}
+        return {"type": "object", "propertyNames": {"pattern": self.pattern}, "additionalProperties": {"anyOf": [text, long]}}
+
+
+class Url(Kind):
+    words = "a URL such as `obs://bucket/logs`, or a path"
+
+    def read(self, item: Item) -> str:
+        return url(item)
+
+    def schema(self) -> Dict[str, Any]:
+        return {"type": SCALAR, "pattern": URL}
+
+
+SCHEMES = ("obs", "s3", "file")
+URL = r"^(?![\s\S]*://)[\s\S]*\S|^(obs|s3)://[A-Za-z0-9][A-Za-z0-9._\-]*(/[\s\S]*)?$|^file:///"
+
+
+def url(item: Item) -> str:
+    """A URL of a scheme that there is, or a path."""
+    text = scalar(item, "a URL or a path")
+    if re.search(URL, text):
+        return text
+    scheme = text.partition("://")[0]
+    if scheme not in SCHEMES:
+        meant = nearest(scheme, SCHEMES)
+        hint = "did you mean `%s://`?" % meant if meant else "it takes obs://, s3://, file:// and paths"
+        raise Wrong("has the scheme `%s`, which is not known" % scheme[:20], hint)  # the rest may hold a key
+    if scheme == "file":
+        raise Wrong("%s names no absolute path" % item.said, "write three slashes, as in `file:///data`")
+    raise Wrong("names no bucket", "write `%s://bucket/key`; access keys belong into config.toml" % scheme)
+
+
+class Layouts(Kind):
+    """What inputs must contain: names relative to each, directories with a `/` at their end."""
+
+    words = "a mapping of inputs to lists of files and directories"
+    inside = r"^(?!\.{1,2}(/|$))[^/]+(/(?!\.{1,2}(/|$))[^/]+)*/?$"
+
+    def read(self, item: Item) -> Dict[str, Tuple[str, ...]]:
+        if not isinstance(item.value, dict):
+            raise Wrong("is %s; it takes %s" % (item.said, self.words), "such as `{data_url: [train/, val/]}`")
+        return dict(each(item.value.items(), self._layout))
+
+    def _layout(self, name: str, item: Item) -> Tuple[str, Tuple[str, ...]]:
+        if not isinstance(item.value, list) or not item.value:
+            raise Wrong("is %s; it takes a list of names" % item.said, "such as `[train/, val/]`")
+        return name, tuple(each(numbered(item), self._name))
+
+    def _name(self, name: str, item: Item) -> str:
+        text = word(item)
+        if not re.search(self.inside, text):
+            raise Wrong("%s is not a name inside the input" % item.said, "write it relative to the input, such as `train/`")
+        return text
+
+    def schema(self) -> Dict[str, Any]:
+        names = {"type": "array", "minItems": 1, "items": {"type": [*SCALAR, "null"], "pattern": self.inside}}
+        return {"type": "object", "additionalProperties": names}

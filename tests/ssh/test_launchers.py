@@ -1,0 +1,147 @@
+"""Frameworks whose own launcher starts the ranks: mpirun for real, and horovodrun as far as ssh and secrets go."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Muster, WriteJob
+from muster.engines.ssh import unavailable
+
+RunJson = Callable[..., dict[str, Any]]
+
+needs_ssh = pytest.mark.skipif(unavailable() is not None, reason=f"no ssh between nodes: {unavailable()}")
+needs_mpi = pytest.mark.skipif(not shutil.which("mpirun"), reason="no mpirun: install openmpi-bin")
+
+LOOK = """
+import os
+print("I am", *(os.environ[name] for name in ("MUSTER_RANK", "MUSTER_LOCAL_RANK", "MUSTER_NODE")), os.getcwd()[-12:],
+      os.path.basename(os.path.dirname(os.environ["MUSTER_RESULTS"])), os.environ["MY_TOKEN"], flush=True)
+"""
+EXPECTED = [f"I am {rank} {rank % 2} {rank // 2} nodes/{rank // 2}/work {rank // 2} sesame\n" for rank in range(4)]
+
+
+def logs(view: dict[str, Any]) -> list[str]:
+    """What each rank wrote, after the run has succeeded."""
+    folder = Path(view["dir"], "attempts", "1", "nodes")
+    assert view["state"] == "succeeded", f"{view['reason']}\n{(folder / '0/logs/main.log').read_text()}"
+    return [(folder / f"{rank // 2}/logs/rank-{rank}.log").read_text() for rank in range(4)]
+
+
+@needs_ssh
+@needs_mpi
+def test_mpirun_starts_all_ranks_each_in_its_node(
+    containment: str, run_json: RunJson, muster: Muster, write_job: WriteJob
+) -> None:
+    job = write_job({"framework": "mpi", "nodes": 2, "devices": 2, "secrets": ["MY_TOKEN"]}, **{"train.py": LOOK})
+    view = run_json(job, MY_TOKEN="sesame")
+    assert logs(view) == EXPECTED
+    assert [muster("logs", view["run"], "--rank", rank).stdout for rank in range(4)] == EXPECTED
+    assert view["reason"] == "all 4 ranks succeeded"
+    assert [entry["process"] for entry in view["attempts"][0]["ranks"]] == ["main"]
+
+
+@needs_ssh
+@needs_mpi
+def test_a_rank_that_fails_on_another_node_fails_the_run(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
+    train = "import os, sys, time\nif os.environ['MUSTER_RANK'] == '3': sys.exit(5)\ntime.sleep(1000)"
+    view = run_json(write_job({"framework": "mpi", "nodes": 2, "devices": 2}, **{"train.py": train}))
+    assert (view["state"], view["reason"]) == ("failed", "main on node 0 exited with code 5")
+
+
+# What Horovod's own launcher does with its environment and with ssh, in a few lines of shell.
+HOROVODRUN = r"""#!/bin/bash
+[ "$1 $3 $5 $6" = "-np --hostfile --disable-cache --network-interface" ] || exit 64
+hosts=$4 rank=0
+quoted() { printf '%q ' "$@"; }
+mapfile -d '' -t environment < <(env -0)
+shift 7
+while read -r host slots; do
+    for ((local = 0; local < ${slots#slots=}; local++)); do
+        command=$(quoted env HOROVOD_RANK=$rank HOROVOD_LOCAL_RANK=$local "${environment[@]}" "$@")
+        echo "$host $command" >> "$SEEN"
+        ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no "$host" "cd $(quoted "$PWD") ; $command" &
+        rank=$((rank + 1))
+    done
+done < "$hosts"
+wait
+"""
+
+
+@needs_ssh
+def test_horovodrun_starts_all_ranks_each_in_its_node_and_no_command_line_holds_a_secret(
+    containment: str, run_json: RunJson, write_job: WriteJob, tmp_path: Path
+) -> None:
+    launcher = tmp_path / "bin" / "horovodrun"
+    launcher.parent.mkdir()
+    launcher.write_text(HOROVODRUN)
+    launcher.chmod(0o755)
+    seen = tmp_path / "seen"
+    job = write_job({"framework": "horovod", "nodes": 2, "devices": 2, "secrets": ["MY_TOKEN"]}, **{"train.py": LOOK})
+    path = f"{launcher.parent}:/usr/local/bin:/usr/bin:/bin"
+    view = run_json(job, MY_TOKEN="sesame", PATH=path, SEEN=str(seen), HF_TOKEN="sesame", http_proxy="http://me:sesame@host")
+    assert logs(view) == EXPECTED
+    shown = seen.read_text()
+    assert shown.count("node-1 env HOROVOD_RANK=") == 2
+    assert "sesame" not in shown
+
+
+# -- what is missing is said before anything is created
+
+
+@pytest.mark.parametrize(
+    ("framework", "program", "advice"),
+    [("horovod", "horovodrun", "`pip install horovod`"), ("mpi", "mpirun", "install openmpi-bin (Debian)")],
+)
+def test_a_launcher_that_is_not_there(
+    framework: str, program: str, advice: str, home: Path, muster: Muster, write_job: WriteJob, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = muster("run", write_job({"framework": framework, "command": "true"}), PATH=f"{Path(sys.executable).parent}:{empty}")
+    assert done.returncode == 2
+    assert f"`framework` is {framework}, and there is no {program} on your PATH; {advice}" in done.stderr
+    assert not (home / "runs").exists()
+
+
+def test_setup_may_bring_the_launcher(run_json: RunJson, write_job: WriteJob, tmp_path: Path) -> None:
+    job = write_job({"framework": "mpi", "setup": "export PATH=$PWD/mine:$PATH", "command": "true"}, **{"mine/mpirun": "#!/bin/sh\n"})
+    (job.parent / "mine" / "mpirun").chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    for name in ("bash", "env", "sh", "ssh", "ssh-keygen"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or name)
+    if unavailable() is None:
+        assert run_json(job, PATH=str(tmp_path / "bin"))["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("framework", ["horovod", "mpi"])
+def test_machines_without_an_ssh_server(framework: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from muster.engines import ssh
+    from muster.job import Job
+
+    for name in ("ssh", "ssh-keygen", "horovodrun", "mpirun"):
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(ssh, "SYSTEM", "")
+    [(field, message, hint)] = ssh.lacking(Job(framework=framework, ssh=True, command="true"))
+    assert (field, message) == ("framework", "needs ssh between the nodes: there is no sshd")
+    assert hint == "install openssh-server (Debian); no service has to run"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"ssh": False}, "`ssh` is off, and mpi starts its ranks over ssh; remove it, or set it to `true`"),
+        ({"workdir": "rank"}, "`workdir` can only be `node` with mpi, whose launcher starts the ranks; remove it"),
+        ({"ssh": "sometimes"}, "`ssh: sometimes` is not known; it takes `true` or `false`"),
+    ],
+)
+def test_jobs_that_cannot_be(fields: dict[str, Any], message: str, muster: Muster, write_job: WriteJob) -> None:
+    done = muster("run", write_job({"framework": "mpi", "command": "true", **fields}))
+    assert done.returncode == 2
+    assert message in done.stderr
