@@ -435,7 +435,7 @@ class Agent:
             self._ended(process)
         self._save()
         if stop.get("cause") == "finished" and not self.unsaved:
-            staging.clear(self._places().at("/cache"))
+            staging.clear(self.dir.root + "/cache")
         write_json(
             self.dir.exit,
             {

@@ -10,49 +10,47 @@ import os
 import re
 import stat
 from dataclasses import dataclass
-from typing import Dict, Iterable, List, Tuple
+from typing import Dict, Iterable, List, Set
 
 from muster.agent import system
 from muster.job import Job
 from muster.plan import compat
 
 PRIVATE = ("/cache", "/tmp", "/home/work", "/home/ma-user")  # of every simulated node
-MADE_HERE = ("ib_config", ".npu")  # what a platform writes into the user's home
+# What platforms put into these directories: never that of the machine, unless the run itself lies there.
+MADE_HERE = ("ib_config", ".npu", "user-job-dir", "run_train.sh", "modelarts", "rank_table", "pip-packages")
 _MACHINE = "/.machine"  # where the machine's own root is while the new one is filled
-_IN_TMP = re.compile(r"/tmp/([^/\s:;,'\"=]+)")
 
 
 @dataclass(frozen=True)
 class Root:
-    """What a node sees instead of the machine's own: real directories, by the path at which they appear."""
+    """What a node sees instead of the machine's own."""
 
     folder: str  # an empty directory of the node, over which the root is made
-    own: Dict[str, str]
-    visible: Tuple[str, ...] = ()  # what of the machine's /tmp stays visible
-    home: str = ""  # where the user's home appears as well, with a layer of the run's own
-
-    @property
-    def left(self) -> List[str]:
-        """The directories that are the machine's after all, because something that the run needs lies in them."""
-        return [path for path in PRIVATE if path not in self.own]
+    own: Dict[str, str]  # real directories, by the path at which they appear
+    shown: Dict[str, str]  # what of the machine appears in those, by path: the paths on the machine
 
 
 def plan(job: Job, user: str, node: str, attempt: str, needed: Iterable[str]) -> Root:
-    """The root of a node; `needed` are paths that a run cannot do without."""
+    """The root of a node; `needed` are texts that name what a run cannot do without."""
     platform = compat.of(job)
-    needed = [path for path in needed if path.startswith("/")]
-    own = {path: node + "/root" + path for path in (*PRIVATE, *platform.private) if path == "/tmp" or not _used(path, needed)}
+    own = {path: node + "/root" + path for path in (*PRIVATE, *platform.private)}
     own.update({path: attempt + "/root" + path for path in platform.shared})
+    shown = {path: path for path in _named(own, _texts(job)) if os.path.basename(path) not in MADE_HERE}
+    shown.update({path: path for path in _named(own, needed)})
+    real = os.path.realpath(os.path.expanduser("~"))
     home = platform.user_home(user)
     if home:
         own[home] = attempt + "/root" + home
-    named = " ".join([*needed, *_texts(job)])
-    visible = sorted({"/tmp/" + name for name in _IN_TMP.findall(named)})
-    return Root(node + "/rootfs", own, tuple(path for path in visible if os.path.exists(path)), home)
+    if home or real in own:
+        shown.update({"%s/%s" % (home or real, name): "%s/%s" % (real, name) for name in _entries(real)})
+    return Root(node + "/rootfs", own, shown)
 
 
-def _used(path: str, needed: Iterable[str]) -> bool:
-    return any(name.startswith(path + "/") and os.path.exists(name) for name in needed)
+def _named(folders: Iterable[str], texts: Iterable[str]) -> Set[str]:
+    """The entries of these directories that texts name and the machine has."""
+    name = re.compile(r"((?:%s)/(?!\.\.?(?:/|\Z))[^/\s:;,'\"=]+)" % "|".join(map(re.escape, folders)))
+    return {path for text in texts for path in name.findall(text) if os.path.lexists(path)}
 
 
 def _texts(job: Job) -> List[str]:
@@ -62,24 +60,27 @@ def _texts(job: Job) -> List[str]:
     return [*command, *job.parameters.values(), *job.env.values(), *data, job.log_url, job.setup]
 
 
+def _entries(home: str) -> List[str]:
+    """What the user has at home, less what platforms make there."""
+    try:
+        return [name for name in os.listdir(home) if name not in MADE_HERE]
+    except OSError:
+        return []  # not everybody has one
+
+
 def enter(root: Root) -> None:
     """Makes this the root of the namespace that this process is in."""
     for path in (root.folder, *root.own.values()):
         os.makedirs(path, exist_ok=True)
     if "/tmp" in root.own:
         os.chmod(root.own["/tmp"], 0o1777)
-    home = os.path.realpath(os.path.expanduser("~"))
     system.mount_memory(root.folder)
     os.mkdir(root.folder + _MACHINE)
     system.change_root(root.folder, root.folder + _MACHINE)
     os.chdir("/")
     _fill("", root.own)
-    for path in root.visible:
-        _show(_MACHINE + path, path)
-    if root.home:
-        for name in os.listdir(_MACHINE + home):
-            if name not in MADE_HERE:
-                _show("%s%s/%s" % (_MACHINE, home, name), "%s/%s" % (root.home, name))
+    for path, source in root.shown.items():
+        _show(_MACHINE + source, path)
     system.unmount(_MACHINE)
     os.rmdir(_MACHINE)
     os.rmdir(root.folder)

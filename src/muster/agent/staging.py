@@ -15,6 +15,8 @@ def lay_out(plan: NodePlan, code: str) -> None:
         copy_tree(code, folder)
     for source, target in plan.linked.items():
         _link_entries(source, target)
+    for folder in plan.folders:
+        os.makedirs(folder, exist_ok=True)
     for file in plan.files:
         os.makedirs(os.path.dirname(file.path), exist_ok=True)
         with open(file.path, "w", encoding="utf-8") as opened:
@@ -31,9 +33,12 @@ def lay_out(plan: NodePlan, code: str) -> None:
 
 
 def clear(folder: str) -> None:
-    """Deletes what is in a directory, which may be a mounted one."""
-    for name in os.listdir(folder) if os.path.isdir(folder) else []:
-        delete_tree("%s/%s" % (folder, name))
+    """Deletes what is in a directory, but places at which something of the machine is shown."""
+    for entry in os.scandir(folder) if os.path.isdir(folder) else []:
+        try:
+            delete_tree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+        except OSError:
+            continue
 
 
 def _link_entries(source: str, target: str) -> None:

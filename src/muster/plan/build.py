@@ -45,6 +45,7 @@ def build(job: Job, world: World, index: int, places: Places) -> NodePlan:
         node=index,
         work=tuple(copies),
         linked={work: cwd} if cwd != work else {},
+        folders=platform.folders(places),
         files=(*platform.files(job, world, node, places), *ssh.files(job, places, common)),
         inputs=platform.inputs(job, places),
         outputs=platform.outputs(job, places),

@@ -85,6 +85,7 @@ class NodePlan:
     prefix: Dict[str, Tuple[str, ...]]  # what stands first in variables that hold lists, such as PATH
     runners: int  # how many nodes have ranks
     linked: Dict[str, str] = field(default_factory=dict)  # directories whose entries are shown in another one, too
+    folders: Tuple[str, ...] = ()
     files: Tuple[File, ...] = ()
     inputs: Tuple[Transfer, ...] = ()
     outputs: Tuple[Transfer, ...] = ()

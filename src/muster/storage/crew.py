@@ -37,8 +37,9 @@ class _Crew:
             self._progress.cancel()
             self._await(members, PATIENCE)
             raise
-        if self._error is not None:
-            raise self._error
+        error, self._error = self._error, None  # one that is kept would keep all it refers to, connections too
+        if error is not None:
+            raise error
 
     def _await(self, members: List[threading.Thread], limit: float = float("inf")) -> None:
         deadline = time.monotonic() + limit

@@ -44,6 +44,10 @@ class Remote:
                 self._native = Bucket(self.client.access, self.bucket)
             return self._native
 
+    def close(self) -> None:
+        with self._opening:
+            self._native = None
+
     def url(self, path: str) -> str:
         return join(self._root, path) if path else self._root
 

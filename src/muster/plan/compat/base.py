@@ -66,6 +66,10 @@ class Compat:
         """Variables of one rank."""
         return {}
 
+    def folders(self, places: Places) -> Tuple[str, ...]:
+        """Directories that are there before the program starts."""
+        return ()
+
     def files(self, job: Job, world: World, node: Node, places: Places) -> Tuple[File, ...]:
         """Files that the node writes for itself before the program starts."""
         return ()

@@ -15,10 +15,17 @@ from muster.plan.world import Node, World
 
 RANK_TABLE = "/user/config/jobstart_hccl.json"
 
-# Run where the code lies: what the platform runs before the boot file.
+# What the platform runs before the boot file, in the directory above the code.
 PRE_START = """cd -- {parent}
-if [ -f {folder}/ma-pre-start.sh ]; then . {folder}/ma-pre-start.sh; fi
-if [ -f {folder}/ma-pre-start.py ]; then {python} {folder}/ma-pre-start.py || exit; fi
+if [ -f {folder}/ma-pre-start.sh ]; then
+  echo "muster: running ma-pre-start.sh"
+  . {folder}/ma-pre-start.sh
+  set -- $?; [ $1 = 0 ] || exit $1
+fi
+if [ -f {folder}/ma-pre-start.py ]; then
+  echo "muster: running ma-pre-start.py"
+  cd -- {parent} && {python} {folder}/ma-pre-start.py || exit
+fi
 """
 
 
@@ -34,10 +41,16 @@ class ModelArts(Compat):
         return "%s/%s" % (self.work(job, places), job.boot)
 
     def setup(self, job: Job, places: Places) -> str:
+        parent = shlex.quote(places.at(self.jobs))
+        return PRE_START.format(parent=parent, folder=self.beside(job, places), python=python(job))
+
+    def beside(self, job: Job, places: Places) -> str:
+        """The directory of the boot file, for a shell."""
         above = job.boot.rpartition("/")[0]
-        beside = "%s/%s" % (self.work(job, places), above) if above else self.work(job, places)
-        python = shlex.quote(job.python or "python")
-        return PRE_START.format(parent=shlex.quote(places.at(self.jobs)), folder=shlex.quote(beside), python=python)
+        return shlex.quote("%s/%s" % (self.work(job, places), above) if above else self.work(job, places))
+
+    def folders(self, places: Places) -> Tuple[str, ...]:
+        return (places.at("/cache"),)
 
     def prefix(self, job: Job, places: Places) -> Dict[str, Tuple[str, ...]]:
         return {"PYTHONPATH": (places.at(self.jobs), self.work(job, places))}
@@ -67,6 +80,11 @@ class ModelArts(Compat):
 def folder(job: Job) -> str:
     """The last folder of the code directory: what the code is called on the platform."""
     return job.code.rstrip("/").rpartition("/")[2] or "code"
+
+
+def python(job: Job) -> str:
+    """The Python of a job, for a shell."""
+    return shlex.quote(job.python) if job.python else '"$(command -v python || command -v python3)"'
 
 
 def label(job: Job) -> str:

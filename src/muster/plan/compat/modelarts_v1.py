@@ -84,8 +84,8 @@ class ModelArtsV1(ModelArts):
         return (script, *super().files(job, world, node, places))
 
     def log(self, job: Job, world: World, node: Node) -> Dict[str, Tuple[str, ...]]:
-        own = tuple(name for name, _, index in job.programs if index == node.index)
-        return {"%s.log" % pod(job, world.run, node.index): own}
+        own = [name for name, _, index in job.programs if index == node.index]
+        return {"%s.log" % pod(job, world.run, node.index): ("setup", *own)}
 
 
 def reach(node: Node, places: Places) -> str:

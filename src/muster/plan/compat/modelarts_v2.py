@@ -6,7 +6,7 @@ import shlex
 from typing import Dict, List, Tuple
 
 from muster.job import Job
-from muster.plan.compat.modelarts import RANK_TABLE, ModelArts, job_id
+from muster.plan.compat.modelarts import RANK_TABLE, ModelArts, job_id, python
 from muster.plan.node import Places, Transfer
 from muster.plan.world import Node, World
 
@@ -46,12 +46,12 @@ class ModelArtsV2(ModelArts):
         return tuple(Transfer(name, data.url, paths[name]) for name, data in job.inputs.items())
 
     def setup(self, job: Job, places: Places) -> str:
-        text = super().setup(job, places)
-        above = job.boot.rpartition("/")[0]
-        beside = "%s/%s" % (self.work(job, places), above) if above else self.work(job, places)
         packages = shlex.quote(places.at(HOME + "/pip-packages"))
-        python = shlex.quote(job.python or "python")
-        return REQUIREMENTS.format(folder=shlex.quote(beside), python=python, packages=packages) + text
+        install = REQUIREMENTS.format(folder=self.beside(job, places), python=python(job), packages=packages)
+        return install + super().setup(job, places)
+
+    def folders(self, places: Places) -> Tuple[str, ...]:
+        return (*super().folders(places), places.at(MOUNT + "/log"))
 
     def variables(self, job: Job, world: World, node: Node, places: Places) -> Dict[str, str]:
         identity = job_id(world.run)
@@ -81,7 +81,7 @@ class ModelArtsV2(ModelArts):
     def log(self, job: Job, world: World, node: Node) -> Dict[str, Tuple[str, ...]]:
         name = "modelarts-job-" + job_id(world.run)
         own = [(process, rank) for process, rank, index in job.programs if index == node.index]
-        logs = {"%s-worker-%d.log" % (name, node.index): tuple(process for process, _ in own)}
+        logs = {"%s-worker-%d.log" % (name, node.index): ("setup", *(process for process, _ in own))}
         if job.framework != "command" and not job.alone:
             for process, rank in own:
                 device = node.facts.devices[rank - world.rank(node, 0)].id

@@ -1,0 +1,183 @@
+"""When it goes wrong: one clear error with exit code 3, no half file under its final name, and no key in any output."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bad_networks import hostile_store, proxy
+from places import tree, write_tree
+
+from conftest import Muster, until
+from s3_server import ACCESS, S3, SECRET
+
+BIG = 24 << 20
+SHORT = {"MUSTER_STORAGE_TIMEOUT": "1"}
+
+
+def error_of(done: subprocess.CompletedProcess[str], code: int = 3) -> str:
+    """The one line that a failed command says, in which no key may stand."""
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("muster: ") and "; " in lines[0]
+    assert SECRET not in lines[0] and ACCESS not in lines[0]
+    return lines[0]
+
+
+@pytest.fixture
+def big(tmp_path: Path) -> Path:
+    path = tmp_path / "big"
+    path.write_bytes(os.urandom(BIG))
+    return path
+
+
+@pytest.mark.parametrize("key", ["a/../../x", "../x", "/absolute", "a//b", "a/./b", "nul\0byte", "ok/..", "..", "."])
+def test_a_key_that_would_leave_the_destination_is_refused_by_name(muster: Muster, tmp_path: Path, key: str) -> None:
+    with hostile_store("fine", f"p/{key}") as endpoint:
+        done = muster("cp", "s3://bucket/p", tmp_path / "deep/down/here", MUSTER_STORAGE_ENDPOINT=endpoint)
+    said = error_of(done, code=2)
+    assert key.replace("\0", "\\x00") in said
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_names_that_only_look_dangerous_arrive(muster: Muster, tmp_path: Path) -> None:
+    with hostile_store("p/..x", "p/...", "p/-r", "p/x..", "p/ ", "p/~") as endpoint:
+        assert muster("cp", "s3://bucket/p", "here", MUSTER_STORAGE_ENDPOINT=endpoint).returncode == 0
+    assert tree(tmp_path / "here") == dict.fromkeys(("..x", "...", "-r", "x..", " ", "~"), b"evil")
+
+
+def test_a_refused_key_is_said_without_showing_it(muster: Muster, s3: S3, tmp_path: Path) -> None:
+    bucket = s3.bucket()
+    (tmp_path / "x").write_text("x")
+    wrong = {**s3.env, "AWS_SECRET_ACCESS_KEY": "not-the-secret"}
+    for words in (["cp", "x", f"s3://{bucket}/x"], ["ls", f"s3://{bucket}"], ["cp", f"s3://{bucket}/x", "y"], ["ls"]):
+        said = error_of(muster(*words, **wrong))
+        assert "refuses access" in said and "check the keys" in said and "not-the-secret" not in said
+    unset = {**s3.env, "AWS_SECRET_ACCESS_KEY": "", "AWS_ACCESS_KEY_ID": ""}
+    assert "give keys" in error_of(muster("ls", f"s3://{bucket}", **unset))
+
+
+@pytest.mark.parametrize("words", [["cp", "x", "s3://nowhere/x"], ["cp", "s3://nowhere/x", "y"], ["ls", "s3://nowhere"]])
+def test_a_missing_bucket_is_said(muster: Muster, s3: S3, tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "x").write_text("x")
+    assert "there is no bucket `nowhere`" in error_of(muster(*words, **s3.env))
+    assert not (tmp_path / "y").exists()
+
+
+def test_a_server_that_is_not_there_is_said(muster: Muster, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("x")
+    for words in (["cp", "x", "s3://bucket/x"], ["ls", "s3://bucket"]):
+        said = error_of(muster(*words, MUSTER_STORAGE_ENDPOINT="http://127.0.0.1:9", **SHORT))
+        assert "http://127.0.0.1:9 does not answer: connection refused" in said
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["stalls", "cuts"])
+def test_a_server_that_stops_answering_in_a_download_leaves_no_half_file(
+    muster: Muster, s3: S3, big: Path, tmp_path: Path, cut: bool
+) -> None:
+    bucket = s3.bucket()
+    assert muster("cp", big, f"s3://{bucket}/big", **s3.env).returncode == 0
+    with proxy(s3.endpoint, BIG // 2, upwards=False, cut=cut) as between:
+        done = muster("cp", f"s3://{bucket}/big", "down/big", **{**s3.env, **SHORT, "MUSTER_STORAGE_ENDPOINT": between.endpoint})
+        assert between.broken
+    assert "does not answer" in error_of(done)
+    assert tree(tmp_path / "down") == {}
+    assert muster("cp", f"s3://{bucket}/big", "down/big", **s3.env).returncode == 0
+    assert (tmp_path / "down/big").read_bytes() == big.read_bytes()
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["stalls", "cuts"])
+def test_a_server_that_stops_answering_in_an_upload_leaves_no_half_object(
+    muster: Muster, s3: S3, big: Path, cut: bool
+) -> None:
+    bucket = s3.bucket()
+    with proxy(s3.endpoint, BIG // 2, upwards=True, cut=cut) as between:
+        done = muster("cp", big, f"s3://{bucket}/big", **{**s3.env, **SHORT, "MUSTER_STORAGE_ENDPOINT": between.endpoint})
+        assert between.broken
+    assert "does not answer" in error_of(done)
+    assert muster("ls", f"s3://{bucket}", **s3.env).stdout == ""
+
+
+def test_a_connection_that_breaks_once_is_taken_up_again(muster: Muster, s3: S3, big: Path, tmp_path: Path) -> None:
+    """A proxy that cuts every connection after some bytes, but takes new ones."""
+    bucket = s3.bucket()
+    assert muster("cp", big, f"s3://{bucket}/big", **s3.env).returncode == 0
+    with proxy(s3.endpoint, BIG // 2, upwards=False, cut=True) as between:
+        between.once = True
+        done = muster("cp", f"s3://{bucket}/big", "back", **{**s3.env, "MUSTER_STORAGE_ENDPOINT": between.endpoint})
+        assert between.broken
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "back").read_bytes() == big.read_bytes()
+
+
+def limited() -> None:
+    """Lets no file of this process grow beyond a megabyte, as on a disk that is full by then."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+
+@pytest.mark.parametrize("kind", ["path", "obs", "s3"])
+def test_a_full_disk_is_said_and_leaves_no_half_file(
+    command: list[str], muster: Muster, s3: S3, big: Path, tmp_path: Path, kind: str
+) -> None:
+    env = s3.env if kind == "s3" else {}
+    source = f"s3://{s3.bucket()}/big" if kind == "s3" else str(big)
+    if kind == "s3":
+        assert muster("cp", big, source, **env).returncode == 0
+    target = "obs://bucket/big" if kind == "obs" else "down/big"
+    done = subprocess.run(
+        [*command, "cp", source, target], preexec_fn=limited, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **env}
+    )
+    assert "there is no space left for" in error_of(done)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path != big and "s3" not in str(path)]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", folder], capture_output=True).returncode:
+        pytest.skip("a file system of its own takes root, and a container that lets it mount")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_disk_that_fills_up_keeps_what_was_whole(muster: Muster, big: Path, small_disk: Path) -> None:
+    source = big.parent / "source"
+    write_tree(source, ("a", "b"))
+    (source / "c").write_bytes(big.read_bytes())
+    assert "there is no space left for" in error_of(muster("cp", source, small_disk))
+    assert {path.name for path in small_disk.iterdir()} <= {"a", "b", "no files"}
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
+def test_a_copy_that_was_killed_goes_on_where_it_stood(
+    command: list[str], muster: Muster, s3: S3, tmp_path: Path, stop: signal.Signals
+) -> None:
+    bucket, source, target = s3.bucket(), tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    for number in range(6):
+        (source / str(number)).write_bytes(os.urandom(BIG // 2))
+    assert muster("cp", source, f"s3://{bucket}/data", **s3.env).returncode == 0
+    words = [*command, "cp", f"s3://{bucket}/data", target, "--threads", "1"]
+    with proxy(s3.endpoint, BIG, upwards=False, cut=False) as between:
+        env = {**os.environ, **s3.env, "MUSTER_STORAGE_ENDPOINT": between.endpoint}
+        running = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(lambda: between.broken and (target / "0").exists())
+        running.send_signal(stop)
+        running.wait(30)
+    finished = [path for path in target.iterdir() if not path.name.startswith(".")]
+    assert 0 < len(finished) < 6
+    assert all(path.read_bytes() == (source / path.name).read_bytes() for path in finished)
+    assert stop == signal.SIGKILL or len(list(target.iterdir())) == len(finished)
+    done = muster("cp", f"s3://{bucket}/data", target, **s3.env)
+    assert f"{6 - len(finished)} file" in done.stdout and f"{len(finished)} unchanged" in done.stdout
+    assert tree(target) == tree(source)
