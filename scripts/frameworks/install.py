@@ -57,16 +57,16 @@ def install(environment: Environment) -> None:
     refuse_missing_tools(environment)
     with alone(environment):
         if environment.ready:
-            print(f"{environment.name}: there, in {environment.path}")
+            say(f"{environment.name}: there, in {environment.path}")
             return
-        print(f"{environment.name}: into {environment.path}, about {environment.size}", flush=True)
+        say(f"{environment.name}: into {environment.path}, about {environment.size}")
         started = time.monotonic()
         try:
             fill(environment)
         except subprocess.CalledProcessError as error:
             raise InstallError("not installed; see above why, and call again to start from nothing") from error
         environment.stamp.write_text(environment.mark())
-        print(f"{environment.name}: installed in {time.monotonic() - started:.0f} s", flush=True)
+        say(f"{environment.name}: installed in {time.monotonic() - started:.0f} s")
 
 
 def refuse_missing_tools(environment: Environment) -> None:
@@ -80,7 +80,7 @@ def fill(environment: Environment) -> None:
     python = environment.bin / "python"
     run(python, *PIP, "-r", environment.requirements)
     if environment.built:
-        print(f"{environment.name}: compiling, some 5 minutes on 2 cores unless the wheel was kept", flush=True)
+        say(f"{environment.name}: compiling, some 5 minutes on 2 cores unless the wheel was kept")
         run(python, *PIP, "--no-deps", horovod_wheel.build(python, root() / "wheels"))
 
 
@@ -90,6 +90,12 @@ def make(environment: Environment) -> None:
         return
     run(sys.executable, "-m", "venv", "--clear", "--without-pip", environment.path)
     run(sys.executable, "-m", "pip", "--python", environment.bin / "python", "install", "--quiet", "pip")
+
+
+def say(line: str) -> None:
+    """Show a line at once and whole: two environments are installed at a time."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def run(*words: object) -> None:

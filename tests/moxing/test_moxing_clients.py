@@ -157,7 +157,7 @@ def test_those_who_wait_for_the_same_copy_are_served_when_its_leader_dies(served
 
 
 def test_nonsense_ends_its_own_connection_alone(served: Served) -> None:
-    for nonsense in (b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\5hello", b"\0\0\0\2{}", b"\0\0\0\4", b"\xff\xff\xff\xff", b"\0\0\0\2[]"):
+    for nonsense in (b"GET / HTTP/1.1\r\n", b"\0\0\0\5hello", b"\0\0\0\2{}", b"\0\0\0\4", b"\xff\xff\xff\xff", b"\0\0\0\2[]"):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.connect("\0" + served.socket[1:])
             line.sendall(nonsense)

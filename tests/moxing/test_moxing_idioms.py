@@ -49,7 +49,8 @@ def test_data_comes_before_training_and_checkpoints_go_after_it(served: Served, 
         names = [name for name in mox.file.list_directory(args.train_url) if name.endswith(".ckpt")]
         assert sorted(names, key=lambda name: -int(name.split("-")[1].split("_")[0]))[0] == "net-2_10.ckpt"
     """
-    served.run(script, "--data_url=s3://data/cifar/", "--train_url=s3://out/V0001/", f"--cache={tmp_path}/cache", "--num_gpus=1")
+    urls = ("--data_url=s3://data/cifar/", "--train_url=s3://out/V0001/")
+    served.run(script, *urls, f"--cache={tmp_path}/cache", "--num_gpus=1")
     assert (home / "store/out/V0001/net-2_10.ckpt").read_text() == "weights 2"
 
 

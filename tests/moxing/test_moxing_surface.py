@@ -1,4 +1,4 @@
-"""The whole surface of `moxing.file`, on the disk, in the embedded store and on a real S3 server, from a Python without Muster."""
+"""The whole surface of `moxing.file` on the disk, in the embedded store and on a real S3 server, in a Python without Muster."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def argv(asked: Job, world: World) -> list[str]:
         (
             "mpi",
             "mpirun -np 4 --hostfile /run/attempts/1/hostfile --mca oob_tcp_if_include lo "
-            "--mca btl_tcp_if_include lo --mca btl self,tcp --bind-to none",
+            "--mca btl_tcp_if_include lo --mca btl self,tcp --mca rtc_hwloc_vmhole none --bind-to none",
         ),
     ],
 )

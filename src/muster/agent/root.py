@@ -15,6 +15,7 @@ from typing import Dict, Iterable, List, Set
 from muster.agent import system
 from muster.job import Job
 from muster.plan import compat
+from muster.plan.node import local_path
 
 PRIVATE = ("/cache", "/tmp", "/home/work", "/home/ma-user")  # of every simulated node
 # What platforms put into these directories: never that of the machine, unless the run itself lies there.
@@ -48,9 +49,15 @@ def plan(job: Job, user: str, node: str, attempt: str, needed: Iterable[str]) ->
 
 
 def _named(folders: Iterable[str], texts: Iterable[str]) -> Set[str]:
-    """The entries of these directories that texts name and the machine has."""
-    name = re.compile(r"((?:%s)/(?!\.\.?(?:/|\Z))[^/\s:;,'\"=]+)" % "|".join(map(re.escape, folders)))
-    return {path for text in texts for path in name.findall(text) if os.path.lexists(path)}
+    """The entries of these directories that texts name, be it as a whole or among other words, and the machine has."""
+    above = "|".join(map(re.escape, folders))
+    entry = re.compile(r"(?:%s)/(?!\.\.?(?:/|\Z))[^/]+" % above)
+    among = re.compile(r"(?:%s)/(?!\.\.?(?:[/\s:;,'\"=]|\Z))[^/\s:;,'\"=]+" % above)
+    found: Set[str] = set()
+    for text in texts:
+        whole = entry.match(os.path.normpath(local_path(text)))
+        found.update(among.findall(text), [whole.group()] if whole else [])
+    return {path for path in found if os.path.lexists(path)}
 
 
 def _texts(job: Job) -> List[str]:

@@ -30,7 +30,7 @@ COMMANDS = {
     "doctor": ("Say what this machine has, and what to do about what is missing.", "检查本机环境"),
     "schema": ("Print the JSON Schema of job files.", "输出作业文件的 JSON Schema"),
     "ranktable": ("Print an HCCL rank table.", "生成 HCCL rank table"),
-    "moxing-path": ("Print a directory for PYTHONPATH that lets scripts import moxing.", "输出让脚本可以 import moxing 的目录"),
+    "moxing-path": ("Print the directory that lets scripts import moxing.", "输出让脚本可以 import moxing 的目录"),
     "completion": ("Print the completion script for a shell.", "输出 shell 补全脚本"),
 }
 

@@ -1,6 +1,6 @@
 """The storage server of a script that nobody but its owner started: `LISTENER LIFELINE`, two descriptors.
 
-`moxing` starts it when the script first asks for a store. It has the settings and keys of that person, and ends with the script.
+`moxing` starts it when the script first asks for a store. It has the settings and keys of that person and ends with the script.
 """
 
 from __future__ import annotations

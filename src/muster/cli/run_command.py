@@ -22,6 +22,7 @@ from muster.job import FRAMEWORKS
 from muster.job.source import JobError
 from muster.launch import api, create
 from muster.launch.follow import Follower
+from muster.runs.files import read_events
 
 REASONS: dict[int, str] = {
     signal.SIGINT: "stopped by the user (Ctrl-C)",
@@ -197,9 +198,12 @@ class Story:
         self._live = live  # whether a live line tells whom the run waits for
         self._attempt = 1
         self._waiting = ""
+        self._sharing = bool(run.job.compat)  # whether it matters what nodes share, and nobody knows yet
 
     def go_on(self, attempt: int | None) -> None:
         """Tells what is new; `attempt` is the one that is about to speak, if one is."""
+        if self._sharing:
+            self._tell_shared()
         newest = attempt or (self._run.dir.attempt_numbers() or [1])[-1]
         if newest > self._attempt:
             self._shown.interlude()
@@ -210,6 +214,20 @@ class Story:
             if view["state"] == "pending" and view["reason"] not in ("", self._waiting):
                 self._waiting = view["reason"]
                 _say(self._waiting)
+
+
+    def _tell_shared(self) -> None:
+        """A script of another platform counts on directories that a node has for itself."""
+        from muster.agent.root import PRIVATE
+
+        for event in (event for event in read_events(self._run.dir.events) if event["event"] == "nodes"):
+            self._sharing = False
+            if not event["contained"]:
+                self._shown.interlude()
+                _say(
+                    f"nodes share {', '.join(PRIVATE)}, host name and process ids with this machine, for there are no "
+                    f"namespaces ({event['reason']}); paths of {self._run.job.compat} lie in attempts/*/nodes/*/root"
+                )
 
 
 class Interrupts:

@@ -67,7 +67,7 @@ class Live:
         return not self._open and time.monotonic() >= self._next
 
     def show(self, chunk: Chunk) -> None:
-        if chunk.process not in ("rank-0", "setup-0"):
+        if chunk.process not in ("rank-0", "main", "setup-0"):
             return
         self._open = not chunk.data.endswith(b"\n")
         before = CLEAR if self._line else ""

@@ -1,4 +1,4 @@
-"""Removing what nothing uses any more: runs that ended long ago, code snapshots and packed agents."""
+"""Removing what nothing uses any more: runs that ended long ago, code snapshots, fetched code and packed agents."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def unused() -> int:
     busy = any(not os.path.exists(run.dir.final) for run in runs)
     freed = 0
     # Under `runs` lies what a killed command left there half made or half deleted.
-    for folder, kept in (("code", used), ("agent", agents), ("runs", {run.id for run in runs})):
+    for folder, kept in (("code", used), ("agent", agents), ("fetched", set()), ("runs", {run.id for run in runs})):
         path = f"{place}/{folder}"
         for name in os.listdir(path) if os.path.isdir(path) else []:
             full = f"{path}/{name}"

@@ -9,8 +9,7 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from muster import __version__, config, engines
 from muster.job import Job
 from muster.job.load import Check
 from muster.launch import data, interpreter, snapshot, zipapp
-from muster.runs.files import write_json, write_text
+from muster.runs.files import locked, write_json, write_text
 from muster.runs.layout import RunDir, home, make_home, run_dir
 
 Load = Callable[[Check], Job]
@@ -87,7 +86,7 @@ class _Preparation:
         if not job.code:  # it could not be read, and that has been said
             return []
         try:
-            folder = data.code(job, self.storage, home(), self.say)
+            folder = data.code(job, self.storage, self.say)
             self.code = snapshot.take(folder, home(), self.say)
         except data.NoCode as error:
             return [("code", str(error), "`muster ls` shows what is there")]
@@ -139,7 +138,7 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
     if job.boot:
         job = replace(job, python=interpreter.resolve(job.python, place))
     run = _make(place, job.name)
-    with _locked(run):
+    with locked(run.path):
         record = {
             "run": run.id,
             "engine": prepared.engine.name,
@@ -163,17 +162,6 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
             raise
         write_json(run.run, record)
     return run
-
-
-@contextmanager
-def _locked(run: RunDir) -> Iterator[None]:
-    """Holds the lock of a run directory that is just being made."""
-    folder = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
 
 
 def under_way(run: RunDir) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from muster import config
 from muster.job import Job
+from muster.runs.files import locked
 from muster.storage.settings import Settings, resolve
 
 if TYPE_CHECKING:
@@ -48,18 +49,21 @@ def _missing(job: Job, storage: Storage) -> Iterator[tuple[str, str, str]]:
                 yield "requires", message, f"`muster ls {data.url}` shows what is there"
 
 
-def code(job: Job, settings: Settings, home: str, say: Callable[[str], None]) -> str:
+def code(job: Job, settings: Settings, say: Callable[[str], None]) -> str:
     """The directory with the code: that of the job, or a copy of what its URL holds, of which only changes are fetched."""
     if "://" not in job.code:
         return job.code
+    from muster.runs.layout import make_home
     from muster.storage import Storage
 
-    folder = f"{home}/fetched/{hashlib.sha256(job.code.encode()).hexdigest()[:16]}"
     with Storage(settings) as storage:
         found = storage.stat(job.code)
         if found is None or not found.is_dir:
             raise NoCode(f"names {job.code}, which {'is a single file' if found else 'does not exist'}")
         say(f"fetching {job.code}")
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        storage.copy_tree(job.code, folder, delete=True)
+        place = os.path.realpath(make_home())
+        folder = f"{place}/fetched/{hashlib.sha256(job.code.encode()).hexdigest()[:16]}"
+        os.makedirs(folder, exist_ok=True)
+        with locked(folder):  # somebody else may want the same code
+            storage.copy_tree(job.code, folder, delete=True)
     return folder

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from muster.launch.names import EVERYWHERE
 from muster.runs.layout import RunDir
 from muster.runs.logs import Cursor
 from muster.runs.watch import Watch
@@ -120,8 +121,8 @@ class Follower:
             return
         attempt, node = self._folders[folder]
         process = name.removesuffix(".log")
-        if process == "setup":  # every node has one
-            process = f"setup-{node}"
+        if process in EVERYWHERE:
+            process = f"{process}-{node}"
         if self._wanted(attempt, process):
             self._logs[path] = _Log(attempt, node, process, Cursor(path, self._start(attempt, path)))
 

@@ -9,6 +9,7 @@ from muster.job import LAUNCHERS, Job
 from muster.runs.layout import RunDir, home, run_dir, runs_dir
 
 SHOWN = 8  # names in an error
+EVERYWHERE = ("setup", "inputs", "outputs", "storage", "sshd")  # every node may have one: `setup-1` is that of node 1
 
 
 class RunNotFound(Exception):
@@ -58,7 +59,7 @@ def rank_log(run: RunDir, job: Job, rank: int) -> str:
 
 def process_log(run: RunDir, job: Job, process: str, found: Iterable[str]) -> str:
     """The name of a process' log; `found` are the logs that there are."""
-    name = "setup-0" if process == "setup" else process
+    name = f"{process}-0" if process in EVERYWHERE else process
     ranks = [name for name, _, _ in job.programs]
     others = [f"ps-{index}" for index in range(job.ps)]
     others += [f"setup-{node}" for node in range(job.nodes + job.ps) if job.setup]

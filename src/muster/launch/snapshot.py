@@ -182,7 +182,7 @@ def _target(source: str, path: str) -> str:
 
 
 def _rules(source: str, home: str) -> Callable[[str, bool], bool]:
-    own = {os.path.realpath(os.path.join(home, name)) for name in (".", "runs", "code", "agent")}
+    own = {os.path.realpath(os.path.join(home, name)) for name in (".", "runs", "code", "agent", "store", "fetched")}
     file = Path(source) / IGNORE_FILE
     spec = None
     if file.is_file():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import time
-from typing import Any, Dict, List, Optional
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Optional
 
 
 def temporary_name(path: str) -> str:
@@ -90,6 +92,17 @@ def delete_tree(path: str) -> None:
                 if not os.path.islink(inner):
                     os.chmod(inner, 0o700)
         shutil.rmtree(path)
+
+
+@contextmanager
+def locked(path: str) -> Iterator[None]:
+    """Holds the lock of a directory, which the system gives back for the dead."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 class Events:

@@ -46,7 +46,7 @@ def failure(status: int, text: str, shown: str, access: Access) -> StorageError:
         return NotFound("%s is not there; check the name" % shown)
     if status == 412:
         return StorageError("%s was changed while it was copied; copy it again" % shown)
-    if status in (401, 403):
+    if status in (401, 403) or (status == 400 and not access.access_key):
         return Refused("%s refuses access to %s: %s; %s" % (access.endpoint, shown, message, _about_keys(access)))
     if status == 507 or code in FULL:
         return Full("%s has no room for %s: %s; free some, or choose another place" % (access.endpoint, shown, message))

@@ -10,7 +10,7 @@ from muster.storage.errors import Cancelled
 from muster.storage.model import Progress
 
 T = TypeVar("T")
-PATIENCE = 5.0  # how long an interrupt waits for those who clean up
+PATIENCE = 2.0  # how long an interrupt waits for those who clean up
 GLANCE = 0.1  # how often the waiting thread looks whether it was interrupted
 
 

@@ -6,20 +6,22 @@ import os
 import shutil
 import tempfile
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Tuple
 
 from muster.storage import Entry, NotFound, Progress, Settings, Storage, StorageError, Wrong, is_url
 from muster.storage.auth import Storages
-from muster.storage.errors import Cancelled
+from muster.storage.errors import Cancelled, Full, Refused, Unreachable
 from muster.storage.protocol import Gone, Peer, Watch
 from muster.storage.together import Together
 
-TRANSFERS = 16  # at once, each with several connections: more would only get into each other's way
+TREES = 16  # that move at once, each with several connections: more would only get into each other's way
+FILES = 32  # that move at once; they do not wait for trees, which may take hours
 READS = 64
 GLANCE = 0.5
 PART = 1000  # entries of a listing in one answer
 APPENDED = 16 << 20  # what is larger is appended through a file, so that memory stays small
-STRIPES = 64
+STRIPES = 64  # objects that are appended to at once
+STATUS: Dict[type, int] = {Refused: 403, Unreachable: 503, Full: 507}  # as a store would have said it
 
 
 class Misused(StorageError):
@@ -47,7 +49,8 @@ class Desk:
         self._storages = Storages(settings)
         self._watch = Watch()
         self._together = Together()
-        self._transfers = threading.BoundedSemaphore(TRANSFERS)
+        self._trees = threading.BoundedSemaphore(TREES)
+        self._files = threading.BoundedSemaphore(FILES)
         self._reads = threading.BoundedSemaphore(READS)
         self._appending = [threading.Lock() for _ in range(STRIPES)]
         self._served: Dict[str, Callable[..., Any]] = {
@@ -100,12 +103,12 @@ class Desk:
             call.storage.remove(url, recursive)
 
     def _rename(self, call: Call, src: str, dst: str) -> None:
-        with self._transfer(call):
+        with _Place(self._trees, call.peer):
             call.storage.rename(src, dst)
 
     def _read(self, call: Call, url: str, limit: int) -> None:
         """Small objects come over the socket; of a larger one the client is told to have it put into a file."""
-        with _held(self._reads, call.peer):
+        with _Place(self._reads, call.peer):
             data = call.storage.read(url, 0, limit + 1)
             if len(data) <= limit:
                 call.peer.send({"bytes": len(data)}, data)
@@ -116,7 +119,8 @@ class Desk:
         self._copy_file(call, src, _target(call.storage, src, dst))
 
     def _copy_file(self, call: Call, src: str, dst: str) -> None:
-        self._shared(call, ("file", src, dst), lambda: call.storage.copy_file(src, dst, progress=call.progress))
+        what = ("file", src, dst)
+        self._shared(call, what, self._files, lambda: call.storage.copy_file(src, dst, progress=call.progress))
 
     def _copy_tree(self, call: Call, src: str, dst: str, names: Optional[List[str]]) -> None:
         if not _need(call.storage, src).is_dir:
@@ -127,32 +131,34 @@ class Desk:
             raise Misused("duplicate", "%s is a file and %s a directory; choose another destination" % (dst, src))
         what = ("tree", src, dst, None if names is None else tuple(names))
         try:
-            self._shared(call, what, lambda: call.storage.copy_tree(src, dst, names=names, progress=call.progress))
+            self._shared(
+                call, what, self._trees, lambda: call.storage.copy_tree(src, dst, names=names, progress=call.progress)
+            )
         except Wrong as error:  # object stores can hold both `a` and `a/b`, a disk cannot
             raise Misused("duplicate", str(error)) from None
 
-    def _shared(self, call: Call, what: Tuple[Any, ...], copy: Callable[[], object]) -> None:
+    def _shared(
+        self, call: Call, what: Tuple[Any, ...], places: threading.BoundedSemaphore, copy: Callable[[], object]
+    ) -> None:
         def transfer() -> None:
-            with self._transfer(call):
+            with _Place(places, call.peer):
                 copy()
 
         self._together.do((call.key, *what), transfer, call.peer.gone)
 
     def _append(self, call: Call, path: str, offset: int, url: str) -> None:
         """One after the other, because most stores can only be given the whole object anew."""
-        alone = self._appending[hash(url) % STRIPES]
-        with alone, self._transfer(call), tempfile.TemporaryDirectory(prefix="muster-") as folder:
-            if is_url(path):
+        with self._appending[hash(url) % STRIPES], _Place(self._files, call.peer):
+            if not is_url(path):
+                _append_file(call.storage, path, offset, url)
+                return
+            with tempfile.TemporaryDirectory(prefix="muster-") as folder:
                 added = os.path.join(folder, "added")
                 call.storage.copy_file(path, added, progress=call.progress)
-                path = added
-            _append_file(call.storage, path, offset, url, os.path.join(folder, "whole"))
-
-    def _transfer(self, call: Call) -> "_held":
-        return _held(self._transfers, call.peer)
+                _append_file(call.storage, added, offset, url)
 
 
-class _held:
+class _Place:
     """A place among those who may go on at once; given up when the client ends before it is free."""
 
     def __init__(self, places: threading.BoundedSemaphore, peer: Peer) -> None:
@@ -205,19 +211,26 @@ def _parts(items: Iterator[Any]) -> Iterator[List[Any]]:
         yield part
 
 
-def _append_file(storage: Storage, path: str, offset: int, url: str, whole: str) -> None:
+def _append_file(storage: Storage, path: str, offset: int, url: str) -> None:
     with open(path, "rb") as file:
         file.seek(offset)
         data = file.read(APPENDED + 1)
         if len(data) <= APPENDED:
             storage.append(url, data)
             return
+        file.seek(offset)
+        _append_much(storage, file, url)
+
+
+def _append_much(storage: Storage, file: BinaryIO, url: str) -> None:
+    """Puts the whole together in a file, because memory is for small things."""
+    with tempfile.TemporaryDirectory(prefix="muster-") as folder:
+        whole = os.path.join(folder, "whole")
         if storage.stat(url) is not None:
             storage.copy_file(url, whole)
-        file.seek(offset)
         with open(whole, "ab") as target:
             shutil.copyfileobj(file, target, APPENDED)
-    storage.copy_file(whole, url)
+        storage.copy_file(whole, url)
 
 
 def _told(error: Exception) -> Dict[str, Any]:
@@ -228,7 +241,4 @@ def _told(error: Exception) -> Dict[str, Any]:
     kind = error.kind if isinstance(error, Misused) else "missing" if isinstance(error, NotFound) else "other"
     known = isinstance(error, StorageError)
     text = str(error) if known else "%s: %s; this is a defect of Muster" % (type(error).__name__, error)
-    return {"kind": kind, "text": text, "status": _STATUS.get(type(error).__name__)}
-
-
-_STATUS = {"Refused": 403, "Unreachable": 503, "Full": 507}
+    return {"kind": kind, "text": text, "status": STATUS.get(type(error))}

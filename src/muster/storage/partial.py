@@ -5,12 +5,14 @@ A writer holds a lock on its temporary file. One that nobody holds was left by a
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import re
 from contextlib import contextmanager
-from typing import Iterator, Optional
+from typing import Iterator, Optional, Set
 
+_written: Set[str] = set()  # what threads are at; one that hangs when the process ends cannot clean up
 _NAME = re.compile(r"\.muster-[0-9a-f]{12}\.part")
 
 
@@ -31,6 +33,7 @@ def replacing(path: str, mtime_ns: Optional[int] = None, mode: Optional[int] = N
         os.makedirs(folder, exist_ok=True)
         descriptor = os.open(temporary, flags, 0o666)
     try:
+        _written.add(temporary)
         try:
             _lock(descriptor)
             yield descriptor
@@ -40,10 +43,24 @@ def replacing(path: str, mtime_ns: Optional[int] = None, mode: Optional[int] = N
                 os.utime(descriptor, ns=(mtime_ns, mtime_ns))
             os.rename(temporary, path)
         except BaseException:
-            os.unlink(temporary)
+            _discard(temporary)
             raise
     finally:
+        _written.discard(temporary)
         os.close(descriptor)
+
+
+@atexit.register
+def _abandon() -> None:
+    for temporary in list(_written):
+        _discard(temporary)
+
+
+def _discard(temporary: str) -> None:
+    try:
+        os.unlink(temporary)
+    except FileNotFoundError:
+        return  # somebody else was faster
 
 
 def _lock(descriptor: int) -> None:

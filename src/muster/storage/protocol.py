@@ -1,7 +1,7 @@
 """How a rank talks to the storage server of its node: frames of JSON over a Unix socket, each after four bytes of length.
 
-A request is `{"do": ..., "details": {...}, "auth": {...}}`. Answers are any number of `{"items": [...]}`, or `{"bytes": N}` with so
-many bytes behind it, and at the end `{"value": ...}` or `{"error": {"kind", "text"}}`.
+A request is `{"do": ..., "details": {...}, "auth": {...}}`. Answers are any number of `{"items": [...]}`, or `{"bytes": N}` and
+that many bytes behind it, and at the end `{"value": ...}` or `{"error": {"kind", "text"}}`.
 """
 
 from __future__ import annotations

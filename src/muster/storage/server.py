@@ -1,6 +1,7 @@
 """The storage server of a node: a process beside the ranks that has the keys and does the transfers for them.
 
-It ends when it is killed: ranks may still save checkpoints while a run is being stopped, so SIGTERM and SIGINT mean nothing to it.
+It ends when it is killed. Ranks may still save checkpoints while a run is being stopped, so SIGTERM and SIGINT mean nothing to
+it.
 """
 
 from __future__ import annotations

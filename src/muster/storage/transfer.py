@@ -62,12 +62,12 @@ class Tree:
     def _wanted(self, threads: int) -> Iterator[Entry]:
         """The files to move; what is met on the way is remembered for folders and deletions."""
         for entry in self._listed(threads):
-            checked_name(entry.name, entry.url)
             if entry.name not in self.choice:
                 continue
             if entry.is_dir:
                 self._folders.add(entry.name)
                 continue
+            checked_name(entry.name, entry.url)
             self._files.add(entry.name)
             if self._is_there(entry):
                 self.progress.add(skipped=1)
@@ -117,7 +117,7 @@ class Tree:
             return
         held = {name.rpartition("/")[0] for name in self._files | self._folders}
         for name in sorted(self._folders - held - set(self._there)):
-            self.dst.store.make_dir(self.dst.below(name).path)
+            self.dst.store.make_dir(self.dst.below(checked_name(name, self.src.below(name).url)).path)
         if not self._files and not self._folders and not self._there:
             self.dst.store.make_dir(self.dst.path)
 

@@ -50,8 +50,9 @@ class Compat:
 
     def inputs(self, job: Job, places: Places) -> Tuple[Transfer, ...]:
         """What is copied to the node before the program starts."""
-        paths = self.data(job, places)
-        return tuple(Transfer(name, data.url, paths[name]) for name, data in job.inputs.items() if paths[name] != local_path(data.url))
+        told = self.data(job, places)
+        copied = {name: data.url for name, data in job.inputs.items() if told[name] != local_path(data.url)}
+        return tuple(Transfer(name, url, told[name]) for name, url in copied.items())
 
     def outputs(self, job: Job, places: Places) -> Tuple[Transfer, ...]:
         """What is copied from the node while the program runs and at its end."""

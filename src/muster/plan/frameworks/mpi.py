@@ -8,12 +8,14 @@ from muster.job import Job
 from muster.plan.frameworks.launcher import Launcher
 from muster.plan.world import World
 
-# Simulated nodes meet on loopback addresses. Some have one host name, from which Open MPI would conclude that they have
-# memory in common, and all have the same CPUs, to which it would bind the ranks of each node in the same order.
+# Simulated nodes meet on loopback addresses. Some have one host name, from which Open MPI would conclude that their ranks
+# have memory in common (btl) and its daemons a file (vmhole), and all have the same CPUs, to which it would bind the ranks of
+# each node in the same order.
 SIMULATED = (
     *("--mca", "oob_tcp_if_include", "lo"),
     *("--mca", "btl_tcp_if_include", "lo"),
     *("--mca", "btl", "self,tcp"),
+    *("--mca", "rtc_hwloc_vmhole", "none"),
     *("--bind-to", "none"),
 )
 

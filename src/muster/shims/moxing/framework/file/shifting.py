@@ -8,7 +8,7 @@ import shutil
 from typing import Any, Callable, Dict, List, Tuple
 
 from . import file_io
-from .paths import is_url
+from .paths import clean, is_url
 
 _SUPPORTED = [os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids]
 _originals: Dict[Tuple[Any, str], Callable[..., Any]] = {}
@@ -99,6 +99,10 @@ def _isdir(s: Any) -> bool:
     return file_io.is_directory(s)
 
 
+def _same(path: Any, **unused: Any) -> str:
+    return clean(path)
+
+
 def _getsize(filename: Any) -> int:
     return file_io.get_size(filename)
 
@@ -135,6 +139,8 @@ _FUNCTIONS: List[Tuple[Any, str, Callable[..., Any]]] = [
     (os.path, "exists", _exists),
     (os.path, "isdir", _isdir),
     (os.path, "getsize", _getsize),
+    (os.path, "abspath", _same),
+    (os.path, "realpath", _same),
     (glob, "glob", _glob),
     (shutil, "copyfile", _copyfile),
     (shutil, "copytree", _copytree),

