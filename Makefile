@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 NODE_ROOMS := src/muster/__init__.py src/muster/plan src/muster/runs src/muster/devices src/muster/storage src/muster/agent \
   src/muster/job/__init__.py src/muster/job/model.py src/muster/job/kinds.py src/muster/job/data.py
 
-.PHONY: demo test test-frameworks lint docs benchmark clean
+.PHONY: demo test frameworks test-frameworks lint docs benchmark clean
 
 demo: $(READY)  ## run the quickstart and show its result
 	PATH="$(BIN):$$PATH" muster run examples/quickstart/job.yaml
@@ -14,7 +14,10 @@ demo: $(READY)  ## run the quickstart and show its result
 test: $(READY)  ## run all tests
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-test-frameworks: $(READY)  ## install the frameworks of the examples into a cache, about 7 GB, and run the examples on them
+frameworks: $(READY)  ## install the frameworks of the examples, each into a cached environment of its own, about 7 GB in all
+	$(BIN)/python scripts/frameworks/install.py
+
+test-frameworks: $(READY)  ## install them and run the examples on them; without CI, those that cannot be had are skipped
 	$(BIN)/python scripts/frameworks/install.py || [ -z "$$CI" ]
 	$(BIN)/python -m pytest -n 2 tests/frameworks $(ARGS)
 

@@ -7,10 +7,11 @@ from glob import glob
 
 import mindspore as ms
 import mindspore.dataset as ds
-import moxing as mox
 import numpy as np
 from mindspore import nn
 from mindspore.communication import get_rank, init
+
+import moxing as mox
 
 RATE = 0.5
 

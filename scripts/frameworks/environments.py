@@ -25,7 +25,7 @@ class Environment:
 
     name: str
     size: str  # on disk, for people who have to wait for it
-    tools: tuple[str, ...] = ()  # programs of the system that it needs, by name on the PATH
+    tools: tuple[str, ...] = ()  # what it needs from the system, by names that system_packages knows
     built: bool = False  # has a part that is compiled here
 
     @property
@@ -57,7 +57,7 @@ class Environment:
 ALL = {
     environment.name: environment
     for environment in (
-        Environment("horovod", "1.1 GB", ("sshd", "ssh", "g++"), built=True),
+        Environment("horovod", "1.1 GB", ("sshd", "ssh", "g++", "Python.h"), built=True),
         Environment("mindspore", "2.8 GB"),
         Environment("tensorflow", "1.6 GB"),
         Environment("paddle", "0.9 GB"),

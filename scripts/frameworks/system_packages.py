@@ -1,19 +1,32 @@
-"""Programs that frameworks need from the system: found, installed where that can be done unasked, or named as missing."""
+"""What frameworks need from the system: found, installed where that can be done unasked, or named as missing."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import sysconfig
 from collections.abc import Iterable
+from pathlib import Path
 
-DEBIAN = {"sshd": "openssh-server", "ssh": "openssh-client", "mpirun": "openmpi-bin", "g++": "g++"}
+DEBIAN = {
+    "sshd": "openssh-server",
+    "ssh": "openssh-client",
+    "mpirun": "openmpi-bin",
+    "g++": "g++",
+    "Python.h": "python3-dev",
+}
 ADMIN = "/usr/sbin:/sbin"  # where sshd lies, and often not on the PATH of an ordinary user
 
 
 def missing(tools: Iterable[str]) -> list[str]:
-    path = f"{os.environ.get('PATH', os.defpath)}:{ADMIN}"
-    return [tool for tool in tools if not shutil.which(tool, path=path)]
+    return [tool for tool in tools if not _found(tool)]
+
+
+def _found(tool: str) -> bool:
+    if tool == "Python.h":
+        return Path(sysconfig.get_path("include"), tool).is_file()
+    return bool(shutil.which(tool, path=f"{os.environ.get('PATH', os.defpath)}:{ADMIN}"))
 
 
 def advice(tools: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import shutil
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import Muster, WriteJob
+from muster.agent import namespace
 from muster.engines.ssh import unavailable
 
 RunJson = Callable[..., dict[str, Any]]
@@ -56,16 +58,23 @@ def test_a_rank_that_fails_on_another_node_fails_the_run(containment: str, run_j
 
 # What Horovod's own launcher does with its environment and with ssh, in a few lines of shell.
 HOROVODRUN = r"""#!/bin/bash
-[ "$1 $3 $5 $6" = "-np --hostfile --disable-cache --network-interface" ] || exit 64
-hosts=$4 rank=0
+rank=0 port=
+while :; do
+    case $1 in
+    -hostfile | --hostfile) hosts=$2; shift 2 ;;
+    -p) port="-p $2"; shift 2 ;;
+    -np | --network-interface) shift 2 ;;
+    --disable-cache) shift ;;
+    *) break ;;
+    esac
+done
 quoted() { printf '%q ' "$@"; }
 mapfile -d '' -t environment < <(env -0)
-shift 7
 while read -r host slots; do
     for ((local = 0; local < ${slots#slots=}; local++)); do
         command=$(quoted env HOROVOD_RANK=$rank HOROVOD_LOCAL_RANK=$local "${environment[@]}" "$@")
         echo "$host $command" >> "$SEEN"
-        ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no "$host" "cd $(quoted "$PWD") ; $command" &
+        ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no "$host" $port "cd $(quoted "$PWD") ; $command" &
         rank=$((rank + 1))
     done
 done < "$hosts"
@@ -73,22 +82,51 @@ wait
 """
 
 
-@needs_ssh
-def test_horovodrun_starts_all_ranks_each_in_its_node_and_no_command_line_holds_a_secret(
-    containment: str, run_json: RunJson, write_job: WriteJob, tmp_path: Path
-) -> None:
+@pytest.fixture
+def horovodrun(tmp_path: Path) -> str:
+    """A PATH that has it."""
     launcher = tmp_path / "bin" / "horovodrun"
     launcher.parent.mkdir()
     launcher.write_text(HOROVODRUN)
     launcher.chmod(0o755)
+    return f"{launcher.parent}:/usr/local/bin:/usr/bin:/bin"
+
+
+@needs_ssh
+def test_horovodrun_starts_all_ranks_each_in_its_node_and_no_command_line_holds_a_secret(
+    containment: str, horovodrun: str, run_json: RunJson, write_job: WriteJob, tmp_path: Path
+) -> None:
     seen = tmp_path / "seen"
     job = write_job({"framework": "horovod", "nodes": 2, "devices": 2, "secrets": ["MY_TOKEN"]}, **{"train.py": LOOK})
-    path = f"{launcher.parent}:/usr/local/bin:/usr/bin:/bin"
-    view = run_json(job, MY_TOKEN="sesame", PATH=path, SEEN=str(seen), HF_TOKEN="sesame", http_proxy="http://me:sesame@host")
+    secret = {"MY_TOKEN": "sesame", "HF_TOKEN": "sesame", "http_proxy": "http://me:sesame@host"}
+    view = run_json(job, PATH=horovodrun, SEEN=str(seen), **secret)
     assert logs(view) == EXPECTED
     shown = seen.read_text()
     assert shown.count("node-1 env HOROVOD_RANK=") == 2
     assert "sesame" not in shown
+
+
+GUIDE = """\
+cd ~ && mkdir -p ~/checkpoints && horovodrun -np 4 -hostfile /home/${DLWS_USER_NAME}/ib_config \
+-p $DLWS_SD_worker0_SSH_PORT --network-interface lo sh $WORK/train.sh ~/checkpoints/ && sleep infinity"""
+TRAIN = 'echo "$HOROVOD_RANK of $DLWS_ROLE_NAME $DLWS_ROLE_IDX in $PWD with $MY_TOKEN" > $1$HOROVOD_RANK; cat $1$HOROVOD_RANK'
+
+
+@needs_ssh
+def test_the_command_of_the_apulis_guide_works_as_typed(
+    horovodrun: str, run_json: RunJson, write_job: WriteJob, tmp_path: Path
+) -> None:
+    if reason := namespace.available():
+        pytest.skip(f"namespaces are not to be had: {reason}")
+    fields = {"compat": "apulis", "nodes": 2, "devices": 2, "command": GUIDE, "secrets": ["MY_TOKEN"]}
+    job = write_job({**fields, "setup": "export WORK=$PWD"}, **{"train.sh": TRAIN})
+    view = run_json(job, PATH=horovodrun, MY_TOKEN="sesame", SEEN=str(tmp_path / "seen"), HOME=str(tmp_path))
+    log = Path(view["attempts"][0]["ranks"][0]["log"]).read_text()
+    assert view["state"] == "succeeded", f"{view['reason']}\n{log}"
+    home = f"/home/{getpass.getuser()}"
+    trained = [line for line in log.splitlines() if not line.startswith("muster:")]
+    assert sorted(trained) == [f"{rank} of worker {rank // 2} in {home} with sesame" for rank in range(4)]
+    assert "sesame" not in (tmp_path / "seen").read_text()
 
 
 # -- what is missing is said before anything is created

@@ -17,7 +17,7 @@ from muster.agent.processes import Processes, Running
 from muster.agent.rendezvous import Rendezvous
 from muster.agent.signals import Signals
 from muster.agent.storing import Tools
-from muster.job import Job
+from muster.job import LAUNCHERS, Job
 from muster.plan import Device, Facts, NodePlan, Places, PlanError, Process, Transfer, World, assemble, build, shared_files
 from muster.runs.explain import duration
 from muster.runs.files import Events, write_json, write_text
@@ -428,8 +428,7 @@ class Agent:
             files, asked = silence.dump_stacks(self.processes, self.dir.stacks)
             self.events.add("stacks", files=files, in_logs=asked)
         if self.processes.others(but_services=True):
-            self.processes.signal_all(signal.SIGTERM)
-            self.processes.signal_all(signal.SIGCONT)
+            self._ask_to_end(stop.get("cause", ""))
             self._wait_for_nobody(time.monotonic() + float(stop.get("grace", 0)))
         for process in self.processes.kill_all():
             self._ended(process)
@@ -446,6 +445,16 @@ class Agent:
                 "processes": [process.to_json() for process in self.processes.all if not process.service],
             },
         )
+
+    def _ask_to_end(self, cause: str) -> None:
+        """Sends the stop signal. A launcher that got it would kill its ranks, on all nodes: it ends when they have."""
+        if self.job.framework in LAUNCHERS and cause not in ("finished", "failure"):
+            told = self.processes.signal_launched(signal.SIGTERM)
+            self.processes.signal_launched(signal.SIGCONT)
+            if told or self.spot.index != 0:
+                return
+        self.processes.signal_all(signal.SIGTERM)
+        self.processes.signal_all(signal.SIGCONT)
 
     # -- outputs
 

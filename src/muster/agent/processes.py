@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from muster.agent import system
-from muster.runs.proc import alive
+from muster.runs.proc import alive, read
 
 LOOKS = 3  # a process that forks and leaves while it is looked for can be missed, but hardly so often
 
@@ -159,6 +159,14 @@ class Processes:
         for group in groups:
             _kill_group(group or 0, number)
 
+    def signal_launched(self, number: int) -> bool:
+        """Sends a signal to the ranks that a launcher started here, and to what they started; false when there are none."""
+        mark = b"MUSTER_LAUNCHED=1"
+        found = [pid for pid in self.others() if mark in read("/proc/%d/environ" % pid).split(b"\0")]
+        for pid in found:
+            _kill(pid, number)
+        return bool(found)
+
     def kill_all(self) -> List[Running]:
         """Kills until nothing is left; returns those that the agent had started."""
         ended: List[Running] = []
@@ -236,10 +244,10 @@ def _group(pid: int) -> Optional[int]:
         return None
 
 
-def _kill(pid: int) -> bool:
+def _kill(pid: int, number: int = signal.SIGKILL) -> bool:
     """Whether there is something left to wait for; what belongs to another user (a program under sudo) is not ours."""
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
         return True
     except (ProcessLookupError, PermissionError):
         return False

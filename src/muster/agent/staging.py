@@ -25,11 +25,13 @@ def lay_out(plan: NodePlan, code: str) -> None:
     for transfer in plan.outputs:
         os.makedirs(transfer.path, exist_ok=True)
     for transfer in plan.inputs:
-        if transfer.local:  # no copy of what is at hand
+        if os.path.isdir(transfer.local):  # no copy of what is at hand
             os.makedirs(os.path.dirname(transfer.path), exist_ok=True)
             os.symlink(transfer.local, transfer.path)
-        else:
-            os.makedirs(transfer.path, exist_ok=True)
+            continue
+        os.makedirs(transfer.path, exist_ok=True)
+        if transfer.local:
+            os.symlink(transfer.local, "%s/%s" % (transfer.path, os.path.basename(transfer.local)))
 
 
 def clear(folder: str) -> None:

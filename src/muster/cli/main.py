@@ -27,7 +27,7 @@ COMMANDS = {
     "ls": ("List what is in a directory, a prefix or a store.", "列出目录、前缀或存储中的内容"),
     "rm": ("Delete the records of runs, or files in stores.", "删除运行记录或存储中的文件"),
     "prune": ("Delete old records and code that nothing uses.", "清理旧记录和无用代码"),
-    "doctor": ("Say what this machine has, and what to do about what is missing.", "检查本机环境"),
+    "doctor": ("Say what this machine has, and what to do about what it lacks.", "检查本机环境"),
     "schema": ("Print the JSON Schema of job files.", "输出作业文件的 JSON Schema"),
     "ranktable": ("Print an HCCL rank table.", "生成 HCCL rank table"),
     "moxing-path": ("Print the directory that lets scripts import moxing.", "输出让脚本可以 import moxing 的目录"),

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
+from muster.job import LAUNCHERS
 from muster.launch.api import Run
 from muster.launch.names import RunNotFound, rank_log
 from muster.runs import proc
@@ -85,11 +86,21 @@ def _start(run: Run, rank: int, words: Sequence[str], output: int | None = None)
 
 def _process(run: Run, rank: int) -> int:
     name = rank_log(run.dir, run.job, rank)
+    if run.job.framework in LAUNCHERS:
+        name = _launcher(run, rank)
     found = next((entry for entry in run.ranks() if entry["process"] == name), None)
     state = found["state"] if found else run.state
     if found is None or state != "running":
         raise RunNotFound(f"rank {rank} of {run.id} is not running ({state}); a command can only run beside a running rank")
     return int(found["pid"])
+
+
+def _launcher(run: Run, rank: int) -> str:
+    """The process beside which a command runs where only the launcher is known to the agents: it is on the first node."""
+    node = rank // run.job.ranks_per_node
+    if node > 0:
+        raise RunNotFound(f"rank {rank} of {run.id} was started by its launcher; reach its node with `--rank 0 -- ssh node-{node}`")
+    return run.job.programs[0][0]
 
 
 def _enter(pid: int) -> None:

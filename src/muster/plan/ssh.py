@@ -90,7 +90,8 @@ RANK = """\
 # A rank that a launcher started: in the directory of its node, with its number and a log of its own.
 MUSTER_RANK=${HOROVOD_RANK:-$OMPI_COMM_WORLD_RANK}
 MUSTER_LOCAL_RANK=${HOROVOD_LOCAL_RANK:-$OMPI_COMM_WORLD_LOCAL_RANK}
-export MUSTER_RANK MUSTER_LOCAL_RANK
+MUSTER_LAUNCHED=1  # by which its agent knows whom to tell that the run is being stopped
+export MUSTER_RANK MUSTER_LOCAL_RANK MUSTER_LAUNCHED
 exec >> "${MUSTER_RESULTS%/*}/logs/rank-$MUSTER_RANK.log" 2>&1
 cd "${MUSTER_WORK:-.}" && exec "$@"
 """

@@ -145,10 +145,10 @@ class Client:
             self._idle.clear()
 
 
-def _trusting(certificates: str) -> ssl.SSLContext:
+def _trusting(file: str) -> ssl.SSLContext:
     context = ssl.create_default_context()
-    if certificates:
-        context.load_verify_locations(cadata=certificates)
+    if file:
+        context.load_verify_locations(cafile=file)
     return context
 
 

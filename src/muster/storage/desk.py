@@ -131,9 +131,7 @@ class Desk:
             raise Misused("duplicate", "%s is a file and %s a directory; choose another destination" % (dst, src))
         what = ("tree", src, dst, None if names is None else tuple(names))
         try:
-            self._shared(
-                call, what, self._trees, lambda: call.storage.copy_tree(src, dst, names=names, progress=call.progress)
-            )
+            self._shared(call, what, self._trees, lambda: call.storage.copy_tree(src, dst, names=names, progress=call.progress))
         except Wrong as error:  # object stores can hold both `a` and `a/b`, a disk cannot
             raise Misused("duplicate", str(error)) from None
 

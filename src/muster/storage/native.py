@@ -138,6 +138,7 @@ def _opened(access: Access, bucket: str) -> "S3Store":
         "timeout": 10 * silence,
     }
     if access.ca:
-        client["root_certificate"] = access.ca
+        with open(access.ca, encoding="ascii") as file:
+            client["root_certificate"] = file.read()
     retry: Any = {"max_retries": TRIES, "retry_timeout": 2 * silence}
     return S3Store(bucket, config=config, client_options=client, retry_config=retry)  # type: ignore[arg-type]

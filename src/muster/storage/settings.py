@@ -48,7 +48,7 @@ class Access:
     endpoint: str = ""
     region: str = ""
     style: str = "path"
-    ca: str = ""  # certificates to trust as well, in PEM
+    ca: str = ""  # a file of certificates to trust as well, in PEM: the text could be too long for an environment
     access_key: str = field(default="", repr=False)
     secret_key: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
@@ -167,15 +167,16 @@ def _key_file(path: str, profile: str) -> Dict[str, str]:
 
 
 def _certificates(path: str) -> str:
+    path = os.path.abspath(os.path.expanduser(path))
     try:
-        with open(os.path.expanduser(path), encoding="ascii") as file:
+        with open(path, encoding="ascii") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         reason = (getattr(error, "strerror", "") or "it is not text").lower()
         raise StorageError("the certificates in %s cannot be read: %s; check `ca`" % (path, reason)) from None
     if "BEGIN CERTIFICATE" not in text:
         raise StorageError("%s holds no certificate; `ca` takes a file in PEM" % path)
-    return text
+    return path
 
 
 def _seconds(text: str) -> float:

@@ -78,53 +78,56 @@ class Text(io.TextIOWrapper):
         return int(self.buffer.size())  # type: ignore[attr-defined]
 
 
-class _Synced:
-    """A file whose content is put into the store by `flush` and `close`, by the process that opened it."""
+class _Synced(_Both):
+    """A file whose content is put into the store by `flush` and `close`, by the process that opened it.
 
-    _changed = False
-    _process = 0
+    It can be read and written below in any mode: NumPy would write past it into a file that can only be written.
+    """
 
-    def begin(self, sync: Callable[[], None], folder: str, changed: bool) -> None:
+    def begin(self, sync: Callable[[], None], folder: str, readable: bool, changed: bool) -> None:
         self._sync = sync
         self._folder = folder
+        self._readable = readable
         self._changed = changed
+        self._known = self._state()
         self._process = os.getpid()
         _unfinished.add(self)
+
+    def _state(self) -> Tuple[int, int]:
+        """What shows that somebody wrote by way of the descriptor."""
+        found = os.fstat(self.fileno())
+        return found.st_size, found.st_mtime_ns
 
     def mine(self) -> bool:
         return self._process == os.getpid()
 
+    def readable(self) -> bool:
+        return self._readable
+
     def write(self, data: Any) -> int:
         self._changed = True
-        return int(super().write(data))  # type: ignore[misc]
+        return super().write(data)
 
     def truncate(self, size: Optional[int] = None) -> int:
         self._changed = True
-        return int(super().truncate(size))  # type: ignore[misc]
+        return super().truncate(size)
 
     def flush(self) -> None:
-        super().flush()  # type: ignore[misc]
-        if self._changed and self.mine():
+        super().flush()
+        state = self._state()
+        if self.mine() and (self._changed or state != self._known):
             self._sync()
-            self._changed = False
+            self._changed, self._known = False, state
 
     def close(self) -> None:
-        if self.closed:  # type: ignore[attr-defined]
+        if self.closed:
             return
         try:
-            super().close()  # type: ignore[misc]
+            super().close()
         finally:
             _unfinished.discard(self)
             if self.mine():
                 shutil.rmtree(self._folder, ignore_errors=True)
-
-
-class _SyncedWriter(_Synced, _Writer):
-    pass
-
-
-class _SyncedBoth(_Synced, _Both):
-    pass
 
 
 _unfinished: "weakref.WeakSet[Any]" = weakref.WeakSet()
@@ -186,11 +189,11 @@ def _nameless(data: bytes) -> io.FileIO:
 def _open_written(url: str, access: str, folder: str) -> Any:
     path = os.path.join(folder, "data")
     present = _prepare(url, access, path)
-    raw = io.FileIO(path, access if access[0] != "x" else "w" + access[1:])
+    raw = io.FileIO(path, access[0].replace("x", "w") + "+")
     raw.name = url
-    file = _SyncedBoth(raw) if "+" in access else _SyncedWriter(raw)
+    file = _Synced(raw)
     sync = _appending(path, url) if access[0] == "a" else lambda: remote.put(path, url)
-    file.begin(sync, folder, changed=access[0] in "wx" or not present)
+    file.begin(sync, folder, readable="+" in access, changed=access[0] in "wx" or not present)
     return file
 
 
