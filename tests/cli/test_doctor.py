@@ -26,9 +26,8 @@ def ask(muster: Muster) -> Ask:
 
 def test_it_speaks_of_devices_engines_tools_and_the_home(ask: Ask, muster: Muster, home: Path) -> None:
     found = ask()
-    assert {"muster", "home", "python", "nvidia", "ascend", "local", "namespaces", "memory limit", "bash", "py-spy"} <= set(
-        found
-    )
+    parts = "home python nvidia ascend local namespaces bash py-spy mpirun horovodrun ssh"
+    assert {"muster", "memory limit", *parts.split()} <= set(found)
     assert str(home) in found["home"]["found"]
     assert f"{len(os.sched_getaffinity(0))} CPU" in found["local"]["found"]
     text = muster("doctor").stdout
@@ -41,7 +40,7 @@ def test_it_speaks_of_devices_engines_tools_and_the_home(ask: Ask, muster: Muste
 def test_everything_that_is_missing_comes_with_advice(ask: Ask, tmp_path: Path) -> None:
     """A PATH with nothing on it misses all tools and the Python of jobs."""
     found = ask(PATH=str(tmp_path))
-    for part in ("bash", "py-spy", "python"):
+    for part in ("bash", "py-spy", "python", "mpirun", "horovodrun", "ssh"):
         assert not found[part]["ok"]
     for finding in found.values():
         assert finding["ok"] or finding["advice"] or "config.toml" in finding["found"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -48,7 +49,11 @@ def test_inputs_lie_on_every_node_and_are_named_to_the_program(
 
 def test_a_file_behind_a_url_lies_in_the_directory_under_its_own_name(run_json: RunJson, write_job: WriteJob) -> None:
     put(**{"models/bert.ckpt": "weights"})
-    train = "import json, os, sys\npath = sys.argv[1].split('=')[1]\nprint(json.dumps([os.listdir(path), open(path + '/bert.ckpt').read()]))"
+    train = """
+    import json, os, sys
+    path = sys.argv[1].split("=")[1]
+    print(json.dumps([os.listdir(path), open(path + "/bert.ckpt").read()]))
+    """
     job = write_job({"inputs": {"ckpt": "obs://b/models/bert.ckpt"}}, **{"train.py": train})
     assert told(run_json(job)) == [[["bert.ckpt"], "weights"]]
     assert told(run_json(job, "--set", "compat=modelarts-v2")) == [[["bert.ckpt"], "weights"]]
@@ -123,6 +128,21 @@ def test_a_store_that_cannot_be_reached_is_no_wrong_input(muster: Muster, write_
     assert not (home / "runs").exists()
 
 
+def test_inputs_come_from_a_real_s3_server_whose_certificates_would_fill_an_environment(
+    run_json: RunJson, write_job: WriteJob, s3: S3, tmp_path: Path
+) -> None:
+    known = ssl.create_default_context().get_ca_certs(binary_form=True)
+    if not known:
+        pytest.skip("this machine trusts nobody")
+    many = tmp_path / "many.pem"
+    many.write_text(ssl.DER_cert_to_PEM_cert(known[0]) * 200)
+    bucket = s3.bucket()
+    (s3.folder / bucket / "one.txt").write_text("from S3")
+    train = "import json, sys\nprint(json.dumps(open(sys.argv[1].split('=')[1] + '/one.txt').read()))"
+    job = write_job({"nodes": 2, "inputs": {"data_url": f"obs://{bucket}/"}}, **{"train.py": train})
+    assert told(run_json(job, **{**s3.env, "MUSTER_STORAGE_CA": str(many)})) == ["from S3", "from S3"]
+
+
 class Grudging(BaseHTTPRequestHandler):
     """A store that shows what it has and does not give it away."""
 
@@ -152,9 +172,9 @@ def grudging() -> Iterator[str]:
 def test_an_input_that_a_node_cannot_fetch_fails_the_run_and_says_which_node(
     run_json: RunJson, write_job: WriteJob, grudging: str
 ) -> None:
-    job = write_job({"nodes": 2, "command": "echo never", "inputs": {"data_url": "obs://b/set.bin"}, "retries": 1, "retry_on": ["exit"]})
+    again = {"retries": 1, "retry_on": ["exit"]}
+    job = write_job({"nodes": 2, "command": "echo never", "inputs": {"data_url": "obs://b/set.bin"}, **again})
     keys = {"OBS_AK": "access-of-mine", "OBS_SK": "secret-of-mine"}
-    import subprocess, sys
     view = run_json(job, MUSTER_STORAGE_ENDPOINT=grudging, **keys)
     assert (view["exit"], view["state"]) == (1, "failed")
     assert view["reason"].startswith(f"the inputs of node {view['failure']['node']} could not be fetched: obs://b/set.bin to /")

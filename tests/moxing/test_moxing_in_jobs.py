@@ -38,7 +38,8 @@ def test_all_ranks_copy_and_save(
     job = write_job({"per": "device", "nodes": 2, "devices": 4}, **{"train.py": TRAIN})
     run = run_json(job, AWS_SECRET_ACCESS_KEY="SECRET")
     assert run["state"] == "succeeded", run["reason"]
-    assert {path.name: path.read_text() for path in (home / "store/out").iterdir()} == {f"rank-{rank}": "a" for rank in range(8)}
+    saved = {path.name: path.read_text() for path in (home / "store/out").iterdir()}
+    assert saved == {f"rank-{rank}": "a" for rank in range(8)}
 
 
 def test_a_rank_saves_while_its_run_is_being_stopped(containment: str, write_job: WriteJob, muster: Muster, home: Path) -> None:

@@ -176,6 +176,6 @@ def test_a_rank_has_its_number_its_log_and_the_directory_of_its_node(prefix: str
     logs.mkdir()
     env = {"PATH": "/usr/bin:/bin", "MUSTER_WORK": str(work), "MUSTER_RESULTS": f"{tmp_path}/results"}
     env |= {f"{prefix}_RANK": "3", f"{prefix}_LOCAL_RANK": "1"}
-    words = [stand_ins(tmp_path) / "muster-rank", "sh", "-c", 'echo "$MUSTER_RANK $MUSTER_LOCAL_RANK $1"; pwd >&2', "sh", "a  b"]
-    subprocess.run(words, check=True, env=env, cwd="/")
+    program = ("sh", "-c", 'echo "$MUSTER_RANK $MUSTER_LOCAL_RANK $1"; pwd >&2', "sh", "a  b")
+    subprocess.run([str(stand_ins(tmp_path) / "muster-rank"), *program], check=True, env=env, cwd="/")
     assert (logs / "rank-3.log").read_text() == f"3 1 a  b\n{work}\n"

@@ -148,7 +148,8 @@ def test_a_launcher_that_is_not_there(
 
 
 def test_setup_may_bring_the_launcher(run_json: RunJson, write_job: WriteJob, tmp_path: Path) -> None:
-    job = write_job({"framework": "mpi", "setup": "export PATH=$PWD/mine:$PATH", "command": "true"}, **{"mine/mpirun": "#!/bin/sh\n"})
+    fields = {"framework": "mpi", "setup": "export PATH=$PWD/mine:$PATH", "command": "true"}
+    job = write_job(fields, **{"mine/mpirun": "#!/bin/sh\n"})
     (job.parent / "mine" / "mpirun").chmod(0o755)
     (tmp_path / "bin").mkdir()
     for name in ("bash", "env", "sh", "ssh", "ssh-keygen"):

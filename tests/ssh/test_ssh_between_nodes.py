@@ -102,7 +102,8 @@ def test_the_shell_start_up_files_of_the_user_have_no_say(run_json: RunJson, wri
 
 def test_every_attempt_has_keys_of_its_own_and_none_is_left(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     script = """
-    ssh node-1 true && cp $(dirname "$(sed -n 's/.* -F \\([^ ]*\\) .*/\\1/p' "$(command -v ssh)")")/user.pub $MUSTER_SHARED/$MUSTER_ATTEMPT
+    config=$(sed -n 's/.* -F \\([^ ]*\\) .*/\\1/p' "$(command -v ssh)")
+    ssh node-1 true && cp ${config%/*}/user.pub $MUSTER_SHARED/$MUSTER_ATTEMPT
     exit $((2 - MUSTER_ATTEMPT))
     """
     view = run_json(write_job({**first_node(script), "retries": 1}))

@@ -16,7 +16,7 @@ from muster.agent.memory import can_limit
 from muster.agent.root import PRIVATE
 from muster.cli import output
 from muster.cli.options import as_json
-from muster.engines import NAMES, get
+from muster.engines import NAMES, get, ssh
 from muster.launch import interpreter
 from muster.launch.names import run_ids
 from muster.runs.explain import size
@@ -25,6 +25,8 @@ from muster.runs.layout import home
 ALLOW = "where they are refused, see the sysctls user.max_user_namespaces and kernel.unprivileged_userns_clone"
 TOOLS = (
     ("bash", "runs commands and setup; install bash"),
+    ("mpirun", "framework `mpi` needs it; install openmpi-bin (Debian)"),
+    ("horovodrun", "framework `horovod` needs it; `pip install horovod`"),
     ("py-spy", "shows where a silent rank hangs without killing it; `pip install py-spy`"),
 )
 
@@ -146,8 +148,18 @@ def _wanted() -> bool:
 
 
 def _tools() -> list[Finding]:
-    return [
+    tools = [
         Finding(name, path is not None, path or "not found", "" if path else advice)
         for name, advice in TOOLS
         for path in (shutil.which(name),)
+    ]
+    reason = ssh.unavailable()
+    return [
+        *tools,
+        Finding(
+            "ssh",
+            reason is None,
+            f"not between nodes: {reason[0]}" if reason else "nodes of a run can reach each other",
+            f"frameworks `horovod` and `mpi` need it; {reason[1]}" if reason else "",
+        ),
     ]

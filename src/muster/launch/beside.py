@@ -99,7 +99,8 @@ def _launcher(run: Run, rank: int) -> str:
     """The process beside which a command runs where only the launcher is known to the agents: it is on the first node."""
     node = rank // run.job.ranks_per_node
     if node > 0:
-        raise RunNotFound(f"rank {rank} of {run.id} was started by its launcher; reach its node with `--rank 0 -- ssh node-{node}`")
+        hint = f"reach its node with `--rank 0 -- ssh node-{node}`"
+        raise RunNotFound(f"rank {rank} of {run.id} was started by its launcher; {hint}")
     return run.job.programs[0][0]
 
 

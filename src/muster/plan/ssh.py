@@ -15,8 +15,12 @@ from muster.plan.world import World
 
 CLIENTS = ("ssh", "scp", "sftp")
 ALIAS = "muster"  # the name under which all servers of a run show their key
-# What a launcher itself needs, whatever its ranks are given later: its way to programs, and the mark of its run.
-NEEDED = ("PATH", "HOME", "PYTHONPATH", "LD_LIBRARY_PATH", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER", "MUSTER_RUN", "MUSTER_HOME")
+# What a launcher itself needs, whatever its ranks are given later: its way to programs, and the marks of its run.
+NEEDED = (
+    *("PATH", "HOME", "PYTHONPATH", "LD_LIBRARY_PATH"),
+    *("PYTHONUNBUFFERED", "PYTHONFAULTHANDLER"),
+    *("MUSTER_RUN", "MUSTER_HOME"),
+)
 
 # No login may depend on what the user has set up for other purposes, hence neither PAM nor rc files nor passwords. A shell
 # of the second level is one that leaves ~/.bashrc alone.
