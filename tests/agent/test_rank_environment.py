@@ -78,9 +78,10 @@ def test_a_rank_has_what_the_submitter_had_and_what_muster_documents_and_nothing
             "MASTER_PORT",
             "RESULTS",
             "SHARED",
+            "SOCKET",
         ]
     }
-    set_for_ranks = {"OMP_NUM_THREADS", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER", "CUDA_VISIBLE_DEVICES", "PWD"}
+    set_for_ranks = {"OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER", "CUDA_VISIBLE_DEVICES", "PWD"}
     assert set(got) == set(had) | own | set_for_ranks
     assert {name: got[name] for name in had} == had
     assert got["PWD"] == str(Path(got["MUSTER_RESULTS"]).parent / "work")
@@ -102,6 +103,8 @@ def test_python_paths_and_locale_of_the_submitter_pass_as_they_are(
         "TZ": "Asia/Shanghai",
     }
     got = exactly(command, write_job({"command": ["env", "-0"]}), had, tmp_path)
+    mine, _, added = got.pop("PYTHONPATH").partition(":")
+    assert (mine, Path(added).name) == (had.pop("PYTHONPATH"), "shims")  # behind it: what jobs may import of Muster
     assert {name: got.get(name) for name in had} == had
     assert "LC_CTYPE" not in got
     assert "LC_ALL" not in got

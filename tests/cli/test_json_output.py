@@ -44,6 +44,10 @@ def test_every_command_has_it(muster: Muster, write_job: WriteJob, servers: Path
     call("schema")
     call("ranktable", servers)
     call("completion", "bash")
+    call("cp", servers, "obs://bucket/servers.json")
+    call("sync", "obs://bucket", "obs://copy")
+    call("ls", "obs://bucket")
+    call("moxing-path")
     with going(muster, write_job(WAITS)) as run_id:
         done = muster("exec", run_id, "--json", "--", "echo", "inside")
         said["exec"] = json.loads(done.stdout)

@@ -7,15 +7,15 @@ import threading
 from pathlib import Path
 
 import pytest
-from traces import RunJson, embedded, put, told
 
 from conftest import Muster, WriteJob
+from traces import RunJson, embedded, put, told
 
 CODE = {"app/train.py": "import json, helper\nprint(json.dumps(helper.WORD))\n", "app/helper.py": "WORD = 'first'\n"}
 
 
 def test_code_runs_from_its_url_and_runs_again_as_it_was(
-    containment: str, run_json: RunJson, write_job: WriteJob, muster: Muster, home: Path
+    containment: str, run_json: RunJson, write_job: WriteJob, muster: Muster
 ) -> None:
     put(**CODE)
     job = write_job({"nodes": 2, "code": "obs://b/app", "boot": "train.py"})
@@ -29,7 +29,6 @@ def test_code_runs_from_its_url_and_runs_again_as_it_was(
     again = json.loads(muster("rerun", view["run"], "--json").stdout)
     assert (again["state"], Path(again["dir"], "attempts/1/nodes/1/logs/rank-1.log").read_text()) == ("succeeded", '"first"\n')
     assert json.loads(Path(again["dir"], "job.json").read_text())["code"] == "obs://b/app"
-    assert [path.stat().st_mode & 0o777 for path in (home, home / "runs")] == [0o700, 0o700]
 
 
 def test_what_a_url_lost_is_not_in_the_next_run(run_json: RunJson, write_job: WriteJob) -> None:
@@ -44,10 +43,10 @@ def test_what_a_url_lost_is_not_in_the_next_run(run_json: RunJson, write_job: Wr
 @pytest.mark.parametrize(
     "fields, problem",
     [
-        ({"code": "obs://b/none", "command": "true"}, "code: names obs://b/none, which does not exist"),
-        ({"code": "obs://b/app/train.py", "command": "true"}, "code: names obs://b/app/train.py, which is a single file"),
-        ({"code": "obs://b/app", "boot": "other.py"}, "boot: names `other.py`, which is not in obs://b/app"),
-        ({"code": "ftp://b/app", "command": "true"}, "code: "),
+        ({"code": "obs://b/none", "command": "true"}, "`code` names obs://b/none, which does not exist"),
+        ({"code": "obs://b/app/train.py", "command": "true"}, "`code` names obs://b/app/train.py, which is a single file"),
+        ({"code": "obs://b/app", "boot": "other.py"}, "`boot` names `other.py`, which is not in obs://b/app"),
+        ({"code": "ftp://b/app", "command": "true"}, "`code` "),
     ],
 )
 def test_code_that_is_not_there_is_told_before_there_is_a_run(
@@ -57,7 +56,7 @@ def test_code_that_is_not_there_is_told_before_there_is_a_run(
     for option in ("--check", "--dry-run"):
         done = muster("run", write_job(fields), option)
         assert (done.returncode, done.stdout) == (2, "")
-        assert problem in done.stderr and "muster ls" in done.stderr + "muster ls" * (problem == "code: ")
+        assert problem in done.stderr and len(done.stderr.splitlines()) == 1 + ("fetching" in done.stderr)
     assert not (home / "runs").exists()
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from traces import RunJson, logs, put, stored, told
 
 from conftest import Muster, WriteJob
 from s3_server import S3
+from traces import RunJson, logs, put, stored, told
 
 READ = """
 import json, os, pathlib, sys

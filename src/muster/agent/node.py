@@ -255,9 +255,9 @@ class Agent:
     def _environment(self, plan: NodePlan, planned: Dict[str, str], cwd: str) -> Dict[str, str]:
         """The environment of a process of this node, with the way to storage in it."""
         planned = dict(planned, **self.door.variables)
-        prefix = dict(plan.prefix)
-        prefix["PYTHONPATH"] = (self.tools.archive + "/muster/shims", *prefix.get("PYTHONPATH", ()))
-        return environment.compose(plan.defaults, planned, plan.secrets, self.exported, cwd, prefix)
+        env = environment.compose(plan.defaults, planned, plan.secrets, self.exported, cwd, plan.prefix)
+        env["PYTHONPATH"] = ":".join(filter(None, (env.get("PYTHONPATH"), self.tools.shims)))
+        return env
 
     def _serve(self, name: str, argv: List[str], keep: Tuple[int, ...] = ()) -> Optional[Running]:
         """Starts a process that works for the agent, with the submitter's environment; its end is no failure by itself."""

@@ -35,10 +35,11 @@ class Root:
 def plan(job: Job, user: str, node: str, attempt: str, needed: Iterable[str]) -> Root:
     """The root of a node; `needed` are texts that name what a run cannot do without."""
     platform = compat.of(job)
+    node, attempt = os.path.realpath(node), os.path.realpath(attempt)  # links lead elsewhere while the new root is filled
     own = {path: node + "/root" + path for path in (*PRIVATE, *platform.private)}
     own.update({path: attempt + "/root" + path for path in platform.shared})
-    shown = {path: path for path in _named(own, _texts(job)) if os.path.basename(path) not in MADE_HERE}
-    shown.update({path: path for path in _named(own, needed)})
+    visible = [path for path in _named(own, _texts(job)) if os.path.basename(path) not in MADE_HERE]
+    shown = {path: _without_links(path) for path in (*visible, *_named(own, needed))}
     real = os.path.realpath(os.path.expanduser("~"))
     home = platform.user_home(user)
     if home:
@@ -55,9 +56,15 @@ def _named(folders: Iterable[str], texts: Iterable[str]) -> Set[str]:
     among = re.compile(r"(?:%s)/(?!\.\.?(?:[/\s:;,'\"=]|\Z))[^/\s:;,'\"=]+" % above)
     found: Set[str] = set()
     for text in texts:
-        whole = entry.match(os.path.normpath(local_path(text)))
-        found.update(among.findall(text), [whole.group()] if whole else [])
+        found.update(among.findall(text))
+        for path in (os.path.normpath(local_path(text)), os.path.realpath(local_path(text))):
+            found.update(match.group() for match in [entry.match(path)] if match)
     return {path for path in found if os.path.lexists(path)}
+
+
+def _without_links(path: str) -> str:
+    """The same entry, in a directory that no link leads to."""
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
 def _texts(job: Job) -> List[str]:

@@ -25,6 +25,11 @@ class Tools:
     python: str  # Muster's own, which can import what stores need
     archive: str  # the packed agent
 
+    @property
+    def shims(self) -> str:
+        """What jobs may import of Muster: Python looks into an archive as into a directory."""
+        return self.archive + "/muster/shims"
+
     def argv(self, *words: str) -> List[str]:
         return [self.python, "-I", self.archive, "storage", *words]
 
