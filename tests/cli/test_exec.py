@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -12,6 +13,7 @@ from going import background, going, log_of
 
 from conftest import Muster, WriteJob, gone, processes_with, until
 from muster.agent import namespace
+from muster.engines.ssh import unavailable
 
 TELLS = (
     'echo "$(hostname) $(readlink /proc/self/ns/pid) $PWD $MUSTER_RANK $MUSTER_LOCAL_RANK $COLOUR $SET"; echo ready; sleep 1000'
@@ -114,3 +116,16 @@ def test_in_a_namespace_it_ends_with_the_run(muster: Muster, command: list[str],
             muster("stop", run_id, "--now")
             inside.communicate(timeout=30)
         assert inside.returncode == 128 + signal.SIGKILL
+
+
+@pytest.mark.skipif(unavailable() is not None, reason=f"no ssh between nodes: {unavailable()}")
+@pytest.mark.skipif(not shutil.which("mpirun"), reason="no mpirun: install openmpi-bin")
+def test_beside_a_launcher_it_is_on_the_first_node_from_where_the_others_can_be_reached(
+    containment: str, muster: Muster, write_job: WriteJob
+) -> None:
+    with going(muster, write_job({"framework": "mpi", "nodes": 2, "command": "echo ready; sleep 1000"})) as run_id:
+        assert muster("exec", run_id, "--", "bash", "-c", "echo $MUSTER_NODE").stdout == "0\n"
+        done = muster("exec", run_id, "--rank", 1, "--", "hostname")
+        assert done.returncode == 2
+        assert "reach its node with `--rank 0 -- ssh node-1`" in done.stderr
+        assert muster("exec", run_id, "--rank", 0, "--", "ssh", "node-1", "echo $MUSTER_NODE").stdout == "1\n"

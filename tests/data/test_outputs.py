@@ -35,7 +35,8 @@ def test_outputs_of_all_nodes_reach_their_urls_and_paths(
 ) -> None:
     put(**{"out/before.txt": "is left alone"})
     outputs = {"train_url": "obs://b/out/", "METRICS": {"url": "s3://b/metrics", "access": "env"}, "copy": "../copy"}
-    job = write_job({"nodes": 2, "outputs": outputs, "parameters": {"epochs": 3}}, **{"train.py": WRITE})
+    job = write_job({"nodes": 2, "parameters": {"epochs": 3}}, **{"train.py": WRITE})
+    job.write_text(f"{job.read_text()}outputs: {json.dumps(outputs)}\n")  # in this order
     view = run_json(job)
     assert view["state"] == "succeeded", view["reason"]
     assert said(view) == ["['train_url', 'copy', 'epochs']\n"] * 2
@@ -51,8 +52,6 @@ def test_outputs_of_all_nodes_reach_their_urls_and_paths(
 def test_what_helpers_say_is_shown_with_their_nodes(muster: Muster, write_job: WriteJob) -> None:
     put(**{"in/x": "x"})
     fields = {"nodes": 2, "setup": "echo ready", "inputs": {"data": "obs://b/in"}, "outputs": {"out": "obs://b/out"}}
-    done = muster("run", write_job({**fields, "command": ["bash", "-c", 'touch "${1#*=}/$MUSTER_NODE"', "write"]}))
-    assert done.returncode == 1, "the first word is an input"
     done = muster("run", write_job({**fields, "command": ["bash", "-c", 'touch "${2#*=}/$MUSTER_NODE"', "write"]}))
     assert done.returncode == 0, done.stdout
     speakers = sorted(line.split("]")[0] + "]" for line in done.stdout.splitlines())
@@ -60,16 +59,21 @@ def test_what_helpers_say_is_shown_with_their_nodes(muster: Muster, write_job: W
 
 
 LAST_WORDS = """
-import os, pathlib, signal, sys
+import os, pathlib, signal, sys, time
 folder = pathlib.Path(sys.argv[1].split("=", 1)[1])
 def end(*_):
     (folder / "last.txt").write_text("saved while being stopped")
     sys.exit(1)
 signal.signal(signal.SIGTERM, end)
 (folder / "first.txt").write_text("saved before")
-if os.environ["MUSTER_NODE"] == "1":
-    sys.exit(3) if os.environ.get("FAIL") else None
 print("up", flush=True)
+up = pathlib.Path(os.environ["MUSTER_SHARED"], "up")
+if os.environ["MUSTER_NODE"] == "0":
+    up.touch()
+elif os.environ.get("FAIL"):
+    while not up.exists():
+        time.sleep(0.01)
+    sys.exit(3)
 while True:
     signal.pause()
 """
@@ -86,7 +90,8 @@ def test_outputs_are_complete_however_a_run_ends(how: str, command: list[str], w
     with subprocess.Popen([*command, "run", str(job)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as following:
         if how in ("stop", "interrupt"):
             run = until(lambda: next(iter(api.list_runs()), None))
-            until(lambda: len([log for log in Path(run.dir.path).glob("attempts/1/nodes/*/logs/*") if "up\n" in log.read_text()]) == 2)
+            logs = [Path(run.dir.attempt(1).node(node).log(f"rank-{node}")) for node in (0, 1)]
+            until(lambda: all(log.exists() and "up\n" in log.read_text() for log in logs))
             run.stop() if how == "stop" else following.send_signal(signal.SIGINT)
         told = following.communicate(timeout=60)[0].decode()
     assert following.returncode == (130 if how in ("stop", "interrupt") else 1), told
@@ -105,14 +110,20 @@ def test_outputs_reach_their_url_while_the_program_runs(
     text = storing.read_text()
     assert f"PERIOD = {PERIOD}" in text
     storing.write_text(text.replace(f"PERIOD = {PERIOD}", "PERIOD = 0.2"))
-    write = 'echo $MUSTER_NODE > "$2/$MUSTER_NODE"; until [ -e "$MUSTER_SHARED/more" ]; do sleep 0.05; done; echo more >> "$2/0"; sleep 100'
-    job = write_job({"nodes": 2, "command": ["bash", "-c", write.replace("$2", "${1#*=}"), "write"], "outputs": {"out": "obs://b/out"}})
+    train = """
+    out=${1#*=}/$MUSTER_NODE
+    echo $MUSTER_NODE > "$out"
+    until [ -e "$MUSTER_SHARED/more" ]; do sleep 0.05; done
+    echo more >> "$out"
+    sleep 1000
+    """
+    job = write_job({"nodes": 2, "command": ["bash", "train.sh"], "outputs": {"out": "obs://b/out"}}, **{"train.sh": train})
     run_id = muster("run", job, "--detach", PYTHONPATH=str(changed)).stdout.strip()
     try:
         until(lambda: stored("obs://b/out") == {"0": "0\n", "1": "1\n"})
         assert json.loads(muster("show", run_id, "--json").stdout)["state"] == "running"
         Path(api.get(run_id).dir.shared, "more").touch()
-        until(lambda: stored("obs://b/out")["0"] == "0\nmore\n" or stored("obs://b/out")["0"] == "more\n")
+        until(lambda: stored("obs://b/out") == {"0": "0\nmore\n", "1": "1\nmore\n"})
         assert api.get(run_id).state == "running"
     finally:
         muster("stop", run_id, "--now")

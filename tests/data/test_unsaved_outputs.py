@@ -23,7 +23,7 @@ def kept(view: dict[str, Any]) -> list[str]:
 
 def test_a_place_that_is_taken_by_a_file(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     put(**{"out": "a file"})
-    fields = {"nodes": 2, "command": WRITE, "retries": 2, "outputs": {"lost": "obs://b/out/run", "found": "obs://b/fine"}}
+    fields = {"nodes": 2, "command": WRITE, "retries": 2, "outputs": {"lost": "obs://b/out/run"}}
     view = run_json(write_job(fields))
     assert (view["exit"], view["state"]) == (1, "failed")
     assert [attempt["cause"] for attempt in view["attempts"]] == ["output"], "what is trained is not trained again"
@@ -37,10 +37,12 @@ def test_a_place_that_is_taken_by_a_file(containment: str, run_json: RunJson, wr
 
 def test_the_other_outputs_are_saved_all_the_same(run_json: RunJson, write_job: WriteJob) -> None:
     put(**{"out": "a file"})
-    write = 'echo one > "${1#*=}/one"; echo two > "${2#*=}/two"'
-    fields = {"command": ["bash", "-c", write, "write"], "outputs": {"lost": "obs://b/out/run", "found": "obs://b/fine"}}
-    assert run_json(write_job(fields))["attempts"][0]["cause"] == "output"
-    assert stored("obs://b/fine") == {"two": "two\n"}
+    write = 'echo one > "${1#*=}/one"; echo two > "${2#*=}/two"; echo three > "${3#*=}/three"'
+    outputs = {"first": "obs://b/fine", "lost": "obs://b/out/run", "second": "obs://b/fine"}
+    view = run_json(write_job({"command": ["bash", "-c", write, "write"], "outputs": outputs}))
+    assert view["attempts"][0]["cause"] == "output"
+    assert "/outputs/lost to obs://b/out/run: " in view["reason"]
+    assert stored("obs://b/fine") == {"one": "one\n", "three": "three\n"}
 
 
 def test_a_run_that_fails_by_itself_says_both(run_json: RunJson, write_job: WriteJob) -> None:

@@ -30,7 +30,9 @@ class Local:
         if job.memory and job.memory > memory:
             say(f"the job asks for {size(job.memory)} of memory per node; this machine has {size(memory)}")
         job = replace(job, device=devices.resolve(job.device, say))
-        return replace(job, ssh=_needs_ssh(job, say)) if job.ssh is None else job
+        if job.ssh is None and _needs_ssh(job, say):
+            job = replace(job, ssh=True)
+        return job
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
         found = []

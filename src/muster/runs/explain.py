@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import Any, Dict, List, Optional
 
@@ -130,6 +131,9 @@ def details(attempt: AttemptDir, failures: List[Dict[str, Any]]) -> Dict[str, An
 def _log_end(attempt: AttemptDir, failure: Dict[str, Any]) -> Dict[str, Any]:
     if not failure.get("process"):
         return {"log": None, "exception": "", "tail": []}
+    launched = _first_launched(attempt) if failure["process"] == "main" and not failure.get("signal") else None
+    if launched:
+        return launched
     path = attempt.node(failure["node"]).log(failure["process"])
     lines = last_lines(path, 1000)
     # Who was killed may have printed a traceback long before: it says nothing about the end.
@@ -137,6 +141,18 @@ def _log_end(attempt: AttemptDir, failure: Dict[str, Any]) -> Dict[str, Any]:
     if failure.get("code") != 1 and lines and exception != lines[-1].strip():
         exception = ""  # Python ends with 1 of an exception: this one was handled, and something else ended it
     return {"log": path, "exception": exception, "tail": lines[-TAIL_LINES:]}
+
+
+def _first_launched(attempt: AttemptDir) -> Optional[Dict[str, Any]]:
+    """The end of the log of the rank that failed first, of those that a launcher started: it only says that one did."""
+    logs = [attempt.node(node).rank_logs() for node in attempt.node_indexes()]
+    for path in sorted((path for paths in logs for path in paths), key=os.path.getmtime):
+        lines = last_lines(path, 1000)
+        exception = exception_line(lines)
+        if exception and exception == lines[-1].strip():
+            name = os.path.basename(path)[: -len(".log")].replace("-", " ")
+            return {"log": path, "exception": "%s: %s" % (name, exception), "tail": lines[-TAIL_LINES:]}
+    return None
 
 
 def _distinct(failure: Dict[str, Any], exception: str) -> Any:

@@ -38,6 +38,11 @@ class NodeDir:
     def log(self, process: str) -> str:
         return "%s/%s.log" % (self.logs, process)
 
+    def rank_logs(self) -> List[str]:
+        """The logs that ranks of this node have begun."""
+        names = os.listdir(self.logs) if os.path.isdir(self.logs) else []
+        return ["%s/%s" % (self.logs, name) for name in names if name.startswith("rank-")]
+
 
 class AttemptDir:
     def __init__(self, path: str) -> None:

@@ -19,14 +19,15 @@ def main(argv: List[str]) -> int:
 
         return serve(["serve", *rest])
     storage = Storage(Settings.from_json(os.environ["MUSTER_STORAGE"]))
-    failed = False
+    failures = []
     for source, target in zip(rest[::2], rest[1::2]):
         try:
             _copy(storage, source, target)
         except StorageError as error:  # the others are still worth saving
-            print("%s to %s: %s" % (source, target, error), file=sys.stderr)
-            failed = True
-    return 1 if failed else 0
+            failures.append("%s to %s: %s" % (source, target, error))
+    for failure in failures:  # last, for the agent repeats the last line as its reason
+        print(failure, file=sys.stderr)
+    return 1 if failures else 0
 
 
 def _copy(storage: Storage, source: str, target: str) -> None:
@@ -38,4 +39,5 @@ def _copy(storage: Storage, source: str, target: str) -> None:
     else:
         report = storage.copy_file(source, "%s/%s" % (target.rstrip("/"), source.rstrip("/").rpartition("/")[2]))
     if report.files:
-        print("%s to %s: %d files, %d bytes" % (source, target, report.files, report.bytes))
+        files = "1 file" if report.files == 1 else "%d files" % report.files
+        print("%s to %s: %s, %d bytes" % (source, target, files, report.bytes), flush=True)

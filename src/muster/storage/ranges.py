@@ -1,4 +1,4 @@
-"""Large objects fetched in ranges, several at a time, and summed up on the way.
+"""Large objects fetched in ranges, several at a time, and summed up on the way if that does not hold them up.
 
 Own requests rather than obstore's: it takes no ranges from servers that answer them with status 200, and reading straight into
 a file needs less than half of its processor time.
@@ -33,13 +33,17 @@ class Fetch:
         self._arrived = [threading.Event() for _ in self._starts]
         self._failed = False
 
-    def run(self) -> str:
-        """Fetches everything and returns its MD5 sum."""
+    def run(self) -> None:
+        """Fetches everything; every range has the length that was asked for, and is of the same version of the object."""
+        crew.each(self._fetch, range(len(self._starts)), AT_ONCE, self._progress)
+
+    def run_summing(self) -> str:
+        """Fetches everything and returns its MD5 sum, which goes along behind the ranges."""
         sums: List[str] = []
         summing = threading.Thread(target=lambda: sums.append(self._sum()), daemon=True)
         summing.start()
         try:
-            crew.each(self._fetch, range(len(self._starts)), AT_ONCE, self._progress)
+            self.run()
         except BaseException:
             self._failed = True
             raise
@@ -50,7 +54,7 @@ class Fetch:
         return sums[0]
 
     def _sum(self) -> str:
-        """Goes along behind the ranges, over what the system still has in memory."""
+        """Reads what has arrived, which the system still has in memory."""
         found = hashlib.md5()
         for start, arrived in zip(self._starts, self._arrived):
             arrived.wait()

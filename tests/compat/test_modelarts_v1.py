@@ -1,0 +1,157 @@
+"""`compat: modelarts-v1`: a script finds what the older containers of that platform had around it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Muster, WriteJob
+from muster.agent import namespace
+from traces import TELL, RunJson, put, said, stored, told
+
+DATA = {"inputs": {"data_url": "obs://b/cifar"}, "outputs": {"train_url": "obs://b/V0001"}}
+V1 = {"compat": "modelarts-v1", "code": "obs://b/apps/resnet/", **DATA, "parameters": {"epoch_size": 90}}
+PREFIXES = ("DLS_", "BATCH_")
+
+contained = pytest.mark.skipif(bool(namespace.available()), reason="namespaces are not to be had")
+
+
+@pytest.fixture(autouse=True)
+def store() -> None:
+    put(**{"cifar/1.bin": "one", "apps/resnet/train.py": TELL, "apps/resnet/models/net.py": "WORD = 'net'"})
+
+
+def variables(rank: dict[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in rank["env"].items() if name.startswith(PREFIXES)}
+
+
+@contained
+def test_every_variable_of_two_nodes(run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({**V1, "nodes": 2, "boot": "train.py", "log_url": "obs://b/log/"}))
+    ranks = told(view)
+    for index, rank in enumerate(ranks):
+        found = variables(rank)
+        identity = found["BATCH_JOB_ID"]
+        assert re.fullmatch("job[0-9a-f]{8}", identity)
+        assert rank["env"]["JOB_ID"] == identity
+        port = found["BATCH_CURRENT_PORT"]
+        assert found == {
+            "DLS_TASK_INDEX": str(index),
+            "DLS_TASK_NUMBER": "2",
+            "DLS_APP_URL": "obs://b/apps/resnet/",
+            "DLS_DATA_URL": "obs://b/cifar",
+            "DLS_TRAIN_URL": "obs://b/V0001",
+            "DLS_JOB_ID": identity,
+            "DLS_USE_UPLOADER": "1",
+            "DLS_UPLOAD_LOG_OBS_DIR": "obs://b/log/",
+            "DLS_LOCAL_CACHE_PATH": "/cache",
+            "BATCH_JOB_ID": identity,
+            "BATCH_TASK_INDEX": str(index),
+            "BATCH_TASK_CURRENT_HOST_IP": rank["env"]["MUSTER_HOSTS"].split(",")[index],
+            "BATCH_TASK_CURRENT_INSTANCE": f"{identity}-job-job-{index}",
+            "BATCH_CURRENT_HOST": f"node-{index}",
+            "BATCH_CURRENT_PORT": port,
+            "BATCH_CUSTOM0_HOSTS": f"node-0:{port}",
+            "BATCH_CUSTOM1_HOSTS": f"node-1:{port}",
+        }
+        assert rank["argv"] == [
+            "/home/work/user-job-dir/resnet/train.py",
+            "--data_url=obs://b/cifar",
+            "--train_url=obs://b/V0001",
+            "--epoch_size=90",
+        ]
+        assert rank["cwd"] == "/home/work/user-job-dir"
+        assert rank["env"]["PYTHONUNBUFFERED"] == "1"
+        assert "/home/work/user-job-dir" in rank["env"]["PYTHONPATH"].split(":")
+    assert len({rank["env"]["JOB_ID"] for rank in ranks}) == 1
+    assert stored("obs://b/log") == {f"{identity}-job-job-{node}.log": text for node, text in enumerate(said(view))}
+    assert stored("obs://b/V0001") == {}, "the URL is the script's own business"
+
+
+def test_one_node_without_data_or_log(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
+    job = write_job({"name": "trainjob", "compat": "modelarts-v1"}, **{"train.py": TELL})
+    (rank,) = told(run_json(job))
+    found = variables(rank)
+    host = "node-0" if containment == "namespaces" else rank["env"]["MUSTER_HOSTS"]
+    assert found["BATCH_trainjob.0_HOSTS"] == f"{host}:{found['BATCH_CURRENT_PORT']}"
+    assert (found["DLS_TASK_INDEX"], found["DLS_TASK_NUMBER"]) == ("0", "1")
+    assert found["DLS_APP_URL"] == f"file://{job.parent}"
+    assert not {"DLS_DATA_URL", "DLS_TRAIN_URL", "DLS_USE_UPLOADER", "DLS_UPLOAD_LOG_OBS_DIR"} & set(found)
+    assert rank["argv"] == [f"{rank['cwd']}/job/train.py"]
+    root = "" if containment == "namespaces" else f"{rank['env']['MUSTER_RESULTS'].removesuffix('/results')}/root"
+    assert (rank["cwd"], found["DLS_LOCAL_CACHE_PATH"]) == (f"{root}/home/work/user-job-dir", f"{root}/cache")
+
+
+def test_code_lies_at_both_places_on_every_node(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
+    look = """
+    import os
+    here = os.getcwd()
+    assert open(here + "/models/net.py").read() == open(here + "/resnet/models/net.py").read()
+    import models.net, resnet.models.net
+    open("checkpoint", "w").write("written beside the code")
+    print(sorted(os.listdir(here)), sorted(os.listdir(here + "/resnet")))
+    """
+    put(**{"apps/resnet/look.py": "\n".join(line[4:] for line in look.splitlines())})
+    view = run_json(write_job({**V1, "nodes": 2, "boot": "look.py"}))
+    assert view["state"] == "succeeded", said(view)
+    own = ["look.py", "models", "train.py"]
+    assert said(view) == [f"{sorted([*own, 'resnet', 'checkpoint'])} {own}\n"] * 2
+
+
+RUN_SH = """
+if [[ $DLS_TASK_NUMBER == 1 ]]; then
+    echo "alone"
+else
+    hosts=()
+    for ((i = 0; i < DLS_TASK_NUMBER; i++)); do
+        name=BATCH_CUSTOM${i}_HOSTS
+        hosts+=("${!name}")
+    done
+    echo "$(IFS=,; echo "${hosts[*]}") $BATCH_CURRENT_HOST $BATCH_CURRENT_PORT $BASH_VERSION $PWD $*"
+fi
+exit ${CODE:-0}
+"""
+GUIDE = "bash /home/work/run_train.sh python /home/work/user-job-dir/run.sh"
+
+
+@contained
+def test_the_command_of_the_guide_as_typed(run_json: RunJson, write_job: WriteJob) -> None:
+    put(**{"apps/resnet/run.sh": RUN_SH})
+    fields = {**V1, "nodes": 2, "command": GUIDE}
+    view = run_json(write_job(fields))
+    assert view["state"] == "succeeded", said(view)
+    for index, text in enumerate(said(view)):
+        hosts, host, port, _, folder, *words = text.splitlines()[-1].split()
+        assert hosts == f"node-0:{port},node-1:{port}" and host == f"node-{index}"
+        assert folder == "/home/work/user-job-dir"
+        assert words == ["--data_url=obs://b/cifar", "--train_url=obs://b/V0001", "--epoch_size=90"]
+        assert "app_url: obs://b/apps/resnet/\n" in text and "command: python /home/work/user-job-dir/run.sh" in text
+    view = run_json(write_job({**fields, "env": {"CODE": "7"}}))
+    assert view["failure"]["code"] == 7, "the exit code passes through"
+
+
+@contained
+def test_the_start_script_runs_python_and_scripts_by_their_first_lines(run_json: RunJson, write_job: WriteJob) -> None:
+    put(**{"apps/resnet/plain": "#!/bin/bash\necho shell ${BASH_VERSION:+yes}"})
+    put(**{"apps/resnet/code.py": "print('python', 6 * 7)"})
+    for program, expected in (("resnet/code.py", "python 42"), ("plain", "shell yes")):
+        view = run_json(write_job({**V1, "command": f"bash /home/work/run_train.sh python /home/work/user-job-dir/{program}"}))
+        assert said(view)[0].splitlines()[-1] == expected
+
+
+def test_code_that_cannot_be_brought_to_a_node_is_code_127(
+    containment: str, muster: Muster, run_json: RunJson, write_job: WriteJob, home: Path
+) -> None:
+    first = run_json(write_job({**V1, "nodes": 2, "boot": "train.py"}))
+    assert first["state"] == "succeeded"
+    (kept,) = (home / "code").iterdir()
+    shutil.rmtree(kept)
+    kept.write_text("no directory any more")
+    again = json.loads(muster("run", write_job({**V1, "nodes": 2, "boot": "train.py", "retries": 0}), "--json").stdout)
+    assert again["state"] == "failed"
+    assert re.match(r"the code could not be brought to node [01] \(code 127\): Not a directory: ", again["reason"])
