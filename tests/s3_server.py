@@ -66,12 +66,12 @@ def free_port() -> int:
         return port
 
 
-def serve(folder: Path, log: Path) -> tuple[subprocess.Popen[bytes], str]:
+def serve(folder: Path, log: Path, *more: str) -> tuple[subprocess.Popen[bytes], str]:
     """Starts a server and waits until it listens."""
     port = free_port()
-    words = ["serve", "s3", "--addr", f"127.0.0.1:{port}", "--auth-key", f"{ACCESS},{SECRET}", "--config", "/dev/null", str(folder)]
+    words = ["serve", "s3", "--addr", f"127.0.0.1:{port}", "--auth-key", f"{ACCESS},{SECRET}", "--config", "/dev/null"]
     with log.open("wb") as output:
-        server = subprocess.Popen([tool("rclone"), *words], stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        server = subprocess.Popen([tool("rclone"), *words, *more, folder], stdout=output, stderr=output, stdin=subprocess.DEVNULL)
     deadline = time.monotonic() + 30
     while True:
         try:

@@ -91,8 +91,7 @@ class _Hostile(BaseHTTPRequestHandler):
     keys: tuple[str, ...] = ()
 
     def do_GET(self) -> None:
-        path, _, query = self.path.partition("?")
-        if query:
+        if "?" in self.path:
             listed = "".join(
                 f"<Contents><Key>{escape(quote(key))}</Key><Size>4</Size><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
                 '<ETag>"e"</ETag></Contents>'

@@ -95,7 +95,8 @@ def test_nothing_is_deleted_when_the_source_cannot_be_listed(place: Place, sourc
 
 def test_patterns_choose_what_is_copied_and_what_is_deleted(place: Place, tmp_path: Path) -> None:
     source = tmp_path / "source"
-    write_tree(source, ("a.ckpt", "a.txt", "d/b.ckpt", "d/e/c.ckpt", "__pycache__/m.pyc", "d/__pycache__/n.pyc", "logs/x/y.txt"))
+    cached = ("__pycache__/m.pyc", "d/__pycache__/n.pyc")
+    write_tree(source, ("a.ckpt", "a.txt", "d/b.ckpt", "d/e/c.ckpt", "logs/x/y.txt", *cached))
     place.storage.copy_tree(str(source), place.at("1"), include=["*.ckpt"])
     assert place.names(place.at("1")) == ["a.ckpt", "d/", "d/b.ckpt", "d/e/", "d/e/c.ckpt"]
     place.storage.copy_tree(str(source), place.at("2"), exclude=["__pycache__", "/logs", "d/*.ckpt", "no files"])

@@ -40,11 +40,12 @@ def big(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("key", ["a/../../x", "../x", "/absolute", "a//b", "a/./b", "nul\0byte", "ok/..", "..", "."])
 def test_a_key_that_would_leave_the_destination_is_refused_by_name(muster: Muster, tmp_path: Path, key: str) -> None:
-    with hostile_store("fine", f"p/{key}") as endpoint:
+    with hostile_store("p/fine", f"p/{key}") as endpoint:
         done = muster("cp", "s3://bucket/p", tmp_path / "deep/down/here", MUSTER_STORAGE_ENDPOINT=endpoint)
     said = error_of(done, code=2)
     assert key.replace("\0", "\\x00") in said
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    written = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]
+    assert written in ([], [Path("deep/down/here/fine")])
 
 
 def test_names_that_only_look_dangerous_arrive(muster: Muster, tmp_path: Path) -> None:
@@ -85,7 +86,8 @@ def test_a_server_that_stops_answering_in_a_download_leaves_no_half_file(
     bucket = s3.bucket()
     assert muster("cp", big, f"s3://{bucket}/big", **s3.env).returncode == 0
     with proxy(s3.endpoint, BIG // 2, upwards=False, cut=cut) as between:
-        done = muster("cp", f"s3://{bucket}/big", "down/big", **{**s3.env, **SHORT, "MUSTER_STORAGE_ENDPOINT": between.endpoint})
+        env = {**s3.env, **SHORT, "MUSTER_STORAGE_ENDPOINT": between.endpoint}
+        done = muster("cp", f"s3://{bucket}/big", "down/big", **env)
         assert between.broken
     assert "does not answer" in error_of(done)
     assert tree(tmp_path / "down") == {}
@@ -132,8 +134,9 @@ def test_a_full_disk_is_said_and_leaves_no_half_file(
     if kind == "s3":
         assert muster("cp", big, source, **env).returncode == 0
     target = "obs://bucket/big" if kind == "obs" else "down/big"
+    words = [*command, "cp", source, target]
     done = subprocess.run(
-        [*command, "cp", source, target], preexec_fn=limited, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **env}
+        words, preexec_fn=limited, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **env}
     )
     assert "there is no space left for" in error_of(done)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and path != big and "s3" not in str(path)]
@@ -144,7 +147,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of two megabytes."""
     folder = tmp_path / "small"
     folder.mkdir()
-    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", folder], capture_output=True).returncode:
+    words = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(folder)]
+    if os.geteuid() or subprocess.run(words, capture_output=True).returncode:
         pytest.skip("a file system of its own takes root, and a container that lets it mount")
     yield folder
     subprocess.run(["umount", folder], check=True)
@@ -167,7 +171,7 @@ def test_a_copy_that_was_killed_goes_on_where_it_stood(
     for number in range(6):
         (source / str(number)).write_bytes(os.urandom(BIG // 2))
     assert muster("cp", source, f"s3://{bucket}/data", **s3.env).returncode == 0
-    words = [*command, "cp", f"s3://{bucket}/data", target, "--threads", "1"]
+    words = [*command, "cp", f"s3://{bucket}/data", str(target), "--threads", "1"]
     with proxy(s3.endpoint, BIG, upwards=False, cut=False) as between:
         env = {**os.environ, **s3.env, "MUSTER_STORAGE_ENDPOINT": between.endpoint}
         running = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import signal
 import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from muster.agent import environment, silence, sshd, staging, storing, system
+from muster.agent import environment, silence, sshd, staging, storing
+from muster.agent.loop import Listener, Loop
 from muster.agent.memory import Memory
 from muster.agent.ports import Ports
 from muster.agent.processes import Processes, Running
 from muster.agent.rendezvous import Rendezvous
-from muster.agent.signals import Signals
+from muster.agent.setup import NO_WORD, Setup
 from muster.agent.storing import Tools
 from muster.job import LAUNCHERS, Job
 from muster.plan import Device, Facts, NodePlan, Places, PlanError, Process, Transfer, World, assemble, build, shared_files
@@ -23,7 +23,6 @@ from muster.runs.explain import duration
 from muster.runs.files import Events, write_json, write_text
 from muster.runs.layout import RunDir
 from muster.runs.logs import last_lines
-from muster.runs.watch import readable
 
 GATHER_LIMIT = 120.0  # for all nodes to come to the rendezvous
 LEFTOVER_GRACE = 5.0  # for helpers and forgotten children once the ranks are done
@@ -31,14 +30,6 @@ MEMORY_PAUSE = 0.5
 SETTLE = 0.1  # between the first failure and the stop that it causes
 LEFTOVER_PAUSE = 0.1  # between two looks for processes whose end nobody tells
 STORAGE_PAUSE = 1.0  # between the end of a storage server and the next one
-POLL = 0.1  # where a descriptor cannot tell
-
-# Runs a setup text and shows the environment that it leaves behind, also when it exits early or sets a trap of its own.
-# It has no variables: under the text's `set -a` they would be exported.
-SETUP = """trap {quoted_show} EXIT
-eval {text}
-set -- $?; {show}; exit $1
-"""
 
 
 @dataclass(frozen=True)
@@ -58,7 +49,7 @@ class Spot:
     user: str = ""
 
 
-class Agent:
+class Agent(Listener):
     def __init__(self, run: RunDir, job: Job, code: str, number: int, spot: Spot, parent: int, tools: Tools) -> None:
         self.run = run
         self.job = job
@@ -70,19 +61,17 @@ class Agent:
         for folder in (self.dir.logs, self.dir.results, self.dir.work):
             os.makedirs(folder, exist_ok=True)
         self.events = Events(self.dir.events)
-        self.signals = Signals((signal.SIGCHLD, signal.SIGTERM, signal.SIGINT))
         self.meeting = Rendezvous(self.attempt)
         self.processes = Processes(spot.contained)
-        self.parent = parent  # readable when the supervisor is gone
+        self.loop = Loop(self.meeting, self.processes, parent, self)
         self.stop: Optional[Dict[str, Any]] = None
         self.failed = False
         self.failures = 0
         self.started = False
         self.done = False
-        self.ending = False  # whether the processes of this node were told to stop
         self.count = job.nodes + job.ps
-        self.timers: List[Tuple[float, Callable[[], None]]] = []
         self.door = storing.Door()
+        self._wait_for_a_knock()
         self.entrance = sshd.Entrance()
         self.plan: Optional[NodePlan] = None
         self.exported: Dict[str, str] = {}
@@ -172,10 +161,10 @@ class Agent:
     def _prepare(self, plan: NodePlan) -> bool:
         """Code, files, inputs and setup; false when the gang was stopped meanwhile."""
         if self.job.memory and not self.memory.kept_by_kernel:
-            self._every(MEMORY_PAUSE, self._check_memory)
+            self.loop.every(MEMORY_PAUSE, self._check_memory)
         if self.job.silent_limit and self.spot.index == 0:
             self._silence = silence.Silence(self.attempt, self.run.shared, self.job.silent_limit)
-            self._every(self._silence.pause, self._check_silence)
+            self.loop.every(self._silence.pause, self._check_silence)
         try:
             staging.lay_out(plan, self.code)
         except OSError as error:
@@ -197,22 +186,18 @@ class Agent:
         return not process.failed
 
     def _setup(self, plan: NodePlan) -> bool:
-        before = self._environment(plan, plan.setup_env, plan.cwd)
-        dump = system.memory_file()  # not a file: the environment may hold secrets
-        show = "%s -0 >&%d" % (shlex.quote(shutil.which("env") or "env"), dump)
-        script = SETUP.format(show=show, quoted_show=shlex.quote(show), text=shlex.quote(plan.setup))
-        process = self._run("setup", ["bash", "-c", script, "setup"], before, plan.cwd, keep=(dump,))
-        if process is None or not self._until(lambda: process.ended is not None) or process.failed:
-            os.close(dump)
+        setup = Setup(plan.setup, self._environment(plan, plan.setup_env, plan.cwd))
+        try:
+            process = self._run("setup", setup.argv, setup.before, plan.cwd, keep=(setup.dump,))
+            if process is None or not self._until(lambda: process.ended is not None) or process.failed:
+                return False
+            exported = setup.exported()
+        finally:
+            setup.close()
+        if exported is None:
+            self._fail({"kind": "setup", "process": "setup", "rank": -1, "code": 1, "message": NO_WORD})
             return False
-        with os.fdopen(dump, "rb") as file:
-            file.seek(0)
-            dumped = file.read()
-        if not dumped:
-            message = "it ended without showing what it exports (by `exec`, a trap on EXIT, or too large a variable)"
-            self._fail({"kind": "setup", "process": "setup", "rank": -1, "code": 1, "message": message})
-            return False
-        self.exported = environment.exported(before, dumped)
+        self.exported = exported
         return True
 
     def _start(self, plan: NodePlan) -> None:
@@ -226,7 +211,7 @@ class Agent:
         for started in (process for process in self.processes.all if not process.service):
             self.events.add("start", process=started.name, rank=started.rank, pid=started.seen or started.pid)
         if plan.outputs:
-            self._every(storing.PERIOD, self._upload)
+            self.loop.every(storing.PERIOD, self._upload)
         self.started = True
         self.meeting.publish(self.spot.index, "up", {"processes": len(plan.processes)})
         self._check_done()
@@ -266,6 +251,16 @@ class Agent:
             process.service = True
         return process
 
+    def _wait_for_a_knock(self) -> None:
+        """Lets the first rank that asks for storage start the server, which takes over from there."""
+        number = self.door.fileno()
+
+        def answer() -> None:
+            del self.loop.doors[number]
+            self._serve("storage", self.tools.argv("serve", str(number)), (number,))
+
+        self.loop.doors[number] = answer
+
     def _said(self, process: str) -> str:
         """The last thing that a process of the agent's wrote."""
         return (last_lines(self.dir.log(process), 1) or ["it left no word"])[0]
@@ -289,55 +284,13 @@ class Agent:
 
     def _until(self, reached: Callable[[], bool], limit: Optional[float] = None) -> bool:
         """Handles what comes until a condition holds; false when the gang is stopped or the time is up first."""
-        deadline = None if limit is None else time.monotonic() + limit
-        while True:
-            self._handle()
-            if self.stop is not None:
-                return False
-            if reached():
-                return True
-            if deadline is not None and time.monotonic() >= deadline:
-                return False
-            self._wait(deadline)
+        return self.loop.until(lambda: self.stop is not None or reached(), limit) and self.stop is None
 
-    def _wait(self, deadline: Optional[float]) -> None:
-        moments = [moment for moment, _ in self.timers] + ([deadline] if deadline is not None else [])
-        timeout = max(0.0, min(moments) - time.monotonic()) if moments else None
-        readers = [self.signals.fileno(), self.parent]
-        if self.meeting.polling:
-            timeout = POLL if timeout is None else min(timeout, POLL)
-        else:
-            readers.append(self.meeting.fileno())
-        if not self.door.open:
-            readers.append(self.door.fileno())
-        readable(readers, timeout)
-
-    def _handle(self) -> None:
-        signals = self.signals.take()
-        if readable([self.parent], 0):
-            self.processes.kill_all()  # the supervisor is gone, and with it everybody who would ask
-            os._exit(1)
-        self._hear()
-        for process in self.processes.reap(self.ending):
-            self._ended(process)
-        if not self.door.open and readable([self.door.fileno()], 0):
-            number = self.door.fileno()
-            self.door.open = self._serve("storage", self.tools.argv("serve", str(number)), (number,)) is not None
-        if signals & {signal.SIGTERM, signal.SIGINT} and self.stop is None:
+    def told_to_end(self) -> None:
+        if self.stop is None:
             self._stop_all("terminated", "node %d was told to end (SIGTERM)" % self.spot.index)
-        now = time.monotonic()
-        for entry in [entry for entry in self.timers if entry[0] <= now]:
-            self.timers.remove(entry)
-            entry[1]()
 
-    def _every(self, pause: float, action: Callable[[], None]) -> None:
-        def again() -> None:
-            action()
-            self.timers.append((time.monotonic() + pause, again))
-
-        self.timers.append((time.monotonic() + pause, again))
-
-    def _hear(self) -> None:
+    def hear(self) -> None:
         """Takes in what the others published."""
         for topic in self.meeting.news():
             if topic == "stop":
@@ -350,9 +303,10 @@ class Agent:
     def _all_done(self) -> bool:
         return self.plan is not None and self.meeting.counts.get("done") == self.plan.runners
 
-    def _ended(self, process: Running) -> None:
+    def ended(self, process: Running) -> None:
         if process.service:
-            self.door.open = self.door.open and process.name != "storage"
+            if process.name == "storage":
+                self.loop.later(STORAGE_PAUSE, self._wait_for_a_knock)
             if process.name == "sshd" and process.failed:
                 self._fail({"kind": "start", "process": "sshd", "code": process.code, "message": self._said("sshd")})
             return
@@ -385,7 +339,7 @@ class Agent:
         """Something of this node failed: node 0 has to learn of it."""
         failure = dict(failure, node=self.spot.index)
         if self.spot.index == 0:
-            self._hear()  # what others published before this counts as learned before this
+            self.hear()  # what others published before this counts as learned before this
             self._learn(failure)
         elif not self.failed:
             self.meeting.publish(self.spot.index, "failed", failure)
@@ -403,7 +357,7 @@ class Agent:
             if self.stop is None:
                 self._stop_all("failure", reason)
 
-        self.timers.append((time.monotonic() + SETTLE, stop))  # others that fail as well are heard before a signal ends them
+        self.loop.later(SETTLE, stop)  # others that fail as well are heard before a signal ends them
 
     def _check_memory(self) -> None:
         used = self.memory.too_much(self.processes)
@@ -423,7 +377,7 @@ class Agent:
 
     def _end(self) -> None:
         stop = self.stop or {}
-        self.ending = True
+        self.loop.ending = True
         if stop.get("cause") == "silent":
             files, asked = silence.dump_stacks(self.processes, self.dir.stacks)
             self.events.add("stacks", files=files, in_logs=asked)
@@ -431,7 +385,7 @@ class Agent:
             self._ask_to_end(stop.get("cause", ""))
             self._wait_for_nobody(time.monotonic() + float(stop.get("grace", 0)))
         for process in self.processes.kill_all():
-            self._ended(process)
+            self.ended(process)
         self._save()
         if stop.get("cause") == "finished" and not self.unsaved:
             staging.clear(self.dir.root + "/cache")
@@ -473,15 +427,12 @@ class Agent:
             outputs.append(Transfer("log_url", self.job.log_url, storing.gather_logs(self.dir, plan.log)))
         self.meeting.publish(self.spot.index, "uploading", {})
         process = self._serve("outputs", storing.save(self.tools, outputs))
-        while process is not None and process.ended is None:
-            self._wait(None)
-            self._handle()
-            if "kill" in self.meeting.topics:
-                self.processes.kill_all()
+        if process is not None:
+            self.loop.until(lambda: process.ended is not None or "kill" in self.meeting.topics)
+            self.processes.kill_all()
         if process is None or process.code != 0:
             self.unsaved = "it was stopped at once" if "kill" in self.meeting.topics else self._said("outputs")
 
     def _wait_for_nobody(self, deadline: float) -> None:
         while self.processes.others(but_services=True) and time.monotonic() < deadline and "kill" not in self.meeting.topics:
-            self._wait(min(deadline, time.monotonic() + LEFTOVER_PAUSE))
-            self._handle()
+            self.loop.pause(min(deadline - time.monotonic(), LEFTOVER_PAUSE))

@@ -43,13 +43,9 @@ class Door:
         self._socket.bind("\0" + name)  # no place on a disk: paths are limited to 108 bytes
         self._socket.listen(BACKLOG)
         self.variables = {"MUSTER_SOCKET": "@" + name}
-        self.open = False  # whether a server listens
 
     def fileno(self) -> int:
         return self._socket.fileno()
-
-    def shut(self) -> None:
-        self.open = False
 
 
 def fetch(tools: Tools, plan: NodePlan) -> List[str]:

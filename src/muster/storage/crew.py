@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from typing import Callable, Iterable, Iterator, List, Optional, TypeVar
@@ -12,6 +13,29 @@ from muster.storage.model import Progress
 T = TypeVar("T")
 PATIENCE = 2.0  # how long an interrupt waits for those who clean up
 GLANCE = 0.1  # how often the waiting thread looks whether it was interrupted
+
+
+def ahead(items: Iterable[T], progress: Progress) -> Iterator[T]:
+    """The same items, taken by a thread of its own, so that it is known what is to come before it is needed."""
+    waiting: "queue.SimpleQueue[Optional[T]]" = queue.SimpleQueue()
+    failed: List[BaseException] = []
+
+    def take() -> None:
+        try:
+            for item in items:
+                if progress.cancelled:
+                    break
+                waiting.put(item)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            waiting.put(None)
+
+    threading.Thread(target=take, daemon=True).start()
+    while (found := waiting.get()) is not None:
+        yield found
+    if failed:
+        raise failed.pop()
 
 
 def each(work: Callable[[T], None], items: Iterable[T], threads: int, progress: Progress) -> None:

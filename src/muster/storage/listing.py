@@ -51,6 +51,8 @@ class Listing:
         for part in self._pages():
             found = {item.key: item for item in part.objects}
             for key in sorted([*found, *part.prefixes]):
+                if not key.startswith(self._prefix):
+                    raise StorageError("the listing of %s holds %s, which is not in it; report it to its store" % (self._url, key))
                 name = key[len(self._prefix) :]
                 folder, _, base = name.rpartition("/")
                 yield from self._folders(folder)

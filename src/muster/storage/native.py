@@ -21,7 +21,7 @@ _STATUS = re.compile(r"status code: (\d+)(.*?)(?:\n\nDebug source|\Z)", re.DOTAL
 # What obstore prints of its causes, and what it means; the first that is found.
 _SIGNS = (
     ("ConnectionRefused", "connection refused"),
-    ("certificate", "its certificate is not trusted"),
+    ("Certificate", "its certificate is not trusted"),
     ("TimedOut", "it stopped answering"),
     ("kind: Timeout", "it stopped answering"),
     ("dns error", "its name is not known"),

@@ -50,7 +50,7 @@ class Tree:
             self._there = {entry.name: entry for entry in self.dst.store.walk(self.dst.path)}
         self._files: Set[str] = set()
         self._folders: Set[str] = set()
-        crew.each(self._move, self._wanted(threads), threads, self.progress)
+        crew.each(self._move, crew.ahead(self._wanted(threads), self.progress), threads, self.progress)
         self._make_folders()
         if delete:
             self._delete()
