@@ -1,4 +1,4 @@
-"""Times `muster cp` and `muster sync` beside s5cmd, against one `rclone serve s3` on this machine, and says whether the aims hold."""
+"""Times `muster cp` and `sync` beside s5cmd, against one `rclone serve s3` on this machine, and says whether the aims hold."""
 
 import argparse
 import contextlib
@@ -221,7 +221,10 @@ def as_table(work: list[Step], rounds: int) -> str:
 
 
 def as_json(work: list[Step], rounds: int) -> str:
-    figures = [{"step": step.name, "ratio": step.ratio, **{t: [vars(f) for f in step.figures[t]] for t in step.tools}} for step in work]
+    figures = [
+        {"step": step.name, "ratio": step.ratio, **{tool: [vars(figure) for figure in step.figures[tool]] for tool in step.tools}}
+        for step in work
+    ]
     return json.dumps({"rounds": rounds, "steps": figures, "aims": aims(work)}, indent=2)
 
 

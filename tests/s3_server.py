@@ -71,7 +71,8 @@ def serve(folder: Path, log: Path, *more: str) -> tuple[subprocess.Popen[bytes],
     port = free_port()
     words = ["serve", "s3", "--addr", f"127.0.0.1:{port}", "--auth-key", f"{ACCESS},{SECRET}", "--config", "/dev/null"]
     with log.open("wb") as output:
-        server = subprocess.Popen([tool("rclone"), *words, *more, folder], stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        words = [tool("rclone"), *words, *more, str(folder)]
+        server = subprocess.Popen(words, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
     deadline = time.monotonic() + 30
     while True:
         try:

@@ -120,6 +120,17 @@ def test_an_input_that_does_not_exist_is_told_before_anything_exists(muster: Mus
     assert not (home / "runs").exists()
 
 
+def test_a_command_without_a_place_for_words_is_told(muster: Muster, write_job: WriteJob, home: Path) -> None:
+    put(**{"set/x": ""})
+    lines = "echo one\necho two"
+    data = {"inputs": {"data_url": "obs://b/set"}, "outputs": {"train_url": "obs://b/out"}}
+    found = check(muster, write_job({"command": lines, **data}))
+    assert found == [f"{name}: have no place behind this command" for name in ("inputs", "outputs")]
+    assert check(muster, write_job({"command": f'{lines} "$@"', **data})) == []
+    variables = {kind: {name: {"url": url, "access": "env"} for name, url in given.items()} for kind, given in data.items()}
+    assert check(muster, write_job({"command": lines, **variables})) == []
+
+
 def test_a_store_that_cannot_be_reached_is_no_wrong_input(muster: Muster, write_job: WriteJob, home: Path) -> None:
     job = write_job({"command": "true", "inputs": {"data_url": "obs://b/set"}})
     done = muster("run", job, MUSTER_STORAGE_ENDPOINT="http://127.0.0.1:9", MUSTER_STORAGE_TIMEOUT="1")

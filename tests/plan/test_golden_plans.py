@@ -16,7 +16,7 @@ from muster.job import COMPATS, FRAMEWORKS, Data, Job
 from muster.plan import build, shared_files
 
 DATA = {"inputs": {"data_url": Data("obs://set/cifar")}, "outputs": {"train_url": Data("obs://bucket/out")}}
-V1 = {"compat": "modelarts-v1", "code": "obs://bucket/app/", "log_url": "obs://bucket/log", "parameters": {"epochs": "3"}, **DATA}
+V1 = {**DATA, "compat": "modelarts-v1", "code": "obs://bucket/app/", "log_url": "obs://bucket/log", "parameters": {"lr": "3"}}
 V2 = {**V1, "compat": "modelarts-v2", "outputs": {"train_url": Data("obs://bucket/out", "env")}}
 APULIS = {"compat": "apulis", "code": "/src/app", "framework": "command", "keep_alive": 3600.0}
 
@@ -47,7 +47,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "mpi-cpu": ("cpu", {"framework": "mpi", "ssh": True}),
     "modelarts-v1-mindspore-ascend": ("ascend", {**V1, "framework": "mindspore"}),
     "modelarts-v1-mindspore-cpu": ("cpu", {**V1, "framework": "mindspore"}),
-    "modelarts-v1-command-cpu": ("cpu", {**V1, "framework": "command", "command": "bash /home/work/run_train.sh python run.sh"}),
+    "modelarts-v1-command-cpu": ("cpu", {**V1, "framework": "command", "command": "bash /home/work/run_train.sh run.sh"}),
     "modelarts-v1-command-ascend": ("ascend", {**V1, "framework": "command", "command": "bash run.sh"}),
     "modelarts-v2-mindspore-ascend": ("ascend", {**V2, "framework": "mindspore"}),
     "modelarts-v2-pytorch-nvidia": ("nvidia", {**V2, "framework": "pytorch"}),

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import repeat
 from urllib.parse import quote, urlsplit
 from xml.sax.saxutils import escape
 
@@ -89,20 +90,22 @@ def proxy(endpoint: str, limit: int, upwards: bool, cut: bool) -> Iterator[Proxy
 
 class _Hostile(BaseHTTPRequestHandler):
     keys: tuple[str, ...] = ()
+    contents: Iterator[bytes] = repeat(b"evil")
+    etag = "e"
 
     def do_GET(self) -> None:
         if "?" in self.path:
             listed = "".join(
                 f"<Contents><Key>{escape(quote(key))}</Key><Size>4</Size><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
-                '<ETag>"e"</ETag></Contents>'
+                f'<ETag>"{self.etag}"</ETag></Contents>'
                 for key in self.keys
             )
             body = f"<ListBucketResult><EncodingType>url</EncodingType>{listed}</ListBucketResult>".encode()
         else:
-            body = b"evil"
+            body = next(self.contents)
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("ETag", '"e"')
+        self.send_header("ETag", f'"{self.etag}"')
         self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
         self.end_headers()
         if self.command == "GET":
@@ -118,9 +121,9 @@ class _Hostile(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def hostile_store(*keys: str) -> Iterator[str]:
-    """The endpoint of a store that lists exactly these keys."""
-    handler = type("Handler", (_Hostile,), {"keys": keys})
+def hostile_store(*keys: str, contents: Iterator[bytes] = _Hostile.contents, etag: str = _Hostile.etag) -> Iterator[str]:
+    """The endpoint of a store that lists exactly these keys, and gives out one content after the other for any of them."""
+    handler = type("Handler", (_Hostile,), {"keys": keys, "contents": contents, "etag": etag})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

@@ -132,9 +132,11 @@ def test_a_terminal_shows_a_bar_that_goes_away(command: list[str], tmp_path: Pat
         (tmp_path / f"data/{number}").write_bytes(bytes(16 << 20))
     words = [*command[1:], "cp", "data", "obs://bucket/p", "--threads", "1"]
     line, env = " ".join([command[0], *words]), {**os.environ, "TERM": "xterm"}
-    done, code = pexpect.run(line, cwd=str(tmp_path), env=env, withexitstatus=True, timeout=60)
-    text = done.decode()
-    assert code == 0
+    child = pexpect.spawn(line, cwd=str(tmp_path), env=env, timeout=60, encoding="utf-8")
+    child.expect(pexpect.EOF)
+    child.close()
+    text = child.before or ""
+    assert child.exitstatus == 0
     assert re.search(r"MB of 671 MB", text) and re.search(r"of 40 files", text) and "left" in text
     assert re.search(r"\x1b\[2K40 files, 671 MB in .* 0 unchanged\r\n$", text)
 

@@ -168,10 +168,9 @@ def certificates(folder: Path) -> tuple[Path, Path, Path]:
     for words in (
         [*new, "-x509", "-days", "2", "-subj", "/CN=ours", "-keyout", ours, "-out", authority],
         [*new, "-subj", "/CN=localhost", "-keyout", key, "-out", request],
-        ["openssl", "x509", "-req", "-days", "2", "-in", request, "-CA", authority, "-CAkey", ours, "-CAcreateserial"]
-        + ["-extfile", folder / "names", "-out", cert],
+        ["openssl", "x509", "-req", "-in", request, "-CA", authority, "-CAkey", ours, "-extfile", folder / "names", "-out", cert],
     ):
-        subprocess.run(words, check=True, capture_output=True)
+        subprocess.run([str(word) for word in words], check=True, capture_output=True)
     return authority, cert, key
 
 

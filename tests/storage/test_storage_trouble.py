@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import resource
 import signal
 import subprocess
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,21 @@ def test_names_that_only_look_dangerous_arrive(muster: Muster, tmp_path: Path) -
     with hostile_store("p/..x", "p/...", "p/-r", "p/x..", "p/ ", "p/~") as endpoint:
         assert muster("cp", "s3://bucket/p", "here", MUSTER_STORAGE_ENDPOINT=endpoint).returncode == 0
     assert tree(tmp_path / "here") == dict.fromkeys(("..x", "...", "-r", "x..", " ", "~"), b"evil")
+
+
+def test_what_arrives_damaged_is_fetched_again(muster: Muster, tmp_path: Path) -> None:
+    right = hashlib.md5(b"good").hexdigest()
+    with hostile_store("p/x", contents=iter([b"baaa", b"good"]), etag=right) as endpoint:
+        assert muster("cp", "s3://bucket/p", "here", MUSTER_STORAGE_ENDPOINT=endpoint).returncode == 0
+    assert tree(tmp_path / "here") == {"x": b"good"}
+
+
+def test_what_always_arrives_damaged_is_not_kept(muster: Muster, tmp_path: Path) -> None:
+    right = hashlib.md5(b"good").hexdigest()
+    with hostile_store("p/x", contents=(b"%04d" % number for number in count()), etag=right) as endpoint:
+        said = error_of(muster("cp", "s3://bucket/p", "here", MUSTER_STORAGE_ENDPOINT=endpoint))
+    assert "s3://bucket/p/x arrives damaged" in said
+    assert tree(tmp_path / "here") == {}
 
 
 def test_a_refused_key_is_said_without_showing_it(muster: Muster, s3: S3, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ All of it is done by processes of their own, with Muster's Python: the agent sta
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 from dataclasses import dataclass
 from typing import Dict, List, Sequence, Tuple
@@ -39,7 +38,7 @@ class Door:
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        name = "muster-" + secrets.token_hex(12)
+        name = "muster-" + os.urandom(12).hex()
         self._socket.bind("\0" + name)  # no place on a disk: paths are limited to 108 bytes
         self._socket.listen(BACKLOG)
         self.variables = {"MUSTER_SOCKET": "@" + name}

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from muster.job.data import Urls, url
+from muster.job.data import Data, Urls, url
 from muster.job.kinds import Item, Pairs, Wrong, clean_name, nearest
 from muster.job.model import FIELDS, LAUNCHERS, PLACE, SECRET_NAME, Job
 from muster.job.source import MOST_BYTES, JobError, Problem, decode, from_python, parse
@@ -220,9 +220,15 @@ def _combinations(values: dict[str, Any], read: _Fields) -> list[Problem]:
     if "python" in given and "boot" not in given and "command" in given:
         wrong("python", "runs `boot` files, and this job has a command", "write the Python into the command")
     command = values.get("command", "")
-    if values.get("parameters") and isinstance(command, str) and not PLACE.search(command) and NO_PLACE.search(command.strip()):
-        wrong("parameters", "have no place behind this command", 'write `"$@"` in it where they belong')
+    if isinstance(command, str) and not PLACE.search(command) and NO_PLACE.search(command.strip()):
+        for name in (name for name in ("parameters", "inputs", "outputs") if _words(values.get(name, {}))):
+            wrong(name, "have no place behind this command", 'write `"$@"` in it where they belong')
     return found + _variables(values, read)
+
+
+def _words(entries: Mapping[str, str | Data]) -> bool:
+    """Whether some of these are passed to the program as words."""
+    return any(not isinstance(entry, Data) or entry.access == "parameter" for entry in entries.values())
 
 
 def _variables(values: dict[str, Any], read: _Fields) -> list[Problem]:

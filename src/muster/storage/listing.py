@@ -52,7 +52,7 @@ class Listing:
             found = {item.key: item for item in part.objects}
             for key in sorted([*found, *part.prefixes]):
                 if not key.startswith(self._prefix):
-                    raise StorageError("the listing of %s holds %s, which is not in it; report it to its store" % (self._url, key))
+                    raise StorageError("the listing of %s names %s, which lies elsewhere; report it" % (self._url, key))
                 name = key[len(self._prefix) :]
                 folder, _, base = name.rpartition("/")
                 yield from self._folders(folder)
