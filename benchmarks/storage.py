@@ -202,7 +202,7 @@ def aims(work: list[Step]) -> dict[str, bool]:
 
 
 def as_table(work: list[Step], rounds: int) -> str:
-    rows = [HEADINGS]
+    rows: list[tuple[str, ...]] = [HEADINGS]
     for step in work:
         figures = [step.median_s("muster"), step.median_s("s5cmd")]
         memory = [step.memory("muster"), step.memory("s5cmd")]
@@ -222,8 +222,9 @@ def as_table(work: list[Step], rounds: int) -> str:
 
 def as_json(work: list[Step], rounds: int) -> str:
     figures = [
-        {"step": step.name, "ratio": step.ratio, **{tool: [vars(figure) for figure in step.figures[tool]] for tool in step.tools}}
+        {"step": step.name, "ratio": step.ratio, **{tool: [vars(figure) for figure in step.figures[tool]] for tool in tools}}
         for step in work
+        for tools in [step.tools]
     ]
     return json.dumps({"rounds": rounds, "steps": figures, "aims": aims(work)}, indent=2)
 

@@ -9,6 +9,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 
 from conftest import Muster, WriteJob, processes_with, until
@@ -157,6 +158,17 @@ def test_keep_alive_keeps_it_as_long_as_it_says(muster: Muster, write_job: Write
         muster("stop", run.id, "--now")
     job = write_job({"compat": "apulis", "command": "sleep infinity && echo awake", "keep_alive": "200ms"})
     assert "[main] awake" in muster("run", job).stdout
+
+
+def test_a_terminal_shows_what_the_first_worker_says(command: list[str], write_job: WriteJob, mine: Path) -> None:
+    job = write_job({"compat": "apulis", "nodes": 2, "command": "echo from $(hostname)"})
+    child = pexpect.spawn(command[0], [*command[1:], "run", str(job)], encoding="utf-8", timeout=30)
+    try:
+        child.expect(r"from [\w-]+")
+        child.expect("succeeded")
+        child.expect(pexpect.EOF)
+    finally:
+        child.close(force=True)
 
 
 @pytest.mark.parametrize("compat", ["", "modelarts-v1"])

@@ -12,6 +12,7 @@ import pytest
 
 from conftest import Muster, WriteJob
 from muster.agent import namespace
+from s3_server import S3
 from traces import TELL, RunJson, put, said, stored, told
 
 DATA = {"inputs": {"data_url": "obs://b/cifar"}, "outputs": {"train_url": "obs://b/V0001"}}
@@ -144,6 +145,34 @@ def test_the_start_script_runs_python_and_scripts_by_their_first_lines(run_json:
         assert said(view)[0].splitlines()[-1] == expected
 
 
+RESUME = """
+import os, sys, moxing as mox
+train_url = dict(word.lstrip("-").split("=") for word in sys.argv[1:])["train_url"]
+mox.file.copy_parallel(train_url, "train")  # what an earlier job left there, if anything
+print(os.listdir("train"))
+"""
+
+
+@pytest.mark.parametrize("kind", ["embedded", "s3"])
+def test_an_output_is_there_before_anything_was_written(kind: str, muster: Muster, write_job: WriteJob, s3: S3) -> None:
+    env, bucket = (s3.env, s3.bucket()) if kind == "s3" else ({}, "b")
+    fields = {"compat": "modelarts-v1", "outputs": {"train_url": f"obs://{bucket}/V0001/"}, "boot": "resume.py"}
+    job = write_job(fields, **{"resume.py": RESUME})
+    assert muster("run", job, "--check", **env).returncode == 0
+    assert muster("ls", f"obs://{bucket}/V0001", **env).returncode != 0, "a check leaves nothing behind"
+    assert muster("run", job, **env).stdout == "[0] []\n"
+
+
+def test_an_output_that_cannot_be_made_is_told_before_the_start(
+    muster: Muster, write_job: WriteJob, home: Path, s3: S3
+) -> None:
+    fields = {"compat": "modelarts-v1", "outputs": {"train_url": "obs://nobody-made-this/V0001/"}, "command": "true"}
+    done = muster("run", write_job(fields), **s3.env)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert "nobody-made-this" in done.stderr
+    assert not (home / "runs").exists() or not list((home / "runs").iterdir())
+
+
 def test_code_that_cannot_be_brought_to_a_node_is_code_127(
     containment: str, muster: Muster, run_json: RunJson, write_job: WriteJob, home: Path
 ) -> None:
@@ -152,6 +181,9 @@ def test_code_that_cannot_be_brought_to_a_node_is_code_127(
     (kept,) = (home / "code").iterdir()
     shutil.rmtree(kept)
     kept.write_text("no directory any more")
-    again = json.loads(muster("run", write_job({**V1, "nodes": 2, "boot": "train.py", "retries": 0}), "--json").stdout)
-    assert again["state"] == "failed"
-    assert re.match(r"the code could not be brought to node [01] \(code 127\): Not a directory: ", again["reason"])
+    for compat in ("modelarts-v1", "modelarts-v2"):
+        job = write_job({**V1, "compat": compat, "nodes": 2, "boot": "train.py"})
+        again = json.loads(muster("run", job, "--json").stdout)
+        assert again["state"] == "failed"
+        what = r"the code could not be brought to node [01] \(code 127\): Not a directory: [^;]*"
+        assert re.fullmatch(what, again["reason"]), "there is nothing to say of outputs"

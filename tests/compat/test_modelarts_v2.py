@@ -153,6 +153,17 @@ def test_required_packages_are_there_and_only_there(containment: str, run_json: 
     assert "Successfully installed" in logs(view, "setup")[0]
 
 
+def test_what_only_the_python_below_the_programs_environment_has_is_installed(
+    run_json: RunJson, write_job: WriteJob, tmp_path: Path
+) -> None:
+    bare = tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)  # the Python that made it has pip
+    train = "import json, pip; print(json.dumps(pip.__file__))"
+    fields = {"compat": "modelarts-v2", "boot": "train.py", "python": f"{bare}/bin/python"}
+    view = run_json(write_job(fields, **{"train.py": train, "pip-requirements.txt": "pip\n"}), PIP_NO_INDEX="1")
+    assert told(view)[0].startswith("/home/ma-user/pip-packages/lib/")
+
+
 def test_packages_that_cannot_be_installed_fail_the_run(run_json: RunJson, write_job: WriteJob) -> None:
     job = write_job(
         {"compat": "modelarts-v2"}, **{"train.py": "print('never')", "pip-requirements.txt": "no-such-package-4711\n"}

@@ -16,15 +16,18 @@ from traces import put, stored
 SHARED = "/cache, /tmp, /home/work, /home/ma-user, host name and process ids"
 
 
-def test_the_run_says_once_what_its_nodes_share(containment: str, muster: Muster, write_job: WriteJob) -> None:
-    job = write_job({"nodes": 2, "compat": "modelarts-v1", "command": "echo one; sleep 0.1; echo two"})
+@pytest.mark.parametrize(("compat", "place"), [("modelarts-v1", "attempts/*/nodes/*/root"), ("apulis", "attempts/*/root")])
+def test_the_run_says_once_what_its_nodes_share(
+    containment: str, compat: str, place: str, muster: Muster, write_job: WriteJob
+) -> None:
+    job = write_job({"nodes": 2, "compat": compat, "command": "echo one; sleep 0.1; echo two"})
     for words in ((), ("--json",)):
         done = muster("run", job, *words)
         assert done.returncode == 0
         said = [line for line in done.stderr.splitlines() if "share" in line]
         expected = (
             f"muster: nodes share {SHARED} with this machine, for there are no namespaces (switched off); "
-            "paths of modelarts-v1 lie in attempts/*/nodes/*/root"
+            f"paths of {compat} lie in {place}"
         )
         assert said == ([expected] if containment == "plain" else [])
 

@@ -6,6 +6,8 @@ import json
 import shutil
 import signal
 import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ import muster as package
 from conftest import Muster, WriteJob, until
 from muster.agent.storing import PERIOD
 from muster.launch import api
-from traces import RunJson, put, said, stored
+from traces import RunJson, embedded, put, said, stored
 
 WRITE = """
 import os, pathlib, sys
@@ -127,6 +129,32 @@ def test_outputs_reach_their_url_while_the_program_runs(
         assert api.get(run_id).state == "running"
     finally:
         muster("stop", run_id, "--now")
+
+
+def test_many_may_write_to_one_place_while_others_look(home: Path) -> None:
+    place = "obs://b/out"
+    put(**{"out/first": ""})
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            list(embedded().list(place, recursive=True))
+
+    def write(number: int) -> None:
+        for turn in range(40):
+            embedded().write(f"{place}/{number}-{turn}", b"x")
+
+    lookers = [threading.Thread(target=look) for _ in range(3)]
+    for looker in lookers:
+        looker.start()
+    try:
+        with ThreadPoolExecutor(4) as writers:
+            list(writers.map(write, range(4)))
+    finally:
+        over.set()
+        for looker in lookers:
+            looker.join()
+    assert len(stored(place)) == 161
 
 
 def test_outputs_are_uploaded_as_often_as_documented() -> None:

@@ -46,6 +46,13 @@ def test_a_tool_that_is_not_there_shows_no_devices(tmp_path: Path, monkeypatch: 
     assert (nvidia.found(), nvidia.users(), ascend.users()) == ([], {}, {})
 
 
+def test_what_has_the_name_of_a_tool_and_is_no_program_is_no_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nvidia-smi").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said: list[str] = []
+    assert (devices.found("nvidia", said.append), said) == ([], [])
+
+
 def test_words_of_nvidia_smi_that_are_no_devices_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(tmp_path / "m")
     be(machine, monkeypatch)

@@ -164,11 +164,12 @@ def certificates(folder: Path) -> tuple[Path, Path, Path]:
     """An authority of our own, and the certificate and key that it gave to localhost."""
     authority, ours, request, cert, key = (folder / name for name in ("ca.pem", "ca.key", "request", "cert.pem", "key.pem"))
     new = ["openssl", "req", "-newkey", "rsa:2048", "-nodes"]
-    (folder / "names").write_text("subjectAltName=DNS:localhost\nbasicConstraints=CA:FALSE\n")
+    names = folder / "names"
+    names.write_text("subjectAltName=DNS:localhost\nbasicConstraints=CA:FALSE\n")
     for words in (
         [*new, "-x509", "-days", "2", "-subj", "/CN=ours", "-keyout", ours, "-out", authority],
         [*new, "-subj", "/CN=localhost", "-keyout", key, "-out", request],
-        ["openssl", "x509", "-req", "-in", request, "-CA", authority, "-CAkey", ours, "-extfile", folder / "names", "-out", cert],
+        ["openssl", "x509", "-req", "-in", request, "-CA", authority, "-CAkey", ours, "-extfile", names, "-out", cert],
     ):
         subprocess.run([str(word) for word in words], check=True, capture_output=True)
     return authority, cert, key

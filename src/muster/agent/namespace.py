@@ -21,7 +21,7 @@ def available(place: str = "") -> str:
         code = 1
         try:
             enter("muster-probe")
-            root.enter(root.Root(folder, {}, {}))
+            root.enter(root.Root(folder, {}, root.machine(())))
             code = 0
         except OSError as error:
             os.write(writer, str(error).encode())

@@ -19,7 +19,7 @@ from muster.agent.setup import NO_WORD, Setup
 from muster.agent.storing import Tools
 from muster.job import LAUNCHERS, Job
 from muster.plan import Device, Facts, NodePlan, Places, PlanError, Process, Transfer, World, assemble, build, shared_files
-from muster.runs.explain import duration
+from muster.runs.explain import duration, signal_name
 from muster.runs.files import Events, write_json, write_text
 from muster.runs.layout import RunDir
 from muster.runs.logs import last_lines
@@ -181,8 +181,8 @@ class Agent(Listener):
         if process is None or not self._until(lambda: process.ended is not None):
             return False
         if process.failed:
-            said = self._said("inputs")
-            self._fail({"kind": "input", "process": "inputs", "rank": -1, "code": process.code, "message": said})
+            why = self._why(process)
+            self._fail({"kind": "input", "process": "inputs", "rank": -1, "code": process.code, "message": why})
         return not process.failed
 
     def _setup(self, plan: NodePlan) -> bool:
@@ -261,9 +261,11 @@ class Agent(Listener):
 
         self.loop.doors[number] = answer
 
-    def _said(self, process: str) -> str:
-        """The last thing that a process of the agent's wrote."""
-        return (last_lines(self.dir.log(process), 1) or ["it left no word"])[0]
+    def _why(self, process: Running) -> str:
+        """Why a process of the agent's failed: how it was killed, or else the last thing that it wrote."""
+        if process.signal:
+            return "it was killed (%s)" % signal_name(process.signal)
+        return (last_lines(self.dir.log(process.name), 1) or ["it left no word"])[0]
 
     def _run(
         self, name: str, argv: Any, env: Dict[str, str], cwd: str, rank: int = -1, keep: Tuple[int, ...] = ()
@@ -305,10 +307,12 @@ class Agent(Listener):
 
     def ended(self, process: Running) -> None:
         if process.service:
-            if process.name == "storage":
+            if process.name == "storage" and process.signal:
                 self.loop.later(STORAGE_PAUSE, self._wait_for_a_knock)
-            if process.name == "sshd" and process.failed:
-                self._fail({"kind": "start", "process": "sshd", "code": process.code, "message": self._said("sshd")})
+            elif process.name in ("storage", "sshd") and process.failed:  # ranks would wait for it for ever
+                kind = "signal" if process.signal else "start"
+                told = {"rank": -1, "code": process.code, "signal": process.signal, "message": self._why(process)}
+                self._fail(dict(told, kind=kind, process=process.name))
             return
         self.events.add("exit", process=process.name, rank=process.rank, code=process.code, signal=process.signal)
         if process.failed and not (self.done and process.rank < 0):
@@ -422,7 +426,7 @@ class Agent(Listener):
         plan = self.plan
         if plan is None or not (plan.outputs or plan.log):
             return
-        outputs = list(plan.outputs)
+        outputs = [entry for entry in plan.outputs if os.path.exists(entry.path)]  # it may have failed before it made them
         if plan.log:
             outputs.append(Transfer("log_url", self.job.log_url, storing.gather_logs(self.dir, plan.log)))
         self.meeting.publish(self.spot.index, "uploading", {})
@@ -430,8 +434,10 @@ class Agent(Listener):
         if process is not None:
             self.loop.until(lambda: process.ended is not None or "kill" in self.meeting.topics)
             self.processes.kill_all()
-        if process is None or process.code != 0:
-            self.unsaved = "it was stopped at once" if "kill" in self.meeting.topics else self._said("outputs")
+        if process is None:
+            self.unsaved = "the upload could not be started"
+        elif process.code != 0:
+            self.unsaved = "it was stopped at once" if "kill" in self.meeting.topics else self._why(process)
 
     def _wait_for_nobody(self, deadline: float) -> None:
         while self.processes.others(but_services=True) and time.monotonic() < deadline and "kill" not in self.meeting.topics:

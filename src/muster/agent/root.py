@@ -10,7 +10,7 @@ import os
 import re
 import stat
 from dataclasses import dataclass
-from typing import Dict, Iterable, List, Set
+from typing import Collection, Dict, Iterable, Iterator, List, Set
 
 from muster.agent import system
 from muster.job import Job
@@ -29,16 +29,16 @@ class Root:
 
     folder: str  # an empty directory of the node, over which the root is made
     own: Dict[str, str]  # real directories, by the path at which they appear
-    shown: Dict[str, str]  # what of the machine appears in those, by path: the paths on the machine
+    shown: Dict[str, str]  # what of the machine appears, by path: the paths on the machine
 
 
-def plan(job: Job, user: str, node: str, attempt: str, needed: Iterable[str]) -> Root:
-    """The root of a node; `needed` are texts that name what a run cannot do without."""
+def plan(job: Job, user: str, node: str, attempt: str, needed: List[str], named: List[str]) -> Root:
+    """The root of a node; `needed` are paths that a run cannot do without, `named` texts that may name what it wants."""
     platform = compat.of(job)
     node, attempt = os.path.realpath(node), os.path.realpath(attempt)  # links lead elsewhere while the new root is filled
     own = {path: node + "/root" + path for path in (*PRIVATE, *platform.private)}
     own.update({path: attempt + "/root" + path for path in platform.shared})
-    visible = [path for path in _named(own, _texts(job)) if os.path.basename(path) not in MADE_HERE]
+    visible = [path for path in _named(own, (*_texts(job), *named)) if os.path.basename(path) not in MADE_HERE]
     shown = {path: _without_links(path) for path in (*visible, *_named(own, needed))}
     real = os.path.realpath(os.path.expanduser("~"))
     home = platform.user_home(user)
@@ -46,7 +46,35 @@ def plan(job: Job, user: str, node: str, attempt: str, needed: Iterable[str]) ->
         own[home] = attempt + "/root" + home
     if home or real in own:
         shown.update({"%s/%s" % (home or real, name): "%s/%s" % (real, name) for name in _entries(real)})
-    return Root(node + "/rootfs", own, shown)
+    return Root(node + "/rootfs", own, {**machine(own, [*needed, *named, real]), **shown})
+
+
+def machine(own: Collection[str], known: Iterable[str] = ()) -> Dict[str, str]:
+    """What the machine has beside a node's own directories, by path; `known` names what is in those that cannot be listed."""
+    above = {"/", *(folder for path in own for folder in _above(path))}
+    made = {*above, *own, _MACHINE}
+    found = {}
+    for folder in above:
+        real = os.path.realpath(folder)  # some machines have a link for /home
+        found.update({os.path.join(folder, name): os.path.join(real, name) for name in _listed(real, known)})
+    return {path: source for path, source in found.items() if path not in made}
+
+
+def _above(path: str) -> Iterator[str]:
+    while path != "/":
+        path = os.path.dirname(path)
+        yield path
+
+
+def _listed(folder: str, known: Iterable[str]) -> Set[str]:
+    """The names in a directory. On a machine with many users, /home may be one that nobody can list."""
+    try:
+        return set(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+    except PermissionError:
+        inside = folder.rstrip("/") + "/"
+        return {path[len(inside) :].partition("/")[0] for path in known if path.startswith(inside)} - {"", ".", ".."}
 
 
 def _named(folders: Iterable[str], texts: Iterable[str]) -> Set[str]:
@@ -92,7 +120,9 @@ def enter(root: Root) -> None:
     os.mkdir(root.folder + _MACHINE)
     system.change_root(root.folder, root.folder + _MACHINE)
     os.chdir("/")
-    _fill("", root.own)
+    for path in sorted(root.own):
+        os.makedirs(path, exist_ok=True)
+        system.bind_tree(_MACHINE + root.own[path], path)
     for path, source in root.shown.items():
         _show(_MACHINE + source, path)
     system.unmount(_MACHINE)
@@ -100,26 +130,13 @@ def enter(root: Root) -> None:
     os.rmdir(root.folder)
 
 
-def _fill(folder: str, own: Dict[str, str]) -> None:
-    """Shows what the machine has in a directory, and the node's own directories in and below it."""
-    machine = set(os.listdir(_MACHINE + (folder or "/"))) if os.path.isdir(_MACHINE + folder) else set()
-    inside = {path[len(folder) + 1 :].partition("/")[0] for path in own if path.startswith(folder + "/")}
-    for name in (machine | inside) - {_MACHINE[1:]}:
-        path = "%s/%s" % (folder, name)
-        if path in own:
-            os.mkdir(path)
-            system.bind_tree(_MACHINE + own[path], path)
-        elif name in inside:
-            os.mkdir(path)
-            _fill(path, own)
-        else:
-            _show(_MACHINE + path, path)
-
-
 def _show(source: str, target: str) -> None:
     """Lets a file or directory appear at a second place; several nodes may do so at once."""
     try:
         mode = os.lstat(source).st_mode
+    except OSError:
+        return  # it has just been deleted, or nobody can look at it, such as a mount whose server is gone
+    try:
         if stat.S_ISLNK(mode):
             os.symlink(os.readlink(source), target)
             return
@@ -131,4 +148,4 @@ def _show(source: str, target: str) -> None:
     except FileExistsError:
         pass  # a link that another node made
     except FileNotFoundError:
-        pass  # it has just been deleted
+        pass  # it has just been deleted as well

@@ -60,6 +60,11 @@ def user() -> str:
         return str(os.getuid())
 
 
+def _variables() -> List[str]:
+    """What the environment names."""
+    return [part for value in environment.given().values() for part in value.split(":")]
+
+
 class Nodes:
     """Starts the agents of a run and sees to it that nothing of them is left."""
 
@@ -133,7 +138,7 @@ class Nodes:
                 return 1
             proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             self._write_hosts(folder.hosts)
-            view = root.plan(self.job, user(), folder.path, self.run.attempt(attempt).path, self._needed())
+            view = root.plan(self.job, user(), folder.path, self.run.attempt(attempt).path, self._needed(), _variables())
             seen = namespace.enter(host(index))
             root.enter(view)
             namespace.show_hosts(folder.hosts)
@@ -171,6 +176,6 @@ class Nodes:
         write_text(path, text.encode("utf-8", "replace").decode() + "\n" + "".join(lines))
 
     def _needed(self) -> List[str]:
-        """Paths without which nothing of a run works: its own, its Python, and what the environment names."""
-        variables = [part for value in environment.given().values() for part in value.split(":")]
-        return [self.run.path, self.code, self.tools.archive, self.tools.python, sys.executable, self.job.python, *variables]
+        """Paths without which nothing of a run works: its own, the store beside it, and its Python."""
+        store = os.path.dirname(os.path.dirname(self.run.path)) + "/store"
+        return [self.run.path, store, self.code, self.tools.archive, self.tools.python, sys.executable, self.job.python]

@@ -215,18 +215,20 @@ class Story:
                 self._waiting = view["reason"]
                 _say(self._waiting)
 
-
     def _tell_shared(self) -> None:
         """A script of another platform counts on directories that a node has for itself."""
         from muster.agent.root import PRIVATE
+        from muster.plan import compat
 
+        job = self._run.job
+        place = "attempts/*/root" if compat.of(job).shared else "attempts/*/nodes/*/root"
         for event in (event for event in read_events(self._run.dir.events) if event["event"] == "nodes"):
             self._sharing = False
             if not event["contained"]:
                 self._shown.interlude()
                 _say(
                     f"nodes share {', '.join(PRIVATE)}, host name and process ids with this machine, for there are no "
-                    f"namespaces ({event['reason']}); paths of {self._run.job.compat} lie in attempts/*/nodes/*/root"
+                    f"namespaces ({event['reason']}); paths of {job.compat} lie in {place}"
                 )
 
 

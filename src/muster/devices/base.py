@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from dataclasses import dataclass
 from typing import List, Optional, Sequence
@@ -24,18 +25,19 @@ class DriverError(Exception):
 
 def ask(argv: Sequence[str], limit: float = 5.0) -> str:
     """What a driver's tool prints; nothing where there is no such tool."""
+    tool = shutil.which(argv[0])
+    if not tool:
+        return ""
     environment = dict(os.environ, LC_ALL="C")
     try:
         done = subprocess.run(
-            list(argv),
+            [tool, *argv[1:]],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             timeout=limit,
             env=environment,
         )
-    except FileNotFoundError:
-        return ""
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DriverError("%s does not work: %s" % (argv[0], error)) from None
     said = done.stdout.decode("utf-8", "replace")

@@ -255,6 +255,8 @@ def _data(values: dict[str, Any], read: _Fields, base: Path) -> list[Problem]:
     for kind, entries in given.items():
         for name, data in entries.items():
             entries[name] = replace(data, url=_absolute(data.url, base))
+            if data.access == "env" and name.startswith("MUSTER_"):
+                found.append(read.entry(kind, name, "is a name that Muster keeps for itself", "give it another name"))
             if name in values.get("parameters", {}) or name in values.get("env", {}):
                 other = "parameters" if name in values.get("parameters", {}) else "env"
                 found.append(read.entry(kind, name, f"is also named by `{other}`", "keep it in one of them"))

@@ -19,6 +19,7 @@ from muster.job.load import Check
 from muster.launch import data, interpreter, snapshot, zipapp
 from muster.runs.files import locked, write_json, write_text
 from muster.runs.layout import RunDir, home, make_home, run_dir
+from muster.storage.settings import Settings
 
 Load = Callable[[Check], Job]
 """Loads a job with a check of ours among its own, so that all problems are told at once, with their lines."""
@@ -34,6 +35,7 @@ class Prepared:
     code: snapshot.Snapshot
     source: str  # the job file as written, for the record
     environment: dict[str, str]
+    storage: Settings
 
 
 def prepare(
@@ -47,7 +49,7 @@ def prepare(
     load(found.check)
     assert found.job and found.code  # a check without problems leaves both
     source = Path(file).read_text(encoding="utf-8", errors="replace") if file and os.path.isfile(file) else ""
-    return Prepared(found.job, found.engine, found.settings, found.code, source, found.environment)
+    return Prepared(found.job, found.engine, found.settings, found.code, source, found.environment, found.storage)
 
 
 class _Preparation:
@@ -129,6 +131,7 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
     """Makes the run directory and submits. `follower` is a descriptor whose end stops the run."""
     try:
         place = make_home()
+        os.makedirs(f"{place}/store", 0o700, exist_ok=True)  # nodes are shown what is there when they start
     except OSError as error:
         reason = str(error.strerror).lower()
         raise config.ConfigError(f"{home()} cannot be made: {reason}; set MUSTER_HOME to a directory of yours") from None
@@ -137,6 +140,7 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
     job = prepared.job
     if job.boot:
         job = replace(job, python=interpreter.resolve(job.python, place))
+    data.make_outputs(job, prepared.storage)
     run = _make(place, job.name)
     with locked(run.path):
         record = {

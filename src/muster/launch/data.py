@@ -49,6 +49,26 @@ def _missing(job: Job, storage: Storage) -> Iterator[tuple[str, str, str]]:
                 yield "requires", message, f"`muster ls {data.url}` shows what is there"
 
 
+def make_outputs(job: Job, settings: Settings) -> None:
+    """Makes the outputs of a program that is told their URLs: on its platform they exist, and many programs read them first.
+
+    Those on this machine are made in any case: in directories that each node has for itself, it is shown only what is there.
+    """
+    urls = [*(output.url for output in job.outputs.values()), job.log_url]
+    wanted = [url for url in urls if (job.compat == "modelarts-v1" and url != job.log_url) or _is_here(url)]
+    if not wanted:
+        return
+    from muster.storage import Storage
+
+    with Storage(settings) as storage:
+        for url in wanted:
+            storage.make_dir(url)
+
+
+def _is_here(url: str) -> bool:
+    return bool(url) and ("://" not in url or url.startswith("file://"))
+
+
 def code(job: Job, settings: Settings, say: Callable[[str], None]) -> str:
     """The directory with the code: that of the job, or a copy of what its URL holds, of which only changes are fetched."""
     if "://" not in job.code:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 from muster.job import Job
 from muster.runs import explain
@@ -84,11 +84,20 @@ def _failures(attempt: AttemptDir, met: List[str]) -> List[Dict[str, Any]]:
     return [failure for failure in failures if distinct.get((failure.get("node"), failure.get("process"))) is failure]
 
 
+def _abandoned(attempt: AttemptDir) -> Iterator[Dict[str, Any]]:
+    """The outputs of nodes whose agents were lost before they could upload them."""
+    for index in attempt.node_indexes():
+        node = attempt.node(index)
+        plan = {} if os.path.exists(node.exit) else read_json(node.plan) or {}
+        if plan.get("outputs") or plan.get("log"):
+            yield {"kind": "output", "node": index, "process": "outputs", "code": 1, "message": "its agent was lost before it could"}
+
+
 def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:
     """How an attempt that is over ended: state, reason, cause and, for a failure of the program, its details."""
     stop = attempt.stop or {"cause": "unknown"}
     cause, failure = stop["cause"], None
-    unsaved = [failure for failure in attempt.failures if failure["kind"] == "output"]
+    unsaved = [*(failure for failure in attempt.failures if failure["kind"] == "output"), *_abandoned(attempt.dir)]
     if cause == "finished" and unsaved:
         failure = explain.details(attempt.dir, unsaved)
         state, reason, cause = "failed", failure["sentence"], "output"

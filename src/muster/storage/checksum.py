@@ -9,6 +9,7 @@ from typing import BinaryIO
 BLOCK = 1 << 20
 PART = 8 << 20
 MOST_PARTS = 5000  # stores take 10,000
+SUMMED_MOST = 256 << 20  # one sum over more takes longer than moving it
 _PLAIN = re.compile(r"[0-9a-f]{32}")
 _PARTS = re.compile(r"[0-9a-f]{32}-([0-9]+)")
 
@@ -43,30 +44,38 @@ def matches(path: str, size: int, etag: str) -> bool:
 
 
 class Sums:
-    """The ETag that an upload in parts should get, summed up while its blocks go by; a part is a number of whole blocks."""
+    """What the ETag of an upload in parts should be, found out while its blocks go by; a part is a number of whole blocks.
 
-    def __init__(self, part: int) -> None:
+    Of an upload that is too large to be summed up on the way, only the number of parts is known.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.part = part_size(size)
         self.size = 0
-        self._part = part
-        self._done = b""
-        self._count = 0
+        self._summed = size <= SUMMED_MOST
+        self._digests = b""
         self._current = hashlib.md5()
 
     def add(self, block: bytes) -> None:
-        self._current.update(block)
         self.size += len(block)
-        if self.size % self._part == 0:
+        if not self._summed:
+            return
+        self._current.update(block)
+        if self.size % self.part == 0:
             self._close()
 
     def _close(self) -> None:
-        self._done += self._current.digest()
-        self._count += 1
+        self._digests += self._current.digest()
         self._current = hashlib.md5()
 
-    def etag(self) -> str:
-        if self.size % self._part or not self.size:
+    def agree(self, etag: str) -> bool:
+        """Whether an ETag says that the store has what went by."""
+        count = "-%d" % -(-self.size // self.part)
+        if not self._summed:
+            return etag.endswith(count)
+        if self.size % self.part:
             self._close()
-        return "%s-%d" % (hashlib.md5(self._done).hexdigest(), self._count)
+        return etag == hashlib.md5(self._digests).hexdigest() + count
 
 
 def _md5(file: BinaryIO, size: int) -> "hashlib._Hash":

@@ -54,8 +54,10 @@ def told_for(name: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise from_os(error, name) from None
-    except ValueError:  # a NUL byte
-        raise Unsafe("%r cannot be the name of a file; rename it" % name) from None
+    except ValueError as error:
+        if isinstance(error, UnicodeError) or "null byte" in str(error):
+            raise Unsafe("%r cannot be the name of a file; rename it" % name) from None
+        raise
 
 
 def from_os(error: OSError, name: str) -> StorageError:

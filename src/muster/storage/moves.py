@@ -18,7 +18,6 @@ from muster.storage.signature import quoted
 
 BLOCK = 1 << 20
 TRIES = 3
-SUMMED_MOST = 256 << 20  # one sum over more takes longer than fetching it; stores mostly have none over so much either
 COPY_MOST = 5 << 30  # what a store copies by itself
 
 
@@ -56,8 +55,7 @@ def _blocks(file: BinaryIO, shown: str) -> Iterator[bytes]:
 def _upload_parts(
     blocks: Iterator[bytes], size: int, target: Remote, dst: str, attributes: Dict[str, str], progress: Progress
 ) -> None:
-    part = checksum.part_size(size)
-    sums = checksum.Sums(part)
+    sums = checksum.Sums(size)
 
     def counted() -> Iterator[bytes]:
         for block in blocks:
@@ -65,8 +63,8 @@ def _upload_parts(
             progress.add(bytes=len(block))
             yield block
 
-    etag = target.native.put_parts(dst, Feed(counted()), part, attributes, target.url(dst))
-    if etag != sums.etag():
+    etag = target.native.put_parts(dst, Feed(counted()), sums.part, attributes, target.url(dst))
+    if not sums.agree(etag):
         target.confirm(dst, sums.size)
 
 
@@ -75,7 +73,7 @@ def download(source: Remote, src: str, entry: Entry, target: Files, dst: str, pr
     with told_for(target.url(dst)):
         target.prepare(dst)
         with partial.replacing(dst, round(entry.mtime * 1e9)) as descriptor:
-            if not checksum.is_plain(entry.etag) or entry.size > SUMMED_MOST:
+            if not checksum.is_plain(entry.etag) or entry.size > checksum.SUMMED_MOST:
                 with source.large:
                     Fetch(source.client, source.bucket, src, entry, descriptor, progress).run()
                 return

@@ -10,7 +10,7 @@ import fcntl
 import os
 import re
 from contextlib import contextmanager
-from typing import Iterator, Optional, Set
+from typing import Iterator, Optional, Set, Tuple
 
 _written: Set[str] = set()  # what threads are at; one that hangs when the process ends cannot clean up
 _NAME = re.compile(r"\.muster-[0-9a-f]{12}\.part")
@@ -24,18 +24,10 @@ def is_partial(name: str) -> bool:
 @contextmanager
 def replacing(path: str, mtime_ns: Optional[int] = None, mode: Optional[int] = None) -> Iterator[int]:
     """A descriptor to write to; what was written takes its final name at the end, all at once, or never."""
-    folder = os.path.dirname(path)
-    temporary = os.path.join(folder, ".muster-%s.part" % os.urandom(6).hex())
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    try:
-        descriptor = os.open(temporary, flags, 0o666)
-    except FileNotFoundError:
-        os.makedirs(folder, exist_ok=True)
-        descriptor = os.open(temporary, flags, 0o666)
+    temporary, descriptor = _create(os.path.dirname(path))
     try:
         _written.add(temporary)
         try:
-            _lock(descriptor)
             yield descriptor
             if mode is not None:
                 os.fchmod(descriptor, mode)
@@ -47,6 +39,22 @@ def replacing(path: str, mtime_ns: Optional[int] = None, mode: Optional[int] = N
             raise
     finally:
         _written.discard(temporary)
+        os.close(descriptor)
+
+
+def _create(folder: str) -> Tuple[str, int]:
+    """A temporary file that is locked; one that was swept away before that could be is made anew."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    while True:
+        temporary = os.path.join(folder, ".muster-%s.part" % os.urandom(6).hex())
+        try:
+            descriptor = os.open(temporary, flags, 0o666)
+        except FileNotFoundError:
+            os.makedirs(folder, exist_ok=True)
+            descriptor = os.open(temporary, flags, 0o666)
+        _lock(descriptor)
+        if os.fstat(descriptor).st_nlink:
+            return temporary, descriptor
         os.close(descriptor)
 
 
@@ -65,7 +73,7 @@ def _discard(temporary: str) -> None:
 
 def _lock(descriptor: int) -> None:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # who sweeps holds it for a moment
     except OSError:
         return  # a file system without locks: nothing is swept there either
 

@@ -59,6 +59,8 @@ class Access:
         """An access whose endpoint may be a bare host; region and style are found from it where they are not given."""
         whole = (endpoint if "://" in endpoint else "https://%s" % endpoint).rstrip("/") if endpoint else ""
         parts = urlsplit(whole)
+        if "@" in parts.netloc:
+            raise StorageError("the endpoint of a store holds a name or a password; write it without, and give keys apart")
         if whole and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query):
             raise StorageError("`%s` is not the endpoint of a store; write one such as https://obs.example.com" % endpoint)
         named = _REGION.match(parts.hostname or "")

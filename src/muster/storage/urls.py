@@ -47,6 +47,8 @@ def parse(text: str) -> Url:
     if scheme not in SCHEMES:
         raise Wrong("%s has a scheme that is not known; use obs://, s3://, file:// or a plain path" % text)
     bucket, _, key = rest.partition("/")
+    if "@" in bucket:
+        raise Wrong("a URL of %s holds a name or a password; write it without, and keys in config.toml" % scheme)
     if not _BUCKET.fullmatch(bucket) and (bucket or key):
         raise Wrong("%s does not begin with the name of a bucket; write %s://bucket/name" % (text, scheme))
     return Url(scheme, bucket, checked_key(key, text))

@@ -79,7 +79,8 @@ class ModelArts(Compat):
 
 def folder(job: Job) -> str:
     """The last folder of the code directory: what the code is called on the platform."""
-    return job.code.rstrip("/").rpartition("/")[2] or "code"
+    name = job.code.rstrip("/").rpartition("/")[2]
+    return name if name.strip(".") else "code"
 
 
 def python(job: Job) -> str:

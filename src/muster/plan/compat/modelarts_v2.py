@@ -15,8 +15,9 @@ MOUNT = HOME + "/modelarts"
 
 # Packages go into an environment of the node's own, laid over the one that the program runs with.
 REQUIREMENTS = """if [ -f {folder}/pip-requirements.txt ]; then
-  {python} -m venv --without-pip --system-site-packages {packages} &&
-  {python} -c 'import sys; print(*[path for path in sys.path if path.endswith("-packages")], sep="\\n")' > {packages}/base.pth &&
+  {python} -c 'import pip' 2> /dev/null && set -- --without-pip || set --
+  {python} -m venv "$@" {packages} &&
+  {python} -c 'import sys; print(*(p for p in sys.path if p.endswith("-packages")), sep="\\n")' > {packages}/base.pth &&
   mv {packages}/base.pth {packages}/lib/python*/site-packages &&
   {packages}/bin/python -m pip install --disable-pip-version-check -r {folder}/pip-requirements.txt || exit
   export PYTHONPATH="$(echo {packages}/lib/python*/site-packages)${{PYTHONPATH:+:$PYTHONPATH}}"

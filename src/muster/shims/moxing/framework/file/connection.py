@@ -6,6 +6,7 @@ another. A line is never shared with a forked process.
 
 import json
 import os
+import select
 import socket
 import struct
 import subprocess
@@ -49,6 +50,12 @@ class Line:
                 raise ConnectionResetError("the connection ended")
             view = view[count:]
         return data
+
+    def ended(self) -> bool:
+        """Whether an idle line leads nowhere: there is nothing to be read from one but its end."""
+        watch = select.poll()  # the other call fails in a process with very many files open
+        watch.register(self._socket, select.POLLIN)
+        return bool(watch.poll(0))
 
     def close(self) -> None:
         self._socket.close()
@@ -112,7 +119,7 @@ class Exchange:
 def _take() -> Line:
     while _mine.idle:
         line = _mine.idle.pop()
-        if line.process == os.getpid():
+        if line.process == os.getpid() and not line.ended():
             return line
         line.close()
     try:
