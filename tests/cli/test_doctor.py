@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import Muster, WriteJob
+from s3_server import S3
 
 Ask = Callable[..., dict[str, dict[str, Any]]]
 
@@ -52,6 +53,24 @@ def test_it_says_how_nodes_are_kept_together(containment: str, ask: Ask) -> None
         assert "subreaper" in ask()["namespaces"]["found"]
     else:
         assert ask()["namespaces"]["ok"]
+
+
+def test_it_says_where_urls_live_and_whether_that_can_be_reached(ask: Ask, home: Path, s3: S3) -> None:
+    assert ask()["storage"] == {
+        "part": "storage",
+        "ok": True,
+        "found": f"obs:// and s3:// live in {home}/store",
+        "advice": "an endpoint in config.toml sends them to a server",
+    }
+    s3.bucket()
+    there = ask(**s3.env)["storage"]
+    assert there["ok"]
+    assert f"go to {s3.endpoint}, " in there["found"]
+    refused = ask(**{**s3.env, "AWS_SECRET_ACCESS_KEY": "not-the-secret"})["storage"]
+    gone = ask(**{**s3.env, "MUSTER_STORAGE_ENDPOINT": "http://127.0.0.1:9"})["storage"]
+    assert (refused["ok"], gone["ok"]) == (False, False)
+    assert "not-the-secret" not in refused["found"]
+    assert "connection refused" in gone["found"]
 
 
 def test_it_finds_wrong_settings(ask: Ask, home: Path) -> None:

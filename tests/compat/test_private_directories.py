@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Muster, WriteJob, until
-from muster.agent import namespace
+from muster.agent import namespace, root
 from muster.launch import api
 from traces import RunJson, put, said, told
 
@@ -88,6 +88,58 @@ def test_what_a_job_names_in_tmp_stays_visible_and_nothing_else(
             shutil.rmtree(folder)
 
 
+def test_outputs_and_logs_that_are_new_in_tmp_reach_the_machine(
+    run_json: RunJson, write_job: WriteJob, in_tmp: Path
+) -> None:
+    in_tmp.rmdir()
+    write = ["bash", "-c", 'echo weights > "${1#*=}/model"', "write"]
+    fields = {"command": write, "outputs": {"out": str(in_tmp / "out")}, "log_url": f"file://{in_tmp}/log"}
+    assert run_json(write_job(fields))["state"] == "succeeded"
+    assert sorted(str(path.relative_to(in_tmp)) for path in in_tmp.glob("*/*")) == ["log/rank-0.log", "out/model"]
+
+
+def test_a_home_that_is_a_directory_of_the_nodes_own_keeps_the_store(command: list[str]) -> None:
+    """The machine's /tmp is MUSTER_HOME, in a namespace in which it is empty."""
+    write = "import moxing as mox; mox.file.write('obs://b/x', 'kept')"
+    script = """
+        mount -t tmpfs tmpfs /tmp || exit 77
+        export MUSTER_HOME=/tmp
+        mkdir /tmp/code && cd /tmp/code && "$@" run -- %s -c "%s" && cat /tmp/store/b/x
+    """
+    words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script % (sys.executable, write), "sh", *command]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    if done.returncode == 77 or "unshare: " in done.stderr:
+        pytest.skip(f"no namespaces for a machine of its own: {done.stderr}")
+    assert done.stdout.endswith("kept"), done.stderr
+
+
+def test_a_run_inside_of_a_run_leaves_the_code_of_the_other_alone(
+    run_json: RunJson, write_job: WriteJob, command: list[str]
+) -> None:
+    overwrite = ["sh", "-c", "echo new > train.py; ls /home/work"]
+    inner = [*command, "run", "--nodes", "2", "--set", "compat=modelarts-v1", "--", *overwrite]
+    train = f"import subprocess, sys\nsys.exit(subprocess.call({inner!r}) or open('train.py').read().startswith('new'))"
+    view = run_json(write_job({"compat": "modelarts-v1"}, **{"train.py": train}))
+    assert view["state"] == "succeeded", said(view)
+    assert said(view)[0].count("user-job-dir\n") == 2
+
+
+def test_a_home_beside_others_that_cannot_be_listed_is_found(in_tmp: Path) -> None:
+    homes = in_tmp / "home"
+    for name in ("me", "somebody"):
+        (homes / name).mkdir(parents=True)
+    in_tmp.chmod(0o755)
+    homes.chmod(0o711 if os.getuid() == 0 else 0o311)
+    child = os.fork()
+    if child == 0:
+        if os.getuid() == 0:
+            os.setuid(65534)
+        found = root.machine([f"{homes}/work"], [f"{homes}/me/.muster", "/elsewhere"])
+        os._exit(0 if {path for path in found if path.startswith(f"{homes}/")} == {f"{homes}/me"} else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    homes.chmod(0o755)
+
+
 def test_a_python_and_a_home_in_tmp_work(
     run_json: RunJson, write_job: WriteJob, in_tmp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,7 +169,8 @@ def test_the_cache_is_emptied_after_success_and_kept_after_a_failure(
     code: int, containment: str, run_json: RunJson, write_job: WriteJob
 ) -> None:
     fill = 'mkdir -p "$DLS_LOCAL_CACHE_PATH/data" && cd "$DLS_LOCAL_CACHE_PATH" && touch one data/two && chmod 500 data'
-    view = run_json(write_job({"compat": "modelarts-v1", "nodes": 2, "command": f"{fill} && exit {code}"}))
+    nodes = 1 if code else 2  # the first failure would end the other node in the middle
+    view = run_json(write_job({"compat": "modelarts-v1", "nodes": nodes, "command": f"{fill} && exit {code}"}))
     assert view["state"] == ("failed" if code else "succeeded"), said(view)
     for node in view["attempts"][0]["nodes"]:
         left = sorted(path.name for path in Path(node["dir"], "root", "cache").rglob("*"))

@@ -118,6 +118,7 @@ from muster.job.source import JobError
         ("python: python3", "python", "this job has a command", "into the command"),
         ("env: {MUSTER_RANK: 1}", "env.MUSTER_RANK", "keeps for itself", "another name"),
         ("secrets: [MUSTER_RUN]", "secrets", "names `MUSTER_RUN`", "another name"),
+        ("inputs: {MUSTER_RUN: {url: /, access: env}}", "inputs.MUSTER_RUN", "keeps for itself", "another name"),
         # the code directory
         ("code: ./nope", "code", "which does not exist", "relative to the job file"),
         ("code: train.py", "code", "which is not a directory", "relative to the job file"),

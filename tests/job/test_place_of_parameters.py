@@ -23,6 +23,8 @@ def load(command: str, folder: Path) -> object:
         "python train.py;",
         "ls\nls",
         "ls |",
+        "python train.py && sleep infinity",
+        "sudo -E bash -c 'python train.py && sleep infinity'",
     ],
 )
 def test_a_command_behind_which_no_word_can_follow_is_refused_with_parameters(command: str, tmp_path: Path) -> None:
@@ -37,6 +39,7 @@ def test_a_command_behind_which_no_word_can_follow_is_refused_with_parameters(co
     [
         "python train.py",
         "a && b",
+        "sleep 1",
         "a --at=$(date)",
         "a ${HOME}",
         "ls 'x#y' $# a#b",

@@ -114,6 +114,14 @@ def test_a_variable_that_cannot_be_used_is_told(home: Path, environ: dict[str, s
     assert "; " in str(error.value)
 
 
+def test_keys_in_an_endpoint_or_a_url_are_refused_and_not_repeated(muster: Muster) -> None:
+    for url, env in (("obs://b/x", {"OBS_ENDPOINT": "https://AK:HIDDEN@store.example.com"}), ("obs://AK:HIDDEN@b/x", {})):
+        done = muster("ls", url, **env)
+        assert done.returncode in (2, 3)
+        assert "holds a name or a password; " in done.stderr
+        assert "HIDDEN" not in done.stdout + done.stderr
+
+
 def test_a_file_of_keys_that_others_can_read_or_that_has_none_is_refused(home: Path, tmp_path: Path) -> None:
     for mode, text, said in (
         (0o644, None, "chmod 600"),

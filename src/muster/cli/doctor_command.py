@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import click
 
@@ -17,11 +17,13 @@ from muster.agent.root import PRIVATE
 from muster.cli import output
 from muster.cli.options import as_json
 from muster.engines import NAMES, get, ssh
-from muster.launch import interpreter
+from muster.launch import data, interpreter
 from muster.launch.names import run_ids
 from muster.runs.explain import size
 from muster.runs.layout import home
+from muster.storage import Access, Settings, Storage, StorageError
 
+PATIENCE = 5.0  # seconds that a store may be silent before it counts as out of reach
 ALLOW = "where they are refused, see the sysctls user.max_user_namespaces and kernel.unprivileged_userns_clone"
 TOOLS = (
     ("bash", "runs commands and setup; install bash"),
@@ -49,7 +51,7 @@ def command(json: bool) -> int:
       muster doctor
       muster doctor --json | jq '.[] | select(.ok | not)'
     """
-    findings = [*_muster(), *_devices(), *_engines(), *_tools()]
+    findings = [*_muster(), *_devices(), *_engines(), *_stores(), *_tools()]
     if json:
         output.print_json([asdict(finding) for finding in findings])
         return 0
@@ -145,6 +147,30 @@ def _wanted() -> bool:
         return config.load(home()).namespaces
     except config.ConfigError:
         return True
+
+
+def _stores() -> list[Finding]:
+    """Where URLs live, and whether that can be reached with the keys that there are."""
+    try:
+        settings = data.settings(config.load(home()), os.environ)
+    except (config.ConfigError, StorageError) as error:
+        return [Finding("storage", False, str(error))]
+    places: dict[Access, list[str]] = {}
+    for scheme in ("obs", "s3"):
+        places.setdefault(settings.access(scheme), []).append(f"{scheme}://")
+    return [_store(settings, " and ".join(schemes), access) for access, schemes in places.items()]
+
+
+def _store(settings: Settings, schemes: str, access: Access) -> Finding:
+    if not access.endpoint:
+        return Finding("storage", True, f"{schemes} live in {home()}/store", "an endpoint in config.toml sends them to a server")
+    quick = replace(access, timeout=min(access.timeout, PATIENCE))
+    with Storage(replace(settings, obs=quick, s3=quick)) as storage:
+        try:
+            buckets = len(storage.buckets())
+        except StorageError as error:
+            return Finding("storage", False, f"{schemes} go to {access.endpoint}: {error}")
+    return Finding("storage", True, f"{schemes} go to {access.endpoint}, {buckets} bucket{'s' * (buckets != 1)}")
 
 
 def _tools() -> list[Finding]:

@@ -16,8 +16,8 @@ from muster.job.kinds import Item, Pairs, Wrong, clean_name, nearest
 from muster.job.model import FIELDS, LAUNCHERS, PLACE, SECRET_NAME, Job
 from muster.job.source import MOST_BYTES, JobError, Problem, decode, from_python, parse
 
-# Commands for bash behind whose end no words can follow: several lines, a comment, a command that is closed or sent off.
-NO_PLACE = re.compile(r"\n|(\A|\s)#|[;&|]\Z")
+# Commands for bash behind whose end no words can follow: several lines, a comment, one that is closed, sent off or only waits.
+NO_PLACE = re.compile(r"\n|(\A|\s)#|[;&|]\Z|\bsleep\s+inf(inity)?['\"]?\Z")
 
 # Their values belong into `secrets`, never into a file.
 SECRET = re.compile(f"({SECRET_NAME})$", re.IGNORECASE)

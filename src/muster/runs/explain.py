@@ -87,7 +87,7 @@ def sentence(failure: Dict[str, Any], exception: str = "") -> str:
         text += "; the kernel's counters show out of memory"
     elif failure.get("oom_before"):
         text += "; the kernel had killed another process of its node for memory"
-    return "%s: %s" % (text, exception) if exception else text
+    return text if text.endswith(exception) else "%s: %s" % (text, exception)
 
 
 def cause(failure: Dict[str, Any]) -> str:

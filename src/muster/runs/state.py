@@ -90,7 +90,8 @@ def _abandoned(attempt: AttemptDir) -> Iterator[Dict[str, Any]]:
         node = attempt.node(index)
         plan = {} if os.path.exists(node.exit) else read_json(node.plan) or {}
         if plan.get("outputs") or plan.get("log"):
-            yield {"kind": "output", "node": index, "process": "outputs", "code": 1, "message": "its agent was lost before it could"}
+            message = "its agent was lost before it could"
+            yield {"kind": "output", "node": index, "process": "outputs", "code": 1, "message": message}
 
 
 def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:

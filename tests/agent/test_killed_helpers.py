@@ -1,0 +1,94 @@
+"""Processes that work for the agent and are killed, or cannot start: ranks do not wait for ever, and no state lies about it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live import Live
+
+from conftest import WriteJob, processes_with, until
+from muster.engines.ssh import unavailable
+from traces import RunJson, stored
+
+WRITE = ["bash", "-c", 'echo weights > "${1#*=}/model.ckpt"', "write"]
+KEPT = "the outputs of node 0 could not be uploaded and are kept in its directory: "
+
+
+def kill(live: Live, words: str) -> None:
+    """Kills the process of a run that has these words on its command line."""
+    found = until(lambda: [line for line in processes_with(f"MUSTER_HOME={live.home}") if words in line])
+    os.kill(int(found[0].partition(":")[0]), signal.SIGKILL)
+
+
+@pytest.fixture
+def uploading(containment: str, command: list[str], write_job: WriteJob) -> Iterator[Live]:
+    """A run whose program is done and whose upload never ends: its store takes calls and says nothing."""
+    job = write_job({"command": WRITE, "outputs": {"train_url": "obs://b/out"}})
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with Live(command, job, MUSTER_STORAGE_ENDPOINT=endpoint, MUSTER_STORAGE_TIMEOUT="60") as live:
+            until(lambda: os.path.lexists(live.run.attempt(1).meet + "/uploading.0"))
+            yield live
+
+
+def test_an_agent_that_is_killed_while_it_uploads_has_not_succeeded(uploading: Live) -> None:
+    os.kill(uploading.agent(0), signal.SIGKILL)
+    view = uploading.end()
+    assert (view["state"], view["reason"]) == ("failed", KEPT + "its agent was lost before it could")
+    assert Path(uploading.run.attempt(1).node(0).path, "outputs/train_url/model.ckpt").exists()
+
+
+def test_an_upload_that_is_killed_is_told_as_such(uploading: Live) -> None:
+    kill(uploading, f" storage copy {uploading.run.path}")
+    view = uploading.end()
+    assert (view["state"], view["reason"]) == ("failed", KEPT + "it was killed (SIGKILL)")
+
+
+KILL_THE_SERVER = """
+import moxing as mox, os, pathlib, signal, time
+mox.file.write("obs://b/before", "x")
+def is_server(process):
+    parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+    return parent == str(os.getppid()) and b"\\0storage\\0serve\\0" in (process / "cmdline").read_bytes()
+(server,) = [process for process in pathlib.Path("/proc").glob("[0-9]*") if is_server(process)]
+os.kill(int(server.name), signal.SIGKILL)
+while server.exists():
+    time.sleep(0.01)
+mox.file.write("obs://b/after", "y")
+"""
+
+
+def test_a_storage_server_that_is_killed_is_replaced(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({}, **{"train.py": KILL_THE_SERVER}))
+    assert view["state"] == "succeeded", view["reason"]
+    assert stored("obs://b") == {"before": "x", "after": "y"}
+
+
+def test_a_storage_server_that_cannot_start_ends_the_run(write_job: WriteJob, tmp_path: Path) -> None:
+    place = tmp_path / "broken"
+    venv.create(place, symlinks=True)
+    (site,) = place.glob("lib/python*/site-packages")
+    (site / "sitecustomize.py").write_text("import sys\nif 'storage' in sys.orig_argv: sys.exit('a broken installation')\n")
+    job = write_job({}, **{"train.py": "import moxing as mox\nmox.file.exists('obs://b/x')\n"})
+    path = os.pathsep.join(filter(None, sys.path))
+    with Live([str(place / "bin/python"), "-m", "muster.cli.main"], job, PYTHONPATH=path) as live:
+        view = live.end()
+    assert view["state"] == "failed"
+    assert view["reason"] == "storage on node 0 could not be started: SystemExit: a broken installation"
+
+
+@pytest.mark.skipif(unavailable() is not None, reason=f"no ssh between nodes: {unavailable()}")
+def test_an_ssh_server_that_is_killed_is_told_as_such(containment: str, command: list[str], write_job: WriteJob) -> None:
+    with Live(command, write_job({"nodes": 2, "ssh": True, "command": "echo up; sleep 1000"})) as live:
+        live.until_running(2)
+        kill(live, f"{live.run.path}/attempts/1/ssh/sshd_config")
+        view = live.end()
+    assert view["state"] == "failed"
+    assert view["reason"] in [f"sshd on node {node} was killed (SIGKILL)" for node in (0, 1)]
