@@ -55,8 +55,11 @@ KILL_THE_SERVER = """
 import moxing as mox, os, pathlib, signal, time
 mox.file.write("obs://b/before", "x")
 def is_server(process):
-    parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
-    return parent == str(os.getppid()) and b"\\0storage\\0serve\\0" in (process / "cmdline").read_bytes()
+    try:
+        parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+        return parent == str(os.getppid()) and b"\\0storage\\0serve\\0" in (process / "cmdline").read_bytes()
+    except OSError:
+        return False  # it has just ended
 (server,) = [process for process in pathlib.Path("/proc").glob("[0-9]*") if is_server(process)]
 os.kill(int(server.name), signal.SIGKILL)
 while server.exists():

@@ -31,6 +31,16 @@ def test_code_runs_from_its_url_and_runs_again_as_it_was(
     assert json.loads(Path(again["dir"], "job.json").read_text())["code"] == "obs://b/app"
 
 
+def test_a_url_that_ends_with_dots_names_no_directory_above_the_code(
+    containment: str, run_json: RunJson, write_job: WriteJob, tmp_path: Path
+) -> None:
+    (tmp_path / "app" / "inner").mkdir(parents=True)
+    (tmp_path / "app" / "train.py").write_text("import json, os\nprint(json.dumps(os.path.dirname(__file__)))")
+    job = write_job({"compat": "modelarts-v1", "code": f"file://{tmp_path}/app/inner/..", "boot": "train.py"})
+    (folder,) = told(run_json(job))
+    assert folder.endswith("/home/work/user-job-dir/code")
+
+
 def test_what_a_url_lost_is_not_in_the_next_run(run_json: RunJson, write_job: WriteJob) -> None:
     put(**{"app/a.txt": "a", "app/b.txt": "b"})
     job = write_job({"code": "obs://b/app", "command": "ls"})

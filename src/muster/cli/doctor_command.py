@@ -163,7 +163,8 @@ def _stores() -> list[Finding]:
 
 def _store(settings: Settings, schemes: str, access: Access) -> Finding:
     if not access.endpoint:
-        return Finding("storage", True, f"{schemes} live in {home()}/store", "an endpoint in config.toml sends them to a server")
+        where = f"{schemes} live in {home()}/store"
+        return Finding("storage", True, where, "an endpoint in config.toml sends them to a server")
     quick = replace(access, timeout=min(access.timeout, PATIENCE))
     with Storage(replace(settings, obs=quick, s3=quick)) as storage:
         try:

@@ -131,10 +131,10 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
     """Makes the run directory and submits. `follower` is a descriptor whose end stops the run."""
     try:
         place = make_home()
-        os.makedirs(f"{place}/store", 0o700, exist_ok=True)  # nodes are shown what is there when they start
     except OSError as error:
         reason = str(error.strerror).lower()
         raise config.ConfigError(f"{home()} cannot be made: {reason}; set MUSTER_HOME to a directory of yours") from None
+    os.makedirs(f"{place}/store", 0o700, exist_ok=True)  # nodes are shown what is there when they start
     agent = zipapp.build(place)
     prepared = replace(prepared, code=snapshot.keep(prepared.code, place))
     job = prepared.job
