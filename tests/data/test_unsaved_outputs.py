@@ -45,6 +45,15 @@ def test_the_other_outputs_are_saved_all_the_same(run_json: RunJson, write_job: 
     assert stored("obs://b/fine") == {"one": "one\n", "three": "three\n"}
 
 
+def test_one_file_that_cannot_be_uploaded_does_not_keep_the_others_back(run_json: RunJson, write_job: WriteJob) -> None:
+    put(**{"out/b/inside": "a directory where a file comes"})
+    write = 'cd "${1#*=}"; for name in a b c; do echo $name > $name; done'
+    view = run_json(write_job({"command": ["bash", "-c", write, "write"], "outputs": {"o": "obs://b/out"}}))
+    assert view["attempts"][0]["cause"] == "output"
+    assert "obs://b/out/b is a directory" in view["reason"]
+    assert stored("obs://b/out") == {"a": "a\n", "c": "c\n", "b/inside": "a directory where a file comes"}
+
+
 def test_a_run_that_fails_by_itself_says_both(run_json: RunJson, write_job: WriteJob) -> None:
     put(**{"out": "a file"})
     fields = {"command": WRITE, "env": {"CODE": "3"}, "outputs": {"train_url": "obs://b/out/run"}, "log_url": "obs://b/log"}

@@ -30,6 +30,7 @@ from muster.job.source import JobError
         ("inputs: {a: {url: b, mode: c}}", "inputs.a", "has no field `mode`", "`url` and `access`"),
         ("inputs: {a-b: {url: b, access: env}}", "inputs.a-b", "name of a variable", "letters, digits"),
         ("inputs: [a]", "inputs", "is a list", "data_url"),
+        ("outputs: {a: /tmp/}", "outputs.a", "every simulated node has for itself", "a directory inside"),
         ("requires: {data_url: [train/]}", "requires.data_url", "is not an input", "its inputs: none"),
         ("requires: {data_url: train/}", "requires.data_url", "takes a list", "[train/, val/]"),
         ("requires: {data_url: [../up]}", "requires.data_url", "not a name inside", "relative to the input"),

@@ -12,7 +12,7 @@ from muster.runs.explain import duration
 
 @click.command("stop")
 @run_argument()
-@click.option("--now", is_flag=True, help="Kill at once instead of giving the ranks their grace.")
+@click.option("--now", is_flag=True, help="Kill at once: no grace for the ranks, no upload of outputs.")
 @as_json
 def command(run: str, now: bool, json: bool) -> int:
     """Stop a run and wait until nothing of it is left.
@@ -26,7 +26,8 @@ def command(run: str, now: bool, json: bool) -> int:
     if found.ended:
         click.echo(f"{found.id} has already ended: {found.state}", err=True)
     elif not now and not json:
-        click.echo(f"stopping {found.id}; its ranks have {duration(found.job.grace)} to end", err=True)
+        then = ", then its outputs are uploaded" if found.job.outputs or found.job.log_url else ""
+        click.echo(f"stopping {found.id}; its ranks have {duration(found.job.grace)} to end{then}", err=True)
     found.stop(now)
     view = found.view
     if json:

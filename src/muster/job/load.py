@@ -43,6 +43,9 @@ ALSO = {
     "requires": "layout needs",
 }
 
+# Directories that are not the machine's in a job: what is written there stays with the run.
+OWN = ("", "/cache", "/tmp", "/home/work", "/home/ma-user")
+
 # What an override takes the place of: a job runs one program.
 REPLACES = {"boot": ("command",), "command": ("boot", "python")}
 
@@ -260,6 +263,10 @@ def _data(values: dict[str, Any], read: _Fields, base: Path) -> list[Problem]:
             if name in values.get("parameters", {}) or name in values.get("env", {}):
                 other = "parameters" if name in values.get("parameters", {}) else "env"
                 found.append(read.entry(kind, name, f"is also named by `{other}`", "keep it in one of them"))
+    for name, data in given["outputs"].items():
+        if data.url.rstrip("/") in OWN:
+            hint = "name a directory inside of it, or elsewhere"
+            found.append(read.entry("outputs", name, f"is {data.url}, which every simulated node has for itself", hint))
     for name in sorted(set(given["inputs"]) & set(given["outputs"])):
         found.append(read.entry("outputs", name, "is also an input", "give one of them another name"))
     for name in values.get("requires", {}):

@@ -149,9 +149,9 @@ def derive(record: Record, status: Optional[Status]) -> Dict[str, Any]:
         count = record.job.nodes + record.job.ps
         state = "running" if up == count else "starting"
         phase = "running" if up == count else "rendezvous" if "world" not in last.met else "staging"
-        if any(name.startswith("uploading.") for name in last.met):
-            phase = "uploading"
         reason = "" if up == count else "%d of %d nodes are up" % (up, count)
+    if state in ("running", "stopping") and last and any(name.startswith("uploading.") for name in last.met):
+        phase = "uploading"
     return _view(record, state, phase, reason, None)
 
 

@@ -7,10 +7,10 @@ import os
 import shutil
 import stat as modes
 from itertools import groupby
-from typing import FrozenSet, Iterator, Optional, Sequence, Tuple
+from typing import FrozenSet, Iterator, List, Optional, Sequence, Tuple
 
 from muster.storage import partial
-from muster.storage.errors import NoBucket, NotFound, Wrong, told_for
+from muster.storage.errors import NoBucket, NotFound, StorageError, Wrong, told_for
 from muster.storage.model import Entry, Progress
 
 CHUNK = 16 << 20
@@ -40,8 +40,11 @@ class Files:
                 return None
         return self._entry(path, os.path.basename(path), info)
 
-    def walk(self, path: str, recursive: bool = True) -> Iterator[Entry]:
-        """What is in a directory, a directory before what is in it; half written files are not there."""
+    def walk(self, path: str, recursive: bool = True, left: Optional[List[StorageError]] = None) -> Iterator[Entry]:
+        """What is in a directory, a directory before what is in it; half written files are not there.
+
+        `left` takes what is wrong with directories below, which are left out then.
+        """
         with told_for(self.url(path)):
             try:
                 info = os.stat(path)
@@ -49,12 +52,25 @@ class Files:
                 raise self.missing(path) from None
             if not modes.S_ISDIR(info.st_mode):
                 raise Wrong("%s is a file, where a directory is needed; name a directory" % self.url(path))
-        return self._scan(path, "", recursive, frozenset([(info.st_dev, info.st_ino)]))
+        return self._scan(path, "", recursive, frozenset([(info.st_dev, info.st_ino)]), left)
 
-    def _scan(self, folder: str, before: str, recursive: bool, above: FrozenSet[Tuple[int, int]]) -> Iterator[Entry]:
+    def _scan(
+        self,
+        folder: str,
+        before: str,
+        recursive: bool,
+        above: FrozenSet[Tuple[int, int]],
+        left: Optional[List[StorageError]],
+    ) -> Iterator[Entry]:
         """`above`: the directories on the way here, in which a link must not go round."""
-        with told_for(self.url(folder)), os.scandir(folder) as found:
-            children = sorted(found, key=lambda child: child.name)
+        try:
+            with told_for(self.url(folder)), os.scandir(folder) as found:
+                children = sorted(found, key=lambda child: child.name)
+        except StorageError as error:
+            if left is None or not before:
+                raise
+            left.append(error)
+            return
         for child in children:
             if partial.is_partial(child.name):
                 partial.sweep(child.path)
@@ -72,7 +88,7 @@ class Files:
             elif identity not in above:
                 yield entry
                 if recursive:
-                    yield from self._scan(child.path, entry.name + "/", recursive, above | {identity})
+                    yield from self._scan(child.path, entry.name + "/", recursive, above | {identity}, left)
 
     def _entry(self, path: str, name: str, info: os.stat_result) -> Optional[Entry]:
         is_dir = modes.S_ISDIR(info.st_mode)

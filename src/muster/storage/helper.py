@@ -19,23 +19,28 @@ def main(argv: List[str]) -> int:
 
         return serve(["serve", *rest])
     storage = Storage(Settings.from_json(os.environ["MUSTER_STORAGE"]))
-    failures = []
+    failures: List[str] = []
     for source, target in zip(rest[::2], rest[1::2]):
+        left: List[StorageError] = []
         try:
-            _copy(storage, source, target)
+            _copy(storage, source, target, left)
         except StorageError as error:  # the others are still worth saving
-            failures.append("%s to %s: %s" % (source, target, error))
-    for failure in failures:  # last, for the agent repeats the last line as its reason
+            left.append(error)
+        failures += ["%s to %s: %s" % (source, target, error) for error in left]
+    for failure in failures[1:]:
         print(failure, file=sys.stderr)
+    if failures:  # last, for the agent repeats the last line as its reason
+        more = len(failures) - 1
+        print("%s%s" % (failures[0], "; %d more are in its log" % more if more else ""), file=sys.stderr)
     return 1 if failures else 0
 
 
-def _copy(storage: Storage, source: str, target: str) -> None:
+def _copy(storage: Storage, source: str, target: str, left: List[StorageError]) -> None:
     found = storage.stat(source)
     if found is None:
         raise NotFound("%s does not exist" % source)
     if found.is_dir:
-        report = storage.copy_tree(source, target)
+        report = storage.copy_tree(source, target, left=left)
     else:
         report = storage.copy_file(source, "%s/%s" % (target.rstrip("/"), source.rstrip("/").rpartition("/")[2]))
     if report.files:

@@ -9,7 +9,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 from muster.storage import answers, urls
 from muster.storage.client import Client, Request
 from muster.storage.compare import unchanged
-from muster.storage.errors import Wrong
+from muster.storage.errors import StorageError, Wrong
 from muster.storage.files import Files
 from muster.storage.model import Entry, Progress, Report
 from muster.storage.patterns import Choice
@@ -146,14 +146,15 @@ class Storage:
         delete: bool = False,
         progress: Optional[Progress] = None,
         threads: Optional[int] = None,
+        left: Optional[List[StorageError]] = None,
     ) -> Report:
         """Copies what is in `src` to what is in `dst`, as far as it is missing there or has changed.
 
         `names` narrows it to a list of relative names. `delete` removes at the destination, and there alone, what the source
-        no longer has.
+        no longer has. `left` takes what is wrong with single files, and the others are copied all the same.
         """
         progress = progress or Progress()
-        tree = Tree(self._place(src), self._place(dst), Choice(include, exclude), progress, names)
+        tree = Tree(self._place(src), self._place(dst), Choice(include, exclude), progress, names, left)
         tree.run(max(1, min(threads or THREADS, MANY)), delete)
         return progress.report()
 

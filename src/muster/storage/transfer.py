@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set
 
 from muster.storage import crew, moves
 from muster.storage.compare import unchanged
-from muster.storage.errors import NotFound, Wrong
+from muster.storage.errors import NoBucket, NotFound, Refused, StorageError, Unsafe, Wrong
 from muster.storage.files import Files
 from muster.storage.model import Entry, Progress
 from muster.storage.patterns import Choice
@@ -16,6 +17,7 @@ from muster.storage.urls import checked_name
 
 THREADS = 16
 MANY = 64  # threads that a caller may ask for; more only get into each other's way
+MOST_LEFT = 20  # files that may be left out before a transfer counts as hopeless
 
 def move_file(src: Place, entry: Entry, dst: Place, progress: Progress) -> None:
     """Copies one file to exactly one name, by the shortest way between the two stores."""
@@ -40,6 +42,7 @@ class Tree:
     choice: Choice
     progress: Progress
     names: Optional[Sequence[str]] = None
+    left: Optional[List[StorageError]] = None  # takes what is wrong with single files, which are left out then
 
     def run(self, threads: int, delete: bool) -> None:
         if self.src.identity == self.dst.identity:
@@ -67,18 +70,27 @@ class Tree:
             if entry.is_dir:
                 self._folders.add(entry.name)
                 continue
-            checked_name(entry.name, entry.url)
-            self._files.add(entry.name)
-            if self._is_there(entry):
-                self.progress.add(skipped=1)
-            else:
-                self.progress.expect(1, entry.size)
+            wanted = False
+            with self._leaving_out():
+                wanted = self._has_to_move(entry)
+            if wanted:
                 yield entry
         self.progress.complete = True
 
+    def _has_to_move(self, entry: Entry) -> bool:
+        checked_name(entry.name, entry.url)
+        self._files.add(entry.name)
+        there = self._is_there(entry)
+        if there:
+            self.progress.add(skipped=1)
+        else:
+            self.progress.expect(1, entry.size)
+        return not there
+
     def _listed(self, threads: int) -> Iterable[Entry]:
         if self.names is None:
-            return self.src.store.walk(self.src.path)
+            store = self.src.store
+            return store.walk(self.src.path, left=self.left) if isinstance(store, Files) else store.walk(self.src.path)
         return self._named(list(dict.fromkeys(self.names)), threads)
 
     def _named(self, names: List[str], threads: int) -> Iterator[Entry]:
@@ -108,8 +120,19 @@ class Tree:
         return unchanged(self.src.below(entry.name), entry, self.dst.below(entry.name), there)
 
     def _move(self, entry: Entry) -> None:
-        move_file(self.src.below(entry.name), entry, self.dst.below(entry.name), self.progress)
-        self.progress.add(files=1)
+        with self._leaving_out():
+            move_file(self.src.below(entry.name), entry, self.dst.below(entry.name), self.progress)
+            self.progress.add(files=1)
+
+    @contextmanager
+    def _leaving_out(self) -> Iterator[None]:
+        """Goes on without a file that cannot be copied, where that is wanted; a store out of reach ends everything."""
+        try:
+            yield
+        except (Wrong, NotFound, Refused, Unsafe) as error:
+            if self.left is None or isinstance(error, NoBucket) or len(self.left) >= MOST_LEFT:
+                raise
+            self.left.append(error)
 
     def _make_folders(self) -> None:
         """Makes the directories that hold nothing; the others came with what is in them."""
