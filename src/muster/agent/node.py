@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from muster.agent import environment, silence, sshd, staging, storing
 from muster.agent.loop import Listener, Loop
 from muster.agent.memory import Memory
 from muster.agent.ports import Ports
-from muster.agent.processes import Processes, Running
+from muster.agent.processes import Processes, Running, why_not_started
 from muster.agent.rendezvous import Rendezvous
 from muster.agent.setup import NO_WORD, Setup
-from muster.agent.storing import Tools
+from muster.agent.spot import Spot
+from muster.agent.storing import Outputs, Tools
 from muster.job import LAUNCHERS, Job
-from muster.plan import Device, Facts, NodePlan, Places, PlanError, Process, Transfer, World, assemble, build, shared_files
-from muster.runs.explain import duration, signal_name
+from muster.plan import Facts, NodePlan, Places, PlanError, Process, World, assemble, build, shared_files
+from muster.runs.explain import duration
 from muster.runs.files import Events, write_json, write_text
 from muster.runs.layout import RunDir
-from muster.runs.logs import last_lines
 
 GATHER_LIMIT = 120.0  # for all nodes to come to the rendezvous
 LEFTOVER_GRACE = 5.0  # for helpers and forgotten children once the ranks are done
@@ -30,23 +28,6 @@ MEMORY_PAUSE = 0.5
 SETTLE = 0.1  # between the first failure and the stop that it causes
 LEFTOVER_PAUSE = 0.1  # between two looks for processes whose end nobody tells
 STORAGE_PAUSE = 1.0  # between the end of a storage server and the next one
-
-
-@dataclass(frozen=True)
-class Spot:
-    """What the engine knows of a node before its agent starts."""
-
-    index: int
-    host: str
-    address: str
-    device: str
-    devices: Tuple[Device, ...]
-    cpus: int  # CPUs that its processes share
-    bound: Tuple[int, ...]  # the CPUs it is bound to, if to any
-    contained: bool  # whether the node is a namespace
-    seen: int = 0  # the agent's process id as the machine sees it
-    proc: Optional[int] = None  # a descriptor of the machine's own /proc
-    user: str = ""
 
 
 class Agent(Listener):
@@ -75,7 +56,7 @@ class Agent(Listener):
         self.entrance = sshd.Entrance()
         self.plan: Optional[NodePlan] = None
         self.exported: Dict[str, str] = {}
-        self.uploading: Optional[Running] = None
+        self.outputs = Outputs(tools, self.dir, self.loop, self._serve)
         self.unsaved = ""  # why outputs could not be uploaded at the end
 
     def carry_out(self) -> None:
@@ -100,20 +81,7 @@ class Agent(Listener):
 
     def _meet(self, ports: Ports) -> Optional[NodePlan]:
         spot = self.spot
-        facts = Facts(
-            spot.index,
-            spot.host,
-            spot.address,
-            spot.device,
-            spot.devices,
-            tuple(ports.numbers),
-            spot.cpus,
-            spot.seen or os.getpid(),
-            spot.user,
-            os.getuid(),
-            os.getgid(),
-            self.entrance.ports,
-        )
+        facts = spot.facts(ports.numbers, self.entrance.ports)
         self.meeting.publish(spot.index, "facts", facts.to_json())
         places = self._places()
         try:
@@ -181,7 +149,7 @@ class Agent(Listener):
         if process is None or not self._until(lambda: process.ended is not None):
             return False
         if process.failed:
-            why = self._why(process)
+            why = storing.why(self.dir, process)
             self._fail({"kind": "input", "process": "inputs", "rank": -1, "code": process.code, "message": why})
         return not process.failed
 
@@ -210,8 +178,7 @@ class Agent(Listener):
         self.processes.see_from_outside(self.spot.proc, self.spot.seen)
         for started in (process for process in self.processes.all if not process.service):
             self.events.add("start", process=started.name, rank=started.rank, pid=started.seen or started.pid)
-        if plan.outputs:
-            self.loop.every(storing.PERIOD, self._upload)
+        self.outputs.begin(plan)
         self.started = True
         self.meeting.publish(self.spot.index, "up", {"processes": len(plan.processes)})
         self._check_done()
@@ -261,24 +228,13 @@ class Agent(Listener):
 
         self.loop.doors[number] = answer
 
-    def _why(self, process: Running) -> str:
-        """Why a process of the agent's failed: how it was killed, or else the last thing that it wrote."""
-        if process.signal:
-            return "it was killed (%s)" % signal_name(process.signal)
-        return (last_lines(self.dir.log(process.name), 1) or ["it left no word"])[0]
-
     def _run(
         self, name: str, argv: Any, env: Dict[str, str], cwd: str, rank: int = -1, keep: Tuple[int, ...] = ()
     ) -> Optional[Running]:
         try:
             return self.processes.start(name, argv, env, cwd, self.dir.log(name), rank, keep)
         except (OSError, ValueError) as error:
-            if "/" not in argv[0] and not shutil.which(argv[0], path=env.get("PATH")):
-                message = "`%s` was not found on its PATH" % argv[0]
-            elif isinstance(error, FileNotFoundError):
-                message = "`%s` does not exist, or the interpreter that its first line names" % argv[0]
-            else:
-                message = "`%s`: %s" % (argv[0], getattr(error, "strerror", None) or error)
+            message = why_not_started(argv[0], env, error)
             self._fail({"kind": "start", "process": name, "rank": rank, "code": 127, "message": message})
             return None
 
@@ -311,7 +267,7 @@ class Agent(Listener):
                 self.loop.later(STORAGE_PAUSE, self._wait_for_a_knock)
             elif process.name in ("storage", "sshd") and process.failed:  # ranks would wait for it for ever
                 kind = "signal" if process.signal else "start"
-                told = {"rank": -1, "code": process.code, "signal": process.signal, "message": self._why(process)}
+                told = {"rank": -1, "code": process.code, "signal": process.signal, "message": storing.why(self.dir, process)}
                 self._fail(dict(told, kind=kind, process=process.name))
             return
         self.events.add("exit", process=process.name, rank=process.rank, code=process.code, signal=process.signal)
@@ -390,7 +346,8 @@ class Agent(Listener):
             self._wait_for_nobody(time.monotonic() + float(stop.get("grace", 0)))
         for process in self.processes.kill_all():
             self.ended(process)
-        self._save()
+        if self.plan is not None:
+            self.unsaved = self.outputs.save(self.plan, self.job.log_url)
         if stop.get("cause") == "finished" and not self.unsaved:
             staging.clear(self.dir.root + "/cache")
         write_json(
@@ -413,31 +370,6 @@ class Agent(Listener):
                 return
         self.processes.signal_all(signal.SIGTERM)
         self.processes.signal_all(signal.SIGCONT)
-
-    # -- outputs
-
-    def _upload(self) -> None:
-        """Takes what there is of the outputs to their URLs, unless the last time is still going on."""
-        if self.plan is not None and (self.uploading is None or self.uploading.ended is not None):
-            self.uploading = self._serve("outputs", storing.save(self.tools, self.plan.outputs))
-
-    def _save(self) -> None:
-        """Takes the outputs and the logs where they belong, now that nobody writes any more."""
-        plan = self.plan
-        if plan is None or not (plan.outputs or plan.log):
-            return
-        outputs = [entry for entry in plan.outputs if os.path.exists(entry.path)]  # it may have failed before it made them
-        if plan.log:
-            outputs.append(Transfer("log_url", self.job.log_url, storing.gather_logs(self.dir, plan.log)))
-        self.meeting.publish(self.spot.index, "uploading", {})
-        process = self._serve("outputs", storing.save(self.tools, outputs))
-        if process is not None:
-            self.loop.until(lambda: process.ended is not None or "kill" in self.meeting.topics)
-            self.processes.kill_all()
-        if process is None:
-            self.unsaved = "the upload could not be started"
-        elif process.code != 0:
-            self.unsaved = "it was stopped at once" if "kill" in self.meeting.topics else self._why(process)
 
     def _wait_for_nobody(self, deadline: float) -> None:
         while self.processes.others(but_services=True) and time.monotonic() < deadline and "kill" not in self.meeting.topics:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -190,6 +191,15 @@ class Processes:
                 inside[numbers[-1]] = pid
         for process in self.all:
             process.seen = inside.get(process.pid, process.seen)
+
+
+def why_not_started(program: str, env: Dict[str, str], error: Exception) -> str:
+    """Why a program could not be started, in words."""
+    if "/" not in program and not shutil.which(program, path=env.get("PATH")):
+        return "`%s` was not found on its PATH" % program
+    if isinstance(error, FileNotFoundError):
+        return "`%s` does not exist, or the interpreter that its first line names" % program
+    return "`%s`: %s" % (program, getattr(error, "strerror", None) or error)
 
 
 def descendants(root: int) -> List[int]:

@@ -11,8 +11,9 @@ import traceback
 from typing import List, Sequence, Tuple
 
 from muster.agent import environment, memory, namespace, root, system
-from muster.agent.node import Agent, Spot
+from muster.agent.node import Agent
 from muster.agent.processes import Processes
+from muster.agent.spot import Spot
 from muster.agent.storing import Tools
 from muster.devices import Found
 from muster.job import Job

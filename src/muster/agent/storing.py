@@ -8,10 +8,14 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
-from typing import Dict, List, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
+from muster.agent.loop import Loop
+from muster.agent.processes import Running
 from muster.plan import NodePlan, Transfer
+from muster.runs.explain import signal_name
 from muster.runs.layout import NodeDir
+from muster.runs.logs import last_lines
 
 PERIOD = 30.0  # seconds between two uploads of what a program writes
 BACKLOG = 1024
@@ -56,6 +60,52 @@ def fetch(tools: Tools, plan: NodePlan) -> List[str]:
 def save(tools: Tools, outputs: Sequence[Transfer]) -> List[str]:
     """The argv that takes outputs to their URLs."""
     return tools.argv("copy", *[word for entry in outputs for word in (entry.path, entry.url)])
+
+
+def why(folder: NodeDir, process: Running) -> str:
+    """Why a process of the agent's failed: how it was killed, or else the last thing that it wrote."""
+    if process.signal:
+        return "it was killed (%s)" % signal_name(process.signal)
+    return (last_lines(folder.log(process.name), 1) or ["it left no word"])[0]
+
+
+class Outputs:
+    """Takes what the programs of a node write to its URLs: now and then, and completely at the end."""
+
+    def __init__(self, tools: Tools, folder: NodeDir, loop: Loop, serve: Callable[[str, List[str]], Optional[Running]]) -> None:
+        self._tools = tools
+        self._folder = folder
+        self._loop = loop
+        self._serve = serve
+        self._last: Optional[Running] = None
+
+    def begin(self, plan: NodePlan) -> None:
+        """From now on uploads what there is every so often, unless the last time is still going on."""
+
+        def upload() -> None:
+            if self._last is None or self._last.ended is not None:
+                self._last = self._serve("outputs", save(self._tools, plan.outputs))
+
+        if plan.outputs:
+            self._loop.every(PERIOD, upload)
+
+    def save(self, plan: NodePlan, log_url: str) -> str:
+        """Uploads everything, now that nobody writes any more; returns why that failed, if so."""
+        meeting = self._loop.meeting
+        outputs = [entry for entry in plan.outputs if os.path.exists(entry.path)]  # it may have failed before it made them
+        if plan.log:
+            outputs.append(Transfer("log_url", log_url, gather_logs(self._folder, plan.log)))
+        if not plan.outputs and not plan.log:
+            return ""
+        meeting.publish(plan.node, "uploading", {})
+        process = self._serve("outputs", save(self._tools, outputs))
+        if process is None:
+            return "the upload could not be started"
+        self._loop.until(lambda: process.ended is not None or "kill" in meeting.topics)
+        self._loop.processes.kill_all()
+        if process.code == 0:
+            return ""
+        return "it was stopped at once" if "kill" in meeting.topics else why(self._folder, process)
 
 
 def gather_logs(folder: NodeDir, log: Dict[str, Tuple[str, ...]]) -> str:
