@@ -6,7 +6,7 @@ for ((i = 0; i < DLS_TASK_NUMBER; i++)); do
     nodes+=("$(getent ahostsv4 "${!name%:*}" | awk '{ print $1; exit }')") # the launcher asks for addresses
 done
 
-unset CUDA_VISIBLE_DEVICES # empty where there are no GPUs, which the launcher takes for one GPU
+[ -n "$CUDA_VISIBLE_DEVICES" ] || unset CUDA_VISIBLE_DEVICES # the launcher takes an empty one for one GPU
 cd "$(dirname "$0")" || exit
 exec python -m paddle.distributed.launch \
     --ips="$(IFS=,; echo "${nodes[*]}")" \

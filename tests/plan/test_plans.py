@@ -154,6 +154,13 @@ def test_a_node_shows_its_processes_exactly_the_devices_that_it_was_given() -> N
         assert found == [{shown[0]}, {shown[1]}], kind
 
 
+def test_a_machine_without_nvidia_devices_has_nothing_to_hide() -> None:
+    asked = job(framework="pytorch")
+    world = two_nodes(asked, "cpu")
+    bare = replace(world, nodes=tuple(replace(node, facts=replace(node.facts, nvidia=False)) for node in world.nodes))
+    assert all("CUDA_VISIBLE_DEVICES" not in process.env for plan in plans(asked, bare) for process in plan.processes)
+
+
 def test_a_mindspore_rank_opens_its_device_by_the_physical_id_with_a_table_and_by_its_place_without() -> None:
     asked = job(framework="mindspore")
     with_table = environments(asked, two_nodes(asked, "ascend"))

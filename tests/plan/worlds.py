@@ -38,7 +38,7 @@ def facts(
     first = 20000 + 100 * (node % 100)
     held = tuple(range(first, first + ports))
     place = address or f"10.0.0.{node + 1}"
-    return Facts(node, f"host-{node}", place, kind, tuple(devices), held, 8, 0, "anna", 1000, 1000, (22100, 22101))
+    return Facts(node, f"host-{node}", place, kind, tuple(devices), held, 8, 0, "anna", 1000, 1000, True, (22100, 22101))
 
 
 def two_nodes(job: Job, kind: str) -> World:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass
 from typing import Optional, Sequence, Tuple
 
@@ -39,5 +40,6 @@ class Spot:
             self.user,
             os.getuid(),
             os.getgid(),
+            shutil.which("nvidia-smi") is not None,
             ssh,
         )

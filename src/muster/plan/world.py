@@ -33,6 +33,7 @@ class Facts:
     user: str = ""
     uid: int = 0
     gid: int = 0
+    nvidia: bool = True  # whether there are NVIDIA devices that a CPU job must not see
     ssh: Tuple[int, ...] = ()  # ports on its own address where an ssh server could listen
 
     def to_json(self) -> Dict[str, Any]:

@@ -44,4 +44,5 @@ def visible(node: Node, ids: List[str]) -> Dict[str, str]:
         return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(ids)}
     if kind == "ascend":
         return {"ASCEND_RT_VISIBLE_DEVICES": ",".join(ids)}
-    return {"CUDA_VISIBLE_DEVICES": ""}
+    # Some launchers take an empty mask for one device: it is there only where there is something to hide.
+    return {"CUDA_VISIBLE_DEVICES": ""} if node.facts.nvidia else {}
