@@ -100,6 +100,8 @@ def test_outputs_and_logs_that_are_new_in_tmp_reach_the_machine(
 
 def test_a_home_that_is_a_directory_of_the_nodes_own_keeps_the_store(command: list[str]) -> None:
     """The machine's /tmp is MUSTER_HOME, in a namespace in which it is empty."""
+    if any(path.startswith("/tmp/") for path in (sys.executable, __file__)):
+        pytest.skip("the tests themselves lie in /tmp")
     write = "import moxing as mox; mox.file.write('obs://b/x', 'kept')"
     script = """
         mount -t tmpfs tmpfs /tmp || exit 77
