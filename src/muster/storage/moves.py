@@ -70,36 +70,56 @@ def _upload_parts(
 
 def download(source: Remote, src: str, entry: Entry, target: Files, dst: str, progress: Progress) -> None:
     """Fetches an object into a local file, which takes the object's time."""
+    moment = round(entry.mtime * 1e9)
     with told_for(target.url(dst)):
+        if entry.size <= checksum.PART and speaks(src):
+            target.open_root()
+            data = _fetch_small(source, src, entry)
+            try:
+                partial.write_whole(dst, data, moment)
+            except IsADirectoryError:
+                target.prepare(dst)
+                raise
+            progress.add(bytes=len(data))
+            return
         target.prepare(dst)
-        with partial.replacing(dst, round(entry.mtime * 1e9)) as descriptor:
-            if not checksum.is_plain(entry.etag) or entry.size > checksum.SUMMED_MOST:
-                with source.large:
-                    Fetch(source.client, source.bucket, src, entry, descriptor, progress).run()
-                return
-            before = ""
-            for _ in range(TRIES):
-                found = _fetch(source, src, entry, descriptor, progress)
-                # Some stores have ETags that only look like checksums: what arrives twice alike is right.
-                if found in (entry.etag, before):
-                    return
-                before = found
-            raise StorageError("%s arrives damaged; try again, and check the network" % source.url(src))
+        with partial.replacing(dst, moment) as descriptor, source.large:
+            _fetch_large(source, src, entry, descriptor, progress)
 
 
-def _fetch(source: Remote, src: str, entry: Entry, descriptor: int, progress: Progress) -> str:
-    """Writes an object into a file and returns its MD5 sum."""
-    if entry.size > checksum.PART or not speaks(src):
-        with source.large:
-            return Fetch(source.client, source.bucket, src, entry, descriptor, progress).run_summing()
-    data, etag = source.native.get(src, source.url(src))
-    if etag != entry.etag:
-        raise StorageError("%s was changed while it was copied; copy it again" % source.url(src))
-    if len(data) != entry.size:
-        raise StorageError("%s arrives cut off; try again, and check the network" % source.url(src))
-    partial.write_all(descriptor, data)
-    progress.add(bytes=len(data))
-    return hashlib.md5(data).hexdigest()
+def _fetch_small(source: Remote, src: str, entry: Entry) -> memoryview:
+    """A whole object, checked."""
+    before = ""
+    for _ in range(TRIES):
+        data, etag = source.native.get(src, source.url(src))
+        if etag != entry.etag:
+            raise StorageError("%s was changed while it was copied; copy it again" % source.url(src))
+        if len(data) != entry.size:
+            raise StorageError("%s arrives cut off; try again, and check the network" % source.url(src))
+        found = hashlib.md5(data).hexdigest()
+        # Some stores have ETags that only look like checksums: what arrives twice alike is right.
+        if not checksum.is_plain(etag) or found in (etag, before):
+            return data
+        before = found
+    raise _damaged(source, src)
+
+
+def _fetch_large(source: Remote, src: str, entry: Entry, descriptor: int, progress: Progress) -> None:
+    """Writes an object into a file, in ranges, and checks it as far as that can be done."""
+    if not checksum.is_plain(entry.etag) or entry.size > checksum.SUMMED_MOST:
+        Fetch(source.client, source.bucket, src, entry, descriptor, progress).run()
+        return
+    before = ""
+    for _ in range(TRIES):
+        found = Fetch(source.client, source.bucket, src, entry, descriptor, progress).run_summing()
+        if found in (entry.etag, before):
+            return
+        before = found
+    raise _damaged(source, src)
+
+
+def _damaged(source: Remote, src: str) -> StorageError:
+    return StorageError("%s arrives damaged; try again, and check the network" % source.url(src))
 
 
 def copy(source: Remote, src: str, entry: Entry, target: Remote, dst: str, progress: Progress) -> None:
