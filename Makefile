@@ -33,8 +33,9 @@ lint: $(READY)  ## style, types, the rooms' contracts, and that what travels run
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -c "from muster.job.describe import page; print(page(), end='')" > docs/job-file.md
 
-benchmark: $(READY)  ## measure the launch against its peers; installs them into benchmarks/.venv
+benchmark: $(READY)  ## measure launch and storage against their peers; installs those of the launch into benchmarks/.venv
 	$(BIN)/python benchmarks/launch.py
+	$(BIN)/python benchmarks/storage.py
 
 # A Python without ensurepip (Debian without python3-venv) makes the environment with the pip it has.
 $(READY): pyproject.toml requirements-dev.txt

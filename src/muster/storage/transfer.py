@@ -15,7 +15,7 @@ from muster.storage.patterns import Choice
 from muster.storage.place import Place
 from muster.storage.urls import checked_name
 
-THREADS = 16
+THREADS = 24
 MANY = 64  # threads that a caller may ask for; more only get into each other's way
 MOST_LEFT = 20  # files that may be left out before a transfer counts as hopeless
 
