@@ -24,7 +24,7 @@ BAR = 20
 
 include = click.option("--include", multiple=True, metavar="GLOB", help="Only what matches; may be repeated.")
 exclude = click.option("--exclude", multiple=True, metavar="GLOB", help="Nothing that matches; may be repeated.")
-threads = click.option("--threads", type=click.IntRange(1, 64), metavar="N", help="Files that move at the same time [16].")
+threads = click.option("--threads", type=click.IntRange(1, 64), metavar="N", help="Files that move at the same time [24].")
 
 
 def opened() -> Storage:
