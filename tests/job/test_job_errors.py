@@ -24,6 +24,7 @@ from muster.job.source import JobError
         ("inputs: {a b: c}", "inputs.a b", "cannot be the name", "letters, digits"),
         ("inputs: {a: obs:///key}", "inputs.a", "names no bucket", "obs://bucket/key"),
         ("inputs: {a: 'obs://AK:SK@bucket/key'}", "inputs.a", "names no bucket", "config.toml"),
+        ("inputs: {a: 'obs:/b/key'}", "inputs.a", "lacks a slash", "obs://b/key"),
         ("inputs: {a: oss://b/key}", "inputs.a", "scheme `oss`", "did you mean `obs://`?"),
         ("inputs: {a: file://data}", "inputs.a", "no absolute path", "file:///data"),
         ("inputs: {a: {access: env}}", "inputs.a", "has no `url`", "access: env"),

@@ -166,6 +166,8 @@ def test_a_name_that_leaves_its_bucket_is_refused(home: Path, tmp_path: Path, sc
         ("obs:///x", "does not begin with the name of a bucket"),
         ("obs://", "names no bucket"),
         ("ftp://host/x", "scheme that is not known"),
+        ("obs:/bucket/x", "write obs://bucket/x"),
+        ("s3:bucket/x", "write s3://bucket/x"),
         ("file://host/x", "no absolute path"),
         ("", "an empty name"),
         ("a\0b", "NUL"),

@@ -62,7 +62,7 @@ class Url(Kind):
 
 
 SCHEMES = ("obs", "s3", "file")
-URL = r"^(?![\s\S]*://)[\s\S]*\S|^(obs|s3)://[A-Za-z0-9][A-Za-z0-9._\-]*(/[\s\S]*)?$|^file:///"
+URL = r"^(?!(obs|s3|file):)(?![\s\S]*://)[\s\S]*\S|^(obs|s3)://[A-Za-z0-9][A-Za-z0-9._\-]*(/[\s\S]*)?$|^file:///"
 
 
 def url(item: Item) -> str:
@@ -70,7 +70,10 @@ def url(item: Item) -> str:
     text = scalar(item, "a URL or a path")
     if re.search(URL, text):
         return text
-    scheme = text.partition("://")[0]
+    scheme, slashes, _ = text.partition("://")
+    if not slashes:
+        scheme, _, rest = text.partition(":")
+        raise Wrong("%s lacks a slash" % item.said, "write `%s://%s`, or `./%s` for a path" % (scheme, rest.lstrip("/"), text))
     if scheme not in SCHEMES:
         meant = nearest(scheme, SCHEMES)
         hint = "did you mean `%s://`?" % meant if meant else "it takes obs://, s3://, file:// and paths"

@@ -38,6 +38,7 @@ def parse(text: str) -> Url:
     if not text:
         raise Wrong("an empty name is neither a URL nor a path; name a file, or use . for this directory")
     if not is_url(text):
+        _refuse_lost_slash(text)
         return Url("", "", os.path.abspath(text))
     scheme, _, rest = text.partition("://")
     if scheme == "file":
@@ -52,6 +53,13 @@ def parse(text: str) -> Url:
     if not _BUCKET.fullmatch(bucket) and (bucket or key):
         raise Wrong("%s does not begin with the name of a bucket; write %s://bucket/name" % (text, scheme))
     return Url(scheme, bucket, checked_key(key, text))
+
+
+def _refuse_lost_slash(text: str) -> None:
+    """obs:/bucket is what typing, or a function for paths, makes of obs://bucket: nobody means a directory of that name."""
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme in (*SCHEMES, "file"):
+        raise Wrong("%s lacks a slash; write %s://%s, or ./%s for a path" % (text, scheme, rest.lstrip("/"), text))
 
 
 def checked_key(key: str, shown: str) -> str:
