@@ -104,7 +104,8 @@ def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:
         state, reason, cause = "failed", failure["sentence"], "output"
     elif cause == "finished":
         ranks = record.job.ranks
-        state, reason = "succeeded", "all %d ranks succeeded" % ranks if ranks > 1 else "its rank succeeded"
+        one = "its command succeeded" if record.job.alone else "its rank succeeded"
+        state, reason = "succeeded", "all %d ranks succeeded" % ranks if ranks > 1 else one
     elif cause == "failure" and attempt.failures:
         failure = explain.details(attempt.dir, attempt.failures)
         state, reason, cause = "failed", failure["sentence"], explain.cause(failure)
