@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Muster
+from muster.agent import namespace
 
 ROOT = Path(__file__).parents[2]
 INSTALL = ROOT / "scripts" / "frameworks" / "install.py"
@@ -103,3 +104,26 @@ def test_an_example_fails_when_its_gradients_are_not_averaged(example: str, run:
     assert outcome.state == "failed"
     assert outcome.reports
     assert all(abs(weight - expected) > 0.1 for weight, expected, _ in outcome.reports.values())
+
+
+GUIDED = """
+compat: apulis
+nodes: 2
+devices: 2
+command: >-
+  horovodrun -np 4 -hostfile /home/${DLWS_USER_NAME}/ib_config -p $DLWS_SD_worker0_SSH_PORT
+  --network-interface lo python train.py && sleep infinity
+"""
+
+
+def test_the_horovodrun_line_of_the_apulis_guide_works_as_typed(run: Run, tmp_path: Path) -> None:
+    """With fewer ranks than there, and an interface that exists here."""
+    if reason := namespace.available():
+        pytest.skip(f"the line names a fixed path, which takes namespaces: {reason}")
+    copy = tmp_path / "copies" / "horovod-pytorch"
+    shutil.copytree(ROOT / "examples" / "horovod-pytorch", copy)
+    (copy / "job.yaml").write_text(GUIDED)
+    outcome = run("horovod-pytorch", copy.parent)
+    assert outcome.state == "succeeded", outcome.reason
+    assert sorted(outcome.reports) == [0, 1, 2, 3]
+    assert all(weight == pytest.approx(expected, abs=1e-3) for weight, expected, _ in outcome.reports.values())
