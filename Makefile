@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 READY := $(VENV)/.ready
 NODE_ROOMS := src/muster/__init__.py src/muster/plan src/muster/runs src/muster/devices src/muster/storage src/muster/agent \
-  src/muster/job/__init__.py src/muster/job/model.py src/muster/job/kinds.py src/muster/job/data.py
+  src/muster/job/__init__.py src/muster/job/model.py src/muster/job/kinds.py src/muster/job/data.py \
+  src/muster/job/bench.py
 
 .PHONY: demo test frameworks test-frameworks lint docs benchmark clean
 
@@ -28,7 +29,7 @@ lint: $(READY)  ## style, types, the rooms' contracts, and that what travels run
 	$(BIN)/mypy scripts/frameworks/*.py
 	$(BIN)/lint-imports
 	$(BIN)/vermin --quiet --no-tips --eval-annotations --backport typing -t=3.9- --violations $(NODE_ROOMS)
-	$(BIN)/vermin --quiet --no-tips --eval-annotations --backport typing -t=3.7- --violations src/muster/shims
+	$(BIN)/vermin --quiet --no-tips --eval-annotations --backport typing -t=3.7- --violations src/muster/shims src/muster/record.py
 
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -c "from muster.job.describe import page; print(page(), end='')" > docs/job-file.md

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from job_files import accepted, one, refused
 
-from muster.job import FIELDS, Data
+from muster.job import FIELDS, Bench, Data, Metric
 
 PLAIN = "command: x\n"
 
@@ -53,6 +53,11 @@ PLAIN = "command: x\n"
         ("grace=0", 0.0),
         ("retries=3", 3),
         ("retry_on=[oom, 3]", ("oom", 3)),
+        ("bench={repeats: 2}", Bench(repeats=2)),
+        ("bench.scope=server", Bench(scope="server")),
+        ("bench.targets.accuracy=0.76", Bench(targets={"accuracy": 0.76})),
+        ("metrics.fps.unit=frames", {"fps": Metric(unit="frames")}),
+        ("sample=5s", 5.0),
     ],
 )
 def test_every_field_can_be_set(tmp_path: Path, override: str, value: Any) -> None:

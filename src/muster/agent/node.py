@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from muster.agent import environment, silence, sshd, staging, storing
 from muster.agent.loop import Listener, Loop
+from muster.agent.measuring import Measuring
 from muster.agent.memory import Memory
 from muster.agent.ports import Ports
 from muster.agent.processes import Processes, Running, why_not_started
@@ -57,6 +58,7 @@ class Agent(Listener):
         self.plan: Optional[NodePlan] = None
         self.exported: Dict[str, str] = {}
         self.outputs = Outputs(tools, self.dir, self.loop, self._serve)
+        self.measuring = Measuring(tools, job, self.dir, self.loop, self._serve)
         self.unsaved = ""  # why outputs could not be uploaded at the end
 
     def carry_out(self) -> None:
@@ -98,7 +100,7 @@ class Agent(Listener):
     def _places(self) -> Places:
         folder, attempt = self.dir, self.attempt
         roots = ("", "") if self.spot.contained else (folder.root, attempt.root)
-        return Places(folder.path, folder.work, folder.results, self.run.shared, attempt.path, *roots)
+        return Places(folder.path, folder.work, folder.results, self.run.shared, attempt.path, *roots, self.job.servers)
 
     def _gather(self, places: Places) -> Optional[World]:
         """Node 0: waits for everybody's facts, makes the world and shows it."""
@@ -139,7 +141,18 @@ class Agent(Listener):
             message = "%s: %s" % (error.strerror, error.filename) if error.filename else str(error)
             self._fail({"kind": "code", "code": 127, "message": message})
             return False
-        return self._fetch(plan) and (self._setup(plan) if plan.setup else True)
+        self.measuring.note(plan)
+        return self._fetch(plan) and (self._setup(plan) if plan.setup else True) and self._idle()
+
+    def _idle(self) -> bool:
+        """Waits until it is known what lay at the outputs and, where that is asked for, what a node takes that does nothing."""
+        bench = self.job.bench
+        if not self._until(lambda: self.measuring.noted):
+            return False
+        if bench is not None and bench.idle:
+            self.measuring.watch()
+            self._until(lambda: False, bench.idle)
+        return self.stop is None
 
     def _fetch(self, plan: NodePlan) -> bool:
         argv = storing.fetch(self.tools, plan)
@@ -178,6 +191,7 @@ class Agent(Listener):
         self.processes.see_from_outside(self.spot.proc, self.spot.seen)
         for started in (process for process in self.processes.all if not process.service):
             self.events.add("start", process=started.name, rank=started.rank, pid=started.seen or started.pid)
+        self.measuring.started({process.rank: process.pid for process in self.processes.all if process.rank >= 0})
         self.outputs.begin(plan)
         self.started = True
         self.meeting.publish(self.spot.index, "up", {"processes": len(plan.processes)})
@@ -224,7 +238,7 @@ class Agent(Listener):
 
         def answer() -> None:
             del self.loop.doors[number]
-            self._serve("storage", self.tools.argv("serve", str(number)), (number,))
+            self._serve("storage", self.tools.storage("serve", str(number)), (number,))
 
         self.loop.doors[number] = answer
 
@@ -344,9 +358,11 @@ class Agent(Listener):
         if self.processes.others(but_services=True):
             self._ask_to_end(stop.get("cause", ""))
             self._wait_for_nobody(time.monotonic() + float(stop.get("grace", 0)))
+        self.measuring.ended()
         for process in self.processes.kill_all():
             self.ended(process)
         if self.plan is not None:
+            self.measuring.harvest(self.plan)
             self.unsaved = self.outputs.save(self.plan, self.job.log_url)
         if stop.get("cause") == "finished" and not self.unsaved:
             staging.clear(self.dir.root + "/cache")

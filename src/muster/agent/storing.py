@@ -33,8 +33,12 @@ class Tools:
         """What jobs may import of Muster: Python looks into an archive as into a directory."""
         return self.archive + "/muster/shims"
 
-    def argv(self, *words: str) -> List[str]:
-        return [self.python, "-I", self.archive, "storage", *words]
+    def own(self, *words: str) -> List[str]:
+        """The argv of one of Muster's own programs on a node."""
+        return [self.python, "-I", self.archive, *words]
+
+    def storage(self, *words: str) -> List[str]:
+        return self.own("storage", *words)
 
 
 class Door:
@@ -54,12 +58,12 @@ class Door:
 def fetch(tools: Tools, plan: NodePlan) -> List[str]:
     """The argv that brings the inputs of a node, or nothing where all of them are at hand."""
     words = [word for entry in plan.inputs if not entry.local for word in (entry.url, entry.path)]
-    return tools.argv("copy", *words) if words else []
+    return tools.storage("copy", *words) if words else []
 
 
 def save(tools: Tools, outputs: Sequence[Transfer]) -> List[str]:
     """The argv that takes outputs to their URLs."""
-    return tools.argv("copy", *[word for entry in outputs for word in (entry.path, entry.url)])
+    return tools.storage("copy", *[word for entry in outputs for word in (entry.path, entry.url)])
 
 
 def why(folder: NodeDir, process: Running) -> str:

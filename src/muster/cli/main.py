@@ -15,6 +15,7 @@ from muster import __version__
 # Each command with what it does, in English and Chinese; `muster --help` imports none of them.
 COMMANDS = {
     "run": ("Run a job and follow it.", "运行作业并跟踪输出"),
+    "bench": ("Measure a job: complete numbers, or why not.", "测量作业：完整的数字，或说明原因"),
     "ps": ("List runs.", "列出运行"),
     "show": ("Show one run: state, reason, ranks, results.", "查看一次运行：状态、原因、各 rank、结果"),
     "logs": ("Show or follow the logs of a run.", "查看或跟踪日志"),
@@ -22,6 +23,11 @@ COMMANDS = {
     "stop": ("Stop a run.", "停止运行"),
     "rerun": ("Run a recorded job again, with its code as it was.", "用当时的代码重新运行"),
     "exec": ("Run a command beside a rank, with its environment.", "在某个 rank 的节点和环境中执行命令"),
+    "report": ("Show what runs were worth, as a page, a table or data.", "生成结果报告：网页、表格或数据"),
+    "verify": ("Check a bundle: sums, signature, every aggregate.", "校验结果包：校验和、签名和各项汇总"),
+    "tester": ("Collect results from many machines, or send them.", "收集或提交测试结果"),
+    "import": ("Make a job file of an AISBench package.", "由 AISBench 负载包生成作业文件"),
+    "pack": ("Make an AISBench package of a workload.", "制作 AISBench 负载包"),
     "cp": ("Copy files and directories to and from stores.", "在本地与存储之间复制文件和目录"),
     "sync": ("Make one directory or prefix like another.", "同步目录或前缀"),
     "ls": ("List what is in a directory, a prefix or a store.", "列出目录、前缀或存储中的内容"),
@@ -76,6 +82,7 @@ def cli(debug: bool) -> None:
     Examples:
       muster run job.yaml                                  run a job and follow it
       muster run --nodes 2 --devices 4 -- python train.py  run this directory without a job file
+      muster bench job.yaml                                measure it, and say whether the numbers hold
       muster ps                                            list runs
       muster logs last --follow                            follow the newest run
       muster COMMAND --help                                more about a command

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from muster.job.bench import Benching, Metrics
 from muster.job.data import Data, Urls, url
 from muster.job.kinds import Item, Pairs, Wrong, clean_name, nearest
 from muster.job.model import FIELDS, LAUNCHERS, PLACE, SECRET_NAME, Job
@@ -179,7 +180,7 @@ def _override(read: _Fields, override: str) -> list[Problem]:
         read.given[name] = item
         read.origins = {key: value for key, value in read.origins.items() if not key.startswith(name + ".")}
         read.origins[name] = source
-    elif name in FIELDS and not isinstance(FIELDS[name].metadata["kind"], Pairs | Urls):
+    elif name in FIELDS and not isinstance(FIELDS[name].metadata["kind"], Pairs | Urls | Benching | Metrics):
         problems.append(Problem(source, None, name, "has no fields of its own", f"write `--set {name}=...`"))
     else:
         outer = read.given.get(name)
@@ -187,9 +188,17 @@ def _override(read: _Fields, override: str) -> list[Problem]:
             outer = Item({})
             read.origins[name] = source
         if isinstance(outer.value, dict):
-            read.given[name] = replace(outer, value={**outer.value, inner: item})
+            deep = isinstance(FIELDS[name].metadata["kind"], Benching | Metrics) if name in FIELDS else False
+            read.given[name] = _put(outer, inner.split(".") if deep else [inner], item)
             read.origins[f"{name}.{inner}"] = source
     return [replace(problem, line=None) for problem in problems]
+
+
+def _put(outer: Item, path: Sequence[str], item: Item) -> Item:
+    """A mapping with one of its values in place, however deep that lies."""
+    first, *rest = path
+    fields = outer.value if isinstance(outer.value, dict) else {}
+    return replace(outer, value={**fields, first: _put(fields.get(first, Item({})), rest, item) if rest else item})
 
 
 def _combinations(values: dict[str, Any], read: _Fields) -> list[Problem]:
@@ -218,6 +227,7 @@ def _combinations(values: dict[str, Any], read: _Fields) -> list[Problem]:
         wrong("keep_alive", "goes with `compat: apulis`, where commands end with `sleep infinity`", "remove it")
     if values.get("compat") and values.get("workdir") == "rank":
         wrong("workdir", "cannot be `rank` with `compat`: those platforms have one code directory per node", "remove it")
+    found += _benching(values, read)
     if values.get("retry_on") and not values.get("retries") and "retries" not in read.bad:
         wrong("retry_on", "has no effect without `retries`", "add `retries: 2`, or remove it")
     if "python" in given and "boot" not in given and "command" in given:
@@ -227,6 +237,18 @@ def _combinations(values: dict[str, Any], read: _Fields) -> list[Problem]:
         for name in (name for name in ("parameters", "inputs", "outputs") if _words(values.get(name, {}))):
             wrong(name, "have no place behind this command", 'write `"$@"` in it where they belong')
     return found + _variables(values, read)
+
+
+def _benching(values: dict[str, Any], read: _Fields) -> list[Problem]:
+    """What cannot be measured like this."""
+    bench = values.get("bench")
+    if bench is None or bench.scope != "server":
+        return []
+    if values.get("framework") in LAUNCHERS or values.get("compat") == "apulis" or values.get("ps"):
+        which = "parameter servers" if values.get("ps") else values.get("compat") or values["framework"]
+        message = f"makes a world of every node, which {which} cannot be split into"
+        return [read.entry("bench", "scope", message, "measure one node, with `nodes: 1` and scope `cluster`")]
+    return []
 
 
 def _words(entries: Mapping[str, str | Data]) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple, Union
 
 from muster.job import kinds
+from muster.job.bench import KNOWN, Bench, Benching, Metric, Metrics
 from muster.job.data import Data, Layouts, Url, Urls
 
 FRAMEWORKS = ("command", "pytorch", "mindspore", "paddle", "tensorflow", "horovod", "mpi")
@@ -239,6 +240,29 @@ class Job:
         kinds.Causes(CAUSES), (), "Which failures are tried again: exit codes and causes.", "[137, lost]", "all"
     )
 
+    bench: Optional[Bench] = about(
+        Benching(),
+        None,
+        "What `muster bench` measures and how: whether nodes train together or alone, how often, and what must hold.",
+        "{scope: server, repeats: 3, combine: median, targets: {accuracy: 0.76}, limits: {nodes: 5%}}",
+        "one run over all nodes",
+    )
+    metrics: Dict[str, Metric] = about(
+        Metrics(),
+        {},
+        "What the numbers of the job are, by name, and where an unchanged script writes them in its log. "
+        "A benchmark fails when one that stands here is missing.",
+        "{throughput: {pattern: 'fps: ([0-9.]+)', unit: images/s}}",
+        "`throughput`, `accuracy` and `loss` are known",
+    )
+    sample: float = about(
+        kinds.Duration(zero=True),
+        1.0,
+        "The time between two looks at CPU, memory, disk, network, devices and power; `0` for none.",
+        "5s",
+        "`1s`",
+    )
+
     @property
     def ranks_per_node(self) -> int:
         return 1 if self.framework == "command" and self.per != "device" else self.devices
@@ -271,6 +295,26 @@ class Job:
             return [("main", 0, 0)]
         return [("rank-%d" % rank, rank, rank // self.ranks_per_node) for rank in range(self.ranks)]
 
+    @property
+    def servers(self) -> bool:
+        """Whether every node is measured alone."""
+        return self.bench is not None and self.bench.scope == "server"
+
+    @property
+    def own_servers(self) -> bool:
+        """Whether the script itself makes a world of every node: then it gets the ranks of all of them."""
+        return self.servers and self.env.get("SINGLESERVER_MODE") == "True"
+
+    @property
+    def needed(self) -> Tuple[str, ...]:
+        """The metrics without which a benchmark has no result."""
+        bench = self.bench or Bench()
+        return tuple(dict.fromkeys([bench.metric, *bench.targets, *self.metrics]))
+
+    def metric(self, name: str) -> Metric:
+        """What a metric is, said by the job or known."""
+        return self.metrics.get(name) or KNOWN.get(name) or Metric()
+
     def to_json(self) -> Dict[str, Any]:
         return dataclasses.asdict(self)
 
@@ -281,6 +325,9 @@ class Job:
         values: Dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in known.items()}
         for key in ("inputs", "outputs"):
             values[key] = {name: Data(**data) for name, data in values.get(key, {}).items()}
+        if values.get("bench"):
+            values["bench"] = Bench(**values["bench"])
+        values["metrics"] = {name: Metric(**entry) for name, entry in values.get("metrics", {}).items()}
         values["requires"] = {name: tuple(layout) for name, layout in values.get("requires", {}).items()}
         return cls(**values)
 

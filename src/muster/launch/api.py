@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from threading import Lock
 from typing import Any
 
@@ -339,10 +340,15 @@ def recorded_fields(job: Job) -> dict[str, Any]:
     for name, value in job.to_json().items():
         if value in ("", None, (), {}) or (name == "ps" and not value):
             continue
-        if name in ("time_limit", "silent_limit", "grace", "keep_alive"):
+        if name in ("time_limit", "silent_limit", "grace", "keep_alive", "sample"):
             value = f"{value:.9f}s"
         elif name == "memory":
             value = f"{value / 1024:.10f}K"  # exact: 1/1024 has ten decimals
+        elif name == "bench":
+            shares = {over: f"{Decimal(repr(limit)) * 100:f}%" for over, limit in value["limits"].items()}
+            value = {**value, "limits": shares, "idle": f"{value['idle']:.9f}s"}
+        elif name == "metrics":
+            value = {metric: {key: text for key, text in entry.items() if text} for metric, entry in value.items()}
         fields[name] = value
     if not job.boot:
         fields.pop("python", None)

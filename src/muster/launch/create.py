@@ -150,6 +150,7 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
             "user": _user(),
             "host": os.uname().nodename,
             "created": time.time(),
+            "utc_offset": time.localtime().tm_gmtoff,
             "code": prepared.code.digest,
             "muster": __version__,
         }

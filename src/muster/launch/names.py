@@ -9,7 +9,8 @@ from muster.job import LAUNCHERS, Job
 from muster.runs.layout import RunDir, home, run_dir, runs_dir
 
 SHOWN = 8  # names in an error
-EVERYWHERE = ("setup", "inputs", "outputs", "storage", "sshd")  # every node may have one: `setup-1` is that of node 1
+# Every node may have one: `setup-1` is that of node 1.
+EVERYWHERE = ("setup", "inputs", "outputs", "storage", "sshd", "sampler", "note", "harvest")
 
 
 class RunNotFound(Exception):

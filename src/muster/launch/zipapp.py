@@ -15,6 +15,7 @@ import muster
 from muster.runs.files import temporary_name
 
 ROOMS = ("job", "plan", "runs", "devices", "storage", "agent", "shims")
+MODULES = ("__init__.py", "record.py")
 LEFT_OUT = {"job/load.py", "job/source.py", "job/describe.py"}
 MAIN = "import sys\nfrom muster.agent.main import main\nsys.exit(main(sys.argv[1:]))\n"
 
@@ -58,7 +59,7 @@ def _add(archive: zipfile.ZipFile, name: str, source: bytes) -> None:
 
 
 def _files(root: Path) -> Iterator[str]:
-    yield "__init__.py"
+    yield from MODULES
     for room in ROOMS:
         for path in sorted((root / room).rglob("*.py")):
             name = str(path.relative_to(root))

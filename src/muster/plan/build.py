@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Dict, List, Tuple
 
-from muster.job import PLACE, Job
+from muster.job import PLACE, Data, Job
 from muster.plan import compat, frameworks, ssh
 from muster.plan.compat import Compat
-from muster.plan.node import NodePlan, Places, PlanError, Process
+from muster.plan.node import File, NodePlan, Places, PlanError, Process, local_path
 from muster.plan.world import PS, Node, World
 
 MOST_ENV = 131072 - 1  # Linux' limit on one `name=value`, less the closing zero
@@ -16,7 +17,7 @@ MOST_ENV = 131072 - 1  # Linux' limit on one `name=value`, less the closing zero
 def shared_files(job: Job, world: World, places: Places) -> Dict[str, str]:
     """Files of the whole attempt, by path: node 0 writes them before it shows the world to the others."""
     return {
-        **frameworks.of(job).files(job, world, places.attempt),
+        **({} if places.alone else frameworks.of(job).files(job, world, places.world)),
         **compat.of(job).shared_files(job, world, places),
         **ssh.shared_files(job, world, places.attempt),
     }
@@ -24,8 +25,42 @@ def shared_files(job: Job, world: World, places: Places) -> Dict[str, str]:
 
 def build(job: Job, world: World, index: int, places: Places) -> NodePlan:
     """Everything that node `index` has to do."""
+    if not job.servers or job.own_servers:
+        return _build(job, world, index, places)
+    plan = _build(_alone(job, index), world.only(index), 0, places)
+    log = compat.of(job).log(job, world, world.nodes[index]) if job.log_url else {}
+    processes = tuple(_in_whole(process, world, index) for process in plan.processes)
+    urls = [local_path(data.url) for data in _alone(job, index).outputs.values()]
+    folders = (*plan.folders, *(path for path in urls if path))
+    env = dict(plan.setup_env, MUSTER_SERVER=str(index))
+    runners = len(world.workers)
+    return replace(plan, node=index, processes=processes, folders=folders, log=log, setup_env=env, runners=runners)
+
+
+def _alone(job: Job, index: int) -> Job:
+    """The job as a node has it that trains alone: its outputs must not meet those of others."""
+    outputs = {name: replace(data, url=_below(data, index)) for name, data in job.outputs.items()}
+    return replace(job, nodes=1, outputs=outputs)
+
+
+def _below(data: Data, index: int) -> str:
+    return "%s/%d%s" % (data.url.rstrip("/"), index, "/" if data.url.endswith("/") else "")
+
+
+def _in_whole(process: Process, world: World, index: int) -> Process:
+    """A process of a node that trains alone, under the name and number that it has in the whole run."""
+    env = dict(process.env, MUSTER_SERVER=str(index))
+    if process.rank < 0:
+        return replace(process, name="%s-%d" % (process.name, index), env=env)
+    rank = world.rank(world.nodes[index], process.local)
+    return replace(process, name="rank-%d" % rank, rank=rank, env=env)
+
+
+def _build(job: Job, world: World, index: int, places: Places) -> NodePlan:
     framework, platform, node = frameworks.of(job), compat.of(job), world.nodes[index]
     common = dict(_common(world, node, places), **framework.visible(job, node))
+    if job.bench is not None:
+        common["MUSTER_WARMUP"] = str(job.bench.warmup)
     common.update(platform.variables(job, world, node, places))
     common.update(_passed(job, platform, places, "env"))
     work, cwd = platform.work(job, places), platform.cwd(job, places)
@@ -46,7 +81,7 @@ def build(job: Job, world: World, index: int, places: Places) -> NodePlan:
         work=tuple(copies),
         linked={work: cwd} if cwd != work else {},
         folders=platform.folders(places),
-        files=(*platform.files(job, world, node, places), *ssh.files(job, places, common)),
+        files=(*_files(job, world, places), *platform.files(job, world, node, places), *ssh.files(job, places, common)),
         inputs=platform.inputs(job, places),
         outputs=platform.outputs(job, places),
         log=platform.log(job, world, node) if job.log_url else {},
@@ -63,11 +98,18 @@ def build(job: Job, world: World, index: int, places: Places) -> NodePlan:
     )
 
 
+def _files(job: Job, world: World, places: Places) -> Tuple[File, ...]:
+    """What a node that is a world of its own has for itself alone."""
+    if not places.alone:
+        return ()
+    return tuple(File(path, text) for path, text in frameworks.of(job).files(job, world, places.world).items())
+
+
 def _ranks(
     job: Job, world: World, node: Node, places: Places, common: Dict[str, str], argv: Tuple[str, ...]
 ) -> List[Process]:
     framework, platform = frameworks.of(job), compat.of(job)
-    shared = framework.shared(job, world, places.attempt)  # computed once: it may hold every address of the world
+    shared = framework.shared(job, world, places.world)  # computed once: it may hold every address of the world
     cwd = platform.cwd(job, places)
     processes = []
     for name, rank, _ in [program for program in job.programs if program[2] == node.index]:
@@ -78,7 +120,7 @@ def _ranks(
         env.update(platform.rank(job, world, node, local, places))
         env.update(job.env)
         own = "%s/rank-%d" % (cwd, rank) if job.workdir == "rank" else cwd
-        processes.append(Process(name, framework.argv(job, world, places.attempt, argv), env, own, rank, local))
+        processes.append(Process(name, framework.argv(job, world, places.world, argv), env, own, rank, local))
     return processes
 
 

@@ -22,6 +22,12 @@ class Places:
     attempt: str  # the directory of the attempt, for files that all nodes read
     root: str = ""  # what stands before the fixed paths of a platform, where the node has no file system of its own
     common: str = ""  # the same for paths that all nodes of a run see
+    alone: bool = False  # whether every node is a world of its own, or makes itself one
+
+    @property
+    def world(self) -> str:
+        """The directory for files of the node's world; a node that is one may write them anew."""
+        return self.node if self.alone else self.attempt
 
     @property
     def bin(self) -> str:

@@ -99,6 +99,11 @@ class World:
     def rank(self, node: Node, local: int) -> int:
         return node.index * self.per_node + local
 
+    def only(self, index: int) -> World:
+        """The world that one of the nodes is by itself."""
+        facts = dataclasses.replace(self.nodes[index].facts, node=0)
+        return World(self.run, self.attempt, self.per_node, (Node(facts, WORKER),))
+
     def to_json(self) -> Dict[str, Any]:
         nodes = [dict(node.facts.to_json(), role=node.role) for node in self.nodes]
         return {"run": self.run, "attempt": self.attempt, "per_node": self.per_node, "size": self.size, "nodes": nodes}

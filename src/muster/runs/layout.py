@@ -26,6 +26,9 @@ class NodeDir:
         self.plan = path + "/plan.json"
         self.events = path + "/events.jsonl"
         self.exit = path + "/exit.json"
+        self.pids = path + "/pids.json"  # of its ranks, as its own processes see them
+        self.metrics = path + "/metrics.jsonl"
+        self.system = path + "/system.json"
         self.agent_log = path + "/agent.log"
         self.hosts = path + "/hosts"
         self.logs = path + "/logs"

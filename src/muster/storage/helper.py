@@ -1,10 +1,11 @@
-"""What the agent's helper processes do with stores: serve the ranks of a node, or copy its inputs and outputs.
+"""What the agent's helper processes do with stores: serve the ranks of a node, copy its inputs and outputs, collect results.
 
 The settings, keys included, come in the environment of these processes alone.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import List
@@ -19,6 +20,28 @@ def main(argv: List[str]) -> int:
 
         return serve(["serve", *rest])
     storage = Storage(Settings.from_json(os.environ["MUSTER_STORAGE"]))
+    return _copy_all(storage, rest) if word == "copy" else _collect(storage, word, rest)
+
+
+def _collect(storage: Storage, word: str, rest: List[str]) -> int:
+    """`note FILE NAMES URL...` before the ranks start, `harvest FILE NAMES FOLDER OUTPUT URL...` when they have ended."""
+    from muster.storage.survey import harvest, note
+
+    file, names, *words = rest
+    if word == "note":
+        with open(file, "w", encoding="utf-8") as opened:
+            json.dump(note(storage, names, words), opened)
+        return 0
+    with open(file, encoding="utf-8") as opened:
+        before = json.load(opened)
+    folder, *pairs = words
+    found = harvest(storage, before, names, list(zip(pairs[::2], pairs[1::2])), folder)
+    with open(folder + ".json", "w", encoding="utf-8") as opened:
+        json.dump(found, opened, indent=1)
+    return 0
+
+
+def _copy_all(storage: Storage, rest: List[str]) -> int:
     failures: List[str] = []
     for source, target in zip(rest[::2], rest[1::2]):
         left: List[StorageError] = []

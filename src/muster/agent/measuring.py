@@ -1,0 +1,134 @@
+"""What a node measures of its own accord: samples while it runs, and copies of the result files that its programs wrote."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from muster.agent.loop import Loop
+from muster.agent.processes import Running
+from muster.agent.storing import Tools
+from muster.job import Job
+from muster.plan import NodePlan
+from muster.runs.files import write_json
+from muster.runs.layout import NodeDir
+
+# The files in which scripts of AISBench leave their numbers.
+RESULTS = r"throughput_\d+\.json|accuracy(_\d+)?\.json|ranksize\.json|throughput_rank_\d+|eval_acc\.log"
+SHORT = 1.0  # a plain run that takes less is not worth a process that watches it
+LAST_SAMPLES = 2.0  # for the sampler to write down what it has
+
+Serve = Callable[[str, List[str]], Optional[Running]]
+
+
+class Measuring:
+    def __init__(self, tools: Tools, job: Job, folder: NodeDir, loop: Loop, serve: Serve) -> None:
+        self._tools = tools
+        self._job = job
+        self._folder = folder
+        self._loop = loop
+        self._serve = serve
+        self._sampler: Optional[Running] = None
+        self._noting: Optional[Running] = None
+        self._ended = False
+
+    # -- samples
+
+    def watch(self) -> None:
+        """Starts to look at the machine, unless that goes on or nobody wants it."""
+        if self._job.sample and self._sampler is None and not self._ended:
+            argv = self._tools.own("sample", self._folder.path, repr(self._job.sample))
+            self._sampler = self._serve("sampler", argv)
+
+    def started(self, ranks: Dict[int, int]) -> None:
+        """The ranks run, with these process ids."""
+        write_json(self._folder.pids, {str(rank): pid for rank, pid in ranks.items()})
+        self.watch() if self._job.bench is not None else self._loop.later(SHORT, self.watch)
+
+    def ended(self) -> None:
+        """Has the sampler write down what it has."""
+        self._ended = True
+        sampler = self._sampler
+        if sampler is not None and sampler.ended is None:
+            os.kill(sampler.pid, signal.SIGTERM)
+            self._loop.until(lambda: sampler.ended is not None, LAST_SAMPLES)
+
+    # -- result files
+
+    def note(self, plan: NodePlan) -> None:
+        """Starts to look at what lies at the outputs to which programs write themselves: none of it is of this attempt."""
+        sources = self._sources(plan)
+        if sources:
+            argv = self._tools.storage("note", self._before, RESULTS, *(url for _, url in sources))
+            self._noting = self._serve("note", argv)
+
+    @property
+    def noted(self) -> bool:
+        return self._noting is None or self._noting.ended is not None
+
+    def harvest(self, plan: NodePlan) -> None:
+        """Copies the result files that programs left in their outputs, now that all of them have ended."""
+        kept = self._folder.results + "/outputs"
+        found = list(self._own(plan, kept))
+        sources = self._sources(plan)
+        if sources and self._noting is not None and self._noting.code == 0:
+            pairs = [word for pair in sources for word in pair]
+            argv = self._tools.storage("harvest", self._before, RESULTS, kept, *pairs)
+            process = self._serve("harvest", argv)
+            if process is not None and self._until(process):
+                return
+        reason = "what lies there could not be looked at; see the logs `note` and `harvest`"
+        found += [{"output": name, "path": "", "url": url, "error": reason} for name, url in sources]
+        if found:
+            write_json(kept + ".json", found)
+
+    def _until(self, process: Running) -> bool:
+        self._loop.until(lambda: process.ended is not None or "kill" in self._loop.meeting.topics)
+        return process.code == 0
+
+    @property
+    def _before(self) -> str:
+        return self._folder.path + "/before.json"
+
+    def _sources(self, plan: NodePlan) -> List[Tuple[str, str]]:
+        """Outputs by name and URL that programs write to without the agent. The first node looks at all of them."""
+        if plan.node != 0 or plan.outputs:
+            return []
+        return [(name, data.url) for name, data in self._job.outputs.items()]
+
+    def _own(self, plan: NodePlan, kept: str) -> List[Dict[str, Any]]:
+        """The result files in directories that this attempt alone has written to."""
+        found = []
+        for output in plan.outputs:
+            for path in _result_files(output.path):
+                source = "%s/%s" % (output.path, path)
+                target = "%s/%s/%s" % (kept, output.name, path)
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                shutil.copy2(source, target)
+                info = os.stat(source)
+                url = "%s/%s" % (output.url.rstrip("/"), path)
+                told = {"output": output.name, "path": path, "url": url, "size": info.st_size}
+                found.append(dict(told, modified=info.st_mtime, stale=False))
+        return found
+
+
+def _result_files(folder: str) -> List[str]:
+    """Result files in a directory and in its numbered folders, by their paths below it."""
+    if not os.path.isdir(folder):
+        return []
+    entries = sorted(os.listdir(folder))
+    inner = ["%s/%s" % (name, file) for name in entries if name.isdigit() for file in _files(folder, name)]
+    return [path for path in [*entries, *inner] if re.fullmatch(RESULTS, os.path.basename(path)) and _small(folder, path)]
+
+
+def _files(folder: str, name: str) -> List[str]:
+    path = "%s/%s" % (folder, name)
+    return sorted(os.listdir(path)) if os.path.isdir(path) else []
+
+
+def _small(folder: str, path: str) -> bool:
+    full = "%s/%s" % (folder, path)
+    return os.path.isfile(full) and os.path.getsize(full) <= 1 << 20

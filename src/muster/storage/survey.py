@@ -1,0 +1,80 @@
+"""Small files of known names at URLs: what lies there before a program starts, and copies of what it wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
+
+from muster.storage.errors import NotFound, StorageError
+from muster.storage.model import Entry
+from muster.storage.storage import Storage
+
+MOST_BYTES = 1 << 20  # of one file: each holds a number
+
+
+def survey(storage: Storage, url: str, names: str) -> Iterator[Tuple[str, Entry]]:
+    """The files of these names at a URL and in its numbered folders, by their path below it."""
+    base = url.rstrip("/")
+    for entry in _entries(storage, base):
+        if not entry.is_dir and re.fullmatch(names, entry.name):
+            yield entry.name, entry
+        elif entry.is_dir and entry.name.strip("/").isdigit():
+            folder = entry.name.strip("/")
+            for inner in _entries(storage, "%s/%s" % (base, folder)):
+                if not inner.is_dir and re.fullmatch(names, inner.name):
+                    yield "%s/%s" % (folder, inner.name), inner
+
+
+def _entries(storage: Storage, url: str) -> List[Entry]:
+    try:
+        return list(storage.list(url))
+    except NotFound:
+        return []
+
+
+def note(storage: Storage, names: str, urls: Sequence[str]) -> Dict[str, Dict[str, List[Any]]]:
+    """What lies at URLs now, to be told from what comes later."""
+    return {url: {path: _mark(entry) for path, entry in survey(storage, url, names)} for url in urls}
+
+
+def _mark(entry: Entry) -> List[Any]:
+    return [entry.etag, entry.mtime, entry.size]
+
+
+def harvest(
+    storage: Storage, before: Dict[str, Dict[str, List[Any]]], names: str, sources: Sequence[Tuple[str, str]], target: str
+) -> List[Dict[str, Any]]:
+    """Copies what was written since `before` from named URLs to a directory; returns all that lies there."""
+    found: List[Dict[str, Any]] = []
+    for name, url in sources:
+        try:
+            for path, entry in survey(storage, url, names):
+                stale = before.get(url, {}).get(path) == json.loads(json.dumps(_mark(entry)))
+                found.append(
+                    {
+                        "output": name,
+                        "path": path,
+                        "url": "%s/%s" % (url.rstrip("/"), path),
+                        "size": entry.size,
+                        "modified": entry.mtime,
+                        "stale": stale,
+                    }
+                )
+                if not stale:
+                    _keep(storage, found[-1], "%s/%s/%s" % (target, name, path))
+        except StorageError as error:
+            found.append({"output": name, "path": "", "url": url, "error": str(error)})
+    return found
+
+
+def _keep(storage: Storage, entry: Dict[str, Any], target: str) -> None:
+    if entry["size"] > MOST_BYTES:
+        entry["error"] = "it has %d bytes, where a number is expected" % entry["size"]
+        return
+    data = storage.read(entry["url"])
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    with open(target, "wb") as file:
+        file.write(data)
+    os.utime(target, (entry["modified"], entry["modified"]))
