@@ -116,6 +116,7 @@ class Nodes:
             code = self._agent(attempt, index, parent)
         except BaseException:
             traceback.print_exc()
+            Processes(self.contained).kill_all()  # its supervisor may be gone as well
         finally:
             os._exit(code)
 

@@ -91,6 +91,25 @@ class RunDir:
         return self.attempt(numbers[-1]) if numbers else None
 
 
+class BenchDir:
+    """One measurement: which runs were made for it, and what came of them."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.id = os.path.basename(path)
+        self.bench = path + "/bench.json"
+        self.result = path + "/result.json"
+        self.report = path + "/report.html"
+
+
+def benches_dir(home_path: str) -> str:
+    return home_path + "/benches"
+
+
+def bench_dir(home_path: str, bench_id: str) -> BenchDir:
+    return BenchDir("%s/benches/%s" % (home_path, bench_id))
+
+
 def runs_dir(home_path: str) -> str:
     return home_path + "/runs"
 
