@@ -12,7 +12,7 @@ from muster.agent.loop import Loop
 from muster.agent.processes import Running
 from muster.agent.storing import Tools
 from muster.job import Job
-from muster.plan import NodePlan
+from muster.plan import NodePlan, compat
 from muster.runs.files import write_json
 from muster.runs.layout import NodeDir
 
@@ -58,9 +58,12 @@ class Measuring:
 
     # -- result files
 
-    def note(self, plan: NodePlan) -> None:
-        """Starts to look at what lies at the outputs to which programs write themselves: none of it is of this attempt."""
-        sources = self._sources(plan)
+    def note(self) -> None:
+        """Starts to look at what lies at the outputs to which programs write themselves: none of it is of this attempt.
+
+        The first node does so for all, and before it has been done no node starts a rank.
+        """
+        sources = self._sources()
         if sources:
             argv = self._tools.storage("note", self._before, RESULTS, *(url for _, url in sources))
             self._noting = self._serve("note", argv)
@@ -73,7 +76,7 @@ class Measuring:
         """Copies the result files that programs left in their outputs, now that all of them have ended."""
         kept = self._folder.results + "/outputs"
         found = list(self._own(plan, kept))
-        sources = self._sources(plan)
+        sources = self._sources() if plan.node == 0 else []
         if sources and self._noting is not None and self._noting.code == 0:
             pairs = [word for pair in sources for word in pair]
             argv = self._tools.storage("harvest", self._before, RESULTS, kept, *pairs)
@@ -93,9 +96,9 @@ class Measuring:
     def _before(self) -> str:
         return self._folder.path + "/before.json"
 
-    def _sources(self, plan: NodePlan) -> List[Tuple[str, str]]:
-        """Outputs by name and URL that programs write to without the agent. The first node looks at all of them."""
-        if plan.node != 0 or plan.outputs:
+    def _sources(self) -> List[Tuple[str, str]]:
+        """Outputs by name and URL that programs write to without the agent."""
+        if not compat.of(self._job).writes_urls:
             return []
         return [(name, data.url) for name, data in self._job.outputs.items()]
 

@@ -104,8 +104,9 @@ class Agent(Listener):
 
     def _gather(self, places: Places) -> Optional[World]:
         """Node 0: waits for everybody's facts, makes the world and shows it."""
+        self.measuring.note()
         everybody = self._until(lambda: self.meeting.counts.get("facts") == self.count, GATHER_LIMIT)
-        if not everybody:
+        if not everybody or not self._until(lambda: self.measuring.noted):
             if self.stop is None:
                 names = ", ".join(map(str, self.meeting.missing("facts", self.count)[:20]))
                 self._stop_all("rendezvous", "node %s did not report within %s" % (names, duration(GATHER_LIMIT)))
@@ -141,14 +142,11 @@ class Agent(Listener):
             message = "%s: %s" % (error.strerror, error.filename) if error.filename else str(error)
             self._fail({"kind": "code", "code": 127, "message": message})
             return False
-        self.measuring.note(plan)
         return self._fetch(plan) and (self._setup(plan) if plan.setup else True) and self._idle()
 
     def _idle(self) -> bool:
-        """Waits until it is known what lay at the outputs and, where that is asked for, what a node takes that does nothing."""
+        """Waits, where that is asked for, to find out what a node takes that does nothing."""
         bench = self.job.bench
-        if not self._until(lambda: self.measuring.noted):
-            return False
         if bench is not None and bench.idle:
             self.measuring.watch()
             self._until(lambda: False, bench.idle)

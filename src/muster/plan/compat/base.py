@@ -10,6 +10,7 @@ from muster.plan.world import Node, World
 
 
 class Compat:
+    writes_urls = False  # whether programs take outputs to their URLs themselves
     private: Tuple[str, ...] = ()  # directories that each node has for itself, beside those that all simulated nodes have
     shared: Tuple[str, ...] = ()  # directories that all nodes of a run see
 

@@ -32,6 +32,7 @@ exec "$@"
 
 
 class ModelArtsV1(ModelArts):
+    writes_urls = True
     home = HOME
     jobs = HOME + "/user-job-dir"
 
