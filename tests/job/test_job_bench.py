@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from job_files import accepted, one, refused
+
 from muster.job import Bench, Job, Metric
 from muster.job.load import load_data
 from muster.launch.api import recorded_fields

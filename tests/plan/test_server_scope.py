@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 
 import pytest
+from worlds import PLACES, job, two_nodes
 
 from muster.job import Bench, Data, Job
 from muster.plan import NodePlan, build, shared_files
-from worlds import PLACES, job, two_nodes
 
 SERVER = Bench(scope="server", warmup=7)
 TRAIN = {"train_url": Data("obs://b/out/")}
@@ -42,7 +42,7 @@ def test_outputs_of_nodes_do_not_meet(url: str, below: str) -> None:
 
 
 def test_logs_for_the_platform_keep_the_numbers_of_their_nodes() -> None:
-    names = [list(plan.log)[0] for plan in plans(job(bench=SERVER, compat="modelarts-v1", log_url="obs://b/log"))]
+    names = [next(iter(plan.log)) for plan in plans(job(bench=SERVER, compat="modelarts-v1", log_url="obs://b/log"))]
     assert [name.rpartition("-")[2] for name in names] == ["0.log", "1.log"]
 
 

@@ -95,7 +95,7 @@ def begin(prepared: create.Prepared, detach: bool, json: bool) -> int:
                 click.echo(run.id)
             return 0
         interrupts.go_to(run)
-        view = _follow(run, json)
+        view = follow(run, json)
     if json:
         output.print_json(output.brief(view))
     else:
@@ -169,7 +169,8 @@ def _dry_run(prepared: create.Prepared, json: bool) -> int:
     return 0
 
 
-def _follow(run: api.Run, json: bool) -> dict[str, Any]:
+def follow(run: api.Run, json: bool) -> dict[str, Any]:
+    """Shows what a run writes until it ends; returns how that was."""
     live = sys.stdout.isatty() and not json and os.environ.get("TERM") != "dumb"
     shown: Lines | Live = Live() if live else Lines(sys.stderr.buffer if json else sys.stdout.buffer)
     if not live and not json:

@@ -1,0 +1,115 @@
+"""Carrying out a measurement: the job's runs one after another, each on the record, and the result that follows from them."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from muster.bench.result import make
+from muster.job import Bench, Job
+from muster.job.source import JobError, Problem
+from muster.launch import api, create
+from muster.runs.files import read_json, write_json
+from muster.runs.layout import BenchDir, bench_dir, benches_dir, home, make_home, run_dir
+
+Follow = Callable[[api.Run], Mapping[str, Any]]
+"""Shows a run while it lasts, and returns how it ended."""
+
+_OWN = re.compile(r"^\s*(?:export\s+)?SINGLESERVER_MODE=['\"]?True['\"]?\s*(?:#.*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A measurement on disk."""
+
+    dir: BenchDir
+
+    @property
+    def record(self) -> dict[str, Any]:
+        found: dict[str, Any] = read_json(self.dir.bench) or {}
+        return found
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What follows from the records as they stand now."""
+        record = self.record
+        return make(record, [run_dir(home(), run) for run in record["runs"]])
+
+    def _note(self, **changes: Any) -> None:
+        write_json(self.dir.bench, {**self.record, **changes})
+
+
+def prepare(
+    load: create.Load, engine: str, file: str | os.PathLike[str] | None, say: Callable[[str], None] = lambda text: None
+) -> create.Prepared:
+    """Checks a job that is to be measured; one that does not say how is measured in the plain way."""
+    prepared = create.prepare(load, engine, file, say)
+    job = prepared.job
+    if job.bench is None:
+        prepared = replace(prepared, job=replace(job, bench=Bench()))
+    elif job.servers and not job.own_servers and (script := _making_worlds(job)):
+        message = f"is server, and {script} sets SINGLESERVER_MODE: the script makes a world of every node itself"
+        hint = 'say so with `env: {SINGLESERVER_MODE: "True"}`, or remove that line from the script'
+        raise JobError([Problem(str(file or "job"), None, "bench.scope", message, hint)])
+    return prepared
+
+
+def _making_worlds(job: Job) -> str:
+    """The platform's start script that has ranks make worlds of their own, if there is one."""
+    script = Path(job.code, os.path.dirname(job.boot), "ma-pre-start.sh")
+    try:
+        return str(script) if job.compat and _OWN.search(script.read_text(errors="replace")) else ""
+    except OSError:
+        return ""
+
+
+def begin(
+    prepared: create.Prepared,
+    command: Sequence[str],
+    plan: Mapping[str, Any] | None = None,
+    system: Mapping[str, Any] | None = None,
+) -> Measurement:
+    """Makes the record of a measurement that has no runs yet."""
+    job = prepared.job
+    os.makedirs(benches_dir(make_home()), 0o700, exist_ok=True)
+    found = Measurement(bench_dir(home(), create.new_id(job.name)))
+    os.mkdir(found.dir.path, 0o700)
+    record = {
+        "format": "muster-bench/1",
+        "id": found.dir.id,
+        "name": job.name,
+        "created": time.time(),
+        "ended": None,
+        "command": list(command),
+        "repeats": (job.bench or Bench()).repeats,
+        "runs": [],
+        "plan": dict(plan) if plan is not None else None,
+        "system": dict(system) if system is not None else None,
+    }
+    write_json(found.dir.bench, record)
+    return found
+
+
+def carry_out(measurement: Measurement, prepared: create.Prepared, follow: Follow) -> Iterator[Mapping[str, Any]]:
+    """Runs the job as often as it says, or until a run does not succeed; yields how each run ended."""
+    for _ in range(measurement.record["repeats"]):
+        run = api.start(prepared)
+        measurement._note(runs=[*measurement.record["runs"], run.id])
+        view = follow(run)
+        run.wait()
+        yield view
+        if view["state"] != "succeeded":
+            break
+
+
+def conclude(measurement: Measurement) -> dict[str, Any]:
+    """Writes what the measurement came to."""
+    measurement._note(ended=time.time())
+    result = measurement.result
+    write_json(measurement.dir.result, result)
+    return result
