@@ -25,13 +25,17 @@ HUAWEICLOUD_ACCESS_KEY HUAWEICLOUD_SECRET_KEY OS_PASSWORD GOOGLE_APPLICATION_CRE
 # Which devices a rank sees is for the plan to say: the submitter's choice would renumber those that the run holds.
 MASKS = frozenset(("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES"))
 
+# So is who a rank is: a submitter that is itself a rank of something would make all of them one and the same.
+RANKS = frozenset(("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK"))
+WITHHELD = KEYS | MASKS | RANKS
+
 
 def base(submitter: Mapping[str, str]) -> Dict[str, str]:
     """What of the submitter's environment reaches a rank."""
     return {
         name: value
         for name, value in submitter.items()
-        if name not in KEYS and name not in MASKS and name != "_" and not (name.startswith("MUSTER_") and name != "MUSTER_HOME")
+        if name not in WITHHELD and name != "_" and not (name.startswith("MUSTER_") and name != "MUSTER_HOME")
     }
 
 

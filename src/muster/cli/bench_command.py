@@ -31,7 +31,7 @@ HERE = "the one of config.toml"
 @click.option("--export", type=click.Path(path_type=Path), metavar="FILE", help="Bundle result, records and logs in a .tar.gz.")
 @click.option("--sign", is_flag=False, flag_value="", default=None, metavar="[KEY]", help="Sign the bundle with an ssh key.")
 @click.option("--force", is_flag=True, help="Let --export write over a file.")
-@click.option("--mllog", type=click.Path(path_type=Path), metavar="FILE", help="Write a log in MLPerf's style.")
+@click.option("--mllog", type=click.Path(path_type=Path), metavar="FILE", help="Write a log in MLPerf's style; of several runs FILE-1, FILE-2, ...")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as a page.")
 @click.option("--system", type=click.Path(path_type=Path), metavar="FILE", help="A description of the system (system.json).")
 @click.option("--tester", metavar="URL", help=f"Send the result to a tester. [default: {HERE}, if --test-id is given]")
@@ -176,9 +176,9 @@ class Afterwards:
         if self.mllog is not None:
             from muster.bench import mllog
 
-            plan = measurement.record["plan"]
-            logs = ("\n".join(mllog.lines(result, number, plan)) for number in range(len(result["runs"])))
-            self.mllog.write_text("\n".join(logs) + "\n", encoding="utf-8")
+            for number in range(len(result["runs"])):
+                lines = mllog.lines(result, number, measurement.record["plan"])
+                self._log_of(number, len(result["runs"])).write_text("\n".join(lines) + "\n", encoding="utf-8")
         if self.html is not None:
             from muster.cli.report_command import write_page
 
@@ -186,6 +186,11 @@ class Afterwards:
         if self.export is not None:
             self.bundle(measurement, self.export)
             click.echo(f"muster: bundle {self.export}", err=True)
+
+    def _log_of(self, number: int, runs: int) -> Path:
+        """The file for the log of one run: a parser wants one run in each."""
+        assert self.mllog is not None
+        return self.mllog if runs == 1 else self.mllog.with_stem(f"{self.mllog.stem}-{number + 1}")
 
     def bundle(self, measurement: Measurement, target: Path) -> Path:
         from muster.bench import bundle

@@ -1,0 +1,293 @@
+"""What a training script tells of itself: its numbers, its phases and the speed of its steps.
+
+    from muster import record
+
+    with record.phase("dataload"):
+        data = load()
+    timer = record.timer(samples_per_step=256)
+    for batch in data:
+        train(batch)
+        timer.step()
+    timer.done()
+    record.metric("accuracy", evaluate())
+
+This is the one module of Muster that jobs import. It needs the standard library alone and runs in any Python from 3.7 on.
+Outside of a run everything works and nothing is written.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import json
+import math
+import operator
+import os
+import sys
+import time
+from array import array
+from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Set
+
+__all__ = ["Timer", "active", "end", "metric", "mllog", "phase", "start", "timer"]
+
+# Launchers that start ranks themselves number them; what Muster said counts for the others.
+RANKS = ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "MUSTER_RANK")
+EVENTS = ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END")
+PAUSE = 1.0  # seconds between two values that a timer records while it runs
+
+_folder = os.environ.get("MUSTER_RESULTS", "")
+active = bool(_folder)  # whether this process is part of a run, where what it tells is kept
+
+_started: Set[str] = set()  # phases that the script itself records
+_complained: Set[str] = set()
+
+
+def metric(name: str, value: Any, unit: str = "", step: Optional[int] = None) -> None:
+    """Records one value of a number such as "throughput" or "accuracy"; anything that `float` takes and that is finite."""
+    told = _finite(_text("name of a metric", name), value)
+    step = None if step is None else _whole("step", step)
+    _write("metric", name=name, value=told, unit=unit and _text("unit", unit), step=step, final=False)
+
+
+@contextlib.contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Records when a phase begins and ends: `with record.phase("dataload"):`."""
+    start(name)
+    try:
+        yield
+    finally:
+        end(name)
+
+
+def start(name: str) -> None:
+    """Records that a phase begins now."""
+    _started.add(_text("name of a phase", name))
+    _write("phase", name=name, edge="start")
+
+
+def end(name: str) -> None:
+    """Records that a phase ends now."""
+    _write("phase", name=_text("name of a phase", name), edge="end")
+
+
+def timer(samples_per_step: float, warmup: Optional[int] = None) -> Timer:
+    """A timer of training steps; the warm-up is as many steps as the job file says, unless it is given here."""
+    return Timer(samples_per_step, int(os.environ.get("MUSTER_WARMUP") or 0) if warmup is None else warmup)
+
+
+class Timer:
+    """Measures throughput: the samples of all timed steps, divided by the time that these steps took.
+
+    A step lasts from the end of the step before it, or from `start()`, until its own `step()`. The first `warmup` steps are
+    left out, and so is a first step without a `start()`, because nobody knows when it began: with a warm-up of 0 its end only
+    starts the clock. Time between a `step()` and a `start()`, in which a script evaluates or saves, belongs to no step.
+
+    While it runs, a timer records the throughput about once a second; `done()`, or else the end of the program, records the
+    final one with its spread, and the phase `proc` from the first timed step to the last, unless the script itself records it.
+    """
+
+    def __init__(self, samples_per_step: float, warmup: int = 0) -> None:
+        self.samples_per_step = _positive("samples_per_step", samples_per_step)
+        self.warmup = _whole("warmup", warmup)
+        self.steps = 0  # all of them, the warm-up included
+        self.samples = 0.0
+        self.seconds = 0.0
+        self._rates = array("d")
+        self._mark: Optional[float] = None  # when the step under way began
+        self._ended = 0.0  # the time of day when the last timed step did
+        self._reported = (0.0, 0.0)  # samples and seconds up to the last value that was recorded
+        self._process = os.getpid()
+        self._over = False
+        atexit.register(self._exit)
+
+    def start(self) -> None:
+        """Says that a step begins now: before the first one, and after a pause that is not to be measured."""
+        self._mark = time.perf_counter()
+
+    def step(self, samples: Optional[float] = None) -> None:
+        """Says that a step ends now, and how many samples it had where that differs."""
+        if self._over:
+            raise RuntimeError("This timer is done. Make another one with record.timer().")
+        count = self.samples_per_step if samples is None else _positive("samples", samples)
+        began, self._mark = self._mark, time.perf_counter()
+        self.steps += 1
+        if began is not None and self.steps > self.warmup:
+            self._add(count, began, self._mark)
+
+    def done(self) -> Optional[float]:
+        """Records the final throughput and returns it; None when no step was timed. Only the first call counts."""
+        if self._over:
+            return None
+        self._over = True
+        atexit.unregister(self._exit)
+        if not self._rates:
+            _complain("no step was timed, of %d with a warm-up of %d, so there is no throughput" % (self.steps, self.warmup))
+            return None
+        rate = self.samples / self.seconds
+        _write("metric", t=self._ended, **_throughput(rate, self.steps, final=True, spread=self._spread()))
+        if "proc" not in _started:
+            _write("phase", t=self._ended, name="proc", edge="end")
+        return rate
+
+    def __enter__(self) -> Timer:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.done()
+
+    def _add(self, samples: float, began: float, ended: float) -> None:
+        seconds = max(ended - began, 1e-9)  # clocks may stand still for an empty step
+        self._rates.append(samples / seconds)
+        self.samples += samples
+        self.seconds += seconds
+        self._ended = time.time()
+        if len(self._rates) == 1 and "proc" not in _started:
+            _write("phase", t=self._ended - seconds, name="proc", edge="start")
+        self._report()
+
+    def _report(self) -> None:
+        samples, seconds = self.samples - self._reported[0], self.seconds - self._reported[1]
+        if seconds >= PAUSE:
+            self._reported = (self.samples, self.seconds)
+            _write("metric", t=self._ended, **_throughput(samples / seconds, self.steps))
+
+    def _spread(self) -> Dict[str, Any]:
+        rates = sorted(self._rates)
+        mean = math.fsum(rates) / len(rates)
+        squares = math.fsum((rate - mean) ** 2 for rate in rates)
+        return {
+            "steps": len(rates),
+            "warmup": self.steps - len(rates),
+            "samples": self.samples,
+            "seconds": self.seconds,
+            "mean": mean,
+            "stdev": math.sqrt(squares / (len(rates) - 1)) if len(rates) > 1 else None,
+            "min": rates[0],
+            "max": rates[-1],
+            "p50": _quantile(rates, 0.50),
+            "p95": _quantile(rates, 0.95),
+        }
+
+    def _exit(self) -> None:
+        """The script forgot `done()`. A forked process that ends has timed nothing of its own."""
+        if self._rates and os.getpid() == self._process:
+            self.done()
+
+
+def mllog(key: str, value: Any = None, metadata: Optional[Mapping[str, Any]] = None, event: str = "POINT_IN_TIME") -> None:
+    """Prints one `:::MLLOG` line as MLPerf defines it, with the place it was called from."""
+    if event not in EVENTS:
+        raise ValueError("%r is no kind of MLLOG event. Use one of %s." % (event, ", ".join(EVENTS)))
+    caller = sys._getframe(1)
+    line = {
+        "namespace": "",
+        "time_ms": int(time.time() * 1000),
+        "event_type": event,
+        "key": _text("key of an MLLOG event", key),
+        "value": value,
+        "metadata": dict({"file": caller.f_code.co_filename, "lineno": caller.f_lineno}, **(metadata or {})),
+    }
+    try:
+        text = json.dumps(line, default=_plain, allow_nan=False)
+    except ValueError:
+        raise ValueError("The MLLOG event %s holds a number that is not finite. Give finite numbers." % key) from None
+    sys.stdout.write(":::MLLOG %s\n" % text)
+    sys.stdout.flush()
+
+
+def _write(kind: str, t: Optional[float] = None, **told: Any) -> None:
+    """Appends a line with one call to the system, so that threads and forked processes never mix theirs."""
+    rank = _rank()
+    if not active or rank is None:
+        return
+    told = dict({"t": time.time() if t is None else t, "kind": kind, "rank": rank}, **told)
+    line = json.dumps(told, allow_nan=False).encode() + b"\n"
+    try:
+        file = os.open("%s/record-%d.jsonl" % (_folder, rank), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        try:
+            if os.write(file, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        finally:
+            os.close(file)
+    except OSError as error:  # hours of training are worth more than a number
+        _complain("what this rank tells cannot be written: %s" % error)
+
+
+def _rank() -> Optional[int]:
+    """The number of this rank; None for a helper such as a scheduler, which Muster numbers -1."""
+    told = next((text for text in (os.environ.get(name, "") for name in RANKS) if text.isdigit()), None)
+    if told is not None:
+        return int(told)
+    return None if "MUSTER_RANK" in os.environ else 0
+
+
+def _throughput(value: float, step: int, final: bool = False, **more: Any) -> Dict[str, Any]:
+    return dict({"name": "throughput", "value": value, "unit": "samples/s", "step": step, "final": final}, **more)
+
+
+def _finite(name: str, value: Any) -> float:
+    told = _float(name, value)
+    if not math.isfinite(told):
+        raise ValueError("The value of %s is %r. Only finite numbers can be recorded." % (name, told))
+    return told
+
+
+def _float(name: str, value: Any) -> float:
+    """The value as a float: also that of a NumPy scalar, or of a tensor with one element."""
+    try:
+        plain = value.item() if hasattr(value, "item") else value
+        if not isinstance(plain, (bool, str, bytes, bytearray)):
+            return float(plain)
+    except OverflowError:
+        return math.inf
+    except Exception:  # each library has its own for what is no single number
+        pass
+    raise TypeError("The value of %s is of type %s. Give one number." % (name, type(value).__name__))
+
+
+def _positive(name: str, value: Any) -> float:
+    told = _finite(name, value)
+    if told <= 0:
+        raise ValueError("The value of %s is %r. Give a number above 0." % (name, told))
+    return told
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        told = operator.index(value)
+    except TypeError:
+        raise TypeError("The value of %s is %r. Give a whole number." % (name, value)) from None
+    if told < 0:
+        raise ValueError("The value of %s is %d. Give 0 or more." % (name, told))
+    return told
+
+
+def _text(what: str, text: Any) -> str:
+    if not isinstance(text, str) or not text:
+        raise TypeError("The %s is %r. Give a text." % (what, text))
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know: NumPy's numbers and arrays, tensors."""
+    if not hasattr(value, "tolist"):
+        kind = type(value).__name__
+        raise TypeError("An MLLOG line cannot hold a value of type %s. Give numbers, texts, lists or dictionaries." % kind)
+    return value.tolist()
+
+
+def _quantile(ordered: Sequence[float], part: float) -> float:
+    """The value below which this part of all lies, between two neighbours in proportion."""
+    place = part * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def _complain(text: str) -> None:
+    """Says once what is wrong, without ending the program."""
+    if text not in _complained:
+        _complained.add(text)
+        sys.stderr.write("muster.record: %s\n" % text)

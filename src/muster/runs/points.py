@@ -1,0 +1,74 @@
+"""The numbers and phases that ranks report, and the files in which `muster.record` keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Tuple
+
+from muster.runs.files import read_events
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of one metric; a final one speaks for the whole run of its rank, with the spread of its steps."""
+
+    t: float
+    name: str
+    value: float
+    unit: str = ""
+    step: Optional[int] = None
+    final: bool = False
+    spread: Optional[Dict[str, Any]] = None
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The start or the end of a phase."""
+
+    t: float
+    name: str
+    edge: str  # start | end
+
+
+def read_record(path: str) -> Tuple[List[Point], List[Edge]]:
+    """What a rank recorded in its `record-<rank>.jsonl`; lines that were cut off or that say something else are passed over."""
+    points, edges = [], []
+    for line in read_events(path):
+        t, name = (number(line.get("t")), line.get("name")) if isinstance(line, dict) else (None, None)
+        if t is None or not isinstance(name, str):
+            continue
+        value = number(line.get("value"))
+        if line.get("kind") == "metric" and value is not None:
+            points.append(_point(t, name, value, line))
+        elif line.get("kind") == "phase" and line.get("edge") in ("start", "end"):
+            edges.append(Edge(t, name, line["edge"]))
+    return points, edges
+
+
+def number(value: Any) -> Optional[float]:
+    """What JSON meant as a number, finite or not; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def whole(value: Any) -> Optional[int]:
+    """What JSON meant as a whole number; None for anything else."""
+    told = number(value)
+    return int(told) if told is not None and told.is_integer() else None
+
+
+def _point(t: float, name: str, value: float, line: Dict[str, Any]) -> Point:
+    unit, spread = line.get("unit"), line.get("spread")
+    return Point(
+        t,
+        name,
+        value,
+        unit if isinstance(unit, str) else "",
+        whole(line.get("step")),
+        line.get("final") is True,
+        spread if isinstance(spread, dict) else None,
+    )
