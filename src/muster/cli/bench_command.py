@@ -31,7 +31,7 @@ HERE = "the one of config.toml"
 @click.option("--export", type=click.Path(path_type=Path), metavar="FILE", help="Bundle result, records and logs in a .tar.gz.")
 @click.option("--sign", is_flag=False, flag_value="", default=None, metavar="[KEY]", help="Sign the bundle with an ssh key.")
 @click.option("--force", is_flag=True, help="Let --export write over a file.")
-@click.option("--mllog", type=click.Path(path_type=Path), metavar="FILE", help="Write a log in MLPerf's style; of several runs FILE-1, FILE-2, ...")
+@click.option("--mllog", type=click.Path(path_type=Path), metavar="FILE", help="Write a log in MLPerf's style for each run.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as a page.")
 @click.option("--system", type=click.Path(path_type=Path), metavar="FILE", help="A description of the system (system.json).")
 @click.option("--tester", metavar="URL", help=f"Send the result to a tester. [default: {HERE}, if --test-id is given]")

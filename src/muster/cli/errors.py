@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from muster.bench.errors import BundleError
 from muster.cli import output
 from muster.cli.output import style
 from muster.config import ConfigError
@@ -16,6 +17,7 @@ from muster.engines import EngineError
 from muster.job.source import JobError
 from muster.launch.names import RunNotFound
 from muster.storage import NoBucket, NotFound, StorageError, Unsafe, Wrong
+from muster.tester.errors import Misused, Unreachable
 
 INPUT, UNREACHABLE, FAILED = 2, 3, 1
 
@@ -29,10 +31,10 @@ def show(error: Exception) -> int:
         if count > 1:
             _print(f"{count} problems; nothing was started")
         return INPUT
-    if isinstance(error, ConfigError | RunNotFound):
+    if isinstance(error, ConfigError | RunNotFound | BundleError | Misused):
         _print(str(error))
         return INPUT
-    if isinstance(error, EngineError):
+    if isinstance(error, EngineError | Unreachable):
         _print(str(error))
         return UNREACHABLE
     if isinstance(error, StorageError):

@@ -1,0 +1,84 @@
+"""`muster verify`: check a bundle."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from muster.cli import output
+from muster.cli.options import as_json
+
+if TYPE_CHECKING:
+    from muster.bench.check import Verified
+
+SHOWN = 20  # problems; `--json` has them all
+
+
+@click.command("verify")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--signers", type=click.Path(path_type=Path), metavar="FILE", help="The keys that you trust.")
+@click.option("--signed", is_flag=True, help="Fail unless a key that you trust has signed it.")
+@as_json
+def command(file: Path, signers: Path | None, signed: bool, json: bool) -> int:
+    """Check a bundle: its sums, its signature, and every number against the raw records in it.
+
+    The keys you trust stand in an allowed-signers file, each line a name and a public key; without --signers it is
+    ~/.config/muster/allowed_signers. Exit codes: 0 verified, 1 something differs or a signature that --signed asks for
+    is not there, 2 the file is not a bundle.
+
+    \b
+    Examples:
+      muster verify resnet50.tar.gz
+      muster verify resnet50.tar.gz --signers colleagues --signed
+    """
+    from muster.bench.check import verify
+
+    found = verify(file, signers)
+    passed = found.passed and (found.signature == "good" or not signed)
+    if json:
+        output.print_json({**asdict(found), "passed": passed})
+    else:
+        _show(found, passed, signed)
+    return 0 if passed else 1
+
+
+def _show(found: Verified, passed: bool, signed: bool) -> None:
+    name = output.plain(str((found.bench or {}).get("id", "-")))
+    word = output.style("✓ verified", fg="green", bold=True) if passed else output.style("✗ not verified", fg="red", bold=True)
+    click.echo(f"{word}: {name}")
+    count = len(found.problems)
+    rows = [
+        ("files", f"{found.files:,} files, {found.size:,} bytes"),
+        ("records", f"{count:,} problem{'s' * (count > 1)}" if count else "every sum is right, every number follows"),
+        ("signature", _signature(found) + (", and a good one is required" if signed and found.signature != "good" else "")),
+        *_worth(found),
+    ]
+    for title, text in rows:
+        click.echo(f"  {title.ljust(10)}  {output.plain(text)}")
+    for problem in found.problems[:SHOWN]:
+        click.echo(f"  - {output.plain(problem)}")
+    if count > SHOWN:
+        click.echo(f"  - and {count - SHOWN:,} more; `--json` has them all")
+
+
+def _signature(found: Verified) -> str:
+    if found.signature == "good":
+        return f"good: {found.signed_by} ({found.key})"
+    if found.signature == "untrusted":
+        return f"by a key that you do not trust: {found.key}"
+    return "bad: it does not fit" if found.signature == "bad" else "none"
+
+
+def _worth(found: Verified) -> list[tuple[str, str]]:
+    """What the bench was worth, once every number of it is known to be right."""
+    if found.problems or not found.result:
+        return []
+    metric = found.result["metric"]
+    number = found.result["metrics"][metric]
+    verdict = "passed" if found.result["verdict"]["passed"] else "failed"
+    if number["value"] is None:
+        return [("result", f"{verdict}: no {metric}, {number['reason']}")]
+    return [("result", f"{verdict}: {metric} {output.number(number['value'])} {number['unit']}")]
