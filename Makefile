@@ -7,13 +7,16 @@ NODE_ROOMS := src/muster/__init__.py src/muster/plan src/muster/runs src/muster/
   src/muster/job/__init__.py src/muster/job/model.py src/muster/job/kinds.py src/muster/job/data.py \
   src/muster/job/bench.py
 
-.PHONY: demo test frameworks test-frameworks lint docs benchmark clean
+.PHONY: demo test browser frameworks test-frameworks lint docs benchmark clean
 
 demo: $(READY)  ## run the quickstart and show its result
 	PATH="$(BIN):$$PATH" muster run examples/quickstart/job.yaml
 
 test: $(READY)  ## run all tests
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+browser:  ## install the browser of the tests of pages, Chromium, by apt-get where that can be done; else it says what to do
+	scripts/browser.sh
 
 frameworks: $(READY)  ## install the frameworks of the examples, each into a cached environment of its own, about 7 GB in all
 	$(BIN)/python scripts/frameworks/install.py
@@ -33,6 +36,7 @@ lint: $(READY)  ## style, types, the rooms' contracts, and that what travels run
 
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -c "from muster.job.describe import page; print(page(), end='')" > docs/job-file.md
+	$(BIN)/python -c "from muster.tester.app import protocol; print(protocol(), end='')" > docs/tester-openapi.json
 
 benchmark: $(READY)  ## measure launch and storage against their peers; installs those of the launch into benchmarks/.venv
 	$(BIN)/python benchmarks/launch.py

@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
+from browser import browser as browser
 from s3_server import s3 as s3
+from tester_server import serve as serve
+from tester_server import tester as tester
 
 Muster = Callable[..., "subprocess.CompletedProcess[str]"]
 WriteJob = Callable[..., Path]

@@ -271,3 +271,15 @@ def test_a_signed_bundle_is_signed_by_the_key_that_was_named(muster: Muster, wri
     done = muster("verify", "b.tar.gz", "--signers", "signers", "--signed", "--json")
     assert done.returncode == 0, done.stdout
     assert json.loads(done.stdout)["signed_by"] == "anna"
+
+
+def test_a_measurement_can_be_bundled_later_and_removed_with_its_runs(
+    muster: Muster, write_job: WriteJob, home: Path, tmp_path: Path
+) -> None:
+    result = bench(muster, write_job(rates("10.5"), **{"train.py": TELLS}))
+    done = muster("report", result["id"], "--export", "late.tar.gz", "--json")
+    assert done.returncode == 0, done.stderr
+    assert muster("verify", "late.tar.gz").returncode == 0
+    assert muster("report", "late.tar.gz", "--export", "again.tar.gz").returncode == 2
+    assert json.loads(muster("rm", result["id"], "--json").stdout)["removed"] == [result["runs"][0]["run"], result["id"]]
+    assert list((home / "benches").iterdir()) == list((home / "runs").iterdir()) == []

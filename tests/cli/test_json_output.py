@@ -38,6 +38,9 @@ def test_every_command_has_it(muster: Muster, write_job: WriteJob, servers: Path
     call("ps")
     call("show", "last")
     call("logs", "last")
+    call("bench", write_job({"command": "echo 5 > $MUSTER_RESULTS/throughput_0.json"}), "--export", "result.tar.gz")
+    call("report", "last")
+    call("verify", "result.tar.gz")
     call("rm", "last")
     call("prune", "--older", "0s")
     call("doctor")
@@ -48,6 +51,7 @@ def test_every_command_has_it(muster: Muster, write_job: WriteJob, servers: Path
     call("sync", "obs://bucket", "obs://copy")
     call("ls", "obs://bucket")
     call("moxing-path")
+    call("tester", "outbox")
     with going(muster, write_job(WAITS)) as run_id:
         done = muster("exec", run_id, "--json", "--", "echo", "inside")
         said["exec"] = json.loads(done.stdout)

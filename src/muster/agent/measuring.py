@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -15,9 +14,8 @@ from muster.job import Job
 from muster.plan import NodePlan, compat
 from muster.runs.files import write_json
 from muster.runs.layout import NodeDir
+from muster.runs.resultfiles import NAMES, is_result
 
-# The files in which scripts of AISBench leave their numbers.
-RESULTS = r"throughput_\d+\.json|accuracy(_\d+)?\.json|ranksize\.json|throughput_rank_\d+|eval_acc\.log"
 SHORT = 1.0  # a plain run that takes less is not worth a process that watches it
 LAST_SAMPLES = 2.0  # for the sampler to write down what it has
 
@@ -65,7 +63,7 @@ class Measuring:
         """
         sources = self._sources()
         if sources:
-            argv = self._tools.storage("note", self._before, RESULTS, *(url for _, url in sources))
+            argv = self._tools.storage("note", self._before, NAMES, *(url for _, url in sources))
             self._noting = self._serve("note", argv)
 
     @property
@@ -79,7 +77,7 @@ class Measuring:
         sources = self._sources() if plan.node == 0 else []
         if sources and self._noting is not None and self._noting.code == 0:
             pairs = [word for pair in sources for word in pair]
-            argv = self._tools.storage("harvest", self._before, RESULTS, kept, *pairs)
+            argv = self._tools.storage("harvest", self._before, NAMES, kept, *pairs)
             process = self._serve("harvest", argv)
             if process is not None and self._until(process):
                 return
@@ -124,7 +122,7 @@ def _result_files(folder: str) -> List[str]:
         return []
     entries = sorted(os.listdir(folder))
     inner = ["%s/%s" % (name, file) for name in entries if name.isdigit() for file in _files(folder, name)]
-    return [path for path in [*entries, *inner] if re.fullmatch(RESULTS, os.path.basename(path)) and _small(folder, path)]
+    return [path for path in [*entries, *inner] if is_result(os.path.basename(path)) and _small(folder, path)]
 
 
 def _files(folder: str, name: str) -> List[str]:

@@ -7,7 +7,9 @@ import click
 from muster.cli import output, stores
 from muster.cli.options import as_json, run_argument
 from muster.launch import api, clean
-from muster.launch.names import RunNotFound
+from muster.launch.names import RunNotFound, measured
+from muster.runs.files import delete_tree
+from muster.runs.layout import BenchDir
 from muster.storage import NotFound, Wrong, is_url
 
 
@@ -18,7 +20,7 @@ from muster.storage import NotFound, Wrong, is_url
 def command(runs: tuple[str, ...], recursive: bool, json: bool) -> int:
     """Delete the records of runs that have ended, and code that nothing uses any more; or files in stores.
 
-    What holds :// is a URL, anything else names a run.
+    What holds :// is a URL, anything else names a run, or a measurement, whose runs go with it.
 
     \b
     Examples:
@@ -42,15 +44,21 @@ def command(runs: tuple[str, ...], recursive: bool, json: bool) -> int:
 def _remove_runs(names: list[str]) -> list[str]:
     if not names:
         return []
-    found = list({run.id: run for run in map(api.get, names)}.values())
+    meant = [name if name == "last" else measured(name) for name in names]
+    benches = [found for found in meant if isinstance(found, BenchDir)]
+    runs = [found if isinstance(found, str) else found.id for found in meant if not isinstance(found, BenchDir)]
+    runs += [run for bench in benches for run in clean.runs_of(bench)]
+    found = list({run.id: run for run in map(api.get, runs)}.values())
     going = [run.id for run in found if not run.ended]
     if going:
         have = "has" if len(going) == 1 else "have"
         raise RunNotFound(f"{', '.join(going)} {have} not ended; `muster stop` it first, nothing was removed")
     for run in found:
         run.remove()
+    for bench in benches:
+        delete_tree(bench.path)
     clean.unused()
-    return [run.id for run in found]
+    return [*(run.id for run in found), *(bench.id for bench in benches)]
 
 
 def _remove_urls(urls: list[str], recursive: bool) -> None:

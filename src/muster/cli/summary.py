@@ -49,8 +49,10 @@ def show_failure(failure: dict[str, Any], tail: bool, err: bool = True) -> None:
 def numbers(result: dict[str, Any] | None) -> list[tuple[str, str]]:
     """The recorded numbers in words; one that is missing says why."""
     shown = []
-    for name, label in (("throughput", "samples per second"), ("accuracy", "accuracy")):
-        entry = (result or {}).get(name)
-        if entry:
-            shown.append((label, number(entry["value"]) if entry["value"] is not None else f"- ({entry['reason']})"))
+    for name, entry in (result or {}).items():
+        label, unit = ("samples per second", "") if entry["unit"] == "samples/s" else (name, entry["unit"].strip("1"))
+        if entry["value"] is not None:
+            shown.append((label, f"{number(entry['value'])} {unit}".rstrip()))
+        elif name in ("throughput", "accuracy"):
+            shown.append((label, f"- ({plain(entry['reason'])})"))
     return shown

@@ -1,14 +1,15 @@
-"""Removing what nothing uses any more: runs that ended long ago, code snapshots, fetched code and packed agents."""
+"""Removing what nothing uses any more: runs that ended long ago, measurements without runs, code and packed agents."""
 
 from __future__ import annotations
 
 import os
 import time
+from typing import Any
 
 from muster.launch import api, zipapp
-from muster.launch.names import RunNotFound
+from muster.launch.names import RunNotFound, bench_ids
 from muster.runs.files import delete_tree, read_json
-from muster.runs.layout import home
+from muster.runs.layout import BenchDir, bench_dir, home, run_dir
 from muster.runs.state import ENDED
 
 YOUNG = 3600.0  # a run that is just being created may be about to use it
@@ -31,8 +32,10 @@ def unused() -> int:
     agents = {os.path.basename(zipapp.path(place))}
     busy = any(not os.path.exists(run.dir.final) for run in runs)
     freed = 0
+    measured = {name for name in bench_ids() if runs_of(bench_dir(place, name))}
     # Under `runs` lies what a killed command left there half made or half deleted.
-    for folder, kept in (("code", used), ("agent", agents), ("fetched", set()), ("runs", {run.id for run in runs})):
+    known: dict[str, set[Any]] = {"code": used, "agent": agents, "fetched": set(), "runs": {run.id for run in runs}, "benches": measured}
+    for folder, kept in known.items():
         path = f"{place}/{folder}"
         for name in os.listdir(path) if os.path.isdir(path) else []:
             full = f"{path}/{name}"
@@ -44,6 +47,12 @@ def unused() -> int:
             except FileNotFoundError:
                 continue  # somebody else was faster
     return freed
+
+
+def runs_of(bench: BenchDir) -> list[str]:
+    """The runs of a measurement whose records are still there; without them nobody can check its numbers."""
+    made = (read_json(bench.bench) or {}).get("runs", [])
+    return [run for run in made if os.path.exists(run_dir(home(), run).run)]
 
 
 def size_of(path: str) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from muster import __version__, config, engines
+from muster.config import power
 from muster.job import Job
 from muster.job.load import Check
 from muster.launch import data, interpreter, snapshot, zipapp
@@ -62,6 +63,7 @@ class _Preparation:
         self.environment = _environment()
         self.storage = data.settings(settings, self.environment)
         self.environment["MUSTER_STORAGE"] = self.storage.to_json()  # for the agents' helpers; no rank gets it
+        self.environment["MUSTER_POWER"] = self._power()  # likewise
         self.job: Job | None = None
         self.code: snapshot.Snapshot | None = None
 
@@ -73,6 +75,10 @@ class _Preparation:
             if not job.python:
                 found.append(("python", "has no default: there is no `python` on your PATH", "set it to a path"))
         return found or [*data.missing(job, self.storage), *self._code(job)]
+
+    def _power(self) -> str:
+        secrets = {**self.settings.secrets, **self.environment}
+        return power.travelling(self.settings.power, Path(home()), secrets, os.uname().nodename)
 
     def _secrets(self, job: Job) -> list[tuple[str, str, str]]:
         kept = {name: value for name, value in self.settings.secrets.items() if name in job.secrets}

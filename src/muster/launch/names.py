@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable
 
 from muster.job import LAUNCHERS, Job
-from muster.runs.layout import RunDir, home, run_dir, runs_dir
+from muster.runs.files import read_json
+from muster.runs.layout import BenchDir, RunDir, bench_dir, benches_dir, home, run_dir, runs_dir
 
 SHOWN = 8  # names in an error
 # Every node may have one: `setup-1` is that of node 1.
@@ -40,6 +41,41 @@ def find(name: str) -> RunDir:
         raise RunNotFound(f"`{name}` could be {len(matching)} runs ({_some(sorted(matching))}); write more of the id")
     hint = "`muster ps` lists them" if ids else f"there are none in {home()}"
     raise RunNotFound(f"no run is called `{name}`; {hint}")
+
+
+def bench_ids() -> list[str]:
+    """The ids of all measurements, the newest first."""
+    try:
+        found = [bench_dir(home(), name) for name in os.listdir(benches_dir(home()))]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    ages = {bench.id: (read_json(bench.bench) or {}).get("created", 0.0) for bench in found if os.path.exists(bench.bench)}
+    return sorted(ages, key=lambda name: (ages[name], name), reverse=True)
+
+
+def measured(name: str) -> BenchDir | RunDir:
+    """The measurement or the run of an id or a unique beginning of one; `last` is what the newest run was made for."""
+    benches, runs = bench_ids(), run_ids()
+    if name == "last" and runs:
+        return _made_for(runs[0], benches)
+    if name in benches:
+        return bench_dir(home(), name)
+    matching = [bench for bench in benches if name and bench.startswith(name)]
+    if not matching or name in runs:
+        return find(name)
+    matching += [run for run in runs if run.startswith(name)]
+    if len(matching) > 1:
+        shown = _some(sorted(matching))
+        raise RunNotFound(f"`{name}` could be {len(matching)} benches and runs ({shown}); write more of the id")
+    return bench_dir(home(), matching[0])
+
+
+def _made_for(run: str, benches: Iterable[str]) -> BenchDir | RunDir:
+    for name in benches:
+        found = bench_dir(home(), name)
+        if run in (read_json(found.bench) or {}).get("runs", ()):
+            return found
+    return run_dir(home(), run)
 
 
 def attempt_number(run: RunDir, attempt: int) -> int:

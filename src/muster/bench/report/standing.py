@@ -1,0 +1,92 @@
+"""How ranks or nodes stand to each other, and which of them hold the others back.
+
+A straggler is worse than the median by more than 2 % and by more than five times the median deviation: both hold also when
+several straggle at once, and neither depends on how far off the stragglers are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean, median
+from typing import Any
+
+LEAST = 0.02  # of the median: less is noise
+FACTOR = 5.0  # times the median deviation
+
+
+@dataclass(frozen=True)
+class Place:
+    """The value of one rank or node."""
+
+    number: int
+    node: int
+    value: float | None
+    reason: str
+    slow: bool = False
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The values of all of them."""
+
+    places: Sequence[Place]
+    higher: bool
+
+    @cached_property
+    def values(self) -> list[float]:
+        return [place.value for place in self.places if place.value is not None]
+
+    @cached_property
+    def mean(self) -> float | None:
+        return fmean(self.values) if self.values else None
+
+    @property
+    def spread(self) -> float | None:
+        return (max(self.values) - min(self.values)) / self.mean if self.mean and len(self.values) > 1 else None
+
+    @property
+    def slow(self) -> list[Place]:
+        return [place for place in self.worst_first if place.slow]
+
+    @property
+    def missing(self) -> list[Place]:
+        return [place for place in self.places if place.value is None]
+
+    @property
+    def worst_first(self) -> list[Place]:
+        """Those without a value, then the others from the worst to the best."""
+        sign = 1.0 if self.higher else -1.0
+        known = [(sign * place.value, place) for place in self.places if place.value is not None]
+        return [*self.missing, *(place for _, place in sorted(known, key=lambda pair: (pair[0], pair[1].number)))]
+
+
+def ranks(metric: Mapping[str, Any]) -> Standing:
+    """How the ranks of a run stand in one metric."""
+    return _standing([(entry["rank"], entry["node"], entry) for entry in metric.get("ranks", ())], metric)
+
+
+def nodes(metric: Mapping[str, Any]) -> Standing:
+    """How its nodes stand."""
+    return _standing([(entry["node"], entry["node"], entry) for entry in metric.get("nodes", ())], metric)
+
+
+def _standing(entries: Sequence[tuple[int, int, Mapping[str, Any]]], metric: Mapping[str, Any]) -> Standing:
+    higher = metric.get("better") != "lower"
+    values = [entry["value"] for _, _, entry in entries if entry["value"] is not None]
+    bound = _bound(values)
+    middle = median(values) if values else 0.0
+    places = []
+    for number, node, entry in entries:
+        behind = 0.0 if entry["value"] is None else (middle - entry["value"]) * (1 if higher else -1)
+        places.append(Place(number, node, entry["value"], entry.get("reason") or "", behind > bound))
+    return Standing(places, higher)
+
+
+def _bound(values: Sequence[float]) -> float:
+    """How far behind the median one may be."""
+    if not values:
+        return 0.0
+    middle = median(values)
+    return max(LEAST * abs(middle), FACTOR * median(abs(value - middle) for value in values))

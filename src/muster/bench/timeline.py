@@ -1,0 +1,49 @@
+"""When the last attempt of a run and its ranks started and ended, as supervisor and agents wrote it down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from muster.job import Job
+from muster.runs.files import read_events
+from muster.runs.layout import RunDir
+from muster.runs.points import number
+from muster.runs.ranks import ranks
+
+END_OF_TIME = 32_503_680_000.0  # the year 3000: a clock that is later than that is broken
+
+
+def moment(value: Any) -> float | None:
+    """A time that a clock can have shown; None for anything else."""
+    told = number(value)
+    return told if told is not None and 0 <= told < END_OF_TIME else None
+
+
+@dataclass(frozen=True)
+class Timeline:
+    attempt: int | None = None
+    started: float | None = None
+    ended: float | None = None
+    first_rank: float | None = None  # when the first rank started
+    last_rank: float | None = None
+    unstarted: str = "there was no attempt"  # why the start of the ranks is not known
+
+
+def read(run: RunDir, job: Job) -> Timeline:
+    attempt = run.last_attempt()
+    if attempt is None:
+        return Timeline()
+    events = [event for event in read_events(run.events) if event.get("attempt") == attempt.number]
+    times = {event.get("event"): moment(event.get("time")) for event in events}
+    programs = [entry for entry in ranks(attempt, job, ended=True) if entry["rank"] is not None]
+    starts = [started for entry in programs if (started := moment(entry["started"])) is not None]
+    missing = [entry["process"] for entry in programs if moment(entry["started"]) is None]
+    return Timeline(
+        attempt.number,
+        times.get("attempt"),
+        times.get("attempt-ended"),
+        min(starts, default=None),
+        None if missing else max(starts, default=None),
+        f"{missing[0].replace('-', ' ')} was never started" if missing else "",
+    )

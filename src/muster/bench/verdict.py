@@ -1,0 +1,109 @@
+"""Whether a result holds what was asked of it: quality targets, and how far ranks, nodes and repeats may lie apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from muster.bench.aggregate import statistics
+from muster.bench.runresult import RunResult
+from muster.job import Bench
+from muster.runs import numbers
+from muster.runs.measured import Value
+from muster.runs.seats import world_size
+
+
+@dataclass(frozen=True)
+class Target:
+    metric: str
+    target: float
+    better: str
+    reached: bool
+    value: float | None
+    seconds: float | None  # until it was reached
+    reason: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Limit:
+    over: str
+    limit: float
+    spread: float | None
+    held: bool | None
+    reason: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def targets(bench: Bench, runs: Sequence[RunResult], metrics: dict[str, Value]) -> list[Target]:
+    return [_target(name, target, runs, metrics[name]) for name, target in bench.targets.items()]
+
+
+def limits(bench: Bench, runs: Sequence[RunResult]) -> list[Limit]:
+    return [_limit(over, limit, bench.metric, runs) for over, limit in bench.limits.items()]
+
+
+def problems(targets: Sequence[Target], limits: Sequence[Limit], metric: str) -> list[str]:
+    """What was asked for and does not hold. A target whose metric is missing has been told with the metric."""
+    found = [
+        f"{target.metric} is {target.value!r} and had to reach {target.target!r}: {target.reason}"
+        for target in targets
+        if not target.reached and target.value is not None
+    ]
+    for limit in limits:
+        if limit.held is None:
+            found.append(f"it is not known how far {limit.over} lie apart in {metric}: {limit.reason}")
+        elif not limit.held:
+            found.append(f"{limit.over} lie {limit.spread:.2%} apart in {metric}, more than {limit.limit:.2%}")
+    return found
+
+
+def _target(name: str, target: float, runs: Sequence[RunResult], value: Value) -> Target:
+    better = runs[0].job.metric(name).better if runs else "higher"
+    missed = [run for run in runs if not _reaches(run.metrics[name].whole.value, target, better)]
+    if value.value is None or missed:
+        reason = value.reason or f"run {missed[0].id} ended with {missed[0].metrics[name].whole.value!r}"
+        return Target(name, target, better, False, value.value, None, reason)
+    times = [_seconds(name, target, better, run) for run in runs]
+    known = [seconds for seconds in times if seconds is not None]
+    if len(known) < len(times):
+        return Target(name, target, better, True, value.value, None, "nothing tells when it was reached")
+    return Target(name, target, better, True, value.value, numbers.mean(known), None)
+
+
+def _reaches(value: float | None, target: float, better: str) -> bool:
+    return value is not None and (value >= target if better == "higher" else value <= target)
+
+
+def _seconds(name: str, target: float, better: str, run: RunResult) -> float | None:
+    """The time until every world of a run had reached a target, from the start of its training."""
+    started = run.phases["proc"].start
+    start = started if started is not None else run.timeline.started
+    if start is None or run.metrics[name].metric.of != "world":
+        return None
+    size = world_size(run.job)
+    reached: dict[int, float] = {}
+    for sight in run.observed.sights.get(name, []):
+        if sight.t is not None and _reaches(sight.value, target, better):
+            reached[sight.rank // size] = min(sight.t, reached.get(sight.rank // size, sight.t))
+    return max(reached.values()) - start if len(reached) == run.job.ranks // size else None
+
+
+def _limit(over: str, limit: float, metric: str, runs: Sequence[RunResult]) -> Limit:
+    if over == "repeats":
+        lists = [[run.metrics[metric].whole.value for run in runs]]
+    elif over == "nodes":
+        lists = [[node.value for node in run.metrics[metric].nodes.values()] for run in runs]
+    else:
+        lists = [[reading.value for _, reading in run.metrics[metric].ranks] for run in runs]
+    spreads = [statistics(values).spread for values in lists]
+    known = [spread for spread in spreads if spread is not None]
+    if not known or len(known) < len(spreads):
+        few = all(len(values) < 2 for values in lists)
+        return Limit(over, limit, None, None, "only one value" if few else "values are missing")
+    return Limit(over, limit, max(known), max(known) <= limit, None)

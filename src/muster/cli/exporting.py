@@ -1,0 +1,67 @@
+"""Bundles as commands make them: where one is to go and who signs it, checked before anything else happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def options(command: F) -> F:
+    """The options of commands that can write a bundle."""
+    path = click.Path(path_type=Path)
+    for option in (
+        click.option("--force", is_flag=True, help="Let --export write over a file."),
+        click.option("--sign", is_flag=False, flag_value="", metavar="[KEY]", help="Sign the bundle with an ssh key."),
+        click.option("--export", type=path, metavar="FILE", help="Bundle result, records and logs in a .tar.gz."),
+    ):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Export:
+    target: Path | None
+    key: Path | None
+    force: bool
+
+    def write(self, bench: str) -> None:
+        """Writes the bundle of a measurement, where one is asked for."""
+        if self.target is not None:
+            self.pack(bench, self.target)
+            click.echo(f"muster: bundle {self.target}", err=True)
+
+    def pack(self, bench: str, target: Path) -> None:
+        from muster.bench import bundle
+        from muster.runs.layout import bench_dir, home
+
+        bundle.write(Path(bench_dir(home(), bench).path), Path(home()), target, self.key, self.force)
+
+
+def asked(export: Path | None, sign: str | None, force: bool, sending: bool = False) -> Export:
+    """What is asked for, if that can be done; `sending` bundles are written without --export."""
+    if sign is not None and export is None and not sending:
+        raise click.UsageError("--sign signs a bundle; add --export FILE, or --tester and --test-id")
+    if export is not None:
+        writable(export)
+        if export.exists() and not force:
+            raise click.UsageError(f"{export} exists already; name another file, or add --force")
+    return Export(export, _key(sign) if sign is not None else None, force)
+
+
+def writable(path: Path) -> None:
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise click.UsageError(f"{path} cannot be written; name a file in a directory that exists")
+
+
+def _key(sign: str) -> Path:
+    from muster.bench import signature
+
+    key = signature.choose(sign or None)
+    click.echo(f"muster: the bundle will be signed with {key.name}", err=True)
+    return key.path

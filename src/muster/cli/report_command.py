@@ -1,0 +1,165 @@
+"""`muster report`: what runs were worth, as a page, a table or data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from muster.cli import exporting, output
+from muster.cli.main import chinese
+from muster.cli.options import RunName, as_json
+from muster.runs.files import write_text
+
+if TYPE_CHECKING:
+    from muster.bench.report.sources import Source
+
+COLOURS: dict[str, dict[str, Any]] = {
+    "good": {"fg": "green", "bold": True},
+    "bad": {"fg": "red"},
+    "quiet": {"dim": True},
+    "bold": {"bold": True},
+}
+
+
+class Reported(RunName):
+    """The id of a run or a bench, `last`, or a file."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from muster.launch.names import bench_ids
+
+        benches = [CompletionItem(name) for name in bench_ids() if name.startswith(incomplete)]
+        return [*benches, *super().shell_complete(ctx, param, incomplete)]
+
+
+@click.command("report")
+@click.argument("names", metavar="RUN...", nargs=-1, required=True, type=Reported())
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to FILE.")
+@click.option("--csv", "form", flag_value="csv", help="Print a table of every value of every rank, node and run.")
+@click.option("--md", "form", flag_value="md", help="Print Markdown.")
+@as_json
+@click.option("-o", "target", type=click.Path(path_type=Path), metavar="FILE", help="Write what would be printed to FILE.")
+@exporting.options
+@click.option("--language", type=click.Choice(["en", "zh"]), help="Set the language.  [default: that of the terminal]")
+def command(
+    names: tuple[str, ...],
+    html: Path | None,
+    form: str | None,
+    json: bool,
+    target: Path | None,
+    export: Path | None,
+    sign: str | None,
+    force: bool,
+    language: str | None,
+) -> int:
+    """Show what runs were worth: the result in short, and a page with everything about it.
+
+    RUN is the id of a bench or a run, `last`, a bundle, or a result.json; several are compared with the first. The page
+    is one file that needs no network. Without --html it is written beside the record of the bench or the run; for
+    files and comparisons, into this directory.
+
+    \b
+    Examples:
+      muster report last
+      muster report resnet50-20261115-130100-abcd --html report.html --language zh
+      muster report before.tar.gz after.tar.gz
+      muster report last --csv -o values.csv
+      muster report last --export result.tar.gz --sign
+    """
+    if json and form:
+        raise click.UsageError(f"--json and --{form} print different things; choose one")
+    form = "json" if json else form
+    if target is not None and form is None:
+        raise click.UsageError("-o goes with --csv, --md or --json; --html FILE names the page")
+    bundle = exporting.asked(export, sign, force)
+    sources = _sources(names)
+    if export is not None:
+        bundle.write(_only_bench(sources))
+    language = language or ("zh" if chinese() else "en")
+    if form is not None:
+        _print(_data(form, sources, language), target)
+    else:
+        _show(sources, language)
+    if html is not None or form is None:
+        path = html or _place(sources)
+        _write(sources, path, language)
+        click.echo(f"muster: page {path}", err=True)
+    return 0
+
+
+def _only_bench(sources: Sequence[Source]) -> str:
+    """The one measurement that a bundle is of."""
+    if len(sources) == 1 and sources[0].folder is not None and (sources[0].folder / "bench.json").exists():
+        return sources[0].folder.name
+    raise click.UsageError("--export makes a bundle of one measurement of `muster bench`; name one")
+
+
+def write_page(names: Sequence[str], path: Path) -> None:
+    """Writes the page of some results, in the language of the terminal."""
+    _write(_sources(names), path, "zh" if chinese() else "en")
+
+
+def _sources(names: Sequence[str]) -> list[Source]:
+    from muster.bench.report import sources
+
+    found = [sources.find(name) for name in names]
+    for doubt in (doubt for source in found for doubt in source.doubts):
+        click.echo(f"muster: {output.plain(doubt)}", err=True)
+    return found
+
+
+def _data(form: str, sources: Sequence[Source], language: str) -> str:
+    from muster.bench import report
+
+    results = [source.result for source in sources]
+    if form == "csv":
+        return report.csv(results)
+    return report.markdown(results, language) if form == "md" else report.json(results)
+
+
+def _print(text: str, target: Path | None) -> None:
+    if target is None:
+        click.echo(text.encode("utf-8", "backslashreplace"), nl=False)
+    else:
+        target.write_text(text, encoding="utf-8")
+
+
+def show(name: str) -> None:
+    """Prints one result in short to stderr, in the language of the terminal."""
+    _show(_sources([name]), "zh" if chinese() else "en", err=True)
+
+
+def _show(sources: Sequence[Source], language: str, err: bool = False) -> None:
+    """The result in short: as wide as the terminal and with colours, or plain lines in a pipe."""
+    from muster.bench import report
+
+    width = output.terminal_width() if (sys.stderr if err else sys.stdout).isatty() else sys.maxsize
+    results = [source.result for source in sources]
+    click.echo(report.text(results, _samples(sources), language, width, _painted), nl=False, err=err)
+
+
+def _painted(text: str, colour: str) -> str:
+    return output.style(text, **COLOURS[colour])
+
+
+def _write(sources: Sequence[Source], path: Path, language: str) -> None:
+    from muster.bench import report
+
+    write_text(str(path), report.html([source.result for source in sources], _samples(sources), language))
+
+
+def _place(sources: Sequence[Source]) -> Path:
+    """Where the page goes when nobody said it."""
+    first = sources[0]
+    if len(sources) == 1 and first.folder is not None:
+        return first.folder / "report.html"
+    name = first.result["id"].replace("/", "-")
+    return Path(f"report-{name}.html" if len(sources) == 1 else f"report-{name}-and-{len(sources) - 1}-more.html")
+
+
+def _samples(sources: Sequence[Source]) -> dict[str, Any]:
+    return {run: nodes for source in sources for run, nodes in source.samples.items()}

@@ -1,0 +1,136 @@
+"""All numbers and phases that the ranks of an attempt reported, in whatever way: one reading per rank and metric."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field
+from typing import Dict, List, Optional, Sequence, Tuple
+
+from muster.job import Job
+from muster.runs import logged, numbers, resultfiles, sources
+from muster.runs.layout import AttemptDir
+from muster.runs.points import Edge, Point, read_record
+from muster.runs.seats import Seat, seats
+from muster.runs.sources import Found, Sight, Values
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one rank reported of one metric: a number, or what is wrong, as the end of a sentence about the rank."""
+
+    value: Optional[float] = None
+    reason: Optional[str] = None
+    source: Optional[str] = None
+    values: int = 0
+    spread: Optional[Dict[str, float]] = None
+    time: Optional[float] = None
+
+
+@dataclass
+class Observed:
+    """Everything that was reported."""
+
+    job: Job
+    readings: Dict[str, Dict[int, Reading]] = field(default_factory=dict)  # by metric and rank
+    sights: Dict[str, List[Sight]] = field(default_factory=dict)
+    units: Dict[str, List[str]] = field(default_factory=dict)  # those that ranks named
+    edges: Dict[int, List[Edge]] = field(default_factory=dict)  # by rank
+    strays: Dict[str, List[str]] = field(default_factory=dict)  # by metric: what came from no rank that ran
+    problems: List[str] = field(default_factory=list)
+    unseen: List[str] = field(default_factory=list)  # where numbers that are missing may be
+
+    def reading(self, name: str, seat: Seat) -> Reading:
+        found = self.readings.get(name, {}).get(seat.rank)
+        return found or Reading(reason="reported no %s" % name)
+
+    def add(self, seat: Seat, name: str, values: Values) -> None:
+        self.readings.setdefault(name, {})[seat.rank] = _reading(self.job, name, values)
+        self.units[name] = list(dict.fromkeys([*self.units.get(name, []), *values.units]))
+        self.sights.setdefault(name, []).extend(values.sights)
+
+
+def observe(attempt: AttemptDir, job: Job) -> Observed:
+    """Reads everything that was reported in an attempt, rank by rank."""
+    files = resultfiles.find(attempt)
+    filed = sources.filed(job, files)
+    records = sources.records(attempt, job)
+    logs = logged.logs(attempt, job) if logged.wanted(job) else {}
+    found = Observed(job, problems=list(resultfiles.wrong_sizes(job, files)), unseen=list(resultfiles.unseen(attempt)))
+    for metric, name in [*filed.strays, *_stray_records(records, found)]:
+        found.strays.setdefault(metric, []).append(name)
+    for seat in seats(job):
+        points, edges = _recorded(records.get(seat.rank, []), found)
+        ways = [sources.told(job, seat.rank, "record", points), filed.fresh.get(seat.rank, {})]
+        if seat.rank in logs:
+            log = logged.read(logs[seat.rank], job)
+            ways += [sources.told(job, seat.rank, "mllog", log.points), sources.matched(job, seat.rank, log.matches)]
+            known = {edge.name for edge in edges}
+            edges += [edge for edge in log.edges if edge.name not in known]
+        found.edges[seat.rank] = edges
+        for name, values in _first([*ways, filed.stale.get(seat.rank, {})]).items():
+            found.add(seat, name, values)
+    return found
+
+
+def _recorded(paths: Sequence[str], found: Observed) -> Tuple[List[Point], List[Edge]]:
+    """What stands in files of `muster.record`."""
+    points: List[Point] = []
+    edges: List[Edge] = []
+    for path in paths:
+        try:
+            more = read_record(path)
+        except OSError as error:  # the directory is the ranks' own: anything may have this name
+            found.problems.append("%s cannot be read: %s" % (os.path.basename(path), error.strerror))
+        else:
+            points += more[0]
+            edges += more[1]
+    return points, edges
+
+
+def _stray_records(records: Dict[int, List[str]], found: Observed) -> List[Tuple[str, str]]:
+    """The metrics in records of ranks that did not run."""
+    strays = []
+    for path in records.get(-1, []):
+        points, _ = _recorded([path], found)
+        strays += [(name, os.path.basename(path)) for name in dict.fromkeys(point.name for point in points)]
+    return strays
+
+
+def _first(ways: Sequence[Found]) -> Found:
+    """Of each metric what the first of the ways has that knows it."""
+    chosen: Found = {}
+    for way in reversed(ways):
+        chosen.update(way)
+    return chosen
+
+
+def _reading(job: Job, name: str, values: Values) -> Reading:
+    """The one number that several values of a rank make."""
+    if values.wrong:
+        return Reading(reason=values.wrong, source=values.source)
+    take = job.metric(name).take
+    warmup = job.bench.warmup if job.bench and values.source == "pattern" and take != "last" else 0
+    counted = values.values[warmup:]
+    if not counted:
+        wrong = "reported no %s after the warm-up of %d values" % (name, warmup)
+        return Reading(reason=wrong, source=values.source)
+    taken = _taken(take, counted)
+    trouble = _trouble(job, name, taken)
+    return Reading(None if trouble else taken, trouble, values.source, len(counted), values.spread, values.time)
+
+
+def _taken(take: str, values: Sequence[float]) -> float:
+    """The value that counts; one that is not finite spoils all that it would be counted with."""
+    counted = values[-1:] if take == "last" else values
+    spoilt = next((value for value in counted if not math.isfinite(value)), None)
+    return numbers.RULES[take](counted) if spoilt is None else spoilt
+
+
+def _trouble(job: Job, name: str, value: float) -> Optional[str]:
+    if not math.isfinite(value):
+        return "reported a value of %s that is not finite: %r" % (name, value)
+    rate = name == "throughput" or (job.bench and name == job.bench.metric and job.metric(name).better == "higher")
+    if rate and value <= 0:
+        return "reported a value of %s that is not positive: %r" % (name, value)
+    return None

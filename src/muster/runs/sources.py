@@ -1,0 +1,154 @@
+"""The ways in which a rank reports numbers: `muster.record`, files of AISBench, `:::MLLOG` lines, patterns in its log."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from muster.job import Job
+from muster.runs import numbers, resultfiles
+from muster.runs.layout import AttemptDir
+from muster.runs.logged import Matches
+from muster.runs.points import Point, number
+from muster.runs.resultfiles import Claim, ResultFile
+from muster.runs.seats import rank_in_run
+
+MOST_SIGHTS = 200_000  # of a metric that are kept over all ranks, unless a target is looked for in them
+FEWEST_SIGHTS = 50  # of a metric that are kept of one rank
+_RECORD = re.compile(r"record-(\d{1,9})\.jsonl\Z")
+
+
+@dataclass(frozen=True)
+class Sight:
+    """One value on the way; a log does not tell when it was written."""
+
+    t: Optional[float]
+    rank: int
+    value: float
+    step: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Values:
+    """What one source has of a metric of a rank, or what is wrong with it."""
+
+    source: str
+    values: Sequence[float] = ()  # those that count
+    sights: Sequence[Sight] = ()  # all that were told, or enough of them for a picture
+    wrong: str = ""
+    spread: Optional[Dict[str, float]] = None
+    time: Optional[float] = None
+    units: Tuple[str, ...] = ()
+
+
+Found = Dict[str, Values]  # by metric
+
+
+def records(attempt: AttemptDir, job: Job) -> Dict[int, List[str]]:
+    """The files of `muster.record`, by rank; those of no rank that ran are under -1."""
+    found: Dict[int, List[str]] = {}
+    for node in attempt.node_indexes():
+        folder = attempt.node(node).results
+        for name in resultfiles.listed(folder):
+            match = _RECORD.match(name)
+            if match:
+                rank = rank_in_run(job, node, int(match.group(1)))
+                found.setdefault(rank, []).append(os.path.join(folder, name))
+    return found
+
+
+def told(job: Job, rank: int, source: str, points: Sequence[Point]) -> Found:
+    """What a rank told point by point; where it told a final value, that alone counts."""
+    by_name: Dict[str, List[Point]] = {}
+    for point in points:
+        by_name.setdefault(point.name, []).append(point)
+    return {name: _told(job, rank, source, name, of) for name, of in by_name.items()}
+
+
+def _told(job: Job, rank: int, source: str, name: str, points: Sequence[Point]) -> Values:
+    finals = [point for point in points if point.final]
+    seen = [point for point in points if not point.final and math.isfinite(point.value)]
+    kept = [seen[index] for index in numbers.thinned(len(seen), _most(job, name))]
+    return Values(
+        source,
+        [point.value for point in finals or points],
+        [Sight(numbers.finite(point.t), rank, point.value, point.step) for point in kept],
+        spread=_finite(finals[0].spread) if len(finals) == 1 else None,
+        time=numbers.finite(points[-1].t),
+        units=tuple(dict.fromkeys(point.unit for point in points if point.unit)),
+    )
+
+
+def matched(job: Job, rank: int, matches: Dict[str, Matches]) -> Found:
+    """What the patterns of the job found in the log of a rank."""
+    return {name: _matched(job, rank, name, found) for name, found in matches.items()}
+
+
+def _matched(job: Job, rank: int, name: str, found: Matches) -> Values:
+    if found.wrong is not None:
+        return Values("pattern", wrong="reported a %s that is not a number: %r" % (name, found.wrong[:40]))
+    kept = [(step, found.values[step]) for step in numbers.thinned(len(found.values), _most(job, name))]
+    return Values("pattern", found.values, [Sight(None, rank, value, step) for step, value in kept if math.isfinite(value)])
+
+
+def _most(job: Job, name: str) -> int:
+    """How many values of a metric are kept one by one of each rank."""
+    aimed = job.bench is not None and name in job.bench.targets
+    return sys.maxsize if aimed else max(FEWEST_SIGHTS, MOST_SIGHTS // job.ranks)
+
+
+def _finite(spread: Optional[Dict[str, Any]]) -> Optional[Dict[str, float]]:
+    """The numbers of a spread; whatever else stands there is left out."""
+    if spread is None:
+        return None
+    told = {key: number(value) for key, value in spread.items()}
+    return {key: spread[key] for key, value in told.items() if value is not None and math.isfinite(value)}
+
+
+@dataclass(frozen=True)
+class Filed:
+    """What the result files of an attempt say."""
+
+    fresh: Dict[int, Found]  # by rank
+    stale: Dict[int, Found]  # what lay there before; it is a reason, never a number
+    strays: List[Tuple[str, str]]  # metric and name of those of no rank that ran
+
+
+def filed(job: Job, files: Sequence[ResultFile]) -> Filed:
+    claimed: Dict[Tuple[int, str], List[Tuple[Claim, ResultFile]]] = {}
+    result = Filed({}, {}, [])
+    for file in files:
+        claim = resultfiles.claim(job, file)
+        if claim is None:
+            continue
+        if claim.rank >= 0 and file.stale:
+            wrong = "reported no %s of its own: %s is older than the run" % (claim.metric, file)
+            result.stale.setdefault(claim.rank, {})[claim.metric] = Values(file.name, wrong=wrong)
+        elif claim.rank >= 0:
+            claimed.setdefault((claim.rank, claim.metric), []).append((claim, file))
+        elif not file.stale:
+            result.strays.append((claim.metric, str(file)))
+    for (rank, metric), claims in claimed.items():
+        result.fresh.setdefault(rank, {})[metric] = _agreed(metric, claims)
+    return result
+
+
+def _agreed(metric: str, claims: Sequence[Tuple[Claim, ResultFile]]) -> Values:
+    """The number of the files of the first kind, which have to say the same."""
+    first = min(claim.order for claim, _ in claims)
+    texts = [(file, file.text()) for claim, file in claims if claim.order == first]
+    file, text = texts[0]
+    for other, different in texts:
+        if different != text:
+            wrong = "reported different values of %s: %s of node %d and %s of node %d"
+            return Values(file.name, wrong=wrong % (metric, file, file.node, other, other.node))
+    if text is None:
+        return Values(file.name, wrong="reported a %s that was not kept: %s" % (metric, file))
+    value = numbers.read(text)
+    if value is None:
+        return Values(file.name, wrong="reported a %s that is not a number: %r in %s" % (metric, text[:40], file))
+    return Values(file.name, [value], time=file.modified)

@@ -1,0 +1,100 @@
+"""Several results beside the first one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from made_results import made_result
+
+from muster.bench import report
+from muster.bench.report import compare
+
+
+def row(results: list[dict[str, Any]], key: str = "throughput") -> compare.Row:
+    return next(row for row in compare.rows(results) if row.key == key)
+
+
+def words(cell: compare.Cell) -> str:
+    assert cell.words is not None
+    return cell.words.en
+
+
+def test_a_difference_is_in_percent_of_the_first() -> None:
+    results = [made_result(), made_result(rate=1770 * 1.1)]
+    first, second = row(results).cells
+    assert first.difference is None
+    assert second.difference == pytest.approx(0.1)
+    assert second.signed == "+10.0 %" and second.better
+
+
+def test_it_exceeds_the_spread_of_repeats_or_not() -> None:
+    before = made_result(repeats=3)
+    spread = before["metrics"]["throughput"]["spread"]
+    value = before["metrics"]["throughput"]["value"]
+    inside, outside = (made_result(repeats=3) for _ in range(2))
+    inside["metrics"]["throughput"]["value"] = value * (1 + spread * 0.9)
+    outside["metrics"]["throughput"]["value"] = value * (1 - spread * 1.1)
+    _, one, other = row([before, inside, outside]).cells
+    assert one.beyond is False and words(one) == f"better, within the spread over repeats ({spread:.2%})".replace("%", " %")
+    assert other.beyond is True and words(other).startswith("worse, more than the spread over repeats (")
+
+
+@pytest.mark.parametrize(("scope", "over"), [("cluster", "ranks"), ("server", "nodes")])
+def test_without_repeats_the_spread_is_that_of_ranks_or_nodes(scope: str, over: str) -> None:
+    cells = row([made_result(scope=scope), made_result(scope=scope, rate=3000)]).cells
+    assert f"more than the spread over {over} (" in words(cells[1])
+
+
+def test_the_larger_of_two_spreads_counts() -> None:
+    calm, wild = made_result(repeats=2), made_result(repeats=2, rate=1800)
+    calm["metrics"]["throughput"]["spread"], wild["metrics"]["throughput"]["spread"] = 0.0001, 0.5
+    assert row([calm, wild]).cells[1].beyond is False
+    assert row([wild, calm]).cells[1].beyond is False
+
+
+def test_without_any_spread_it_says_so() -> None:
+    results = [made_result(nodes=1, per_node=1), made_result(nodes=1, per_node=1, rate=1900)]
+    cell = row(results).cells[1]
+    assert cell.beyond is None and words(cell) == "better, no spread is known: repeats would tell"
+
+
+def test_where_less_is_better_less_is_better() -> None:
+    results = [made_result(), made_result()]
+    results[1]["runs"][0]["phases"]["total"]["seconds"] = 90.0
+    cell = row(results, "time").cells[1]
+    assert cell.signed == "-50.0 %" and cell.better is True
+
+
+def test_a_value_that_is_missing_is_compared_with_nothing_and_gives_its_reason() -> None:
+    cell = row([made_result(), made_result(missing=[3])]).cells[1]
+    assert cell.value is None and cell.difference is None
+    assert cell.reason == "rank 3 on node 0 reported no throughput"
+    first_missing = row([made_result(missing=[3]), made_result()]).cells[1]
+    assert first_missing.value is not None and first_missing.difference is None
+
+
+def test_a_quantity_that_only_one_of_them_has_is_shown() -> None:
+    more = made_result()
+    more["metrics"]["perplexity"] = {**more["metrics"]["accuracy"], "value": 12.5}
+    assert [cell.value for cell in row([made_result(), more], "perplexity").cells] == [None, 12.5]
+
+
+def test_what_differs_in_job_versions_and_machines_is_told() -> None:
+    one, other = made_result(nodes=2), made_result(nodes=2, rate=1800)
+    other["provenance"]["nodes"][0]["packages"]["torch"] = "2.14.0"
+    found = dict(compare.differences([one, other]))
+    assert found["job.parameters.batch_size"] == ["1770", "1800"]
+    assert found["machine.packages.torch"] == ["2.13.0", "2.14.0"]
+    assert "machine.packages.numpy" not in found
+
+
+def test_the_terminal_tells_the_comparison_in_short() -> None:
+    told = report.text([made_result(repeats=3), made_result(repeats=3, rate=1850, seed=2)], {}, width=120)
+    assert "  2. 14,801.99 samples/s  +4.43 %, better, more than the spread over repeats (0.28 %)\n" in told
+
+
+def test_numbers_that_are_missing_for_one_reason_are_told_together() -> None:
+    told = report.text([made_result(power=False)], {}, width=200)
+    assert told.count("no meter: RAPL cannot be read") == 1
+    assert "  Energy, Power, Samples per joule, Utilisation  not measured: no meter" in told
