@@ -34,7 +34,10 @@ def unused() -> int:
     freed = 0
     measured = {name for name in bench_ids() if runs_of(bench_dir(place, name))}
     # Under `runs` lies what a killed command left there half made or half deleted.
-    known: dict[str, set[Any]] = {"code": used, "agent": agents, "fetched": set(), "runs": {run.id for run in runs}, "benches": measured}
+    kept_runs = {run.id for run in runs}
+    known: dict[str, set[Any]] = {
+        "code": used, "agent": agents, "fetched": set(), "runs": kept_runs, "benches": measured
+    }  # fmt: skip
     for folder, kept in known.items():
         path = f"{place}/{folder}"
         for name in os.listdir(path) if os.path.isdir(path) else []:
