@@ -1,4 +1,4 @@
-"""The entry of the zipapp: `supervise RUN_DIR --code DIR --python PATH ...`, and `storage`, `sshd` and `login` for nodes."""
+"""The entry of the zipapp: `supervise RUN_DIR --code DIR --python PATH ...`, and helpers of nodes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ def main(argv: List[str]) -> int:
         from muster.storage.helper import main as storage
 
         return storage(rest)
+    if word == "sample":
+        from muster.agent.sampler.main import main as sample
+
+        return sample(rest)
     if word == "sshd":
         from muster.agent.sshd import serve
 

@@ -58,7 +58,7 @@ def dump_stacks(processes: Processes, folder: str) -> Tuple[List[str], int]:
     """Writes where the Python processes of this node are: py-spy into files, which are returned, or faulthandler into
     the logs of the processes, whose number is returned."""
     os.makedirs(folder, exist_ok=True)
-    pids = [pid for pid in processes.others() if _name(pid).startswith("python")]
+    pids = [pid for pid in processes.others(but_services=True) if _name(pid).startswith("python")]
     paths = {pid: "%s/%s-%d.txt" % (folder, _process_of(processes, pid), pid) for pid in pids}
     seen = _spy(paths)
     asked = [pid for pid in pids if pid not in seen and _abort(pid)]

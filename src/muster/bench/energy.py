@@ -104,7 +104,19 @@ def _counted(meter: Meter, window: Window) -> float | None:
     steps = zip(counter.values[first:last], counter.values[first + 1 : last + 1], strict=True)
     if any(after < before for before, after in steps):
         return None
+    inside = [index for index in range(first, last + 1) if window.start <= counter.times[index] <= window.end]
+    if len(inside) > 1:
+        begin, end = inside[0], inside[-1]
+        edges = Window(window.start, counter.times[begin], ""), Window(counter.times[end], window.end, "")
+        if all(_sampled(meter, edge) for edge in edges):  # counters are costly to read, so they may be read far apart
+            gained = counter.values[end] - counter.values[begin]
+            return gained + numbers.total([_trapezoids(meter.watts, edge) for edge in edges])
     return _on_line(counter, window.end) - _on_line(counter, window.start)
+
+
+def _sampled(meter: Meter, edge: Window) -> bool:
+    """Whether samples tell of the power in a short time, be it none."""
+    return edge.seconds == 0 or not _uncovered(meter.watts, edge, _bridged(meter.watts, meter.interval))
 
 
 def _bridged(series: Series, interval: float) -> float:

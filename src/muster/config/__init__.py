@@ -8,6 +8,16 @@ namespaces = true            # false: simulated nodes share the machine's proces
 endpoint = "https://obs.cn-north-4.myhuaweicloud.com"
 keys = "~/.muster/keys"      # a file like ~/.aws/credentials, readable by you alone
 
+[power]                      # how the power of nodes is measured; see docs/sampling.md
+redfish = "https://bmc.example/redfish/v1/Chassis/1/Power"
+user = "reader"
+password_secret = "BMC_PASSWORD"
+
+[tester]                     # where `muster bench` and `muster tester send` send results
+url = "https://tester.example:9527"
+token = "..."                # or MUSTER_TESTER_TOKEN, in the environment or a profile's secrets
+ca = "tester-ca.pem"         # the authority of its certificate, where the system does not know it
+
 [profiles.default.secrets]   # the file must be readable by you alone (chmod 600)
 WANDB_API_KEY = "..."
 ```
@@ -22,12 +32,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from muster.config import stores
+from muster.config import power, stores, tester
 from muster.config.errors import ConfigError
 
 __all__ = ["Config", "ConfigError", "load"]
 
 FIELDS = {"local": {"namespaces": bool}}
+OTHERS = ("storage", "power", "tester", "profiles")
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,8 @@ class Config:
     namespaces: bool = True
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
     storage: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)  # by kind of URL: obs, s3
+    tester: tester.Tester = field(default_factory=tester.Tester, repr=False)
+    power: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
 def load(home: str) -> Config:
@@ -50,7 +63,9 @@ def load(home: str) -> Config:
         raise ConfigError(f"{path} has no profile `{profile}`, which MUSTER_PROFILE names; it has {known}")
     chosen = profiles.get(profile, {})
     storage = stores.merged([data.get("storage", {}), chosen.get("storage", {})], path.parent)
-    return Config(data.get("local", {}).get("namespaces", True), chosen.get("secrets", {}), storage)
+    secrets = chosen.get("secrets", {})
+    sent_to = tester.read(data.get("tester", {}), secrets, path.parent)
+    return Config(data.get("local", {}).get("namespaces", True), secrets, storage, sent_to, data.get("power", {}))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -74,14 +89,15 @@ def _read(path: Path) -> dict[str, Any]:
 def _refuse_readers(data: dict[str, Any], path: Path) -> None:
     profiles = data.get("profiles", {}).values()
     keys = any(stores.holds_keys(entry.get("storage", {})) for entry in (data, *profiles))
-    if (keys or any(entry.get("secrets") for entry in profiles)) and stat.S_IMODE(path.stat().st_mode) & 0o077:
+    others = power.holds_keys(data.get("power", {})) or data.get("tester", {}).get("token")
+    if (keys or others or any(entry.get("secrets") for entry in profiles)) and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ConfigError(f"{path} holds secrets and others can read it; run `chmod 600 {path}`")
 
 
 def _check(data: dict[str, Any], path: Path) -> None:
     for section, entries in data.items():
-        if section not in (*FIELDS, "storage", "profiles"):
-            raise ConfigError(f"{path}: `{section}` is not known; there are {', '.join([*FIELDS, 'storage', 'profiles'])}")
+        if section not in (*FIELDS, *OTHERS):
+            raise ConfigError(f"{path}: `{section}` is not known; there are {', '.join([*FIELDS, *OTHERS])}")
         if not isinstance(entries, dict):
             raise ConfigError(f"{path}: `{section}` is a single value; it takes a section, `[{section}]`")
         if section == "profiles":
@@ -89,6 +105,12 @@ def _check(data: dict[str, Any], path: Path) -> None:
             continue
         if section == "storage":
             stores.check(entries, section, path)
+            continue
+        if section == "power":
+            power.check(entries, path)
+            continue
+        if section == "tester":
+            tester.check(entries, path)
             continue
         for name, value in entries.items():
             kind = FIELDS[section].get(name)

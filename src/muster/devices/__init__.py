@@ -1,7 +1,7 @@
 """The accelerators of this machine: one module each, with the same few functions.
 
 `found()` lists the devices, `users()` tells which processes are on them, `impossible()` why no node can have so many,
-`choose()` picks which ones a node gets.
+`choose()` picks which ones a node gets, `open_meter()` reads what they take and do.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Callable, Dict, List, Optional, Sequence
 
 from muster.devices import ascend, cpu, nvidia
-from muster.devices.base import DriverError, Found
+from muster.devices.base import DriverError, Found, Meter, Reading, Unmeasured, real_path
 
 KINDS: Dict[str, ModuleType] = {"nvidia": nvidia, "ascend": ascend, "cpu": cpu}
 
@@ -45,4 +45,24 @@ def share(kind: str, free: Sequence[Found], nodes: int, count: int) -> Optional[
     return shares
 
 
-__all__ = ["KINDS", "DriverError", "Found", "found", "resolve", "share"]
+def open_meter(kind: str, ids: Sequence[str]) -> Meter:
+    """A meter for the devices of a node; Unmeasured says why there can be none."""
+    if not ids:
+        raise Unmeasured("this node has no devices")
+    meter: Meter = KINDS[kind].open_meter(ids)
+    return meter
+
+
+__all__ = [
+    "KINDS",
+    "DriverError",
+    "Found",
+    "Meter",
+    "Reading",
+    "Unmeasured",
+    "found",
+    "open_meter",
+    "real_path",
+    "resolve",
+    "share",
+]

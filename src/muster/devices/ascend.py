@@ -1,15 +1,12 @@
-"""Ascend NPUs: the driver's device files, the addresses in hccn.conf, and npu-smi for who uses them.
-
-The seam for tests is thin: MUSTER_DEVICE_ROOT is where `/dev` and `/etc` are looked for.
-"""
+"""Ascend NPUs: the driver's device files, the addresses in hccn.conf, and npu-smi for who uses them."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Sequence
 
-from muster.devices.base import Found, allowed, ask, first
+from muster.devices.base import Found, Meter, allowed, ask, first, real_path
 
 RING = 4  # chips of one HCCS ring; an Ascend 910 node has two of them
 # Which ring to take from, by how many of it are free: keeps whole rings free for those who need them.
@@ -18,19 +15,20 @@ PREFER = {1: (1, 3, 2, 4), 2: (2, 4, 3), 4: (4,)}
 
 def found() -> List[Found]:
     try:
-        names = os.listdir(_path("dev"))
+        names = os.listdir(real_path("dev"))
     except OSError:
         return []
     numbers = sorted(int(name[7:]) for name in names if re.match(r"davinci\d+\Z", name))
     ips = addresses()
-    devices = [Found(str(number), "Ascend", _path("dev/davinci%d" % number), ips.get(str(number), "")) for number in numbers]
+    files = {str(number): real_path("dev/davinci%d" % number) for number in numbers}
+    devices = [Found(id, "Ascend", file, ips.get(id, "")) for id, file in files.items()]
     return allowed(devices, "ASCEND_RT_VISIBLE_DEVICES")
 
 
 def addresses() -> Dict[str, str]:
     """The address of each device's own network port, from hccn.conf."""
     try:
-        with open(_path("etc/hccn.conf"), encoding="utf-8", errors="replace") as file:
+        with open(real_path("etc/hccn.conf"), encoding="utf-8", errors="replace") as file:
             return dict(re.findall(r"^\s*address_(\d+)\s*=\s*(\S+)", file.read(), re.MULTILINE))
     except OSError:
         return {}
@@ -42,12 +40,8 @@ def users() -> Dict[str, List[int]]:
     text = ask(["npu-smi", "info"])
     # The process table at the end: | NPU  Chip | Process id | Process name, blank for another container's | memory |
     for npu, pid in re.findall(r"^\|\s*(\d+)\s+\d+\s*\|\s*(\d+)\s*\|", text, re.MULTILINE):
-        using.setdefault(_path("dev/davinci" + npu), []).append(int(pid))
+        using.setdefault(real_path("dev/davinci" + npu), []).append(int(pid))
     return using
-
-
-def _path(below: str) -> str:
-    return os.path.join(os.environ.get("MUSTER_DEVICE_ROOT", "/"), below)
 
 
 def impossible(count: int) -> str:
@@ -67,3 +61,9 @@ def choose(free: List[Found], count: int) -> Optional[List[Found]]:
             if len(rings[ring]) == wanted:
                 return rings[ring][:count]
     return None
+
+
+def open_meter(ids: Sequence[str]) -> Meter:
+    from muster.devices.npu_smi import NpuSmi
+
+    return NpuSmi(ids)

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from dataclasses import dataclass
-from typing import List, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,51 @@ class Found:
 
 class DriverError(Exception):
     """A driver's tool that is there and does not work."""
+
+
+class Unmeasured(Exception):
+    """Why something cannot be measured."""
+
+
+class Reading(NamedTuple):
+    """What a device shows at one moment; None stands for what it does not tell."""
+
+    util: Optional[float] = None  # percent
+    mem: Optional[float] = None  # bytes in use
+    power: Optional[float] = None  # watts
+    temp: Optional[float] = None  # degrees Celsius
+    energy: Optional[float] = None  # joules, on a counter that only grows
+
+    def known(self) -> Dict[str, float]:
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+class Meter:
+    """Reads some devices of one kind again and again."""
+
+    name = ""  # of the driver's interface
+    pause = 0.0  # the least seconds between two readings, where one is slow
+    driver: Optional[str] = None
+    runtime: Optional[str] = None
+
+    def __init__(self) -> None:
+        self.missing: Dict[str, str] = {}  # fields of a reading that these devices do not have, with the reason
+
+    def read(self, whole: bool = False) -> Dict[str, Reading]:
+        """What each device shows, by its id; what is costly to ask for only now and then, unless it is all to be told."""
+        raise NotImplementedError
+
+    def describe(self) -> List[Dict[str, Any]]:
+        """What the devices are: id, name, uuid, memory and driver of each."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Lets go of the driver."""
+
+
+def real_path(below: str) -> str:
+    """A path of the machine. Tests lead it to a machine that they made up, with MUSTER_DEVICE_ROOT."""
+    return os.path.join(os.environ.get("MUSTER_DEVICE_ROOT", "/"), below)
 
 
 def ask(argv: Sequence[str], limit: float = 5.0) -> str:

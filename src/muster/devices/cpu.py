@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Sequence
 
-from muster.devices.base import Found
+from muster.devices.base import Found, Meter, Unmeasured
 
 
 def found() -> List[Found]:
@@ -21,3 +21,7 @@ def impossible(count: int) -> str:
 
 def choose(free: List[Found], count: int) -> Optional[List[Found]]:
     return [Found(str(index)) for index in range(count)]
+
+
+def open_meter(ids: Sequence[str]) -> Meter:
+    raise Unmeasured("the devices of this node are simulated on the CPU")

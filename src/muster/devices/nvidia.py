@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Sequence
 
-from muster.devices.base import Found, allowed, ask, first
+from muster.devices.base import Found, Meter, allowed, ask, first
 
 
 def found() -> List[Found]:
@@ -34,3 +34,9 @@ def impossible(count: int) -> str:
 
 def choose(free: List[Found], count: int) -> Optional[List[Found]]:
     return first(free, count)
+
+
+def open_meter(ids: Sequence[str]) -> Meter:
+    from muster.devices.nvml import Nvml
+
+    return Nvml(ids)

@@ -1,0 +1,113 @@
+"""What a machine is: host, kernel, CPUs, memory and network, from files that cost nothing to read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from typing import Any, Dict, List, Optional, Set, Tuple
+
+from muster.agent.sampler.machine import listed, real_names
+from muster.runs.proc import read
+
+CPUS = "/sys/devices/system/cpu"
+# ARM's /proc/cpuinfo has numbers for names: the implementer's and its part's.
+ARM = {
+    ("0x41", "0xd0c"): "Neoverse-N1",
+    ("0x41", "0xd40"): "Neoverse-V1",
+    ("0x41", "0xd49"): "Neoverse-N2",
+    ("0x41", "0xd4f"): "Neoverse-V2",
+    ("0x48", "0xd01"): "Kunpeng-920",
+    ("0x48", "0xd02"): "Kunpeng-920 (TaiShan v120)",
+    ("0x70", "0x662"): "Phytium FT-2000+",
+    ("0x70", "0x663"): "Phytium S2500",
+}
+
+
+def machine() -> str:
+    """The same for all nodes on one machine, until it starts anew."""
+    return hashlib.sha256(b"muster " + read("/proc/sys/kernel/random/boot_id").strip()).hexdigest()[:16]
+
+
+def describe() -> Tuple[Dict[str, Any], Dict[str, str]]:
+    """What is known of this machine, and why the rest is not."""
+    system = os.uname()
+    model, (sockets, cores) = _model(), _topology()
+    found: Dict[str, Any] = {
+        "machine": machine(),
+        "host": system.nodename,
+        "kernel": system.release,
+        "os": _os(),
+        "arch": system.machine,
+        "cpu": {"model": model, "sockets": sockets, "cores": cores, "threads": os.cpu_count()},
+        "memory": _memory(),
+        "network": _interfaces() + _fabric(),
+    }
+    reasons = {
+        "os": "there is no /etc/os-release",
+        "memory": "/proc/meminfo does not tell it",
+        "cpu.model": "/proc/cpuinfo does not tell it",
+        "cpu.sockets": "%s shows no topology" % CPUS,
+    }
+    values = {**found, "cpu.model": model, "cpu.sockets": sockets}
+    return found, {name: reason for name, reason in reasons.items() if values[name] is None}
+
+
+def _os() -> Optional[str]:
+    found = re.search(r'^PRETTY_NAME="?([^"\n]+)', read("/etc/os-release").decode("utf-8", "replace"), re.MULTILINE)
+    return found.group(1) if found else None
+
+
+def _memory() -> Optional[int]:
+    found = re.search(rb"^MemTotal:\s*(\d+) kB", read("/proc/meminfo"), re.MULTILINE)
+    return int(found.group(1)) * 1024 if found else None
+
+
+def _model() -> Optional[str]:
+    """The name of the first CPU: the kernel takes a while to describe all of them."""
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            text = file.read(4096).decode("utf-8", "replace")
+    except OSError:
+        return None
+    fields = dict(re.findall(r"^(.+?)\s*:[ \t]*(.*)$", text.split("\n\n")[0], re.MULTILINE))
+    for name in ("model name", "Model Name", "cpu model", "cpu"):
+        if fields.get(name):
+            return str(fields[name])
+    implementer, part = fields.get("CPU implementer"), fields.get("CPU part")
+    if implementer is None:
+        return None
+    return ARM.get((implementer, str(part)), "ARM implementer %s, part %s" % (implementer, part))
+
+
+def _topology() -> Tuple[Optional[int], Optional[int]]:
+    """How many sockets and cores there are: CPUs that name the same siblings share one."""
+    sockets: Set[bytes] = set()
+    cores: Set[bytes] = set()
+    for name in listed(CPUS):
+        if re.fullmatch(r"cpu\d+", name):
+            folder = "%s/%s/topology/" % (CPUS, name)
+            sockets.add(read(folder + "core_siblings_list"))
+            cores.add(read(folder + "thread_siblings_list"))
+    return len(sockets - {b""}) or None, len(cores - {b""}) or None
+
+
+def _interfaces() -> List[Dict[str, Any]]:
+    names = real_names("/sys/class/net") or [name for name in listed("/sys/class/net") if name != "lo"]
+    return [{"name": name, "speed": _number(read("/sys/class/net/%s/speed" % name))} for name in names]
+
+
+def _fabric() -> List[Dict[str, Any]]:
+    """Adapters for RDMA, whose ports say `400 Gb/sec (4X NDR)`."""
+    names = listed("/sys/class/infiniband")
+    rates = [_number(read("/sys/class/infiniband/%s/ports/1/rate" % name).split(b" ")[0]) for name in names]
+    return [{"name": name, "speed": rate * 1000 if rate else None} for name, rate in zip(names, rates)]
+
+
+def _number(text: bytes) -> Optional[int]:
+    """A speed; the kernel says -1, or nothing, where a link is down or has none."""
+    try:
+        number = int(float(text))
+    except ValueError:
+        return None
+    return number if number > 0 else None

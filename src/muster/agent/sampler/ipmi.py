@@ -1,0 +1,69 @@
+"""Power of the whole server from its BMC, as `ipmitool dcmi power reading` tells it: this machine's own, or one on the network.
+
+The password is in the environment of ipmitool alone (`-E`), never on its command line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from typing import List
+
+from muster.devices import Unmeasured, real_path
+
+LIMIT = 10.0  # seconds
+DEVICES = ("dev/ipmi0", "dev/ipmi/0", "dev/ipmidev/0")
+
+
+class Ipmi:
+    name = "ipmi"
+
+    def __init__(self, host: str, user: str, password: str) -> None:
+        program = shutil.which("ipmitool")
+        if not program:
+            raise Unmeasured("ipmitool is not on the PATH")
+        if not host and not any(os.path.exists(real_path(path)) for path in DEVICES):
+            raise Unmeasured("this machine shows no BMC of its own (/dev/ipmi0), and no `ipmi_host` is configured")
+        self._argv = [program, *_remote(host, user, bool(password)), "dcmi", "power", "reading"]
+        self._environment = dict(os.environ, LC_ALL="C")
+        if host and password:
+            self._environment["IPMI_PASSWORD"] = password
+
+    def watts(self) -> float:
+        try:
+            done = subprocess.run(
+                self._argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=LIMIT,
+                env=self._environment,
+            )
+        except subprocess.TimeoutExpired:
+            raise Unmeasured("ipmitool gave no answer within %d s" % LIMIT) from None
+        said = done.stdout.decode("utf-8", "replace")
+        if done.returncode != 0:
+            words = (said.strip().splitlines() or ["code %d" % done.returncode])[-1]
+            raise Unmeasured("ipmitool does not work: %s" % words)
+        return reading(said)
+
+    def close(self) -> None:
+        """Nothing stays open between two readings."""
+
+
+def _remote(host: str, user: str, password: bool) -> List[str]:
+    if not host:
+        return []
+    return ["-I", "lanplus", "-H", host, *(["-U", user] if user else []), *(["-E"] if password else [])]
+
+
+def reading(text: str) -> float:
+    """The watts in what ipmitool prints. BMCs that measure nothing say 0."""
+    found = re.search(r"Instantaneous power reading:\s*(\d+)\s*Watts", text)
+    if not found:
+        raise Unmeasured("ipmitool tells no power")
+    if int(found.group(1)) == 0:
+        raise Unmeasured("the BMC tells 0 W: it does not measure power")
+    return float(found.group(1))

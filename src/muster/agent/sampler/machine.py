@@ -1,0 +1,113 @@
+"""What the machine does as a whole: CPUs, memory, disks and network, from files of /proc that stay open."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, List, Optional, Tuple
+
+from muster.devices import Unmeasured
+
+SECTOR = 512  # bytes, whatever the disk's own are
+MOST = 1 << 18
+
+
+class Cpu:
+    """The share of all CPUs that was busy since the last reading."""
+
+    def __init__(self) -> None:
+        self._file = open_file("/proc/stat")
+        self._last: Optional[Tuple[int, int]] = None
+
+    def read(self, moment: float) -> Dict[str, float]:
+        words = os.pread(self._file, 256, 0).split(b"\n", 1)[0].split()[1:9]
+        times = [int(word) for word in words]  # user, nice, system, idle, iowait, ...
+        now = (sum(times), sum(times[3:5]))
+        last, self._last = self._last, now
+        if last is None or now[0] <= last[0]:
+            return {}
+        return {"cpu": round(100.0 * (1 - (now[1] - last[1]) / (now[0] - last[0])), 1)}
+
+
+class Memory:
+    """The bytes that programs could not have any more."""
+
+    def __init__(self) -> None:
+        self._file = open_file("/proc/meminfo")
+
+    def read(self, moment: float) -> Dict[str, float]:
+        lines = os.pread(self._file, 4096, 0).split(b"\n", 3)[:3]  # MemTotal, MemFree, MemAvailable
+        total, _, available = (int(line.split()[1]) for line in lines)
+        return {"mem": (total - available) * 1024}
+
+
+class Rates:
+    """Bytes per second in and out of some things, from a file that counts them all since the machine started."""
+
+    def __init__(self, path: str, names: List[str], keys: Tuple[str, str]) -> None:
+        self._file = open_file(path)
+        self._names = {name.encode() for name in names}
+        self._keys = keys
+        self._last: Optional[Tuple[float, int, int]] = None
+
+    def read(self, moment: float) -> Dict[str, float]:
+        now = (moment, *self._count(os.pread(self._file, MOST, 0)))
+        last, self._last = self._last, now
+        if last is None or moment <= last[0]:
+            return {}
+        seconds = now[0] - last[0]
+        return {key: round(max(0, now[1 + i] - last[1 + i]) / seconds) for i, key in enumerate(self._keys)}
+
+    def _count(self, text: bytes) -> Tuple[int, int]:
+        raise NotImplementedError
+
+
+class Disks(Rates):
+    """Real disks alone: what lies on top of them, such as volumes, would count twice."""
+
+    def __init__(self) -> None:
+        names = real_names("/sys/block")
+        if not names:
+            raise Unmeasured("no disk of this machine is to be seen")
+        super().__init__("/proc/diskstats", names, ("disk_read", "disk_write"))
+
+    def _count(self, text: bytes) -> Tuple[int, int]:
+        rows = [words for words in map(bytes.split, text.splitlines()) if len(words) > 9 and words[2] in self._names]
+        return sum(int(words[5]) for words in rows) * SECTOR, sum(int(words[9]) for words in rows) * SECTOR
+
+
+class Network(Rates):
+    """Real interfaces, or those that a container was given; never what stays on the machine, and no RDMA."""
+
+    def __init__(self) -> None:
+        names = real_names("/sys/class/net") or [name for name in listed("/sys/class/net") if name != "lo"]
+        if not names:
+            raise Unmeasured("no network interface of this machine is to be seen")
+        super().__init__("/proc/net/dev", names, ("net_in", "net_out"))
+
+    def _count(self, text: bytes) -> Tuple[int, int]:
+        received = sent = 0
+        for line in text.splitlines():
+            name, colon, numbers = line.partition(b":")
+            if colon and name.strip() in self._names:
+                words = numbers.split()
+                received, sent = received + int(words[0]), sent + int(words[8])
+        return received, sent
+
+
+def open_file(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise Unmeasured("%s cannot be read: %s" % (path, str(error.strerror).lower())) from None
+
+
+def real_names(folder: str) -> List[str]:
+    """The entries of a class of devices that are hardware, a virtual machine's included."""
+    return [name for name in listed(folder) if os.path.exists("%s/%s/device" % (folder, name))]
+
+
+def listed(folder: str) -> List[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []

@@ -1,0 +1,75 @@
+"""Energy of the CPU packages, from the counters that the kernel shows as RAPL. AMD's lie there as well."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import Any, Dict, List, Optional, Tuple
+
+from muster.agent.sampler.pace import why
+from muster.devices import Unmeasured, real_path
+
+
+class Package:
+    """One counter, made to grow for ever: the kernel's begins again at its end."""
+
+    def __init__(self, folder: str) -> None:
+        with open(folder + "/max_energy_range_uj", encoding="utf-8") as file:
+            self._range = int(file.read())
+        self._file = os.open(folder + "/energy_uj", os.O_RDONLY | os.O_CLOEXEC)
+        self._last = self._raw()
+        self.total = self._last
+
+    def read(self) -> int:
+        """Microjoules so far."""
+        now = self._raw()
+        self.total += now - self._last if now >= self._last else now - self._last + self._range
+        self._last = now
+        return self.total
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _raw(self) -> int:
+        return int(os.pread(self._file, 32, 0))
+
+
+class Rapl:
+    name = "rapl"
+
+    def __init__(self) -> None:
+        self._packages = _open_packages()
+        self._last: Optional[Tuple[float, float]] = None
+
+    def read(self, moment: float) -> Dict[str, Any]:
+        joules = sum(package.read() for package in self._packages) / 1e6
+        last, self._last = self._last, (moment, joules)
+        found: Dict[str, Any] = {"energy": {"rapl": round(joules, 3)}}
+        if last is not None and moment > last[0]:
+            found["power"] = {"rapl": round((joules - last[1]) / (moment - last[0]), 2)}
+        return found
+
+    def close(self) -> None:
+        for package in self._packages:
+            package.close()
+
+
+def _open_packages() -> List[Package]:
+    """The counters of whole packages: cores and memory controllers are parts of them, and `psys` counts more than CPUs."""
+    folders = [folder for folder in sorted(glob.glob(real_path("sys/class/powercap/intel-rapl:*"))) if _is_package(folder)]
+    if not folders:
+        raise Unmeasured("the kernel shows no counters of CPU packages in /sys/class/powercap")
+    try:
+        return [Package(folder) for folder in folders]
+    except PermissionError:
+        raise Unmeasured("the counters of CPU packages can be read by root alone") from None
+    except (OSError, ValueError) as error:
+        raise Unmeasured("the counters of CPU packages cannot be read: %s" % why(error)) from None
+
+
+def _is_package(folder: str) -> bool:
+    try:
+        with open(folder + "/name", encoding="utf-8") as file:
+            return file.read().startswith("package")
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,111 @@
+"""Power of the whole server from its BMC through Redfish: a resource of a chassis, over HTTPS.
+
+Own code over http.client: nodes have no packages. The name and password go with each request; where a BMC takes them only to
+open a session, one is opened, and closed at the end.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+from typing import Any, Dict, Optional
+from urllib.parse import urlsplit
+
+from muster.devices import Unmeasured
+
+LIMIT = 10.0  # seconds
+SESSIONS = "/redfish/v1/SessionService/Sessions"
+MOST = 1 << 20
+
+
+class Redfish:
+    name = "redfish"
+
+    def __init__(self, url: str, user: str, password: str, ca: str, verify: bool) -> None:
+        parts = urlsplit(url)
+        if parts.scheme != "https" or not parts.hostname:
+            raise Unmeasured("`redfish` is not an address such as https://bmc/redfish/v1/Chassis/1/Power")
+        self._path = parts.path
+        self._user, self._password = user, password
+        self._connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=LIMIT, context=_context(ca, verify))
+        self._headers = {"Accept": "application/json"}
+        if user:
+            both = base64.b64encode(("%s:%s" % (user, password)).encode()).decode()
+            self._headers["Authorization"] = "Basic " + both
+        self._session = ""  # the path of one that was opened
+
+    def watts(self) -> float:
+        answer = self._request("GET", self._path)
+        if answer.status == 401 and self._user and not self._session:
+            self._open_session()
+            answer = self._request("GET", self._path)
+        if answer.status != 200:
+            raise Unmeasured("the BMC answers %d %s" % (answer.status, answer.reason))
+        return power(answer.data)
+
+    def close(self) -> None:
+        """Gives back the session: a BMC has few of them."""
+        try:
+            if self._session:
+                self._connection.timeout = 1.0
+                self._request("DELETE", self._session)
+        except Unmeasured:
+            pass  # it ends by itself after a while
+        self._connection.close()
+
+    def _open_session(self) -> None:
+        del self._headers["Authorization"]
+        answer = self._request("POST", SESSIONS, {"UserName": self._user, "Password": self._password})
+        token = answer.headers.get("X-Auth-Token")
+        if not token:
+            raise Unmeasured("the BMC refuses the user or the password (%d)" % answer.status)
+        self._headers["X-Auth-Token"] = token
+        self._session = urlsplit(answer.headers.get("Location", "")).path
+
+    def _request(self, method: str, path: str, data: Optional[Dict[str, str]] = None) -> _Answer:
+        """One request. A BMC closes a connection that was quiet for a while: then there is a second try."""
+        body = json.dumps(data) if data else None
+        headers = dict(self._headers, **({"Content-Type": "application/json"} if data else {}))
+        fresh = self._connection.sock is None
+        try:
+            self._connection.request(method, path, body, headers)
+            return _Answer(self._connection.getresponse())
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            if fresh or isinstance(error, TimeoutError):
+                raise Unmeasured("the BMC cannot be reached: %s" % (str(error) or type(error).__name__)) from None
+        return self._request(method, path, data)
+
+
+class _Answer:
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status, self.reason, self.headers = response.status, response.reason, response.headers
+        self.data = response.read(MOST)
+
+
+def power(data: bytes) -> float:
+    """The watts in a Power resource, or in one of EnvironmentMetrics."""
+    try:
+        found = json.loads(data)
+        control = found.get("PowerControl")
+        watts: Any = control[0]["PowerConsumedWatts"] if control else found["PowerWatts"]["Reading"]
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise Unmeasured("the resource tells no power; `redfish` takes one such as .../Chassis/1/Power") from None
+    if isinstance(watts, bool) or not isinstance(watts, (int, float)) or watts <= 0:
+        raise Unmeasured("the BMC tells no power: it does not measure it")
+    return float(watts)
+
+
+def _context(ca: str, verify: bool) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if ca:
+        try:
+            context.load_verify_locations(ca)
+        except (OSError, ssl.SSLError):
+            raise Unmeasured("the certificates in %s cannot be read" % ca) from None
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,126 @@
+"""What a job runs on: its Python with the packages that matter, and the variables that matter, from a process of a rank."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from typing import Any, Dict, Iterable, List, NamedTuple, Sequence
+
+from muster.devices import Unmeasured
+from muster.job.model import SECRET_NAME
+from muster.runs import proc
+
+LIMIT = 20.0  # seconds
+PACKAGES = (
+    "accelerate",
+    "apex",
+    "datasets",
+    "deepspeed",
+    "flash-attn",
+    "horovod",
+    "jax",
+    "jaxlib",
+    "keras",
+    "megatron-core",
+    "mindformers",
+    "mindspore",
+    "mindspore-ascend",
+    "mindspore-gpu",
+    "mpi4py",
+    "npu-bridge",
+    "numpy",
+    "nvidia-cudnn-cu12",
+    "nvidia-nccl-cu12",
+    "paddle-custom-npu",
+    "paddlepaddle",
+    "paddlepaddle-gpu",
+    "paddlepaddle-npu",
+    "tensorflow",
+    "tensorflow-cpu",
+    "tensorflow-gpu",
+    "torch",
+    "torch-npu",
+    "torchvision",
+    "transformers",
+    "triton",
+)
+PREFIXES = "ASCEND_ CUDA_ FLAGS_ GLOG_ GLOO_ HCCL_ HOROVOD_ MS_ NCCL_ OMP_ PYTORCH_ TORCH_ XLA_".split()
+NEEDED = (  # to start the Python of a rank as the rank did, without any of its secrets
+    "PATH HOME LD_LIBRARY_PATH PYTHONPATH PYTHONHOME PYTHONUSERBASE PYTHONNOUSERSITE CONDA_PREFIX VIRTUAL_ENV".split()
+)
+# Packages are found by the names of their directories, in isolation: nothing of the job is imported or run.
+QUERY = r"""
+import json, os, re, site, sys
+places = os.environ.get("PYTHONPATH", "").split(":")
+if sys.prefix == sys.base_prefix and not os.environ.get("PYTHONNOUSERSITE"):
+    places.append(site.getusersitepackages())
+places += sys.path
+found = {}
+for place in places:
+    for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+        match = re.match(r"(.+?)-([0-9][^-]*)(-.*)?\.(dist|egg)-info$", name)
+        if match:
+            found.setdefault(re.sub(r"[-_.]+", "-", match.group(1)).lower(), match.group(2))
+version = ".".join(map(str, sys.version_info[:3]))
+print(json.dumps({"python": version, "packages": {name: found[name] for name in sys.argv[1:] if name in found}}))
+"""
+
+
+class Program(NamedTuple):
+    """A process of a rank that tells what the job runs on."""
+
+    python: str
+    environment: Dict[str, str]
+
+
+def pythons(pids: Iterable[int]) -> List[Program]:
+    """Those of the processes that are a Python, by the name under which they were started."""
+    found = []
+    for pid in pids:
+        name = os.fsdecode(proc.command_line(pid).split(b"\0")[0])
+        environment = proc.environment(pid)
+        if os.path.basename(name).startswith("python") and environment:
+            path = shutil.which(name, path=environment.get("PATH"))
+            found += [Program(path, environment)] if path else []
+    return found
+
+
+def at_hand(pid: int) -> Program:
+    """The Python on the PATH of a process that is none."""
+    environment = proc.environment(pid)
+    path = environment.get("PATH", "")
+    return Program(shutil.which("python", path=path) or shutil.which("python3", path=path) or "", environment)
+
+
+def packages(program: Program) -> Dict[str, Any]:
+    """Version and packages of a Python, which is asked for them."""
+    if not program.python:
+        raise Unmeasured("the job has no Python on its PATH")
+    environment = {name: program.environment[name] for name in NEEDED if name in program.environment}
+    try:
+        done = subprocess.run(
+            [program.python, "-I", "-c", QUERY, *PACKAGES],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=LIMIT,
+            env=environment,
+            cwd="/",
+        )
+        found: Dict[str, Any] = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        raise Unmeasured("%s does not tell its packages" % program.python) from None
+    return found
+
+
+def variables(environment: Dict[str, str], secrets: Sequence[str]) -> Dict[str, str]:
+    """The variables that matter to frameworks. What looks like a secret, or like an address that may hold one, is left out."""
+    secret = re.compile(SECRET_NAME, re.IGNORECASE)
+    return {
+        name: value
+        for name, value in sorted(environment.items())
+        if name.startswith(tuple(PREFIXES)) and name not in secrets and not secret.search(name) and "://" not in value
+    }
