@@ -1,0 +1,188 @@
+"""`muster tester`: the server that collects results, and sending them to one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from muster.cli import output, testers
+from muster.cli.options import TextType, as_json
+from muster.cli.tester_keeping import data_option, folder, plan, token
+from muster.job.kinds import Item, Size, Wrong
+from muster.runs.explain import size
+from muster.tester.errors import TesterError
+
+if TYPE_CHECKING:
+    from muster.tester.client import Client
+    from muster.tester.outbox import Waiting
+    from muster.tester.serve import Settings
+
+UNPACKED = 10  # times that a bundle may grow when it is unpacked
+to_tester = click.option("--tester", "url", metavar="URL", help="The tester; by default that of config.toml.")
+a_file = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+class Bytes(TextType):
+    """A size such as `2G`."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return Size().read(Item(value, value)) if isinstance(value, str) else value
+        except Wrong:
+            self.fail(f"`{value}` is not a size such as `500M` or `2G`", param, ctx)
+
+
+@click.group("tester")
+def command() -> None:
+    """Collect results from many machines, verify and rank them; or send them.
+
+    One machine serves, makes plans, and gives each submitter a token; the others measure and send. Each command has --json.
+
+    \b
+    Examples:
+      muster tester serve                           collect results, at port 9527
+      muster tester token add lab-3                 let somebody submit
+      muster tester plan add --model resnet50_v1.5  plan a test
+      muster tester send result.tar.gz --tester URL send a result
+      muster tester outbox --send                   send what is still waiting
+    """
+
+
+command.add_command(token)
+command.add_command(plan)
+
+
+@command.command("serve")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option("--port", type=click.IntRange(0, 65535), default=9527, show_default=True, help="The port; 0 takes a free one.")
+@data_option
+@click.option("--open", "free", is_flag=True, help="Let everybody read and submit without a token.")
+@click.option("--cert", type=a_file, metavar="FILE", help="A certificate (PEM): speak TLS.")
+@click.option("--key", type=a_file, metavar="FILE", help="The key of the certificate (PEM).")
+@click.option("--signers", type=a_file, metavar="FILE", help="Take only bundles signed by these (allowed signers).")
+@click.option("--most", type=Bytes(), default="2G", show_default=True, metavar="SIZE", help="The largest bundle.")
+@click.option("--quota", type=Bytes(), default="100G", show_default=True, metavar="SIZE", help="All bundles together.")
+@as_json
+def serve(
+    host: str,
+    port: int,
+    data: Path | None,
+    free: bool,
+    cert: Path | None,
+    key: Path | None,
+    signers: Path | None,
+    most: int,
+    quota: int,
+    json: bool,
+) -> int:
+    """Serve: hold plans, take in bundles, verify them, and show pages.
+
+    \b
+    Examples:
+      muster tester serve
+      muster tester serve --host 0.0.0.0 --cert tester.pem --key tester.key
+    """
+    from muster.tester.serve import Settings
+    from muster.tester.serve import serve as run
+    from muster.tester.uploads import Limits
+
+    settings = Settings(folder(data), host, port, free, cert, key, signers, Limits(most, UNPACKED * most, quota))
+    run(settings, lambda address: _announce(settings, address, json))
+    return 0
+
+
+def _announce(settings: Settings, address: str, json: bool) -> None:
+    if settings.bare:
+        warn("tokens and results travel unencrypted, and others can listen; give --cert and --key")
+    if settings.open:
+        warn("everybody who reaches this tester can read and submit")
+    if json:
+        output.print_json({"url": address, "data": str(settings.data), "open": settings.open})
+    else:
+        click.echo(f"the tester listens at {address}, with its data in {settings.data}; Ctrl-C stops it")
+    sys.stdout.flush()
+
+
+def warn(text: str) -> None:
+    click.echo(f"{output.style('warning:', fg='yellow', bold=True) if sys.stderr.isatty() else 'warning:'} {text}", err=True)
+
+
+@command.command("send")
+@click.argument("files", nargs=-1, required=True, type=a_file)
+@to_tester
+@click.option("--test-id", metavar="ID", help="The plan that they answer; by default the one in each bundle.")
+@as_json
+def send(files: tuple[Path, ...], url: str | None, test_id: str | None, json: bool) -> int:
+    """Send bundles and print the tester's verdicts.
+
+    FILES are what `muster bench --export` made. Each is kept in the outbox until the tester has answered. The token is
+    MUSTER_TESTER_TOKEN, or that of config.toml.
+
+    \b
+    Examples:
+      muster tester send resnet50.tar.gz --tester https://tester.example:9527
+      muster tester send *.tar.gz --test-id 20210126-ljp0IY
+    """
+    said = []
+    with testers.opened(url) as client:
+        for path in files:
+            waiting = testers.outbox().put(path, client.url, test_id)
+            said.append(_sent(waiting, path.name, client, json))
+    if json:
+        output.print_json(said)
+    return 0 if all(one["accepted"] for one in said) else testers.REFUSED
+
+
+def _sent(waiting: Waiting, name: str, client: Client, json: bool) -> dict[str, Any]:
+    verdict = testers.outbox().deliver(waiting, client)
+    if not json:
+        click.echo(f"{name} ", nl=False)
+        testers.show(verdict, client.url)
+    return {"file": name, **vars(verdict)}
+
+
+@command.command("outbox")
+@click.option("--send", "sending", is_flag=True, help="Send all that waits.")
+@as_json
+def outbox(sending: bool, json: bool) -> int:
+    """Show or send the bundles that wait for a tester.
+
+    \b
+    Examples:
+      muster tester outbox
+      muster tester outbox --send
+    """
+    if sending:
+        return _send_all(json)
+    waiting = testers.outbox().all()
+    if json:
+        output.print_json([{**vars(one), "path": str(one.path)} for one in waiting])
+    elif not waiting:
+        click.echo("nothing waits", err=True)
+    else:
+        rows = [(one.path.name, size(one.path.stat().st_size), output.ago(one.since), one.tester) for one in waiting]
+        output.table(("BUNDLE", "SIZE", "SINCE", "TESTER"), rows)
+    return 0
+
+
+def _send_all(json: bool) -> int:
+    """Sends what can be sent: a tester that is down holds up no bundle for another."""
+    said: list[dict[str, Any]] = []
+    failed: TesterError | None = None
+    for one in testers.outbox().all():
+        try:
+            with testers.opened(one.tester) as client:
+                said.append(_sent(one, one.path.name, client, json))
+        except TesterError as error:
+            failed = error
+            said.append({"file": one.path.name, "accepted": None, "problems": [str(error)]})
+    if json:
+        output.print_json(said)
+    if failed:
+        raise failed
+    return 0 if all(one["accepted"] for one in said) else testers.REFUSED

@@ -1,0 +1,51 @@
+"""What commands that talk to a tester share: the client, sending a bundle kept until it has a verdict, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from muster.cli.output import style
+from muster.runs.layout import home
+from muster.tester.outbox import Outbox
+
+if TYPE_CHECKING:
+    from muster.tester.client import Client
+    from muster.tester.verdict import Verdict
+
+REFUSED = 1
+
+
+def outbox() -> Outbox:
+    return Outbox(Path(home()))
+
+
+def opened(url: str | None) -> Client:
+    """A client of the tester that is meant, with the token for it."""
+    from muster.tester.connect import connect
+
+    client = connect(Path(home()), url)
+    if client.readable:
+        click.echo(f"muster: the token travels unencrypted to {client.url}; use https where others can listen", err=True)
+    return client
+
+
+def submit(client: Client, write: Callable[[Path], object], name: str, test_id: str | None) -> int:
+    """Sends the bundle that `write` makes; prints the verdict and returns the exit code for it."""
+    verdict = outbox().submit(client, write, name, test_id)
+    show(verdict, client.url, err=True)
+    return 0 if verdict.accepted else REFUSED
+
+
+def show(verdict: Verdict, url: str, err: bool = False) -> None:
+    """A verdict in words."""
+    from muster.tester.verdict import sentences
+
+    first, *others = sentences(verdict, url)
+    word, rest = first.split(" ", 1)
+    click.echo(f"{style(word, fg='green' if verdict.accepted else 'red', bold=True)} {rest}", err=err)
+    for line in others:
+        click.echo(line, err=err)

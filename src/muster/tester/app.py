@@ -1,0 +1,64 @@
+"""The tester as an application: its routes, and how refusals are told to programs and to people."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlencode
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, RedirectResponse
+from starlette.exceptions import HTTPException
+
+from muster import __version__
+from muster.tester import api, look, pages
+from muster.tester.errors import Denied
+from muster.tester.guard import Guard
+from muster.tester.house import House
+
+ABOUT = "Holds test plans, takes in results of benchmarks, verifies and ranks them. Programs authenticate with a bearer token."
+
+
+def make(house: House | None) -> FastAPI:
+    app = FastAPI(title="Muster tester", version=__version__, description=ABOUT, docs_url=None, redoc_url=None)
+    app.state.house = house
+    app.include_router(api.router)
+    app.include_router(pages.router)
+    app.add_exception_handler(Denied, _denied)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_middleware(Guard)
+    return app
+
+
+def protocol() -> str:
+    """The protocol as an OpenAPI document, which `make docs` writes down."""
+    return json.dumps(make(None).openapi(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _denied(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Denied)
+    return _told(request, error.status, str(error), error.details)
+
+
+def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    wrong = [f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors()]
+    return _told(request, 400, "; ".join(wrong), {})
+
+
+def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    reason = "there is nothing here; the list of results is the front page" if error.status_code == 404 else str(error.detail)
+    return _told(request, error.status_code, reason, {})
+
+
+def _told(request: Request, status: int, reason: str, details: dict[str, object]) -> Response:
+    """JSON for programs; for people a page, or the way in where they are not known."""
+    if request.url.path.startswith("/api/"):
+        headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+        return JSONResponse({"reason": reason, **details}, status, headers)
+    if status == 401 and request.method == "GET":
+        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse("/login?" + urlencode({"next": asked}), 303)
+    return look.shown(request, "problem.html", ("Not possible", "无法完成"), None, {"reason": reason}, status)

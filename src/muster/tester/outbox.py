@@ -1,0 +1,93 @@
+"""The outbox: bundles that wait under MUSTER_HOME until the tester has acknowledged them, so that no result is lost."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from muster.runs.files import read_json, temporary_name, write_json
+from muster.tester.errors import Misused, Unreachable
+from muster.tester.verdict import Verdict
+
+if TYPE_CHECKING:
+    from muster.tester.client import Client
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A bundle that waits, and for whom."""
+
+    path: Path
+    tester: str
+    test_id: str | None
+    since: float
+
+    @property
+    def note(self) -> Path:
+        return self.path.with_name(self.path.name + ".json")
+
+
+class Outbox:
+    def __init__(self, home: Path) -> None:
+        self.folder = home / "outbox"
+
+    def put(self, path: Path, tester: str, test_id: str | None) -> Waiting:
+        """Keeps a copy of a bundle."""
+        return self.fill(lambda target: _copy(path, target), path.name, tester, test_id)
+
+    def fill(self, write: Callable[[Path], object], name: str, tester: str, test_id: str | None) -> Waiting:
+        """Keeps a bundle that `write` makes. The note comes last: from then on the bundle waits."""
+        kept = self.folder / f"{secrets.token_hex(4)}-{name}"
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write(kept)
+            kept.chmod(0o600)
+        except OSError as error:
+            reason = str(error.strerror).lower()
+            raise Misused(f"{name} cannot be read and kept in {self.folder}: {reason}; check both") from None
+        waiting = Waiting(kept, tester, test_id, time.time())
+        write_json(str(waiting.note), {"tester": tester, "test_id": test_id, "since": waiting.since})
+        return waiting
+
+    def all(self) -> list[Waiting]:
+        """What waits, the oldest first."""
+        notes = self.folder.glob("*.json") if self.folder.is_dir() else []
+        found = [(note.with_suffix(""), read_json(str(note))) for note in notes]
+        waiting = [
+            Waiting(path, data["tester"], data["test_id"], data["since"])
+            for path, data in found
+            if isinstance(data, dict) and path.is_file()
+        ]
+        return sorted(waiting, key=lambda entry: entry.since)
+
+    def submit(self, client: Client, write: Callable[[Path], object], name: str, test_id: str | None) -> Verdict:
+        """Keeps a bundle that `write` makes, and sends it."""
+        return self.deliver(self.fill(write, name, client.url, test_id), client)
+
+    def deliver(self, waiting: Waiting, client: Client) -> Verdict:
+        """Sends a bundle and lets go of it once there is a verdict; otherwise it stays, and the error says where."""
+        try:
+            verdict = client.send(waiting.path, waiting.test_id)
+        except (Misused, Unreachable) as error:
+            kept = f"the bundle is kept in {waiting.path}: `muster tester outbox --send` sends it later"
+            raise type(error)(f"{error}; {kept}") from None
+        waiting.note.unlink(missing_ok=True)
+        waiting.path.unlink(missing_ok=True)
+        return verdict
+
+
+def _copy(path: Path, kept: Path) -> None:
+    temporary = Path(temporary_name(str(kept)))
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with path.open("rb") as source, os.fdopen(descriptor, "wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+        os.replace(temporary, kept)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,135 @@
+"""The pages that people look at: the list, one result, several side by side, the ranking, what was refused, and the way in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
+
+from muster.bench import report
+from muster.tester import look, samples
+from muster.tester.access import BAD_TOKEN, COOKIE, AHouse, Reader
+from muster.tester.entry import Entry
+from muster.tester.errors import Denied
+from muster.tester.house import House
+from muster.tester.results import PAGE, SORTS
+from muster.tester.tokens import SESSION
+
+router = APIRouter(include_in_schema=False)
+MOST_COMPARED = 20
+
+
+@router.get("/")
+def results(
+    request: Request,
+    house: AHouse,
+    reader: Reader,
+    model: str = "",
+    search: str = "",
+    sort: str = "received",
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+) -> HTMLResponse:
+    found = house.intake.results.search(model, search, sort, page)
+    values = {
+        "entries": found[:PAGE],
+        "models": house.intake.results.models(),
+        "sorts": list(SORTS),
+        "model": model,
+        "search": search,
+        "sort": sort,
+        "page": page,
+        "more": len(found) > PAGE,
+        "query": lambda **changes: "?" + request.url.include_query_params(**changes).query,
+    }
+    return look.shown(request, "results.html", ("Results", "测试结果"), reader, values)
+
+
+@router.get("/results/{number}")
+def result(request: Request, house: AHouse, reader: Reader, number: int) -> HTMLResponse:
+    entry, content, system = _found(house, number)
+    values = {
+        "entry": entry,
+        "system": samples.lines(system),
+        "report": report.fragment([content], samples.of(house.place, [entry])),
+    }
+    return look.shown(request, "result.html", (entry.bench, entry.bench), reader, values)
+
+
+@router.get("/compare")
+def compare(request: Request, house: AHouse, reader: Reader, result: Annotated[list[int], Query()] = []) -> HTMLResponse:  # noqa: B006
+    """Several results side by side; the first is what the others are compared with."""
+    numbers = list(dict.fromkeys(result))
+    if not 2 <= len(numbers) <= MOST_COMPARED:
+        raise Denied(400, f"a comparison needs 2 to {MOST_COMPARED} results; choose them in the list")
+    found = [_found(house, number) for number in numbers]
+    entries = [entry for entry, _, _ in found]
+    body = report.fragment([content for _, content, _ in found], samples.of(house.place, entries))
+    return look.shown(request, "compare.html", ("Comparison", "结果对比"), reader, {"entries": entries, "report": body})
+
+
+@router.get("/ranking")
+def ranking(request: Request, house: AHouse, reader: Reader, model: str = "") -> HTMLResponse:
+    found = house.intake.results
+    values = {"rankings": found.rankings(model), "models": found.models(), "model": model, "shown": PAGE}
+    return look.shown(request, "ranking.html", ("Ranking", "排行榜"), reader, values)
+
+
+@router.get("/refused")
+def refused(request: Request, house: AHouse, reader: Reader) -> HTMLResponse:
+    values = {"refusals": house.intake.results.refusals()}
+    return look.shown(request, "refused.html", ("Refused", "被拒绝的提交"), reader, values)
+
+
+@router.get("/plans")
+def plans(request: Request, house: AHouse, reader: Reader) -> HTMLResponse:
+    return look.shown(request, "plans.html", ("Plans", "测试计划"), reader, {"plans": house.intake.plans.all()})
+
+
+@router.get("/login")
+def login(request: Request, next: str = "/") -> HTMLResponse:
+    return look.shown(request, "login.html", ("Log in", "登录"), None, {"next": inside(next), "problem": ""})
+
+
+@router.post("/login")
+async def begin_session(request: Request, house: AHouse) -> Response:
+    form = {name: values[0] for name, values in parse_qs((await request.body()).decode("utf-8", "replace")).items()}
+    session = house.tokens.begin_session(form.get("token", "").strip())
+    target = inside(form.get("next", "/"))
+    if session is None:
+        return look.shown(request, "login.html", ("Log in", "登录"), None, {"next": target, "problem": BAD_TOKEN}, 401)
+    answer = RedirectResponse(target, 303)
+    answer.set_cookie(COOKIE, session, max_age=int(SESSION), httponly=True, samesite="strict", secure=house.secure)
+    return answer
+
+
+@router.post("/logout")
+def end_session(request: Request, house: AHouse) -> Response:
+    house.tokens.end_session(request.cookies.get(COOKIE, ""))
+    answer = RedirectResponse("/login", 303)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=house.secure)
+    return answer
+
+
+@router.get("/style.css")
+def style() -> Response:
+    return PlainTextResponse(look.style(), media_type="text/css")
+
+
+@router.get("/script.js")
+def script() -> Response:
+    return PlainTextResponse(report.script(), media_type="text/javascript")
+
+
+def inside(target: str) -> str:
+    """A page of this server, whatever somebody wrote into a link."""
+    return target if target.startswith("/") and not target.startswith(("//", "/\\")) else "/"
+
+
+def _found(house: House, number: int) -> tuple[Entry, dict[str, Any], Any]:
+    entry = house.intake.results.get(number) if 0 < number < 1 << 62 else None
+    details = house.intake.results.details(number) if entry else None
+    if entry is None or details is None:
+        raise Denied(404, f"this tester has no result {number}; the list shows those that it has")
+    return entry, *details
