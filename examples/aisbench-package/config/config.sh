@@ -1,0 +1,13 @@
+# The Python of the training; the first python on the PATH where this one is missing.
+export PYTHON_COMMAND=python3
+
+# ModelArts mode: V2 for the newer generation; True lets every server train alone.
+#export MODELARTS_VERSION=V2
+#export SINGLESERVER_MODE=True
+
+# Offline mode
+export TRAIN_DATA_PATH=$BASE_PATH/data/train
+export EVAL_DATA_PATH=$BASE_PATH/data/val
+export EPOCH_SIZE=5
+export RANK_SIZE=1
+export DEVICE_NUM=1

@@ -1,0 +1,98 @@
+"""`access_config`: the keys that open the cloud. They go into a profile, never into a job file or a message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster.aisbench import cluster
+from muster.aisbench.found import Findings, Found
+from muster.aisbench.package import OFFLINE, Package
+from muster.job.kinds import nearest
+from muster.job.load import SECRET
+
+KEYS = ("access_key", "secret_access_key", "server", "region_name", "project_id")
+ENDPOINTS = ("iam_endpoint", "obs_endpoint", "modelarts_endpoint")
+FILL = "fill it in, or import with `--here` to use the store that Muster knows"
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What a profile gets: settings of the store, and secrets by the names of their variables."""
+
+    storage: dict[str, str] = field(default_factory=dict, repr=False)
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.storage or self.secrets)
+
+    def profile(self) -> dict[str, dict[str, Any]]:
+        """The sections of a profile that holds them."""
+        sections: dict[str, dict[str, Any]] = {"secrets": self.secrets} if self.secrets else {}
+        return {**sections, "storage": {"obs": self.storage}} if self.storage else sections
+
+
+def secrets(package: Package) -> dict[str, str]:
+    """The passwords of a package, by the names that they get in a profile: variables, and the logins of hosts."""
+    found = {name: str(package.variables[name].value) for name in own_secrets(package)}
+    at = package.variable("NODEINFO_FILE") if package.kind == OFFLINE else None
+    hosts = cluster.hosts(at, Findings()) if at is not None else None
+    return {**found, **(hosts.passwords if hosts else {})}
+
+
+def own_secrets(package: Package) -> list[str]:
+    """The variables of config.sh that hold passwords and keys."""
+    return [name for name, found in package.variables.items() if SECRET.search(name) and not found.empty]
+
+
+def read(package: Package, findings: Findings) -> dict[str, str]:
+    """The settings of the store that `access_config` describes, after a look at all of its fields."""
+    config = package.settings.get("access_config")
+    if package.kind == OFFLINE:
+        return {}
+    if config is None or not isinstance(config.value, dict):
+        hint = "write it as `access_config = ed({'access_key': '...'})`"
+        findings.refused(Found(None, package.file), "access_config", "is missing", hint)
+        return {}
+    _check(config, findings)
+    given = {name: found.value.strip() for name, found in config.items() if isinstance(found.value, str)}
+    storage = {
+        "endpoint": given.get("server") or given.get("obs_endpoint", ""),
+        "region": given.get("region_name", ""),
+        "access_key": given.get("access_key", ""),
+        "secret_key": given.get("secret_access_key", ""),
+    }
+    return {name: value for name, value in storage.items() if value} if storage["access_key"] else {}
+
+
+def _check(config: Found, findings: Findings) -> None:
+    for name, found in config.items():
+        if name not in (*KEYS, *ENDPOINTS):
+            meant = nearest(name, (*KEYS, *ENDPOINTS))
+            hint = f"did you mean `{meant}`?" if meant else "remove it"
+            findings.wrong(found, f"access_config.{name}", "is not known", hint)
+        elif not isinstance(found.value, str | None):
+            findings.wrong(found, f"access_config.{name}", "is not a text", "put it into quotes")
+    filled = {name: bool((at := config.get(name)) and not at.empty) for name in (*KEYS, *ENDPOINTS)}
+    _check_keys(config, filled, findings)
+    if any(filled[name] for name in ENDPOINTS) and not all(filled[name] for name in ENDPOINTS):
+        for name in (name for name in ENDPOINTS if not filled[name]):
+            message = "is empty while another endpoint is set, and the three count only together"
+            findings.refused(config.get(name) or config, f"access_config.{name}", message, "set all three, or none")
+
+
+def _check_keys(config: Found, filled: dict[str, bool], findings: Findings) -> None:
+    pair = ("access_key", "secret_access_key")
+    for name in (name for name in pair if not filled[name]):
+        say = findings.wrong if any(filled[other] for other in pair) else findings.refused
+        say(config.get(name) or config, f"access_config.{name}", "is empty", FILL)
+    if all(filled[name] for name in pair) and not filled["server"] and not filled["obs_endpoint"]:
+        message = "is empty, so that nobody knows where the keys belong"
+        findings.wrong(config.get("server") or config, "access_config.server", message, "write the address of OBS")
+    for name in ("region_name", "project_id"):
+        if not filled[name]:
+            findings.note(config.get(name) or config, f"access_config.{name}", "is empty; a cloud wants it")
+    server = config.get("server")
+    if server is not None and isinstance(server.value, str) and ("@" in server.value or " " in server.value.strip()):
+        hint = "write one such as https://obs.cn-north-4.myhuaweicloud.com"
+        findings.wrong(server, "access_config.server", "is no address", hint)

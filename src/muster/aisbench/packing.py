@@ -1,0 +1,172 @@
+"""Making a package: the tree and the name that AISBench's build gives it, byte for byte the same for the same workload."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import re
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster import __version__
+from muster.aisbench import literals, shell
+from muster.aisbench.found import Findings, Found
+from muster.job.load import SECRET
+from muster.runs.files import temporary_name
+
+TEMPLATE = Path(__file__).with_name("template")
+# Where each file of the template goes; a workload may bring its own.
+PLACES = {
+    "ais-bench-stubs": "ais-bench-stubs",
+    "README.md": "README.md",
+    "benchmark.sh": "code/benchmark.sh",
+    "ais_utils.py": "code/ais_utils.py",
+    "train_modelarts.py": "code/common/train_modelarts.py",
+    "muster.sh": "code/common/muster.sh",
+    "config.sh": "code/config/config.sh",
+    "modelarts_config.template": "code/config/modelarts_config.py",
+    "config.json": "code/config.json",
+    "system.json": "code/system.json",
+}
+OF_WORKLOAD = ("code", "config", "doc", "config.json", "system.json", "README.md", "ais_utils.py")
+EMPTY = ("log", "result", "tmp")
+PROGRAMS = ("ais-bench-stubs", "code/benchmark.sh")
+LEFT_OUT = ("__pycache__", ".git", ".venv", ".DS_Store")
+# Ways in which training code reports what a benchmark needs; one of each must be there.
+REPORTS = {
+    "throughput": re.compile(rb"throughput_|record\.(?:metric|timer)|MLLOG|set_result"),
+    "accuracy": re.compile(rb"accuracy|eval_acc|MLLOG"),
+}
+KINDS = {"train": ("huawei", "nvidia"), "inference": ("language", "vision", "recommendation")}
+
+
+@dataclass(frozen=True)
+class Naming:
+    """What a package is called."""
+
+    workload: str
+    arch: str
+    mode: str = "train"
+    vendor: str = "huawei"
+    version: str = ""
+    type: str = ""
+
+    @property
+    def name(self) -> str:
+        words = "_".join(word for word in (self.version, self.type) if word)
+        return f"{self.mode}_{self.vendor}_{self.workload}-Ais-Benchmark-Stubs-{self.arch}-1.0-{words}"
+
+
+def check(folder: Path, naming: Naming) -> Findings:
+    """Everything that would make a package that cannot be measured, or should not be passed on."""
+    findings = Findings()
+    at = Found(None, str(folder))
+    if naming.vendor not in KINDS[naming.mode]:
+        findings.wrong(
+            None, "--vendor", f"`{naming.vendor}` is none of {naming.mode}", f"take {' or '.join(KINDS[naming.mode])}"
+        )
+    if naming.version and not re.fullmatch(r"r[0-9]+\.[0-9]+", naming.version):
+        findings.wrong(None, "--version", f"`{naming.version}` is no version of a workload", "write one such as r1.3")
+    if naming.type and not naming.version:
+        findings.wrong(None, "--type", "stands behind a version in the name", "add --version, such as r1.3")
+    if not re.fullmatch(r"[A-Za-z0-9_.]+", naming.workload):
+        findings.wrong(None, "--workload", f"`{naming.workload}` is no name", "it takes letters, digits, `_` and `.`")
+    if not (folder / "code").is_dir():
+        findings.wrong(at, "", "has no directory `code` with the training code", "put the program there")
+        return findings
+    _check_reports(folder / "code", findings)
+    _check_configuration(folder, findings)
+    return findings
+
+
+def _check_reports(code: Path, findings: Findings) -> None:
+    texts = [path.read_bytes() for path in _files(code, findings) if path.suffix in (".py", ".sh") or not path.suffix]
+    for metric, pattern in REPORTS.items():
+        if not any(pattern.search(text) for text in texts):
+            hint = "write the result files of AISBench, or use `from muster import record`"
+            findings.wrong(Found(None, str(code)), "", f"holds nothing that reports {metric}", hint)
+
+
+def _check_configuration(folder: Path, findings: Findings) -> None:
+    """A package is passed on, and keys are not."""
+    settings, variables = folder / "config/modelarts_config.py", folder / "config/config.sh"
+    values: dict[str, Found] = {}
+    if settings.is_file():
+        access = literals.read(str(settings), findings).get("access_config")
+        values.update(access.items() if access else ())
+    if variables.is_file():
+        values.update(shell.read(str(variables), {"BASE_PATH": "", "CODE_PATH": "", "HOME": ""}, findings))
+    for name, found in values.items():
+        if SECRET.search(name) and not found.empty:
+            findings.wrong(found, name, "is filled in, and a package is passed on to others", "empty it")
+
+
+def pack(folder: Path, naming: Naming, target: Path) -> Path:
+    """Writes the package of a workload that was checked."""
+    files = {place: (TEMPLATE / name).read_bytes() for name, place in PLACES.items()}
+    runtype = "modelarts" if naming.type == "modelarts" else "cluster_offline"
+    files["code/benchmark.sh"] = files["code/benchmark.sh"].replace(
+        b'RUNTYPE="cluster_offline"', f'RUNTYPE="{runtype}"'.encode()
+    )
+    programs = set(PROGRAMS)
+    for entry in (folder / name for name in OF_WORKLOAD if (folder / name).exists()):
+        for path in [entry] if entry.is_file() else _files(entry, Findings()):
+            inside = path.relative_to(folder).as_posix()
+            place = "README.md" if inside == "README.md" else f"code/{inside}"
+            files[place] = path.read_bytes()
+            if os.access(path, os.X_OK):
+                programs.add(place)
+    files["code/doc/version.txt"] = _version(naming, files).encode()
+    target.mkdir(parents=True, exist_ok=True)
+    result = target / f"{naming.name}.tar.gz"
+    temporary = Path(temporary_name(str(result)))
+    try:
+        temporary.write_bytes(_archive(naming.name, files, programs))
+        temporary.replace(result)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return result
+
+
+def _version(naming: Naming, files: dict[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(name for name in files if name.startswith("code/code/")):
+        digest.update(f"{name}\0{len(files[name])}\0".encode() + files[name])
+    return f"muster:{__version__}\nversion:{naming.version}\ntype:{naming.type}\ncode_sha256:{digest.hexdigest()}\n"
+
+
+def _files(folder: Path, findings: Findings) -> list[Path]:
+    found = []
+    for path in sorted(folder.rglob("*")):
+        if set(path.relative_to(folder).parts) & set(LEFT_OUT) or path.suffix == ".pyc":
+            continue
+        if path.is_symlink():
+            findings.wrong(Found(None, str(path)), "", "is a link, and a package holds files", "copy the file there")
+        elif path.is_file():
+            found.append(path)
+    return found
+
+
+def _archive(name: str, files: dict[str, bytes], programs: set[str]) -> bytes:
+    folders = {f"{name}/{folder}" for folder in EMPTY} | {name}
+    for place in files:
+        folders.update(f"{name}/{above.as_posix()}" for above in Path(place).parents if above.as_posix() != ".")
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.GNU_FORMAT) as archive,
+    ):
+        for member in sorted([*folders, *(f"{name}/{place}" for place in files)]):
+            place = member.removeprefix(f"{name}/")
+            info = tarfile.TarInfo(member)
+            info.mtime = 0
+            if member in folders:
+                info.type, info.mode = tarfile.DIRTYPE, 0o755
+                archive.addfile(info)
+            else:
+                info.size, info.mode = len(files[place]), 0o755 if place in programs else 0o644
+                archive.addfile(info, io.BytesIO(files[place]))
+    return packed.getvalue()

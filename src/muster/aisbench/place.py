@@ -1,0 +1,68 @@
+"""Where things lie in an unpacked package, and what a run leaves in its `result/`."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from muster.bench import aisbench, bundle
+from muster.bench.conduct import Measurement
+from muster.runs.files import read_json, write_json
+from muster.runs.layout import home, run_dir
+
+FILES = re.compile(r"throughput_(rank_)?\d+(\.json)?|accuracy(_\d+)?\.json|ranksize\.json|eval_acc\.log")
+
+
+class Place:
+    def __init__(self, base: str) -> None:
+        self.base = Path(base)
+        self.job = self.base / "tmp" / "job.yaml"
+        self.lock = self.base / "tmp" / "lock"
+        self.log = self.base / "log"
+        self.files = self.base / "result"
+
+    def make(self) -> None:
+        for folder in (self.job.parent, self.log, self.files):
+            folder.mkdir(exist_ok=True)
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The result of the last run that came to one."""
+        found: dict[str, Any] | None = read_json(str(self.files / "result.json"))
+        return found
+
+    def bundle(self, bench: str) -> Path:
+        return self.files / f"{bench}.tar.gz"
+
+    def forget(self) -> None:
+        """Takes away the files of an earlier run, so that nobody takes them for those of the next; its bundle stays."""
+        for path in self.files.iterdir():
+            if path.name in ("result.json", "result.log") or FILES.fullmatch(path.name):
+                path.unlink()
+            elif path.is_dir() and path.name.isdigit():
+                shutil.rmtree(path)
+
+    def keep(self, measurement: Measurement, result: Mapping[str, Any]) -> None:
+        """Keeps a result: as it is, as AISBench's files and `result.log`, and as a bundle."""
+        write_json(str(self.files / "result.json"), result)
+        info = aisbench.info(result)
+        write_json(str(self.files / "result.log"), {key: info[key] for key in ("throughput_ratio", "accuracy")})
+        for run in measurement.record["runs"]:
+            if attempt := run_dir(home(), run).last_attempt():
+                for index in attempt.node_indexes():
+                    _copy(Path(attempt.node(index).results), self.files)
+        bundle.write(Path(measurement.dir.path), Path(home()), self.bundle(measurement.dir.id), None)
+
+
+def _copy(results: Path, target: Path) -> None:
+    """Copies the result files of AISBench that a node has: its own, and those of the outputs, in their folders."""
+    outputs = sorted((results / "outputs").glob("*")) if (results / "outputs").is_dir() else []
+    for root in (results, *outputs):
+        for path in sorted([*root.glob("*"), *root.glob("[0-9]*/*")]):
+            if path.is_file() and FILES.fullmatch(path.name):
+                place = target / path.relative_to(root)
+                place.parent.mkdir(exist_ok=True)
+                shutil.copyfile(path, place)

@@ -1,0 +1,11 @@
+# Finds Muster, for scripts that source this file: $MUSTER, `muster` on the PATH, or a module of python3.
+if [ -n "$MUSTER" ]; then
+    read -ra muster <<< "$MUSTER"
+elif command -v muster > /dev/null; then
+    muster=(muster)
+elif python3 -c 'import muster.cli' 2> /dev/null; then
+    muster=(python3 -m muster)
+else
+    echo "Muster is not installed. Install it with \`pip install muster-train\`, or set MUSTER to its command." >&2
+    return 1
+fi

@@ -1,0 +1,124 @@
+"""`muster import`: an AISBench package as a job file, with its keys in a profile."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from muster.aisbench.importing import Imported, read
+from muster.aisbench.package import Choices
+from muster.cli import output
+from muster.cli.options import as_json
+from muster.config import ConfigError, profiles
+from muster.job.kinds import clean_name
+from muster.job.source import JobError, Problem
+from muster.runs.files import write_text
+from muster.runs.layout import home
+
+
+@click.command("import")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False), metavar="DIR")
+@click.option("-o", "--output", "target", default="job.yaml", show_default=True, help="The job file; - prints it.")
+@click.option("--profile", help="The profile of config.toml that gets the keys; the job's name unless said otherwise.")
+@click.option("--here", is_flag=True, help="The job will run here: what only the cloud would refuse is told as a note.")
+@click.option("--version", type=click.Choice(["V1", "V2"]), help="The section of modelarts_config.py, whatever config.sh says.")
+@click.option("--boot", default="", help="The file that starts the training, in offline mode.")
+@click.option("--devices", type=click.IntRange(1), help="Cards per node, where the configuration does not tell.")
+@click.option("--force", is_flag=True, help="Replace a job file and a profile that are there.")
+@as_json
+def command(
+    folder: str,
+    target: str,
+    profile: str | None,
+    here: bool,
+    version: str | None,
+    boot: str,
+    devices: int | None,
+    force: bool,
+    json: bool,
+) -> int:
+    """Make a job file of an AISBench package.
+
+    DIR is an unpacked package, its `code` directory, or one that holds some of modelarts_config.py, config.sh,
+    config.json and system.json. They are read and never executed. Keys and passwords go into a profile of config.toml
+    that only you can read. Everything that is wrong is told at once, and then nothing is written.
+
+    \b
+    Examples:
+      muster import train_huawei_train_mindspore_resnet-Ais-Benchmark-Stubs-aarch64-1.0-r1.3_modelarts
+      muster import ./code -o resnet.yaml --profile huawei
+      muster import ./code --here -o -
+    """
+    choices = Choices(version=version or "", boot=boot, devices=devices or 0)
+    place = os.path.join(os.getcwd(), "job.yaml") if target == "-" else target
+    imported = read(folder, place, choices, here)
+    name = profile or clean_name(imported.name) or "aisbench"
+    problems = [*imported.findings.problems, *_in_the_way(target, name, imported, force)]
+    if problems:
+        if json:
+            output.print_json(_told(imported, problems, None, None))
+        raise JobError(problems)
+    _write(imported, target, name, force)
+    if json:
+        output.print_json(_told(imported, [], target, name if imported.credentials else None))
+    else:
+        _tell(imported, target, name)
+    return 0
+
+
+def _in_the_way(target: str, profile: str, imported: Imported, force: bool) -> list[Problem]:
+    found = []
+    if target != "-" and os.path.exists(target) and not force:
+        found.append(Problem(target, None, "", "exists already", "choose another name with -o, or replace it with --force"))
+    if imported.credentials and not force and profiles.exists(home(), profile):
+        place = f"{home()}/config.toml"
+        hint = "choose another with --profile, or replace it with --force"
+        found.append(Problem(place, None, f"profiles.{profile}", "exists already", hint))
+    return found
+
+
+def _write(imported: Imported, target: str, profile: str, force: bool) -> None:
+    if imported.credentials:
+        try:
+            profiles.add(home(), profile, imported.credentials.profile(), force)
+        except OSError as error:
+            raise ConfigError(f"{home()}/config.toml cannot be written: {(error.strerror or str(error)).lower()}") from None
+    if target == "-":
+        return
+    Path(target).absolute().parent.mkdir(parents=True, exist_ok=True)
+    write_text(target, imported.text)
+
+
+def _told(imported: Imported, problems: list[Problem], target: str | None, profile: str | None) -> dict[str, Any]:
+    return {
+        "job": target,
+        "text": None if problems else imported.text,
+        "name": imported.name or None,
+        "kind": imported.kind,
+        "code": imported.code or None,
+        "profile": profile,
+        "secrets": sorted(imported.credentials.secrets),
+        "problems": [vars(problem) for problem in problems],
+        "notes": [vars(note) for note in imported.findings.notes],
+        "left": [vars(left) for left in imported.findings.left],
+        "test": vars(imported.test),
+    }
+
+
+def _tell(imported: Imported, target: str, profile: str) -> None:
+    if target == "-":
+        sys.stdout.write(imported.text)
+    for note in imported.findings.notes:
+        click.echo(f"muster: note: {note}", err=True)
+    for left in imported.findings.left:
+        click.echo(f"muster: not carried over: {left}", err=True)
+    prefix = ""
+    if imported.credentials:
+        click.echo(f"muster: the keys are in profile `{profile}` of {home()}/config.toml, which only you can read", err=True)
+        prefix = f"MUSTER_PROFILE={profile} "
+    if target != "-":
+        click.echo(f"{target}: try `{prefix}muster run {target} --check`, then `{prefix}muster bench {target}`")

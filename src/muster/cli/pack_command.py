@@ -1,0 +1,93 @@
+"""`muster pack`: an AISBench package of a workload; and, for the scripts in such a package, its steps."""
+
+from __future__ import annotations
+
+import json as json_format
+import os
+import platform
+import shlex
+from pathlib import Path
+
+import click
+
+from muster.aisbench.packing import KINDS, Naming, check, pack
+from muster.cli import errors, output
+from muster.cli.options import as_json
+from muster.job.source import JobError
+
+ARCHITECTURES = ("aarch64", "x86_64")
+HERE = platform.machine() if platform.machine() in ARCHITECTURES else ARCHITECTURES[0]
+
+
+@click.command("pack")
+@click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False), metavar="[WORKLOAD]")
+@click.option(
+    "--arch", type=click.Choice(ARCHITECTURES), default=HERE, show_default="this machine's", help="For which machines."
+)
+@click.option("--version", default="", help="The version of the workload, such as r1.3.")
+@click.option("--type", "type", type=click.Choice(["modelarts", ""]), default="", help="modelarts, or offline.")
+@click.option("--mode", type=click.Choice(list(KINDS)), default="train", show_default=True, help="What is measured.")
+@click.option("--vendor", default="huawei", show_default=True, help="The second part of the name.")
+@click.option("--workload", default="", help="The third part of the name; that of the directory unless said otherwise.")
+@click.option("-o", "--output", "target", default="output", show_default=True, help="The directory for the package.")
+@click.option("--start", hidden=True, help="One step of a package, for the scripts in it.")
+@as_json
+def command(
+    folder: str,
+    arch: str,
+    version: str,
+    type: str,
+    mode: str,
+    vendor: str,
+    workload: str,
+    target: str,
+    start: str | None,
+    json: bool,
+) -> int:
+    """Make an AISBench package of a workload.
+
+    WORKLOAD is a directory with `code/` (the training code) and, where it has its own, `config/config.sh`,
+    `config/modelarts_config.py`, `config.json`, `system.json` and `README.md`. The package runs wherever Muster is installed:
+    `./ais-bench-stubs test`.
+
+    \b
+    Examples:
+      muster pack examples/aisbench-package --version r1.3 --type modelarts
+      muster pack resnet --workload train_mindspore_resnet --arch aarch64 --version r1.5 -o dist
+    """
+    if start is not None:
+        return _start(folder, shlex.split(start))
+    naming = Naming(workload or Path(folder).resolve().name.replace("-", "_"), arch, mode, vendor, version, type)
+    findings = check(Path(folder), naming)
+    if findings.problems:
+        raise JobError(findings.problems)
+    made = pack(Path(folder), naming, Path(target))
+    if json:
+        output.print_json({"package": str(made), "name": naming.name})
+    else:
+        click.echo(made)
+    return 0
+
+
+def _start(base: str, words: list[str]) -> int:
+    """One step of a package; every failure is 1, for the scripts there give the exit codes of AISBench."""
+    from muster.aisbench import steps, stubs
+    from muster.aisbench.package import Choices
+    from muster.cli.run_command import Interrupts
+
+    base, step, rest = os.path.abspath(base), words[0] if words else "", words[1:]
+    if step == "stubs":
+        return stubs.main(base, rest, errors.show)
+    choices = Choices(**json_format.loads(rest[0])) if rest else Choices()
+    try:
+        if step == "stop":
+            return steps.stop(base, choices, rest[1] if len(rest) > 1 else "")
+        if step in ("init", "run_eval", "get_result"):
+            return steps.init(base, choices) if step == "init" else getattr(steps, step)(base)
+        if step in ("run", "run_train"):
+            with Interrupts() as interrupts:
+                return (steps.run if step == "run" else steps.run_train)(base, choices, interrupts.go_to)
+    except Exception as error:
+        errors.show(error)
+        return 1
+    raise click.UsageError("--start is for the scripts of a package: init, run_train, run_eval, get_result, run, stop or stubs")

@@ -1,0 +1,188 @@
+"""`muster import`: a job file that says where every value came from, and the keys in a profile that only its owner reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packages import ACCESS, EXAMPLE, SESSION, fill_store, package, settings, v2
+
+from conftest import Muster
+from muster.job.load import load_file
+
+SECRET = ACCESS["secret_access_key"]
+
+
+def test_every_value_says_where_it_came_from(muster: Muster, tmp_path: Path, home: Path) -> None:
+    folder = package(tmp_path / "pack", settings(), "export PYTHON_COMMAND=python3\n")
+    done = muster("import", folder, "-o", tmp_path / "pack" / "job.yaml")
+    assert done.returncode == 0, done.stderr
+    lines = (folder / "job.yaml").read_text().splitlines()
+    config = (folder / "code/config/modelarts_config.py").read_text().splitlines()
+    name = next(number for number, line in enumerate(config, 1) if "'job_name'" in line)
+    count = next(number for number, line in enumerate(config, 1) if "'train_instance_count'" in line)
+    assert f"name: aisbench-debug  # from session_config.job_name (modelarts_config.py:{name})" in lines
+    assert f"nodes: 1  # from session_config.train_instance_count (modelarts_config.py:{count})" in lines
+    assert "python: python3  # from PYTHON_COMMAND (config.sh:1)" in lines
+
+
+def test_the_older_generation_as_a_job(muster: Muster, tmp_path: Path) -> None:
+    folder = package(tmp_path / "pack", settings(session={**SESSION, "train_instance_count": 2}))
+    assert muster("import", folder).returncode == 0
+    job = load_file(tmp_path / "job.yaml")
+    assert (job.name, job.framework, job.compat, job.boot) == ("aisbench-debug", "mindspore", "modelarts-v1", "train.py")
+    assert job.code == str(folder / "code/code")
+    assert (job.nodes, job.devices, job.rank_table) == (2, 8, "1.0")
+    assert job.inputs["data_url"].url == "obs://lab-bucket/dataset/imagenet_small/"
+    assert job.outputs["train_url"].url == job.log_url == "obs://lab-bucket/result/"
+    assert job.parameters == {pair["label"]: pair["value"] for pair in SESSION["hyperparameters"]}
+    assert job.bench is not None and job.bench.scope == "cluster"
+    assert set(job.needed) == {"throughput", "accuracy"}
+
+
+def test_the_newer_generation_as_a_job(muster: Muster, tmp_path: Path) -> None:
+    session = {**v2(), "out_base_url": "/lab-bucket/result-v2/"}
+    folder = package(tmp_path / "pack", settings(session_config_v2=session), "export MODELARTS_VERSION=V2\n")
+    assert muster("import", folder).returncode == 0
+    job = load_file(tmp_path / "job.yaml")
+    assert (job.compat, job.outputs["train_url"].url) == ("modelarts-v2", "obs://lab-bucket/result-v2/")
+    assert job.parameters["epoch_size"] == "90"
+
+
+def test_single_server_mode_is_left_to_the_script(muster: Muster, tmp_path: Path) -> None:
+    folder = package(tmp_path / "pack", settings(), "export SINGLESERVER_MODE=True\n")
+    assert muster("import", folder).returncode == 0
+    job = load_file(tmp_path / "job.yaml")
+    assert job.own_servers
+    assert job.env == {"SINGLESERVER_MODE": "True"}
+
+
+def test_single_server_mode_must_be_written_exactly(muster: Muster, tmp_path: Path) -> None:
+    folder = package(tmp_path / "pack", settings(), "export SINGLESERVER_MODE=true\n")
+    done = muster("import", folder)
+    assert "config.sh:1: `SINGLESERVER_MODE` is `true`, which is off; write exactly True" in done.stderr
+    assert not load_file(tmp_path / "job.yaml").servers
+
+
+@pytest.mark.parametrize("value", ["090", "1e-3", "True", "null", "a: b # c", "'quoted'", "", "多", "yes", "0x10", "~", " x "])
+def test_parameters_stay_as_they_are_written(muster: Muster, tmp_path: Path, value: str) -> None:
+    session = {**SESSION, "hyperparameters": [{"label": "odd", "value": value}]}
+    folder = package(tmp_path / "pack", settings(session=session))
+    assert muster("import", folder).returncode == 0
+    assert load_file(tmp_path / "job.yaml").parameters == {"odd": value}
+
+
+@pytest.mark.parametrize("part", ["", "code", "code/config"])
+def test_any_directory_of_a_package_will_do(muster: Muster, tmp_path: Path, part: str) -> None:
+    folder = package(tmp_path / "pack", settings())
+    assert muster("import", folder / part).returncode == 0
+    job = load_file(tmp_path / "job.yaml")
+    assert job.code == str(folder / "code/code")
+
+
+def test_settings_alone_name_the_code_that_is_in_the_cloud(muster: Muster, tmp_path: Path) -> None:
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "alone/modelarts_config.py").write_text(settings())
+    assert muster("import", tmp_path / "alone").returncode == 0
+    assert load_file(tmp_path / "job.yaml").code == "obs://lab-bucket/resnet/"
+
+
+def test_a_directory_without_configuration_is_told(muster: Muster, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = muster("import", tmp_path / "empty")
+    assert done.returncode == 2
+    assert "holds no configuration of AISBench; name an unpacked package" in done.stderr
+
+
+def test_keys_go_into_a_profile_that_only_its_owner_reads(muster: Muster, tmp_path: Path, home: Path) -> None:
+    """Weakness 10: keys lay in plain files."""
+    folder = package(tmp_path / "pack", settings(), "export BMC_PASSWORD=bmc-word\n")
+    done = muster("import", folder, "--profile", "lab")
+    assert done.returncode == 0, done.stderr
+    config = home / "config.toml"
+    assert stat.S_IMODE(config.stat().st_mode) == 0o600
+    assert tomllib.loads(config.read_text())["profiles"]["lab"] == {
+        "secrets": {"BMC_PASSWORD": "bmc-word"},
+        "storage": {
+            "obs": {
+                "endpoint": ACCESS["server"],
+                "region": ACCESS["region_name"],
+                "access_key": ACCESS["access_key"],
+                "secret_key": SECRET,
+            }
+        },
+    }
+    said = done.stdout + done.stderr + (tmp_path / "job.yaml").read_text()
+    assert SECRET not in said and ACCESS["access_key"] not in said and "bmc-word" not in said
+    assert "MUSTER_PROFILE=lab muster run job.yaml --check" in done.stdout
+
+
+def test_problems_leave_everything_as_it_was(muster: Muster, tmp_path: Path, home: Path) -> None:
+    folder = package(tmp_path / "pack", settings(session={**SESSION, "inputs": "nowhere"}))
+    done = muster("import", folder)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "job.yaml").exists() and not (home / "config.toml").exists()
+
+
+def test_nothing_is_written_over_unless_forced(muster: Muster, tmp_path: Path, home: Path) -> None:
+    folder = package(tmp_path / "pack", settings())
+    assert muster("import", folder).returncode == 0
+    before = (home / "config.toml").read_bytes()
+    again = muster("import", folder)
+    assert again.returncode == 2
+    assert "job.yaml: exists already" in again.stderr and "`profiles.aisbench-debug` exists already" in again.stderr
+    assert (home / "config.toml").read_bytes() == before
+    assert muster("import", folder, "--force").returncode == 0
+
+
+def test_json_tells_everything_but_secrets(muster: Muster, tmp_path: Path) -> None:
+    config = settings(session={**SESSION, "nas_type": "nfs"})
+    folder = package(tmp_path / "pack", config, **{"code/config.json": '{"testid": "T-9"}'})
+    done = muster("import", folder, "--json")
+    told = json.loads(done.stdout)
+    assert (told["name"], told["kind"], told["profile"], told["problems"]) == ("aisbench-debug", "V1", "aisbench-debug", [])
+    assert told["test"]["test_id"] == "T-9"
+    assert "# To answer it: muster bench JOB --tester URL --test-id T-9\n" in told["text"]
+    assert "session_config.nas_type" in [left["field"] for left in told["left"]]
+    assert yaml.safe_load(told["text"])["name"] == "aisbench-debug"
+    assert SECRET not in done.stdout
+    bad = muster("import", package(tmp_path / "bad", settings(session={**SESSION, "inputs": "x"})), "--json", "--force")
+    assert [problem["field"] for problem in json.loads(bad.stdout)["problems"]] == ["session_config.inputs"] * 2
+    assert bad.returncode == 2
+
+
+def test_the_job_file_can_go_to_a_pipe(muster: Muster, tmp_path: Path) -> None:
+    done = muster("import", package(tmp_path / "pack", settings()), "-o", "-", "--here")
+    assert yaml.safe_load(done.stdout)["name"] == "aisbench-debug"
+    assert not (tmp_path / "-").exists()
+
+
+def test_the_example_passes_the_check_of_a_run(muster: Muster, tmp_path: Path) -> None:
+    fill_store()
+    assert muster("import", EXAMPLE, "--here").returncode == 0
+    done = muster("run", tmp_path / "job.yaml", "--check")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "aisbench-example: no problems (2 ranks on 1 node)\n"
+
+
+def test_a_python_that_is_not_here_is_a_note(muster: Muster, tmp_path: Path) -> None:
+    folder = package(tmp_path / "pack", settings(), "export PYTHON_COMMAND=python3.1.4\n")
+    done = muster("import", folder)
+    assert done.returncode == 0
+    assert "config.sh:1: `PYTHON_COMMAND: python3.1.4` is not on this machine" in done.stderr
+    assert not load_file(tmp_path / "job.yaml").python
+
+
+def test_a_file_that_cannot_be_read_is_told(muster: Muster, tmp_path: Path) -> None:
+    folder = package(tmp_path / "pack", settings())
+    (folder / "code/config/config.sh").write_bytes(b"export A=\xff\n")
+    done = muster("import", folder)
+    assert done.returncode == 2
+    assert "code/config/config.sh:1: is not UTF-8 text; save the file as UTF-8" in done.stderr
+    assert os.listdir(tmp_path / "pack") == ["code"]
