@@ -39,7 +39,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 
 def test_bash_completes_commands_and_options(path: str) -> None:
-    assert completions(path, "r") == ["run", "rerun", "rm", "ranktable"]
+    assert completions(path, "r") == ["run", "rerun", "report", "rm", "ranktable"]
     assert completions(path, "logs", "--f") == ["--follow", "--from"]
     assert completions(path, "ps", "--state", "st") == ["starting", "stopping", "stopped"]
 

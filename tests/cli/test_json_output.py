@@ -13,6 +13,7 @@ from conftest import Muster, WriteJob
 from muster.cli.main import COMMANDS
 
 KEYS = ["run", "state", "phase", "reason", "dir", "result"]
+PACKAGE = Path(__file__).parents[2] / "examples" / "aisbench-package"
 WAITS = {"command": "echo ready; sleep 1000"}
 
 
@@ -52,6 +53,8 @@ def test_every_command_has_it(muster: Muster, write_job: WriteJob, servers: Path
     call("ls", "obs://bucket")
     call("moxing-path")
     call("tester", "outbox")
+    call("import", PACKAGE, "--here", "-o", "imported.yaml")
+    call("pack", PACKAGE, "-o", "packed")
     with going(muster, write_job(WAITS)) as run_id:
         done = muster("exec", run_id, "--json", "--", "echo", "inside")
         said["exec"] = json.loads(done.stdout)
