@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
+MADE := $(VENV)/.made
+DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 NODE_ROOMS := src/muster/__init__.py src/muster/plan src/muster/runs src/muster/devices src/muster/storage src/muster/agent \
   src/muster/job/__init__.py src/muster/job/model.py src/muster/job/kinds.py src/muster/job/data.py \
@@ -9,7 +11,7 @@ NODE_ROOMS := src/muster/__init__.py src/muster/plan src/muster/runs src/muster/
 
 .PHONY: demo test browser frameworks test-frameworks lint docs benchmark clean
 
-demo: $(READY)  ## run the quickstart and show its result
+demo: $(DEMO)  ## run the quickstart and show its result
 	PATH="$(BIN):$$PATH" muster run examples/quickstart/job.yaml
 
 test: $(READY)  ## run all tests
@@ -43,12 +45,19 @@ benchmark: $(READY)  ## measure launch and storage against their peers; installs
 	$(BIN)/python benchmarks/storage.py
 
 # A Python without ensurepip (Debian without python3-venv) makes the environment with the pip it has.
-$(READY): pyproject.toml requirements-dev.txt
+$(MADE):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Muster needs Python 3.11 or newer: make PYTHON=python3.11"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV) && $(PYTHON) -m venv --without-pip $(VENV) && \
 	  $(PYTHON) -m pip --python $(VENV)/bin/python install --quiet pip; }
+	@touch $(MADE)
+
+$(DEMO): $(MADE) pyproject.toml
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r examples/quickstart/requirements.txt -e .
+	@touch $(DEMO)
+
+$(READY): $(MADE) pyproject.toml requirements-dev.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt -e .
-	@touch $(READY)
+	@touch $(READY) $(DEMO)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

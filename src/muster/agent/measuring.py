@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from muster.agent.loop import Loop
@@ -18,6 +19,8 @@ from muster.runs.resultfiles import NAMES, is_result
 
 SHORT = 1.0  # a plain run that takes less is not worth a process that watches it
 LAST_SAMPLES = 2.0  # for the sampler to write down what it has
+DESCRIBED = 10.0  # for the sampler of a measurement that is over in a moment to find out what it was made on
+LOOK = 0.02  # between two looks whether it has
 
 Serve = Callable[[str, List[str]], Optional[Running]]
 
@@ -50,9 +53,20 @@ class Measuring:
         """Has the sampler write down what it has."""
         self._ended = True
         sampler = self._sampler
-        if sampler is not None and sampler.ended is None:
-            os.kill(sampler.pid, signal.SIGTERM)
-            self._loop.until(lambda: sampler.ended is not None, LAST_SAMPLES)
+        if sampler is None or sampler.ended is not None:
+            return
+        if self._job.bench is not None:
+            self._until_described(sampler)
+        os.kill(sampler.pid, signal.SIGTERM)
+        self._loop.until(lambda: sampler.ended is not None, LAST_SAMPLES)
+
+    def _until_described(self, sampler: Running) -> None:
+        """Waits for the description of the node: without it nobody knows where the numbers come from."""
+        deadline = time.monotonic() + DESCRIBED
+        while sampler.ended is None and not os.path.exists(self._folder.system) and time.monotonic() < deadline:
+            if "kill" in self._loop.meeting.topics:
+                return
+            self._loop.pause(LOOK)
 
     # -- result files
 

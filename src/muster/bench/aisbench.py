@@ -80,11 +80,11 @@ def _servers(metrics: Mapping[str, Any]) -> list[str]:
 
 def _cluster(metrics: Mapping[str, Any]) -> list[str]:
     throughput, accuracy = metrics["throughput"], metrics["accuracy"]
-    found = []
+    found: list[str] = []
     if throughput["value"] is not None:
-        ranks = throughput["ranks"]
-        found = [f"read ranksize:{len(ranks)}"]
-        found += [f"rankid:{rank['rank']} read throughput:{rank['value']!r}" for rank in ranks]
+        if throughput["of"] == "rank":  # else one rank told the number of all, and nobody that of each
+            found += [f"read ranksize:{len(throughput['ranks'])}"]
+            found += [f"rankid:{rank['rank']} read throughput:{rank['value']!r}" for rank in throughput["ranks"]]
         found.append(f"report result total_throughput : {throughput['value']!r}")
     if accuracy["value"] is not None:
         found.append(f"report result accuracy:{accuracy['value']!r}")

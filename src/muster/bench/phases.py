@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from muster.bench.timeline import Timeline, moment
 from muster.runs.observed import Observed
 from muster.runs.points import Edge
 
+SKEW = 60.0  # seconds by which the clocks of nodes may differ
 ALWAYS = ("prepare", "dataload", "proc", "total")  # AISBench's, asked for in every result
 
 
@@ -28,6 +30,16 @@ class Phase:
         return {"start": self.start, "end": self.end, "seconds": self.seconds, "reason": self.reason}
 
 
+ELSEWHERE = Phase(reason="its times lie outside of the attempt; the clock of a rank is wrong or was set")
+
+
+def within(timeline: Timeline, *moments: float | None) -> bool:
+    """Whether moments can be of an attempt, as far as its clock and those of its ranks agree."""
+    first = -math.inf if timeline.started is None else timeline.started - SKEW
+    last = math.inf if timeline.ended is None else timeline.ended + SKEW
+    return all(first <= moment <= last for moment in moments if moment is not None)
+
+
 def phases(observed: Observed, timeline: Timeline) -> dict[str, Phase]:
     """All phases by name: AISBench's first, then what else the script recorded."""
     edges: dict[str, list[tuple[int, Edge]]] = {}
@@ -35,7 +47,8 @@ def phases(observed: Observed, timeline: Timeline) -> dict[str, Phase]:
         for edge in of:
             if moment(edge.t) is not None:
                 edges.setdefault(edge.name, []).append((rank, edge))
-    found = {name: _recorded(edges.get(name, [])) for name in dict.fromkeys((*ALWAYS, *sorted(edges)))}
+    told = {name: _recorded(edges.get(name, [])) for name in dict.fromkeys((*ALWAYS, *sorted(edges)))}
+    found = {name: phase if within(timeline, phase.start, phase.end) else ELSEWHERE for name, phase in told.items()}
     if found["prepare"].start is None and found["prepare"].end is None:
         found["prepare"] = _prepared(timeline)
     found["total"] = _whole(timeline)

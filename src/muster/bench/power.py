@@ -12,6 +12,7 @@ from muster.bench.energy import Figure, Meter, Window
 from muster.bench.samples import Samples, Series
 from muster.runs import numbers
 from muster.runs.measured import Measured, Value
+from muster.runs.observed import Reading
 
 SERVER, BOTH, DEVICES, PACKAGES = "server", "devices and CPU packages", "devices", "CPU packages"
 BMCS = ("redfish", "ipmi")  # sources that tell the power of the whole server
@@ -83,9 +84,9 @@ def measure(samples: Sequence[Samples], window: Window | None, first_rank: float
         found = meters[of.node]
         shared = sharing[of.machine] > 1 and any(meter.whole_machine for meter in found.meters)
         alone = Value(reason="the node shares the power of its machine with others")
-        own = alone if shared else _known(rate.nodes.get(of.node, Value(reason="that of a node alone is not known")))
+        own = alone if shared else _of_node(rate, of.node, window)
         nodes.append(NodePower(of.node, _power(found, window, first_rank, own, [of]), _devices(of, window)))
-    whole = _power(_together(meters), window, first_rank, _all_samples(rate), samples)
+    whole = _power(_together(meters), window, first_rank, _of_all(rate, window), samples)
     return RunPower(whole, window, tuple(nodes))
 
 
@@ -113,7 +114,7 @@ def _told(kind: str, reasons: Mapping[Any, str], count: int) -> str:
     return f"there was no {kind}"
 
 
-def _power(found: _Meters, window: Window, first_rank: float | None, rate: Value, samples: Sequence[Samples]) -> Power:
+def _power(found: _Meters, window: Window, first_rank: float | None, made: Value, samples: Sequence[Samples]) -> Power:
     figures = {"utilisation": _utilisation(samples, window)}
     used = [energy.joules(meter, window) for meter in found.meters]
     if found.of is None:
@@ -125,7 +126,7 @@ def _power(found: _Meters, window: Window, first_rank: float | None, rate: Value
         figures["max"] = energy.peak(found.meters, window)
         unknown = Figure(reason="it is not known when the ranks started")
         figures["idle"] = energy.idle(found.meters, first_rank) if first_rank is not None else unknown
-        figures["samples_per_joule"] = _efficiency(rate, window, spent)
+        figures["samples_per_joule"] = _efficiency(made, window, spent)
     methods = sorted({figure.method for figure in used if figure.method})
     reasons = {key: figure.reason or "" for key, figure in figures.items() if figure.value is None}
     known = {key: figure.value for key, figure in figures.items()}
@@ -136,28 +137,40 @@ def _missing(reason: str) -> Power:
     return Power(reasons=dict.fromkeys(KEYS, reason))
 
 
-def _efficiency(rate: Value, window: Window, spent: Figure) -> Figure:
+def _efficiency(made: Value, window: Window, spent: Figure) -> Figure:
     """Samples per joule; outside of the phase `proc` nobody knows how many samples there were."""
     if window.phase != "proc":
         return Figure(reason='it is not known when the ranks trained; `record.phase("proc")` or `record.timer` tells it')
-    if rate.value is None:
-        return Figure(reason=rate.reason)
+    if made.value is None:
+        return Figure(reason=made.reason)
     if spent.value is None:
         return Figure(reason=spent.reason)
-    return Figure(rate.value * window.seconds / spent.value) if spent.value > 0 else Figure(reason="no energy was measured")
+    return Figure(made.value / spent.value) if spent.value > 0 else Figure(reason="no energy was measured")
 
 
-def _all_samples(rate: Measured) -> Value:
-    """The samples per second of all nodes together: where each trains alone, the result is their mean."""
+def _of_node(rate: Measured, node: int, window: Window) -> Value:
+    """How many samples the ranks of a node made in the window."""
+    told = rate.nodes.get(node, Value(reason="that of a node alone is not known"))
+    return _made(told, [reading for seat, reading in rate.ranks if seat.node == node], rate, window)
+
+
+def _of_all(rate: Measured, window: Window) -> Value:
+    """How many samples all ranks made in the window: where each node trains alone, the result is the mean of nodes."""
     values = [node.value for node in rate.nodes.values()]
     known = [value for value in values if value is not None]
-    if rate.whole.value is None or rate.metric.of != "rank" or len(known) < len(values):
-        return _known(rate.whole)
-    return Value(numbers.total(known)) if rate.metric.over == "sum" else rate.whole
+    told = rate.whole
+    if told.value is not None and known and len(known) == len(values) and (rate.metric.of == "world" or rate.metric.over == "sum"):
+        told = Value(numbers.total(known))
+    return _made(told, [reading for _, reading in rate.ranks], rate, window)
 
 
-def _known(rate: Value) -> Value:
-    return rate if rate.value is not None else Value(reason=f"throughput: {rate.reason}")
+def _made(told: Value, readings: Sequence[Reading], rate: Measured, window: Window) -> Value:
+    """What the step timers counted, which leave out pauses; without them the throughput is taken to hold all the time."""
+    if told.value is None:
+        return Value(reason=f"throughput: {told.reason}")
+    counts = [reading.spread["samples"] for reading in readings if reading.spread and "samples" in reading.spread]
+    timed = rate.metric.of == "rank" and rate.metric.over == "sum" and len(counts) == len(readings) > 0
+    return Value(numbers.total(counts) if timed else told.value * window.seconds)
 
 
 def _meters(samples: Samples) -> _Meters:

@@ -117,16 +117,16 @@ def _problems(run: str, state: str, reason: str, observed: Observed, metrics: di
     job = observed.job
     missing = [name for name in (job.needed if job.bench else job.metrics) if metrics[name].whole.value is None]
     for name in missing:
-        yield from _missing(run, metrics[name])
+        yield from _missing(run, metrics[name], name in observed.strays)
     if missing:
         yield from (f"run {run}: {unseen}" for unseen in observed.unseen)
 
 
-def _missing(run: str, measured: Measured) -> Iterator[str]:
+def _missing(run: str, measured: Measured, strays: bool) -> Iterator[str]:
     """Whose number is missing, or what else keeps a metric from having one."""
     bad = [(seat, reading) for seat, reading in measured.ranks if reading.value is None]
     silent = [(node, value) for node, value in measured.nodes.items() if value.value is None]
-    if measured.whole.reason == NOBODY or not (bad or silent):
+    if measured.whole.reason == NOBODY or strays or not (bad or silent):
         yield f"run {run} has no {measured.name}: {measured.whole.reason}"
     elif bad:
         yield from (f"{seat} of run {run} {reading.reason}" for seat, reading in bad[:MOST_RANKS])

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from muster.bench.aggregate import statistics
+from muster.bench.phases import within
 from muster.bench.runresult import RunResult
 from muster.job import Bench
 from muster.runs import numbers
@@ -89,9 +90,11 @@ def _seconds(name: str, target: float, better: str, run: RunResult) -> float | N
     size = world_size(run.job)
     reached: dict[int, float] = {}
     for sight in run.observed.sights.get(name, []):
-        if sight.t is not None and _reaches(sight.value, target, better):
+        if sight.t is not None and within(run.timeline, sight.t) and _reaches(sight.value, target, better):
             reached[sight.rank // size] = min(sight.t, reached.get(sight.rank // size, sight.t))
-    return max(reached.values()) - start if len(reached) == run.job.ranks // size else None
+    if len(reached) < run.job.ranks // size or max(reached.values()) < start:
+        return None
+    return max(reached.values()) - start
 
 
 def _limit(over: str, limit: float, metric: str, runs: Sequence[RunResult]) -> Limit:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from muster.job import Metric
+from muster.job import Job, Metric
 from muster.job.bench import KNOWN
 from muster.runs import numbers
 from muster.runs.observed import Observed, Reading
 from muster.runs.seats import Seat, seats, worlds
 
 NOBODY = "nobody recorded it"
+LAUNCHED = "; a program that starts ranks itself counts as one: have Muster start them with `per: device`, or one report for all"
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,16 @@ def _unit(observed: Observed, name: str) -> Tuple[str, Optional[str]]:
     strays = observed.strays.get(name, [])
     unit = told[0] if told and name not in observed.job.metrics else observed.job.metric(name).unit
     if strays:
-        count = observed.job.ranks
-        return unit, "%s came from no rank: %d ran" % (strays[0], count)
+        return unit, _nobodys(observed.job, strays[0])
     if len(told) > 1:
         return unit, "it was reported in different units: %s and %s" % (told[0], told[1])
     return unit, None
+
+
+def _nobodys(job: Job, name: str) -> str:
+    """Why a number that came from no rank that Muster knows keeps the others from being counted."""
+    launched = job.framework == "command" and job.per != "device"
+    return "%s came from no rank: %d ran%s" % (name, job.ranks, LAUNCHED if launched else "")
 
 
 def _world(ranks: Sequence[Tuple[Seat, Reading]], metric: Metric) -> Value:

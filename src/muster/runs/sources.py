@@ -57,6 +57,8 @@ def records(attempt: AttemptDir, job: Job) -> Dict[int, List[str]]:
             match = _RECORD.match(name)
             if match:
                 rank = rank_in_run(job, node, int(match.group(1)))
+                if not job.alone and rank // job.ranks_per_node != node:  # a program that numbers ranks of its own
+                    rank = -1
                 found.setdefault(rank, []).append(os.path.join(folder, name))
     return found
 
@@ -73,14 +75,27 @@ def _told(job: Job, rank: int, source: str, name: str, points: Sequence[Point]) 
     finals = [point for point in points if point.final]
     seen = [point for point in points if not point.final and math.isfinite(point.value)]
     kept = [seen[index] for index in numbers.thinned(len(seen), _most(job, name))]
+    whole = _of_timers(finals) if len(finals) > 1 and job.metric(name).take == "mean" else None
     return Values(
         source,
-        [point.value for point in finals or points],
+        [point.value for point in finals or points] if whole is None else [whole],
         [Sight(numbers.finite(point.t), rank, point.value, point.step) for point in kept],
         spread=_finite(finals[0].spread) if len(finals) == 1 else None,
         time=numbers.finite(points[-1].t),
         units=tuple(dict.fromkeys(point.unit for point in points if point.unit)),
     )
+
+
+def _of_timers(finals: Sequence[Point]) -> Optional[float]:
+    """The throughput of several timers: all of their samples over all of their time; None for what no timer told."""
+    sums = []
+    for key in ("samples", "seconds"):
+        told = [number((point.spread or {}).get(key)) for point in finals]
+        known = [value for value in told if value is not None and 0 < value < math.inf]
+        if len(known) < len(finals):
+            return None
+        sums.append(numbers.total(known))
+    return sums[0] / sums[1]
 
 
 def matched(job: Job, rank: int, matches: Dict[str, Matches]) -> Found:

@@ -67,6 +67,7 @@ def over_time(results: Sequence[Result]) -> LineChart | None:
         run = next(iter(result["runs"]), None)
         window = window_of(run) if run else None
         points = ((run or {"metrics": {}})["metrics"].get(main) or {}).get("series") or []
+        points = [point for point in points if window and window.holds(point["t"])]
         if window and points:
             ranks = len({point["rank"] for point in points})
             coarse = Window(window.start, window.end, max(1, min(120, len(points) // ranks)))

@@ -58,7 +58,7 @@ def view(id: str, number: int, run: Run, metric: str, scope: str, samples: use.S
         _bars(id, run, metric, scope, ranks),
         over_time(id, run, metric, window) if window else [],
         drawn,
-        missing,
+        [*(_untimed(run, window) if window else []), *missing],
         rows if len(rows) <= RANKS else rows[:WORST],
         len(ranks.places),
     )
@@ -72,7 +72,7 @@ def window_of(run: Run) -> Window | None:
 
 def over_time(id: str, run: Run, main: str, window: Window) -> list[LineChart]:
     """A drawing for each metric that was recorded more than once, the main one first."""
-    names = [name for name in run["metrics"] if run["metrics"][name].get("series")]
+    names = [name for name, metric in run["metrics"].items() if _timed(metric, window)]
     names = sorted(names, key=lambda name: (name != main, name != "accuracy", name))[:METRICS]
     charts: list[LineChart] = []
     for name in names:
@@ -90,6 +90,17 @@ def over_time(id: str, run: Run, main: str, window: Window) -> list[LineChart]:
             )
         )
     return charts
+
+
+def _timed(metric: Mapping[str, Any], window: Window) -> bool:
+    """Whether anything of a metric can be drawn over time."""
+    return any(window.holds(point["t"]) for point in metric.get("series") or ())
+
+
+def _untimed(run: Run, window: Window) -> list[Phrase]:
+    """The metrics that cannot be drawn, because nothing tells when their values were reported."""
+    names = [name for name, metric in run["metrics"].items() if metric.get("series") and not _timed(metric, window)]
+    return [say("untimed", metric=named(name)) for name in names]
 
 
 def _bars(id: str, run: Run, main: str, scope: str, ranks: standing.Standing) -> list[BarChart]:

@@ -117,6 +117,10 @@ TEXTS: dict[str, tuple[str, str]] = {
     "disk_read": ("read", "读"),
     "disk_write": ("written", "写"),
     "binned": ("each point is the mean over {time}", "每个点为 {time} 内的平均值"),
+    "untimed": (
+        "{metric} is not drawn over time: a log does not tell when its numbers were written",
+        "{metric}无法按时间绘制：日志未记录数值产生的时间",
+    ),
     "not_sampled": ("{what} was not measured: {why}", "{what}未测量：{why}"),
     "no_samples": ("nothing was sampled on the nodes", "节点上没有采样数据"),
     "phases": ("Phases", "阶段"),

@@ -53,11 +53,15 @@ class Window:
         """The middle of each bin, in seconds since the start."""
         return [(index + 0.5) * self.bin for index in range(self.count)]
 
+    def holds(self, moment: float | None) -> bool:
+        """Whether a moment lies in it; the numbers of a log have none, and a clock that was set may have shown any."""
+        return moment is not None and self.start <= moment <= self.end
+
     def means(self, points: Iterable[tuple[float, float | None]]) -> list[float | None]:
         """The mean of the values in each bin; None where there is none."""
         sums, counts = [0.0] * self.count, [0] * self.count
         for moment, value in points:
-            if value is None or not self.start <= moment <= self.end:
+            if value is None or not self.holds(moment):
                 continue
             index = min(self.count - 1, int((moment - self.start) / self.bin))
             sums[index] += value
@@ -73,7 +77,7 @@ def sampled(samples: Iterable[Sample], pick: Pick, window: Window) -> list[float
 def recorded(points: Sequence[Mapping[str, Any]], window: Window) -> list[Series]:
     """What ranks recorded: a line for each, or one with a band when there are many."""
     by_rank: dict[int, list[tuple[float, float]]] = {}
-    for point in points:
+    for point in (point for point in points if window.holds(point["t"])):
         by_rank.setdefault(point["rank"], []).append((point["t"], point["value"]))
     if len(by_rank) > LINES:
         coarse = Window(window.start, window.end, max(1, min(60, len(points) // len(by_rank))))
