@@ -7,7 +7,7 @@ DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 NODE_ROOMS := src/muster/__init__.py src/muster/plan src/muster/runs src/muster/devices src/muster/storage src/muster/agent \
   src/muster/job/__init__.py src/muster/job/model.py src/muster/job/kinds.py src/muster/job/data.py \
-  src/muster/job/bench.py
+  src/muster/job/bench.py src/muster/job/slurm.py
 
 .PHONY: demo test browser frameworks test-frameworks lint docs benchmark clean
 

@@ -267,3 +267,18 @@ def test_limits_masks_and_signals_are_as_the_submitter_had_them(
     own, ranks = [line for line in lines if not line.startswith("[")], [line[4:] for line in lines if line.startswith("[0] ")]
     assert own == ranks
     assert own[:5] == ["0027", "200", "0", "4096", str(os.nice(0) + 3)]
+
+
+def test_what_a_batch_system_told_the_submitter_reaches_no_rank(run_json: RunJson, write_job: WriteJob) -> None:
+    told = {
+        "SLURM_JOB_ID": "7",
+        "SLURMD_NODENAME": "a",
+        "SRUN_DEBUG": "3",
+        "SBATCH_QOS": "x",
+        "PMI_SIZE": "4",
+        "PMIX_RANK": "1",
+    }
+    view = run_json(write_job({"env": {"SLURM_MINE": "kept"}}, **{"train.py": DUMP}), **told, SLURMY="kept")
+    seen = environment_of(view)
+    assert not set(told) & set(seen)
+    assert (seen["SLURM_MINE"], seen["SLURMY"]) == ("kept", "kept")

@@ -12,7 +12,7 @@ import pytest
 from muster.agent.rendezvous import Rendezvous
 from muster.runs.files import Events, read_events, read_json, write_json, write_once
 from muster.runs.layout import AttemptDir
-from muster.runs.watch import Watch
+from muster.runs.watch import Watch, shared
 
 
 @pytest.fixture(params=["inotify", "polling"])
@@ -71,6 +71,17 @@ def test_when_there_are_no_more_watches_it_goes_on_by_looking(tmp_path: Path, mo
     watch = Watch()
     monkeypatch.setattr(watch, "_libc", type("Libc", (), {"inotify_add_watch": staticmethod(lambda *_: -1)}))
     assert watch.add(str(tmp_path))
+    assert watch.polling
+    assert watch.wait(0.01) == [("", "")]
+
+
+def test_where_other_machines_may_write_it_looks_instead_of_being_told(tmp_path: Path) -> None:
+    assert not shared(str(tmp_path))
+    assert shared("/proc")  # what a file system is that is on no list of local ones
+    watch = Watch()
+    watch.add(str(tmp_path))
+    assert not watch.polling
+    watch.add("/proc")
     assert watch.polling
     assert watch.wait(0.01) == [("", "")]
 

@@ -72,7 +72,7 @@ def test_a_file_with_secrets_that_others_can_read_is_refused(home: Path, mode: i
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[lcoal]\nnamespaces = true\n", "`lcoal` is not known; there are local, storage, power, tester, profiles"),
+        ("[lcoal]\nnamespaces = true\n", "`lcoal` is not known; there are local, storage, power, tester, slurm, profiles"),
         ("local = 5\n", "`local` is a single value"),
         ("[local]\nnamespace = true\n", "`local.namespace` is not known; there is namespaces"),
         ('[local]\nnamespaces = "true"\n', "`local.namespaces` is neither true nor false"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from job_files import accepted, one, refused
 
-from muster.job import FIELDS, Bench, Data, Metric
+from muster.job import FIELDS, Bench, Data, Metric, SlurmOptions
 
 PLAIN = "command: x\n"
 
@@ -58,6 +58,8 @@ PLAIN = "command: x\n"
         ("bench.targets.accuracy=0.76", Bench(targets={"accuracy": 0.76})),
         ("metrics.fps.unit=frames", {"fps": Metric(unit="frames")}),
         ("sample=5s", 5.0),
+        ("slurm={partition: big, exclusive: true}", SlurmOptions(partition="big", exclusive=True)),
+        ("slurm.options=[--nice=100]", SlurmOptions(options=("--nice=100",))),
     ],
 )
 def test_every_field_can_be_set(tmp_path: Path, override: str, value: Any) -> None:

@@ -27,8 +27,11 @@ BMC_PASSWORD IPMI_PASSWORD
 MASKS = frozenset(("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES"))
 
 # So is who a rank is: a submitter that is itself a rank of something would make all of them one and the same.
-RANKS = frozenset(("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK"))
+RANKS = frozenset(("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "RANK"))
 WITHHELD = KEYS | MASKS | RANKS
+
+# What a batch system tells the processes that it starts itself: ranks are started by an agent, and are none of them.
+BATCH = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "PMI_", "PMIX_")
 
 
 def base(submitter: Mapping[str, str]) -> Dict[str, str]:
@@ -36,7 +39,10 @@ def base(submitter: Mapping[str, str]) -> Dict[str, str]:
     return {
         name: value
         for name, value in submitter.items()
-        if name not in WITHHELD and name != "_" and not (name.startswith("MUSTER_") and name != "MUSTER_HOME")
+        if name not in WITHHELD
+        and name != "_"
+        and not name.startswith(BATCH)
+        and not (name.startswith("MUSTER_") and name != "MUSTER_HOME")
     }
 
 

@@ -167,15 +167,17 @@ def _lock(name: bytes) -> Optional[socket.socket]:
 
 
 def _process(pid: int, user: Optional[int] = None) -> str:
-    """A process in words: the run it belongs to if it is a supervisor, else its name, and its user."""
+    """A process in words: the run it belongs to if it is a supervisor or an agent, else its name, and its user."""
     try:
         name = _user(os.stat("/proc/%d" % pid).st_uid if user is None else user)
         words = _read("/proc/%d/cmdline" % pid).split("\0")
         program = os.path.basename(words[0]) or _read("/proc/%d/comm" % pid).strip()
     except OSError:
         return "process %d" % pid if user is None else "process %d of %s" % (pid, _user(user))
-    if "supervise" in words[:-1]:
-        return "run %s of %s" % (os.path.basename(words[words.index("supervise") + 1]), name)
+    for word in {"supervise", "node"} & set(words[:-1]):
+        path = words[words.index(word) + 1]
+        if "/runs/" in path:
+            return "run %s of %s" % (os.path.basename(path), name)
     return "process %d (%s) of %s" % (pid, program, name)
 
 

@@ -12,7 +12,7 @@ from muster.agent.rendezvous import Rendezvous
 from muster.agent.signals import Signals
 from muster.runs.watch import readable
 
-POLL = 0.1  # where a descriptor cannot tell
+POLL, MOST_POLL = 0.1, 1.0  # where a descriptor cannot tell; less and less often while nothing happens
 
 
 class Listener:
@@ -31,14 +31,15 @@ class Listener:
 
 
 class Loop:
-    def __init__(self, meeting: Rendezvous, processes: Processes, parent: int, listener: Listener) -> None:
+    def __init__(self, meeting: Rendezvous, processes: Processes, parent: Optional[int], listener: Listener) -> None:
         self.meeting = meeting
         self.processes = processes
         self.ending = False  # whether the processes of this node were told to stop
         self.doors: Dict[int, Callable[[], None]] = {}  # descriptors with what to do when they are readable
-        self._parent = parent  # readable when the supervisor is gone
+        self._parent = () if parent is None else (parent,)  # readable when the supervisor is gone
         self._listener = listener
         self._signals = Signals((signal.SIGCHLD, signal.SIGTERM, signal.SIGINT))
+        self._poll = POLL
         self._timers: List[Tuple[float, Callable[[], None]]] = []
 
     def until(self, reached: Callable[[], bool], limit: Optional[float] = None) -> bool:
@@ -70,25 +71,27 @@ class Loop:
     def _wait(self, deadline: Optional[float]) -> None:
         moments = [moment for moment, _ in self._timers] + ([deadline] if deadline is not None else [])
         timeout = max(0.0, min(moments) - time.monotonic()) if moments else None
-        readers = [self._signals.fileno(), self._parent, *self.doors]
+        readers = [self._signals.fileno(), *self._parent, *self.doors]
         if self.meeting.polling:
-            timeout = POLL if timeout is None else min(timeout, POLL)
+            timeout = self._poll if timeout is None else min(timeout, self._poll)
         else:
             readers.append(self.meeting.fileno())
         readable(readers, timeout)
 
     def _handle(self) -> None:
         signals = self._signals.take()
-        if readable([self._parent], 0):
+        if readable(self._parent, 0):
             self.processes.kill_all()  # the supervisor is gone, and with it everybody who would ask
             os._exit(1)
+        if signals & {signal.SIGTERM, signal.SIGINT}:  # before the ends of ranks that may have had it as well
+            self._listener.told_to_end()
+        known = len(self.meeting.topics)
         self._listener.hear()
+        self._poll = POLL if len(self.meeting.topics) > known else min(MOST_POLL, 1.5 * self._poll)
         for process in self.processes.reap(self.ending):
             self._listener.ended(process)
         for door in [door for door in self.doors if readable([door], 0)]:
             self.doors[door]()
-        if signals & {signal.SIGTERM, signal.SIGINT}:
-            self._listener.told_to_end()
         now = time.monotonic()
         for entry in [entry for entry in self._timers if entry[0] <= now]:
             self._timers.remove(entry)

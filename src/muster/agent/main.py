@@ -1,9 +1,9 @@
-"""The entry of the zipapp: `supervise RUN_DIR --code DIR --python PATH ...`, and helpers of nodes."""
+"""The entry of the zipapp: `supervise RUN_DIR --code DIR --python PATH ...`, `node RUN_DIR ATTEMPT ...`, and helpers."""
 
 from __future__ import annotations
 
 import sys
-from typing import List
+from typing import Dict, List
 
 
 def main(argv: List[str]) -> int:
@@ -24,15 +24,38 @@ def main(argv: List[str]) -> int:
         from muster.agent.login import login
 
         login(int(rest[0]))
+    if word == "node":
+        from muster.agent.machine import be_node
+
+        be_node(rest[0], int(rest[1]), _options(rest[2:]))
     if word != "supervise":
         print("unknown: %s" % word, file=sys.stderr)
         return 2
+    return _supervise(rest[0], _options(rest[1:]))
+
+
+def _options(words: List[str]) -> Dict[str, str]:
+    return dict(zip(words[::2], words[1::2]))
+
+
+def _supervise(path: str, given: Dict[str, str]) -> int:
+    from muster.agent.site import Assignment, Site
     from muster.agent.storing import Tools
     from muster.agent.supervisor import Supervisor
+    from muster.runs.files import Events
 
-    path, *options = rest
-    given = dict(zip(options[::2], options[1::2]))
-    command = int(given["--command"]) if "--command" in given else None
     tools = Tools(given["--python"], sys.argv[0])
-    Supervisor(path, given["--code"], given.get("--namespaces") != "off", command, tools).carry_out()
-    return 0
+    assignment = Assignment.read(path, given["--code"], tools, given.get("--namespaces") != "off")
+    events = Events(assignment.run.events)
+    command = int(given["--command"]) if "--command" in given else None
+    if given.get("--site") == "slurm":
+        from muster.agent import walls
+        from muster.agent.allocated import Allocated
+
+        walls.write_to(assignment.run.log)  # Slurm's own words go elsewhere
+        site: Site = Allocated(assignment)
+    else:
+        from muster.agent.simulated import Simulated
+
+        site = Simulated(assignment, events)
+    return Supervisor(assignment, site, events, command).carry_out()

@@ -7,38 +7,39 @@ import signal
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from muster.agent import environment, silence, sshd, staging, storing
+from muster.agent import ending, environment, silence, sshd, staging, storing
 from muster.agent.loop import Listener, Loop
 from muster.agent.measuring import Measuring
-from muster.agent.memory import Memory
+from muster.agent.memory import Memory, group
 from muster.agent.ports import Ports
 from muster.agent.processes import Processes, Running, why_not_started
 from muster.agent.rendezvous import Rendezvous
 from muster.agent.setup import NO_WORD, Setup
+from muster.agent.site import Assignment
 from muster.agent.spot import Spot
-from muster.agent.storing import Outputs, Tools
-from muster.job import LAUNCHERS, Job
+from muster.agent.storing import Outputs
+from muster.job import LAUNCHERS
 from muster.plan import Facts, NodePlan, Places, PlanError, Process, World, assemble, build, shared_files
 from muster.runs.explain import duration
 from muster.runs.files import Events, write_json, write_text
-from muster.runs.layout import RunDir
+from muster.runs.layout import AttemptDir
 
 GATHER_LIMIT = 120.0  # for all nodes to come to the rendezvous
 LEFTOVER_GRACE = 5.0  # for helpers and forgotten children once the ranks are done
 MEMORY_PAUSE = 0.5
 SETTLE = 0.1  # between the first failure and the stop that it causes
-LEFTOVER_PAUSE = 0.1  # between two looks for processes whose end nobody tells
+WORD_LIMIT = 5.0  # for the supervisor to say what a signal to an agent means
 STORAGE_PAUSE = 1.0  # between the end of a storage server and the next one
 
 
 class Agent(Listener):
-    def __init__(self, run: RunDir, job: Job, code: str, number: int, spot: Spot, parent: int, tools: Tools) -> None:
-        self.run = run
-        self.job = job
-        self.code = code
-        self.tools = tools
+    def __init__(self, assignment: Assignment, attempt: AttemptDir, spot: Spot, parent: Optional[int] = None) -> None:
+        self.run = assignment.run
+        self.job = job = assignment.job
+        self.code = assignment.code
+        self.tools = tools = assignment.tools
         self.spot = spot
-        self.attempt = run.attempt(number)
+        self.attempt = attempt
         self.dir = self.attempt.node(spot.index)
         for folder in (self.dir.logs, self.dir.results, self.dir.work):
             os.makedirs(folder, exist_ok=True)
@@ -51,7 +52,7 @@ class Agent(Listener):
         self.failures = 0
         self.started = False
         self.done = False
-        self.count = job.nodes + job.ps
+        self.count = assignment.count
         self.door = storing.Door()
         self._wait_for_a_knock()
         self.entrance = sshd.Entrance()
@@ -65,7 +66,7 @@ class Agent(Listener):
         """The whole life of the agent."""
         if self.spot.bound:
             os.sched_setaffinity(0, self.spot.bound)
-        self.memory = Memory("muster-%s-%d" % (self.run.id, self.spot.index), self.job.memory)
+        self.memory = Memory(group(self.run.id, self.spot.index), self.job.memory)
         ports = Ports(self.job.ports_per_node)
         if self.job.ssh:
             self.entrance.open(self.spot.address, sshd.candidates(self.run.id, self.attempt.number))
@@ -257,8 +258,23 @@ class Agent(Listener):
         return self.loop.until(lambda: self.stop is not None or reached(), limit) and self.stop is None
 
     def told_to_end(self) -> None:
+        """Stops the gang. Where a batch system may mean all of it, the supervisor asks what is meant and how long it has."""
+        if self.stop is not None:
+            return
+        if self.spot.patience is None:
+            self._stop_as_told()
+        else:
+            self.meeting.announce("told", {"node": self.spot.index})
+            self.loop.later(min(WORD_LIMIT, self.spot.patience / 2), self._stop_as_told)
+
+    @property
+    def _told(self) -> bool:
+        """Whether the end of a rank says nothing any more: it may have had the signal that an agent was told to end with."""
+        return "told" in self.meeting.topics
+
+    def _stop_as_told(self) -> None:
         if self.stop is None:
-            self._stop_all("terminated", "node %d was told to end (SIGTERM)" % self.spot.index)
+            self._stop_all("terminated", "node %d was told to end (SIGTERM)" % self.spot.index, self.spot.patience)
 
     def hear(self) -> None:
         """Takes in what the others published."""
@@ -267,7 +283,7 @@ class Agent(Listener):
                 self.stop = self.stop or self.meeting.get("stop")
             elif self.spot.index == 0 and topic.startswith("failed.") and topic != "failed.0":
                 self._learn(self.meeting.get(topic) or {})
-        if self.spot.index == 0 and self.done and self.stop is None and self._all_done():
+        if self.spot.index == 0 and self.done and self.stop is None and not self._told and self._all_done():
             self._stop_all("finished", "all ranks are done", LEFTOVER_GRACE)
 
     def _all_done(self) -> bool:
@@ -326,7 +342,7 @@ class Agent(Listener):
         reason = "%s failed" % failure.get("process", "a node")
 
         def stop() -> None:
-            if self.stop is None:
+            if self.stop is None and not self._told:
                 self._stop_all("failure", reason)
 
         self.loop.later(SETTLE, stop)  # others that fail as well are heard before a signal ends them
@@ -354,8 +370,9 @@ class Agent(Listener):
             files, asked = silence.dump_stacks(self.processes, self.dir.stacks)
             self.events.add("stacks", files=files, in_logs=asked)
         if self.processes.others(but_services=True):
-            self._ask_to_end(stop.get("cause", ""))
-            self._wait_for_nobody(time.monotonic() + float(stop.get("grace", 0)))
+            ranks_alone = self.job.framework in LAUNCHERS and stop.get("cause") not in ("finished", "failure")
+            ending.ask(self.processes, ranks_alone, self.spot.index == 0)
+            ending.wait_for_nobody(self.loop, time.monotonic() + float(stop.get("grace", 0)))
         self.measuring.ended()
         for process in self.processes.kill_all():
             self.ended(process)
@@ -374,17 +391,3 @@ class Agent(Listener):
                 "processes": [process.to_json() for process in self.processes.all if not process.service],
             },
         )
-
-    def _ask_to_end(self, cause: str) -> None:
-        """Sends the stop signal. A launcher that got it would kill its ranks, on all nodes: it ends when they have."""
-        if self.job.framework in LAUNCHERS and cause not in ("finished", "failure"):
-            told = self.processes.signal_launched(signal.SIGTERM)
-            self.processes.signal_launched(signal.SIGCONT)
-            if told or self.spot.index != 0:
-                return
-        self.processes.signal_all(signal.SIGTERM)
-        self.processes.signal_all(signal.SIGCONT)
-
-    def _wait_for_nobody(self, deadline: float) -> None:
-        while self.processes.others(but_services=True) and time.monotonic() < deadline and "kill" not in self.meeting.topics:
-            self.loop.pause(min(deadline - time.monotonic(), LEFTOVER_PAUSE))

@@ -10,7 +10,7 @@ import os
 import re
 import stat
 from dataclasses import dataclass
-from typing import Collection, Dict, Iterable, Iterator, List, Set
+from typing import Collection, Dict, Iterable, Iterator, List, Sequence, Set
 
 from muster.agent import system
 from muster.job import Job
@@ -32,11 +32,13 @@ class Root:
     shown: Dict[str, str]  # what of the machine appears, by path: the paths on the machine
 
 
-def plan(job: Job, user: str, node: str, attempt: str, needed: List[str], named: List[str]) -> Root:
+def plan(
+    job: Job, user: str, node: str, attempt: str, needed: List[str], named: List[str], private: Sequence[str] = PRIVATE
+) -> Root:
     """The root of a node; `needed` are paths that a run cannot do without, `named` texts that may name what it wants."""
     platform = compat.of(job)
     node, attempt = os.path.realpath(node), os.path.realpath(attempt)  # links lead elsewhere while the new root is filled
-    own = {path: node + "/root" + path for path in (*PRIVATE, *platform.private)}
+    own = {path: node + "/root" + path for path in (*private, *platform.private)}
     own.update({path: attempt + "/root" + path for path in platform.shared})
     visible = [path for path in _named(own, (*_texts(job), *named)) if os.path.basename(path) not in MADE_HERE]
     shown = {path: _without_links(path) for path in (*visible, *_named(own, needed))}

@@ -5,21 +5,22 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import sys
 import time
-import traceback
-from typing import List, Sequence, Tuple
+from functools import partial
+from typing import Dict, List, Optional, Tuple
 
-from muster.agent import environment, memory, namespace, root, system
+from muster.agent import locks, memory, namespace, system, walls
 from muster.agent.node import Agent
 from muster.agent.processes import Processes
+from muster.agent.site import Assignment, Site
 from muster.agent.spot import Spot
-from muster.agent.storing import Tools
-from muster.devices import Found
+from muster.devices import resolve
 from muster.job import Job
-from muster.plan import Device, compat
-from muster.runs.files import write_text
-from muster.runs.layout import RunDir
+from muster.plan import Device
+from muster.runs.explain import signal_name
+from muster.runs.files import Events
+from muster.runs.layout import AttemptDir
+from muster.runs.logs import last_lines
 from muster.runs.marker import kill_marked
 
 PER_NET = 250  # nodes per 127.x.y.*
@@ -51,86 +52,78 @@ def cpu_set(job: Job, index: int) -> Tuple[int, ...]:
     return tuple(sorted({cpus[(index * count + offset) % len(cpus)] for offset in range(count)}))
 
 
-def user() -> str:
-    """The name of the user, or a number where there is none."""
-    import pwd
+class Simulated(Site):
+    """Makes the nodes of a run on this machine, with devices that no other run has, and sees to it that nothing is left."""
 
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a container may run with a user id that has no name
-        return str(os.getuid())
+    def __init__(self, assignment: Assignment, events: Events) -> None:
+        self.assignment = assignment
+        self.run = assignment.run
+        self.job = assignment.job
+        self.events = events
+        self.kind = resolve(self.job.device)
+        self.contained = False
+        self._queue = locks.Queue(self.kind, self.job.nodes, self.job.devices)
+        self._held: Optional[locks.Held] = None
+        self._tie = -1  # its end tells agents that the supervisor is gone
 
+    def ready(self) -> bool:
+        self._held = self._queue.take()
+        self.reason = self._queue.reason
+        if self._held is None:
+            return False
+        self._queue.close()  # its lines to other runs are none of the agents' business
+        refused = namespace.available(self.run.probe) if self.assignment.namespaces else "switched off"
+        self.contained = not refused
+        self.events.add("nodes", contained=self.contained, reason=refused)
+        return True
 
-def _variables() -> List[str]:
-    """What the environment names."""
-    return [part for value in environment.given().values() for part in value.split(":")]
+    def filenos(self) -> List[int]:
+        return self._queue.filenos()
 
+    def close(self) -> None:
+        self._queue.close()
+        if self._held is not None:
+            self._held.close()
 
-class Nodes:
-    """Starts the agents of a run and sees to it that nothing of them is left."""
-
-    def __init__(
-        self,
-        run: RunDir,
-        job: Job,
-        code: str,
-        kind: str,
-        devices: Sequence[Sequence[Found]],
-        contained: bool,
-        tools: Tools,
-    ) -> None:
-        self.run = run
-        self.job = job
-        self.code = code
-        self.kind = kind
-        self.devices = devices
-        self.contained = contained
-        self.tools = tools
-        self.count = job.nodes + job.ps
-
-    def start(self, attempt: int) -> Tuple[List[int], int]:
-        """Forks one agent per node; returns their process ids and a descriptor that ties them to this process."""
-        reader, writer = os.pipe2(os.O_CLOEXEC)
-        pids = []
-        for index in range(self.count):
+    def start(self, attempt: AttemptDir) -> Dict[int, Tuple[int, ...]]:
+        """Forks one agent per node."""
+        reader, self._tie = os.pipe2(os.O_CLOEXEC)
+        agents: Dict[int, Tuple[int, ...]] = {}
+        for index in range(self.assignment.count):
             pid = os.fork()
             if pid == 0:
-                os.close(writer)
-                self._be_agent(attempt, index, reader)
-            pids.append(pid)
+                os.close(self._tie)
+                walls.be_agent(partial(self._agent, attempt, index, reader))
+            agents[pid] = (index,)
         os.close(reader)
-        return pids, writer
+        return agents
 
-    def sweep(self) -> None:
+    def last_words(self, attempt: AttemptDir, node: int, status: int) -> str:
+        if os.WIFSIGNALED(status):
+            return "was killed (%s)" % signal_name(os.WTERMSIG(status))
+        said = last_lines(attempt.node(node).agent_log, 1) or ["it left no word"]
+        return "failed (code %d): %s" % (os.WEXITSTATUS(status), said[0])
+
+    def kill(self, pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+
+    def sweep(self, attempt: AttemptDir) -> None:
         """Kills what an agent could not: its orphans, which this process has adopted, and what `exec` put beside its ranks."""
+        os.close(self._tie)
         Processes(contained=False).kill_all()
         while not self.contained and kill_marked(self.run.id):
             time.sleep(0.002)
-        for index in range(self.count):
-            memory.remove_group("muster-%s-%d" % (self.run.id, index))
+        for index in range(self.assignment.count):
+            memory.remove_group(memory.group(self.run.id, index))
 
-    def _be_agent(self, attempt: int, index: int, parent: int) -> None:
-        """Never returns: this process is the agent of a node from here on."""
-        code = 70
-        try:
-            code = self._agent(attempt, index, parent)
-        except BaseException:
-            traceback.print_exc()
-            Processes(self.contained).kill_all()  # its supervisor may be gone as well
-        finally:
-            os._exit(code)
-
-    def _agent(self, attempt: int, index: int, parent: int) -> int:
+    def _agent(self, attempt: AttemptDir, index: int, parent: int) -> int:
         supervisor = os.getppid()
         signal.set_wakeup_fd(-1)  # it is the supervisor's
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
-        folder = self.run.attempt(attempt).node(index)
+        folder = attempt.node(index)
         os.makedirs(folder.path, exist_ok=True)
-        log = os.open(folder.agent_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        os.close(log)
+        walls.write_to(folder.agent_log)
         os.setsid()  # a signal to the supervisor's group is for the supervisor
         system.set_name("muster-node-%d" % index)
         seen, proc = os.getpid(), None
@@ -138,46 +131,26 @@ class Nodes:
             system.die_with_parent()
             if os.getppid() != supervisor:
                 return 1
-            proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            self._write_hosts(folder.hosts)
-            view = root.plan(self.job, user(), folder.path, self.run.attempt(attempt).path, self._needed(), _variables())
-            seen = namespace.enter(host(index))
-            root.enter(view)
-            namespace.show_hosts(folder.hosts)
+            names = [(host(node), address(self.run.id, node)) for node in range(self.assignment.count)]
+            seen, proc = walls.enter(self.assignment, attempt, index, names)
         else:
             system.adopt_orphans()
-        worker = index < self.job.nodes
-        devices = tuple(Device(device.id, device.ip) for device in self.devices[index]) if worker else ()
         spot = Spot(
             index,
             host(index) if self.contained else os.uname().nodename,
             address(self.run.id, index),
             self.kind,
-            devices,
+            self._devices(index),
             cpu_share(self.job),
             cpu_set(self.job, index),
             self.contained,
             seen,
             proc,
-            user(),
+            walls.user(),
         )
-        Agent(self.run, self.job, self.code, attempt, spot, parent, self.tools).carry_out()
+        Agent(self.assignment, attempt, spot, parent).carry_out()
         return 0
 
-    def _write_hosts(self, path: str) -> None:
-        try:
-            with open("/etc/hosts", encoding="utf-8", errors="surrogateescape") as file:
-                text = file.read()
-        except OSError:
-            text = "127.0.0.1 localhost\n"
-        platform = compat.of(self.job)
-        lines = []
-        for index in range(self.count):
-            names = [host(index), *platform.names(self.run.id, index)]
-            lines.append("%s %s\n" % (address(self.run.id, index), " ".join(names)))
-        write_text(path, text.encode("utf-8", "replace").decode() + "\n" + "".join(lines))
-
-    def _needed(self) -> List[str]:
-        """Paths without which nothing of a run works: its own, the store beside it, and its Python."""
-        store = os.path.dirname(os.path.dirname(self.run.path)) + "/store"
-        return [self.run.path, store, self.code, self.tools.archive, self.tools.python, sys.executable, self.job.python]
+    def _devices(self, index: int) -> Tuple[Device, ...]:
+        given = self._held.nodes[index] if self._held is not None and index < self.job.nodes else []
+        return tuple(Device(device.id, device.ip) for device in given)

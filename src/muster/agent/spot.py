@@ -25,6 +25,7 @@ class Spot:
     seen: int = 0  # the agent's process id as the machine sees it
     proc: Optional[int] = None  # a descriptor of the machine's own /proc
     user: str = ""
+    patience: Optional[float] = None  # seconds between a signal to the agent and its death, where somebody counts them
 
     def facts(self, ports: Sequence[int], ssh: Tuple[int, ...]) -> Facts:
         """What the node tells the others about itself."""

@@ -1,6 +1,6 @@
-"""The supervisor of a run: holds its devices, starts its attempts, keeps its time limit, and writes how it ended.
+"""The supervisor of a run: starts its attempts, keeps its time limit, and writes how it ended.
 
-It knows nothing of how a node is made: `Nodes.start` gives it processes to wait for, `Nodes.sweep` leaves none behind.
+It knows nothing of how a node is made: its site gives it processes to wait for, and leaves none behind.
 """
 
 from __future__ import annotations
@@ -8,99 +8,112 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from muster.agent import locks, namespace, system
+from muster.agent import system
 from muster.agent.signals import Signals
-from muster.agent.simulated import Nodes
-from muster.agent.storing import Tools
-from muster.devices import resolve
-from muster.job import Job
+from muster.agent.site import Assignment, Site
 from muster.runs import state
 from muster.runs.explain import duration, signal_name
-from muster.runs.files import Events, delete_tree, need_json, read_json, write_once
-from muster.runs.layout import AttemptDir, RunDir
-from muster.runs.logs import last_lines
+from muster.runs.files import Events, delete_tree, is_there, read_json, write_once
+from muster.runs.layout import AttemptDir
 from muster.runs.watch import Watch, readable
 
 ABANDONED_GRACE = 5.0  # when nobody is left who would wait for the ranks
 DEVICE_PAUSE = 2.0  # between two looks at the devices' own process lists
 KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
+INTERRUPTED = ("terminated", "preempted", "lost")  # causes that need not be the end of a run
+TOLD_TO_END = 128 + signal.SIGTERM  # the exit code of a supervisor that may be started again
 
 
 class Supervisor:
-    def __init__(self, path: str, code: str, contained: bool, command: Optional[int], tools: Tools) -> None:
-        self.run = RunDir(path)
-        self.job = Job.from_json(need_json(self.run.job))
-        self.code = code
-        self.contained = contained
-        self.tools = tools
+    def __init__(self, assignment: Assignment, site: Site, events: Events, command: Optional[int] = None) -> None:
+        self.run = assignment.run
+        self.job = assignment.job
+        self.site = site
         self.command = command  # readable when the command that follows this run is gone
-        self.events = Events(self.run.events)
+        self.events = events
         self.signals = Signals((signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
         self.watch = Watch()
-        self.watch.add(path)
+        self.watch.add(self.run.path)
         self.stop: Optional[Dict[str, Any]] = None  # why the run has to end, once it has to
         self.kill = False
         self.deadline: Optional[float] = None
 
-    def carry_out(self) -> None:
-        """The whole life of a run."""
+    def carry_out(self) -> int:
+        """The whole life of a run, or what is left of it where an earlier supervisor was cut off; returns the exit code."""
+        if os.path.exists(self.run.final):
+            return 0
         system.adopt_orphans()
-        kind = resolve(self.job.device)
-        held = self._hold_devices(kind)
-        if held is None:
-            self.events.add("ended", state="stopped", reason=(self.stop or {}).get("reason", ""))
-        else:
-            if self.job.time_limit:
-                self.deadline = time.monotonic() + self.job.time_limit
-            nodes = Nodes(self.run, self.job, self.code, kind, held.nodes, self._namespaces(), self.tools)
-            self._attempts(nodes)
-            held.close()
-        state.conclude(self.run)
-
-    def _namespaces(self) -> bool:
-        reason = namespace.available(self.run.probe) if self.contained else "switched off"
-        self.events.add("nodes", contained=not reason, reason=reason)
-        return not reason
-
-    def _hold_devices(self, kind: str) -> Optional[locks.Held]:
-        queue = locks.Queue(kind, self.job.nodes, self.job.devices)
-        said = ""
+        earlier = self._take_over()
         try:
-            self._look()
-            while self.stop is None:
-                held = queue.take()
-                if held is not None:
-                    return held
-                if queue.reason != said:
-                    said = queue.reason
-                    self.events.add("waiting", reason=said)
-                self._look()  # the drivers' tools have ended: the signal of that would end the wait at once
-                if self.stop is None:
-                    self._wait(DEVICE_PAUSE, queue.filenos())
-                    self._look()
-            return None
+            done = self._attempts(earlier) if self._ready() else None
         finally:
-            queue.close()
+            self.site.close()
+        ending = done or self.stop or {}
+        if self.site.starts_again and _may_start_again(ending):
+            self.events.add("told-to-end", cause=ending["cause"], reason=ending["reason"])
+            self.site.leave((self.stop or ending)["cause"])
+            return TOLD_TO_END
+        if done is not None:
+            self.events.add("ended")
+        else:  # the end came before the first attempt, or between two
+            self.events.add("ended", state="failed" if ending["cause"] == "time_limit" else "stopped", reason=ending["reason"])
+        state.conclude(self.run)
+        return 0
 
-    def _attempts(self, nodes: Nodes) -> None:
-        number = (self.run.attempt_numbers() or [0])[-1]
-        while True:
-            number += 1
-            done = self._attempt(nodes, number)
-            if not self._again(done, number):
-                self.events.add("ended")
-                return
-            if self.stop is not None:  # it came between two attempts
-                state = "failed" if self.stop["cause"] == "time_limit" else "stopped"
-                self.events.add("ended", state=state, reason=self.stop["reason"])
-                return
-            self.events.add("retry", attempt=number, reason=done["reason"])
+    def _take_over(self) -> List[Dict[str, Any]]:
+        """How the attempts of earlier supervisors ended. One that has no end was cut off with its supervisor."""
+        for attempt in state.read(self.run).attempts:
+            if attempt.ended is None:
+                how = {} if state.complete(attempt) else {"cause": "lost", "reason": self.site.explain_cut(attempt.dir)}
+                self.events.add("attempt-ended", attempt=attempt.dir.number, **how)
+                delete_tree(attempt.dir.ssh)
+        record = state.read(self.run)
+        return [state.outcome(record, attempt) for attempt in record.attempts]
 
-    def _again(self, done: Dict[str, Any], number: int) -> bool:
-        """Whether a new attempt follows: a decision from the outcome alone."""
-        if done["state"] != "failed" or done["cause"] == "time_limit" or number > self.job.retries:
+    def _ready(self) -> bool:
+        """Waits until the site has what the run needs; false when it has to end before."""
+        said = ""
+        self._look()
+        while self.stop is None:
+            if self.site.ready():
+                return True
+            if self.site.reason != said:
+                said = self.site.reason
+                self.events.add("waiting", reason=said)
+            self._look()  # the drivers' tools have ended: the signal of that would end the wait at once
+            if self.stop is None:
+                self._wait(DEVICE_PAUSE, self.site.filenos())
+                self._look()
+        return False
+
+    def _attempts(self, earlier: Sequence[Dict[str, Any]]) -> Optional[Dict[str, Any]]:
+        """Makes attempts after the earlier ones until there is no reason for another; None when an end comes in between."""
+        made = list(earlier)
+        self._start_clock(made)
+        while not made or self._again(made, len(earlier)):
+            if self.stop is not None:
+                return None
+            if made:
+                self.events.add("retry", attempt=made[-1]["attempt"], reason=made[-1]["reason"])
+            made.append(self._attempt((self.run.attempt_numbers() or [0])[-1] + 1))
+        return made[-1]
+
+    def _start_clock(self, earlier: Sequence[Dict[str, Any]]) -> None:
+        """The time limit holds for all attempts together. How long one took that was cut off, nobody knows."""
+        if self.job.time_limit:
+            known = [done for done in earlier if done["state"] != "lost"]
+            spent = sum(done["ended"] - done["started"] for done in known)
+            self.deadline = time.monotonic() + self.job.time_limit - spent
+
+    def _again(self, made: Sequence[Dict[str, Any]], earlier: int) -> bool:
+        """Whether a new attempt follows: a decision from the outcomes alone. Only failures of the program use up retries."""
+        done = made[-1]
+        if len(made) == earlier and done["state"] in ("lost", "stopped"):
+            return True  # whoever ended it has started this supervisor
+        failures = sum(1 for each in made if each["state"] == "failed")
+        if done["state"] != "failed" or done["cause"] == "time_limit" or failures > self.job.retries:
             return False
         failure = done["failure"] or {}
         if failure.get("kind") in ("plan", "output"):  # it would fail again, or the training is done
@@ -112,31 +125,40 @@ class Supervisor:
 
     # -- one attempt
 
-    def _attempt(self, nodes: Nodes, number: int) -> Dict[str, Any]:
+    def _attempt(self, number: int) -> Dict[str, Any]:
         attempt = self.run.attempt(number)
         os.makedirs(attempt.meet)
         os.makedirs(attempt.nodes)
         self.watch.add(attempt.meet)
+        self.watch.add(attempt.path, writes=True)
         self.events.add("attempt", attempt=number)
-        pids, tie = nodes.start(number)
         try:
-            self._follow(attempt, {pid: index for index, pid in enumerate(pids)})
+            lost = self._follow(attempt, self.site.start(attempt))
         finally:
-            os.close(tie)
-            nodes.sweep()
+            self.site.sweep(attempt)
             delete_tree(attempt.ssh)
-        self.events.add("attempt-ended", attempt=number)
+        wanted = self.stop is not None and self.stop["cause"] not in INTERRUPTED  # then it does not matter what else was lost
+        down = self.site.explain_loss(attempt) if lost and not wanted else ""
+        self.events.add("attempt-ended", attempt=number, **({"cause": "lost", "reason": down} if down else {}))
         record = state.read(self.run)
         return state.outcome(record, record.attempts[-1])
 
-    def _follow(self, attempt: AttemptDir, agents: Dict[int, int]) -> None:
-        """Waits for all agents to end; tells them to stop when somebody or something asks for it."""
+    def _follow(self, attempt: AttemptDir, agents: Dict[int, Tuple[int, ...]]) -> List[int]:
+        """Waits for all agents to end, and tells them to stop when somebody or something asks for it; returns those lost."""
         killed_after: Optional[float] = None
         told_kill = False
+        lost: List[int] = []  # nodes that ended without a record of it
         while agents:
             self._look()  # before reaping: the signal of an agent that ends in between has to wake the wait below
+            if self.stop is None and read_json(attempt.meet + "/told"):
+                self._say_farewell("SIGTERM")
+            gone = self.site.gone(attempt)
             for pid, status in _reap(list(agents)):
-                self._agent_ended(attempt, agents.pop(pid), status)
+                silent = [node for node in agents.pop(pid) if not is_there(attempt.node(node).exit)]
+                gone.update({node: self.site.last_words(attempt, node, status) for node in silent})
+            for node in [node for node in gone if node not in lost and not is_there(attempt.node(node).exit)]:
+                lost.append(node)
+                self._lost(attempt, node, gone[node])
             if self.stop is not None:
                 self._tell(attempt, self.stop)
             if self.kill and not told_kill:
@@ -147,20 +169,14 @@ class Supervisor:
             if stop:
                 killed_after = time.monotonic() + float(stop["grace"]) + KILL_LIMIT
             if killed_after is not None and time.monotonic() >= killed_after:
-                for pid in [pid for pid, node in agents.items() if self.kill or not _uploading(attempt, node)]:
-                    os.kill(pid, signal.SIGKILL)
+                for pid in [pid for pid, nodes in agents.items() if self.kill or not _uploading(attempt, nodes)]:
+                    self.site.kill(pid)
                 killed_after = time.monotonic() + 1.0  # one that cannot die yet is looked at again
             if agents:
                 self._wait(_until(self.deadline, killed_after))
+        return lost
 
-    def _agent_ended(self, attempt: AttemptDir, node: int, status: int) -> None:
-        if os.path.exists(attempt.node(node).exit):
-            return
-        if os.WIFSIGNALED(status):
-            how = "was killed (%s)" % signal_name(os.WTERMSIG(status))
-        else:
-            said = last_lines(attempt.node(node).agent_log, 1) or ["it left no word"]
-            how = "failed (code %d): %s" % (os.WEXITSTATUS(status), said[0])
+    def _lost(self, attempt: AttemptDir, node: int, how: str) -> None:
         self.events.add("lost", attempt=attempt.number, node=node, reason=how)
         self._tell(attempt, {"cause": "lost", "reason": "the agent of node %d %s" % (node, how), "node": node})
 
@@ -182,8 +198,8 @@ class Supervisor:
         if not self.kill and os.path.exists(self.run.kill):
             self.kill = True
             self._must_stop("stop", (read_json(self.run.kill) or {}).get("reason", "stopped"))
-        if signals:
-            self._must_stop("terminated", "the supervisor was told to end (%s)" % signal_name(min(signals)))
+        if signals and self.stop is None:
+            self._say_farewell(signal_name(min(signals)))
         if self.command is not None and readable([self.command], 0):
             os.close(self.command)
             self.command = None
@@ -192,6 +208,11 @@ class Supervisor:
         if self.deadline is not None and time.monotonic() >= self.deadline:
             self.deadline = None
             self._must_stop("time_limit", "it took longer than its time limit of %s" % duration(self.job.time_limit or 0))
+
+    def _say_farewell(self, signal: str) -> None:
+        farewell = self.site.farewell(signal)
+        grace = self.job.grace if farewell.seconds is None else min(self.job.grace, farewell.seconds)
+        self._must_stop(farewell.cause, farewell.reason, grace)
 
     def _must_stop(self, cause: str, reason: str, grace: Optional[float] = None) -> None:
         if self.stop is None:
@@ -209,9 +230,15 @@ class Supervisor:
         readable(readers, timeout)
 
 
-def _uploading(attempt: AttemptDir, node: int) -> bool:
-    """Whether a node saves its outputs, which takes the time that it takes."""
-    return os.path.lexists("%s/uploading.%d" % (attempt.meet, node))
+def _may_start_again(ending: Dict[str, Any]) -> bool:
+    """Whether a run was interrupted, and did not end: by its site, or with a machine that is gone."""
+    return ending["cause"] in INTERRUPTED and ending.get("state") != "failed"
+
+
+def _uploading(attempt: AttemptDir, nodes: Sequence[int]) -> bool:
+    """Whether one of the nodes saves its outputs, which takes the time that it takes."""
+    begun = [node for node in nodes if os.path.lexists("%s/uploading.%d" % (attempt.meet, node))]
+    return any(not is_there(attempt.node(node).exit) for node in begun)
 
 
 def _until(*moments: Optional[float]) -> Optional[float]:

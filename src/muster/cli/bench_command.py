@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from muster.cli import errors, exporting, output, testers
+from muster.cli.interrupts import Interrupts
 from muster.cli.options import as_json, overrides
 from muster.cli.report_command import show, write_page
-from muster.cli.run_command import Interrupts, follow
+from muster.cli.run_command import follow
 from muster.engines import NAMES
 from muster.launch import api, create
 

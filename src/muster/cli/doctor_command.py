@@ -16,7 +16,7 @@ from muster.agent.memory import can_limit
 from muster.agent.root import PRIVATE
 from muster.cli import output
 from muster.cli.options import as_json
-from muster.engines import NAMES, get, ssh
+from muster.engines import EngineError, get, ssh
 from muster.launch import data, interpreter
 from muster.launch.names import run_ids
 from muster.runs.explain import size
@@ -114,10 +114,10 @@ def _devices() -> list[Finding]:
 
 def _engines() -> list[Finding]:
     findings = []
-    for name in NAMES:
-        for node in get(name).capacity():
-            what = f"{len(node.devices)} {node.device} devices" if node.devices else "devices simulated on the CPU"
-            findings.append(Finding(name, True, f"{node.name}: {node.cpus} CPUs, {size(node.memory)} memory, {what}"))
+    for node in get("local").capacity():
+        what = f"{len(node.devices)} {node.device} devices" if node.devices else "devices simulated on the CPU"
+        findings.append(Finding("local", True, f"{node.name}: {node.cpus} CPUs, {size(node.memory)} memory, {what}"))
+    findings += _slurm()
     reason = namespace.available() if _wanted() else "switched off in config.toml"
     findings.append(
         Finding(
@@ -139,6 +139,18 @@ def _engines() -> list[Finding]:
         )
     )
     return findings
+
+
+def _slurm() -> list[Finding]:
+    """The cluster, where this machine belongs to one."""
+    if shutil.which("sinfo") is None:
+        return []
+    from muster.engines.slurm import Slurm
+
+    try:
+        return [Finding("slurm", True, line) for line in Slurm().partitions()]
+    except (EngineError, config.ConfigError) as error:
+        return [Finding("slurm", False, str(error))]
 
 
 def _wanted() -> bool:

@@ -13,7 +13,7 @@ from muster.bench.errors import BundleError
 from muster.cli import output
 from muster.cli.output import style
 from muster.config import ConfigError
-from muster.engines import EngineError
+from muster.engines import EngineError, Refused
 from muster.job.source import JobError
 from muster.launch.names import RunNotFound
 from muster.storage import NoBucket, NotFound, StorageError, Unsafe, Wrong
@@ -31,7 +31,7 @@ def show(error: Exception) -> int:
         if count > 1:
             _print(f"{count} problems; nothing was started")
         return INPUT
-    if isinstance(error, ConfigError | RunNotFound | BundleError | Misused):
+    if isinstance(error, ConfigError | RunNotFound | BundleError | Misused | Refused):
         _print(str(error))
         return INPUT
     if isinstance(error, EngineError | Unreachable):

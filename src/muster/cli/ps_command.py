@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from muster.cli import output
+from muster.cli import errors, output
 from muster.cli.options import as_json
-from muster.launch import api
-from muster.launch.names import RunNotFound
+from muster.engines import EngineError
+from muster.launch import api, many
 from muster.runs.state import STATES
 
 SHOWN = 25
@@ -30,34 +29,37 @@ def command(states: tuple[str, ...], everything: bool, json: bool) -> int:
       muster ps --json | jq '.[].run'
     """
     runs = api.list_runs()
-    if json:
-        views = [view for view in _views(runs) if not states or view["state"] in states]
-        output.print_json([{key: view[key] for key in view if key not in ("failure", "attempts")} for view in views])
-        return 0
     older = 0
-    if not everything and not states:
+    if not json and not everything and not states:
         older = len(runs[SHOWN:])
         runs = runs[:SHOWN]  # the others need not be read
-    views = [view for view in _views(runs) if not states or view["state"] in states]
+    found, code = _views(runs)
+    views = [view for view in found if not states or view["state"] in states]
+    if json:
+        output.print_json([{key: view[key] for key in view if key not in ("failure", "attempts")} for view in views])
+        return code
     if not everything and states:
         older = len(views[SHOWN:])
         views = views[:SHOWN]
     if not views:
         hint = f" that are {' or '.join(states)}" if states else "; `muster run job.yaml` starts one"
         click.echo(f"no runs{hint}", err=True)
-        return 0
+        return code
     output.table(("RUN", "STATE", "RANKS", "TIME", "CREATED", "REASON"), [_row(view) for view in views])
     if older:
         click.echo(f"and {older} older one{'s' if older > 1 else ''}; --all shows them", err=True)
-    return 0
+    return code
 
 
-def _views(runs: list[api.Run]) -> Iterator[dict[str, Any]]:
-    for run in runs:
-        try:
-            yield run.view
-        except RunNotFound:  # it was removed meanwhile
-            continue
+def _views(runs: list[api.Run]) -> tuple[list[dict[str, Any]], int]:
+    """What is known of the runs, and the exit code: an engine that cannot be reached hides nothing of what their files tell."""
+    found: list[dict[str, Any]] = []
+    try:
+        for view in many.views(runs):
+            found.append(view)
+    except EngineError as error:
+        return found, errors.show(error)
+    return found, 0
 
 
 def _row(view: dict[str, Any]) -> tuple[str, ...]:

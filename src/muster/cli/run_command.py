@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import click
 
 from muster.cli import errors, output
+from muster.cli.interrupts import Interrupts
 from muster.cli.options import WithWords, as_json, overrides
 from muster.cli.screen import Lines, Live
 from muster.cli.summary import show_end, show_retry
@@ -23,12 +23,8 @@ from muster.job.source import JobError
 from muster.launch import api, create
 from muster.launch.follow import Follower
 from muster.runs.files import read_events
+from muster.runs.state import ENDED
 
-REASONS: dict[int, str] = {
-    signal.SIGINT: "stopped by the user (Ctrl-C)",
-    signal.SIGTERM: "the command that followed it was told to end (SIGTERM)",
-    signal.SIGHUP: "the terminal that followed it was closed",
-}
 TICK = 0.25
 
 
@@ -69,10 +65,12 @@ def command(
       muster run job.yaml --set devices=4 --set parameters.epochs=3
       muster run --nodes 2 --devices 4 -- python train.py
       muster run job.yaml --check
+      muster run job.yaml --engine slurm --detach
 
     \b
     Exit codes: 0 succeeded, 1 failed or lost, 2 the job is wrong and nothing was started,
-    3 the engine cannot be reached, 130 stopped. Ctrl-C stops the run, a second one at once.
+    3 the engine cannot be reached, 130 stopped. Ctrl-C stops the run, a second one at once; a run on
+    Slurm can be left instead: a terminal is asked which is meant.
     """
     with errors.told_as_json(json), _named_as_typed(shortcuts):
         prepared = _prepare(job, ctx.meta.get("words"), shortcuts, sets, engine)
@@ -94,14 +92,16 @@ def begin(prepared: create.Prepared, detach: bool, json: bool) -> int:
             else:
                 click.echo(run.id)
             return 0
-        interrupts.go_to(run)
-        view = follow(run, json)
+        interrupts.go_to(run, lasting=prepared.engine.lasting)
+        view = follow(run, json, interrupts.leaving)
     if json:
         output.print_json(output.brief(view))
+    elif view["state"] not in ENDED:
+        _say(f"{run.id} goes on; `muster logs {run.id} --follow` comes back to it")
     else:
         failed_elsewhere = bool(view.get("failure")) and view["failure"].get("rank") != 0
         show_end(view, tail=sys.stdout.isatty() and failed_elsewhere)
-    return output.EXIT_CODES[view["state"]]
+    return output.EXIT_CODES.get(view["state"], 0)  # one that goes on was left
 
 
 def _prepare(
@@ -158,19 +158,20 @@ def _checked(prepared: create.Prepared, json: bool) -> int:
 def _dry_run(prepared: create.Prepared, json: bool) -> int:
     request = create.render(prepared)
     if json:
-        output.print_json({"argv": request.argv, "cwd": request.cwd, "log": request.log, "job": prepared.job.to_json()})
+        shown = {"argv": request.argv, "cwd": request.cwd, "log": request.log, "job": prepared.job.to_json()}
+        output.print_json({**shown, "script": request.script} if request.script else shown)
         return 0
     import shlex
 
     click.echo(
         f"# {prepared.job.name}: {prepared.job.ranks} ranks, {len(prepared.code.entries)} code files ({prepared.code.digest})"
     )
-    click.echo(shlex.join(request.argv))
+    click.echo(f"# {shlex.join(request.argv)}\n{request.script}" if request.script else shlex.join(request.argv))
     return 0
 
 
-def follow(run: api.Run, json: bool) -> dict[str, Any]:
-    """Shows what a run writes until it ends; returns how that was."""
+def follow(run: api.Run, json: bool, leaving: Callable[[], bool] = lambda: False) -> dict[str, Any]:
+    """Shows what a run writes until it ends or `leaving` says that nobody wants to see it; returns how it stands then."""
     live = sys.stdout.isatty() and not json and os.environ.get("TERM") != "dumb"
     shown: Lines | Live = Live() if live else Lines(sys.stderr.buffer if json else sys.stdout.buffer)
     if not live and not json:
@@ -184,6 +185,8 @@ def follow(run: api.Run, json: bool) -> dict[str, Any]:
                     shown.show(chunk)
                 if isinstance(shown, Live) and shown.due:
                     shown.draw(run.peek())
+                if leaving():
+                    break
             story.go_on(None)
         finally:
             shown.close()
@@ -199,6 +202,7 @@ class Story:
         self._live = live  # whether a live line tells whom the run waits for
         self._attempt = 1
         self._waiting = ""
+        self._trouble = ""
         self._sharing = bool(run.job.compat)  # whether it matters what nodes share, and nobody knows yet
 
     def go_on(self, attempt: int | None) -> None:
@@ -210,6 +214,10 @@ class Story:
             self._shown.interlude()
             show_retry(self._run.attempts()[self._attempt - 1 : newest - 1], self._run.job.retries + 1, self._live)
             self._attempt = newest
+        if self._run.trouble != self._trouble:
+            self._trouble = self._run.trouble
+            self._shown.interlude()
+            _say(f"{self._trouble}; the run goes on" if self._trouble else "its engine answers again")
         if attempt is None and not self._live:
             view = self._run.peek()
             if view["state"] == "pending" and view["reason"] not in ("", self._waiting):
@@ -231,43 +239,3 @@ class Story:
                     f"nodes share {', '.join(PRIVATE)}, host name and process ids with this machine, for there are no "
                     f"namespaces ({event['reason']}); paths of {job.compat} lie in {place}"
                 )
-
-
-class Interrupts:
-    """Ctrl-C while a run is followed: the first asks it to stop, the second means now. A closed terminal asks once."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._reason = ""
-        self._run: api.Run | None = None
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Interrupts:
-        for number in REASONS:
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup is meant
-                self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def go_to(self, run: api.Run) -> None:
-        """From now on interrupts are for this run, those that came while it was started included."""
-        self._run = run
-        if self._count:
-            self._pass_on(run)
-
-    def _note(self, number: int, frame: Any) -> None:
-        if number == signal.SIGHUP and self._count:  # both the system and a shell say so
-            return
-        self._count += 1
-        self._reason = self._reason or REASONS[number]
-        if self._run is not None:
-            self._pass_on(self._run)
-
-    def _pass_on(self, run: api.Run) -> None:
-        now = self._count > 1
-        run.ask_to_stop(now, self._reason)
-        if not now and sys.stderr.isatty():
-            os.write(2, b"\r\x1b[2Kmuster: stopping; Ctrl-C again stops at once\n")

@@ -13,6 +13,10 @@ redfish = "https://bmc.example/redfish/v1/Chassis/1/Power"
 user = "reader"
 password_secret = "BMC_PASSWORD"
 
+[slurm]                      # what `--engine slurm` asks for; see docs/slurm.md
+partition = "train"
+python = "/usr/bin/python3"  # of the nodes
+
 [tester]                     # where `muster bench` and `muster tester send` send results
 url = "https://tester.example:9527"
 token = "..."                # or MUSTER_TESTER_TOKEN, in the environment or a profile's secrets
@@ -28,17 +32,19 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from muster.config import power, stores, tester
+from muster.config import power, slurm, stores, tester
 from muster.config.errors import ConfigError
 
 __all__ = ["Config", "ConfigError", "load"]
 
 FIELDS = {"local": {"namespaces": bool}}
-OTHERS = ("storage", "power", "tester", "profiles")
+CHECKS: dict[str, Callable[[Any, Path], None]] = {"power": power.check, "tester": tester.check, "slurm": slurm.check}
+OTHERS = ("storage", *CHECKS, "profiles")
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,7 @@ class Config:
     storage: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)  # by kind of URL: obs, s3
     tester: tester.Tester = field(default_factory=tester.Tester, repr=False)
     power: dict[str, Any] = field(default_factory=dict, repr=False)
+    slurm: slurm.Slurm = field(default_factory=slurm.Slurm)
 
 
 def load(home: str) -> Config:
@@ -65,7 +72,8 @@ def load(home: str) -> Config:
     storage = stores.merged([data.get("storage", {}), chosen.get("storage", {})], path.parent)
     secrets = chosen.get("secrets", {})
     sent_to = tester.read(data.get("tester", {}), secrets, path.parent)
-    return Config(data.get("local", {}).get("namespaces", True), secrets, storage, sent_to, data.get("power", {}))
+    site = slurm.read(data.get("slurm", {}))
+    return Config(data.get("local", {}).get("namespaces", True), secrets, storage, sent_to, data.get("power", {}), site)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -106,11 +114,8 @@ def _check(data: dict[str, Any], path: Path) -> None:
         if section == "storage":
             stores.check(entries, section, path)
             continue
-        if section == "power":
-            power.check(entries, path)
-            continue
-        if section == "tester":
-            tester.check(entries, path)
+        if section in CHECKS:
+            CHECKS[section](entries, path)
             continue
         for name, value in entries.items():
             kind = FIELDS[section].get(name)

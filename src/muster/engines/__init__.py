@@ -1,12 +1,16 @@
 """Where agents are started: one module per engine, all behind the same few methods."""
 
-from muster.engines.base import Engine, EngineError, Node, Order, Request
+from muster.engines.base import Engine, EngineError, Node, Order, Refused, Request
 
-NAMES = ("local",)
+NAMES = ("local", "slurm")
 
 
 def get(name: str) -> Engine:
     """The engine of a name."""
+    if name == "slurm":
+        from muster.engines.slurm import Slurm
+
+        return Slurm()
     if name not in NAMES:
         raise EngineError(f"`{name}` is not an engine; known are {', '.join(NAMES)}")
     from muster.engines.local import Local
@@ -14,4 +18,4 @@ def get(name: str) -> Engine:
     return Local()
 
 
-__all__ = ["NAMES", "Engine", "EngineError", "Node", "Order", "Request", "get"]
+__all__ = ["NAMES", "Engine", "EngineError", "Node", "Order", "Refused", "Request", "get"]

@@ -14,6 +14,10 @@ class EngineError(Exception):
     """An engine that cannot be used or reached; the text says what to do."""
 
 
+class Refused(Exception):
+    """A run that an engine does not take; the text says why and what to do."""
+
+
 @dataclass(frozen=True)
 class Order:
     """A run to be started: where its directory, its code and the agent lie."""
@@ -32,6 +36,7 @@ class Request:
     cwd: str
     log: str
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    script: str = ""  # what the program is given to read, where that says it all
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Node:
 
 class Engine(Protocol):
     name: str
+    lasting: bool  # whether a run goes on when the command that started it is gone
 
     def resolve(self, job: Job, say: Callable[[str], None]) -> Job:
         """The job with what only the engine can decide, such as what `device: auto` means; `say` hears of doubts.
@@ -71,6 +77,9 @@ class Engine(Protocol):
 
     def cancel(self, handle: str) -> None:
         """Ends a run that does not listen to requests in its directory."""
+
+    def withdraw(self, handle: str) -> None:
+        """Takes a run out of the queue, unless its supervisor has begun meanwhile and can be asked."""
 
     def sweep(self, run_id: str) -> None:
         """Removes whatever is left running of a run that was lost."""

@@ -22,6 +22,7 @@ from muster.runs.state import Status
 
 class Local:
     name = "local"
+    lasting = False
 
     def resolve(self, job: Job, say: Callable[[str], None]) -> Job:
         cpus, memory = len(os.sched_getaffinity(0)), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -91,6 +92,9 @@ class Local:
             deadline = time.monotonic() + limit
             while _status(handle).alive and time.monotonic() < deadline:
                 time.sleep(0.02)
+
+    def withdraw(self, handle: str) -> None:
+        """Nothing waits here without a supervisor."""
 
     def sweep(self, run_id: str) -> None:
         agents = os.fsencode(f"/{run_id}\0--code\0")  # they share the command line of their supervisor

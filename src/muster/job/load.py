@@ -15,6 +15,7 @@ from muster.job.bench import Benching, Metrics
 from muster.job.data import Data, Urls, url
 from muster.job.kinds import Item, Pairs, Wrong, clean_name, nearest
 from muster.job.model import FIELDS, LAUNCHERS, PLACE, SECRET_NAME, Job
+from muster.job.slurm import Slurming
 from muster.job.source import MOST_BYTES, JobError, Problem, decode, from_python, parse
 
 # Commands for bash behind whose end no words can follow: several lines, a comment, one that is closed, sent off or only waits.
@@ -180,7 +181,7 @@ def _override(read: _Fields, override: str) -> list[Problem]:
         read.given[name] = item
         read.origins = {key: value for key, value in read.origins.items() if not key.startswith(name + ".")}
         read.origins[name] = source
-    elif name in FIELDS and not isinstance(FIELDS[name].metadata["kind"], Pairs | Urls | Benching | Metrics):
+    elif name in FIELDS and not isinstance(FIELDS[name].metadata["kind"], Pairs | Urls | Benching | Metrics | Slurming):
         problems.append(Problem(source, None, name, "has no fields of its own", f"write `--set {name}=...`"))
     else:
         outer = read.given.get(name)

@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 from muster.job import kinds
 from muster.job.bench import KNOWN, Bench, Benching, Metric, Metrics
 from muster.job.data import Data, Layouts, Url, Urls
+from muster.job.slurm import Slurming, SlurmOptions
 
 FRAMEWORKS = ("command", "pytorch", "mindspore", "paddle", "tensorflow", "horovod", "mpi")
 LAUNCHERS = ("horovod", "mpi")  # frameworks whose own launcher starts the ranks, over ssh
@@ -262,6 +263,13 @@ class Job:
         "5s",
         "`1s`",
     )
+    slurm: Optional[SlurmOptions] = about(
+        Slurming(),
+        None,
+        "With `--engine slurm`: the options of this job, over those of the site in `config.toml` (docs/slurm.md).",
+        "{partition: train, account: vision, options: [--nice=100]}",
+        "those of the site",
+    )
 
     @property
     def ranks_per_node(self) -> int:
@@ -327,6 +335,8 @@ class Job:
             values[key] = {name: Data(**data) for name, data in values.get(key, {}).items()}
         if values.get("bench"):
             values["bench"] = Bench(**values["bench"])
+        if values.get("slurm"):
+            values["slurm"] = SlurmOptions(**dict(values["slurm"], options=tuple(values["slurm"].get("options", ()))))
         values["metrics"] = {name: Metric(**entry) for name, entry in values.get("metrics", {}).items()}
         values["requires"] = {name: tuple(layout) for name, layout in values.get("requires", {}).items()}
         return cls(**values)

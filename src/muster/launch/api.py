@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from threading import Lock
 from typing import Any
 
@@ -17,6 +16,7 @@ from muster.job.load import load_data, load_file
 from muster.launch import create, names, snapshot
 from muster.launch.follow import Chunk, Follower
 from muster.launch.names import RunNotFound
+from muster.launch.recorded import recorded_fields
 from muster.runs import state as states
 from muster.runs.files import delete_tree, read_json, write_once
 from muster.runs.layout import RunDir, home, run_dir, runs_dir
@@ -27,6 +27,7 @@ from muster.runs.watch import Watch
 FULL = 1 << 16  # bytes left on a disk on which nothing more can be written down
 POLL = 1.0  # between two questions to the engine whether a run is still alive
 STUCK = 15.0  # a run that has not ended this long after it was told to end now does not listen
+CREATING = 120.0  # seconds in which a run may be created on another machine, whose lock is not seen here
 RELEASE_LIMIT = 5.0  # for a supervisor to go after it has written how the run ended
 
 _started: list[Run] = []  # by this process, which holds something for them until they are seen to have ended
@@ -92,6 +93,8 @@ class Run:
     def __init__(self, dir: RunDir, own: bool = False, tie: int | None = None) -> None:
         self.dir = dir
         self.id = dir.id
+        self.trouble = ""  # why its engine could not be asked the last time, if it could not
+        self._said: states.Status | None = None  # what it said when it could
         self._tie = tie  # closed by the system with this process, which tells the supervisor
         if own:
             _started.append(self)
@@ -102,9 +105,13 @@ class Run:
     @property
     def view(self) -> dict[str, Any]:
         """Everything about the run as it stands. Who first sees that it was lost writes that down."""
+        return self.view_with(None)
+
+    def view_with(self, status: states.Status | None) -> dict[str, Any]:
+        """The same with what its engine has said already, if it has."""
         recorded: dict[str, Any] | None = read_json(self.dir.final)
         if recorded is None:
-            return self._observe(self._status())
+            return self._observe(status or self._status())
         self._release()
         return recorded
 
@@ -140,8 +147,8 @@ class Run:
         return ranks(self.dir.attempt(number), self.job, over)
 
     def peek(self) -> dict[str, Any]:
-        """The run as its files tell it, without asking the engine."""
-        return states.view(self.dir)
+        """The run as its files tell it, with what the engine said last but without asking it."""
+        return states.view(self.dir, self._said if self._said and self._said.alive else None)
 
     def details(self) -> dict[str, Any]:
         """Everything about the run: its view, and each attempt with its nodes and ranks."""
@@ -185,7 +192,7 @@ class Run:
         watch.add(self.dir.path)
         try:
             while True:
-                if self.ended:
+                if self.seen_to_end():
                     self._release(wait=True)
                     return self.state
                 left = POLL if deadline is None else min(POLL, deadline - time.monotonic())
@@ -194,6 +201,16 @@ class Run:
                 self._until_change(watch, left)
         finally:
             watch.close()
+
+    def seen_to_end(self) -> bool:
+        """Whether the run has ended, as far as can be told: who waits for it does so too while its engine is out of reach."""
+        try:
+            ended = self.ended
+        except engines.EngineError as error:
+            self.trouble = str(error)
+            return False
+        self.trouble = ""
+        return ended
 
     def _until_change(self, watch: Watch, timeout: float) -> None:
         """Sleeps until the run may have ended; most changes of its directory are not that."""
@@ -245,11 +262,11 @@ class Run:
             changed = follower.wait(tick)
             if time.monotonic() - asked >= POLL:
                 asked = time.monotonic()
-                lost = self._observe(self._status())["state"] in states.ENDED
+                lost = self.seen_to_end()
 
     def stop(self, now: bool = False, reason: str = "stopped by the user", wait: bool = True) -> str:
         """Asks the run to stop: ranks get the job's grace, or none with `now`."""
-        if not self.ended:
+        if not self.seen_to_end():
             self.ask_to_stop(now, reason)
         if not wait:
             return self.state
@@ -291,8 +308,9 @@ class Run:
         """Once a run has ended, gives back what this process holds for it; with `wait`, when its supervisor is gone."""
         if self not in _started or not os.path.exists(self.dir.final):
             return
+        lasting = self._engine(read_json(self.dir.run) or {}).lasting
         deadline = time.monotonic() + (RELEASE_LIMIT if wait else 0.0)
-        while (alive := self._status().alive) and time.monotonic() < deadline:
+        while (alive := not lasting and self._status().alive) and time.monotonic() < deadline:
             time.sleep(0.002)
         with _releasing:
             if self._tie is not None:
@@ -309,47 +327,36 @@ class Run:
             raise RunNotFound(f"{self.id} was removed")
         engine = self._engine(record)
         handle = record.get("handle") or engine.find(self.dir.path)
+        if handle is None and record.get("host") != os.uname().nodename and time.time() - record.get("created", 0.0) < CREATING:
+            return states.Status(True, "it is just being created on another machine")
         if handle is None:
             return states.Status(False, "it was never started: the command that created it was killed")
-        return engine.poll([handle])[handle]
+        self._said = engine.poll([handle])[handle]
+        return self._said
 
     def _cancel(self) -> None:
         record = read_json(self.dir.run) or {}
         if record.get("handle"):
             self._engine(record).cancel(record["handle"])
 
+    def _withdraw(self) -> None:
+        record = read_json(self.dir.run) or {}
+        if record.get("handle"):
+            self._engine(record).withdraw(record["handle"])
+
     def _engine(self, record: dict[str, Any]) -> engines.Engine:
         return engines.get(record.get("engine", "local"))
 
     def _observe(self, status: states.Status) -> dict[str, Any]:
+        if status.state == "pending" and (os.path.exists(self.dir.stop) or os.path.exists(self.dir.kill)):
+            self._withdraw()  # nobody is there to read the request
         if not status.alive and not os.path.exists(self.dir.final):
-            said = last_lines(self.dir.log, 1)  # a supervisor that fails leaves a word there
+            said = [] if status.state else last_lines(self.dir.log, 1)  # a supervisor that fails leaves a word there
             status = states.Status(False, f"its supervisor failed: {said[0]}") if said else status
             self._engine(read_json(self.dir.run) or {}).sweep(self.id)
             for number in self.dir.attempt_numbers():
                 delete_tree(self.dir.attempt(number).ssh)  # a supervisor that is gone has left keys there
             if shutil.disk_usage(self.dir.path).free < FULL:
-                status = states.Status(False, f"{status.reason}; the disk of its run directory is full")
+                status = replace(status, reason=f"{status.reason}; the disk of its run directory is full")
             return states.conclude(self.dir, status)
         return states.view(self.dir, status)
-
-
-def recorded_fields(job: Job) -> dict[str, Any]:
-    """A recorded job in the form that a job file has, for checking it again together with overrides."""
-    fields = {}
-    for name, value in job.to_json().items():
-        if value in ("", None, (), {}) or (name == "ps" and not value):
-            continue
-        if name in ("time_limit", "silent_limit", "grace", "keep_alive", "sample"):
-            value = f"{value:.9f}s"
-        elif name == "memory":
-            value = f"{value / 1024:.10f}K"  # exact: 1/1024 has ten decimals
-        elif name == "bench":
-            shares = {over: f"{Decimal(repr(limit)) * 100:f}%" for over, limit in value["limits"].items()}
-            value = {**value, "limits": shares, "idle": f"{value['idle']:.9f}s"}
-        elif name == "metrics":
-            value = {metric: {key: text for key, text in entry.items() if text} for metric, entry in value.items()}
-        fields[name] = value
-    if not job.boot:
-        fields.pop("python", None)
-    return fields

@@ -56,6 +56,14 @@ def read_json(path: str) -> Optional[Any]:
         return None
 
 
+def is_there(path: str) -> bool:
+    """Whether a file exists, also one that another machine has just written: NFS asks its server when a directory is opened."""
+    try:
+        return os.path.basename(path) in os.listdir(os.path.dirname(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def need_json(path: str) -> Any:
     """The data of a file without which nothing makes sense."""
     data = read_json(path)

@@ -56,6 +56,8 @@ class AttemptDir:
         self.nodes = path + "/nodes"
         self.ssh = path + "/ssh"  # keys and configurations, while the attempt lasts
         self.root = path + "/root"  # directories that all nodes see, where a platform has such
+        self.allocation = path + "/allocation.json"  # the machines that a batch system gave
+        self.srun_log = path + "/srun.log"
 
     def node(self, index: int) -> NodeDir:
         return NodeDir("%s/%d" % (self.nodes, index))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from muster.job import Job
 from muster.runs import explain
-from muster.runs.files import read_events, read_json, write_once
+from muster.runs.files import is_there, read_events, read_json, write_once
 from muster.runs.layout import AttemptDir, RunDir
 from muster.runs.logs import last_lines
 from muster.runs.result import collect
@@ -19,10 +19,16 @@ STATES = ("pending", "starting", "running", "stopping", *ENDED)
 
 @dataclass(frozen=True)
 class Status:
-    """What an engine says about a run: whether its supervisor lives, and a reason in the engine's words."""
+    """What an engine says about a run: whether its supervisor lives or will, and a reason in the engine's words.
+
+    `state` is what an engine knows better than the files: `pending` while the run waits for its nodes, also again, and
+    how a run ended whose supervisor could not say so: `stopped`, `failed` or `lost`.
+    """
 
     alive: bool
     reason: str = ""
+    state: str = ""
+    time: float = 0.0  # of the answer, where it may be older than the files
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,7 @@ class AttemptRecord:
     failures: List[Dict[str, Any]]  # in the order in which node 0 learned of them
     started: float
     ended: Optional[float]
+    cut: str = ""  # how it was cut off together with its supervisor, if it was
 
 
 @dataclass(frozen=True)
@@ -62,10 +69,18 @@ def _read_attempt(attempt: AttemptDir, events: List[Dict[str, Any]]) -> AttemptR
         met = os.listdir(attempt.meet)
     except FileNotFoundError:
         met = []
-    times = {event["event"]: event["time"] for event in events if event.get("attempt") == attempt.number}
+    known = {event["event"]: event for event in events if event.get("attempt") == attempt.number}
+    begun, ended = known.get("attempt", {}), known.get("attempt-ended", {})
     failures = _failures(attempt, met)
     stop = read_json(attempt.meet + "/stop")
-    return AttemptRecord(attempt, met, stop, failures, times.get("attempt", 0.0), times.get("attempt-ended"))
+    cut = ended.get("reason", "")
+    return AttemptRecord(attempt, met, stop, failures, begun.get("time", 0.0), ended.get("time"), cut)
+
+
+def complete(attempt: AttemptRecord) -> bool:
+    """Whether an attempt came to its end although no supervisor was left to say so."""
+    nodes = attempt.dir.node_indexes()
+    return attempt.stop is not None and bool(nodes) and all(is_there(attempt.dir.node(node).exit) for node in nodes)
 
 
 def _failures(attempt: AttemptDir, met: List[str]) -> List[Dict[str, Any]]:
@@ -99,7 +114,9 @@ def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:
     stop = attempt.stop or {"cause": "unknown"}
     cause, failure = stop["cause"], None
     unsaved = [*(failure for failure in attempt.failures if failure["kind"] == "output"), *_abandoned(attempt.dir)]
-    if cause == "finished" and unsaved:
+    if attempt.cut:
+        state, reason, cause = "lost", attempt.cut, "lost"
+    elif cause == "finished" and unsaved:
         failure = explain.details(attempt.dir, unsaved)
         state, reason, cause = "failed", failure["sentence"], "output"
     elif cause == "finished":
@@ -109,7 +126,7 @@ def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:
     elif cause == "failure" and attempt.failures:
         failure = explain.details(attempt.dir, attempt.failures)
         state, reason, cause = "failed", failure["sentence"], explain.cause(failure)
-    elif cause in ("stop", "abandoned", "terminated"):
+    elif cause in ("stop", "abandoned", "terminated", "preempted"):
         state, reason = "stopped", stop.get("reason", "stopped")
     else:  # time_limit, silent, lost, rendezvous
         state, reason = "failed", stop.get("reason", "the attempt ended for an unknown reason")
@@ -133,11 +150,16 @@ def derive(record: Record, status: Optional[Status]) -> Dict[str, Any]:
     last = record.attempts[-1] if record.attempts else None
     phase, reason = "", ""
     if status is not None and not status.alive:
-        state, phase, reason = "lost", "ended", status.reason
+        state, phase, reason = status.state or "lost", "ended", status.reason
     elif record.stop is not None or (last and last.stop and not last.ended and last.stop["cause"] != "finished"):
         state, phase = "stopping", "stopping"
         reason = (last.stop or {}).get("reason", "") if last else ""
         reason = reason or (record.stop or {}).get("reason", "")
+    elif status is not None and status.state == "pending" and (last is None or last.started <= status.time):
+        state, phase, reason = "pending", "queued", status.reason
+        if last:
+            why = " (%s)" % outcome(record, last)["reason"] if last.ended else ""
+            reason = "requeued after attempt %d%s; %s" % (last.dir.number, why, reason)
     elif last is None:
         waiting = [event for event in record.events if event["event"] == "waiting"]
         state, phase = "pending", "queued"
@@ -165,16 +187,32 @@ def final(record: Record, status: Optional[Status] = None) -> Dict[str, Any]:
     elif ended and attempts:
         state, reason = attempts[-1]["state"], attempts[-1]["reason"]
     else:
-        said = last_lines(record.dir.log, 1)
-        state, reason = "lost", status.reason if status else "the run ended without a word"
-        reason = "its supervisor failed: %s" % said[0] if said else reason
+        state, reason = _untold(record, status)
     if state in ("failed", "succeeded") and len(attempts) > 1:
-        reason += " (attempt %d of %d)" % (len(attempts), record.job.retries + 1)
-    view = _view(record, state, "ended", reason, ended[-1]["time"] if ended else None)
+        again = sum(1 for attempt in attempts[:-1] if attempt["state"] != "failed")  # those cost no retry
+        reason += " (attempt %d of %d)" % (len(attempts), record.job.retries + 1 + again)
+    moments = [event["time"] for event in record.events if event["event"] in ("attempt-ended", "ended")]
+    view = _view(record, state, "ended", reason, moments[-1] if moments else None)
     view["failure"] = attempts[-1]["failure"] if attempts and state == attempts[-1]["state"] else None
     view["attempts"] = attempts
     view["result"] = collect(record.attempts[-1].dir, record.job) if record.attempts and state == "succeeded" else None
     return view
+
+
+def _untold(record: Record, status: Optional[Status]) -> Tuple[str, str]:
+    """The end of a run whose supervisor did not write it down: as the engine knows it, or as its last words tell."""
+    if status is not None and status.state == "stopped" and record.stop is not None:  # before it began
+        return "stopped", record.stop.get("reason", "stopped")
+    if status is not None and status.state in ("stopped", "failed"):
+        told = [event for event in record.events if event["event"] == "told-to-end"]
+        short = told[-1]["reason"].partition("; ")[2] if told else ""  # how much of the grace there was
+        return status.state, "; ".join(filter(None, [status.reason, short]))
+    said = last_lines(record.dir.log, 1)
+    if said:
+        return "lost", "its supervisor failed: %s" % said[0]
+    said = last_lines(record.dir.path + "/slurm.log", 1) if status is not None and status.state == "lost" else []
+    words = ": " + said[0] if said and not said[0].startswith("slurmstepd") else ""
+    return "lost", status.reason + words if status else "the run ended without a word"
 
 
 def _up(attempt: AttemptRecord) -> int:

@@ -1,4 +1,4 @@
-"""Waiting for files to change: inotify, and a short sleep where it is not to be had.
+"""Waiting for files to change: inotify, and a short sleep where it is not to be had or other machines write as well.
 
 Own code over libc: the packages for it were slower than the events they report, and nodes have no packages.
 """
@@ -15,6 +15,8 @@ from typing import Dict, Iterable, List, Optional, Tuple
 _MODIFY, _CREATE, _MOVED_TO = 0x2, 0x100, 0x80
 _OVERFLOW, _IGNORED = 0x4000, 0x8000
 _EVENT = struct.Struct("iIII")
+# File systems that only this machine writes to. Of any other, inotify may tell half.
+_LOCAL = frozenset((0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0x858458F6, 0x794C7630, 0x2FC12FC1, 0xF2F52010, 0xCA451A4E))
 POLL = 0.05
 
 
@@ -24,6 +26,14 @@ def readable(descriptors: Iterable[int], timeout: Optional[float]) -> bool:
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(None if timeout is None else math.ceil(max(0.0, timeout) * 1000)))
+
+
+def shared(path: str) -> bool:
+    """Whether other machines may write to a directory: it is on no file system that is known to be this machine's own."""
+    found = ctypes.create_string_buffer(512)
+    if ctypes.CDLL(None).statfs(os.fsencode(path), found) != 0:
+        return True
+    return struct.unpack_from("I", found.raw)[0] not in _LOCAL  # the first field of a structure that differs by machine
 
 
 class Watch:
@@ -37,7 +47,7 @@ class Watch:
 
     @property
     def polling(self) -> bool:
-        """Whether inotify was refused, so that everything has to be looked at again and again."""
+        """Whether inotify does not serve, so that everything has to be looked at again and again."""
         return bool(self._descriptor < 0)
 
     def fileno(self) -> int:
@@ -51,9 +61,8 @@ class Watch:
             return False
         mask = _CREATE | _MOVED_TO | (_MODIFY if writes else 0)
         number = -1 if self.polling else self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), mask)
-        if number < 0 and not self.polling:
-            os.close(self._descriptor)
-            self._descriptor = -1  # out of watches: poll from now on
+        if not self.polling and (number < 0 or shared(path)):
+            self.close()  # out of watches, or blind to what other machines write: poll from now on
         self._paths[number] = path
         self._known[path] = number
         return True
@@ -61,6 +70,7 @@ class Watch:
     def drain(self) -> List[Tuple[str, str]]:
         """What changed, as (directory, name); ("", "") when something was missed and everything must be looked at."""
         if self.polling:
+            self._refresh()
             return [("", "")]
         changed: List[Tuple[str, str]] = []
         while True:
@@ -78,6 +88,14 @@ class Watch:
                     changed.append(("", ""))
                 elif not mask & _IGNORED:
                     changed.append((self._paths.get(number, ""), os.fsdecode(name)))
+
+    def _refresh(self) -> None:
+        """Has network file systems ask their servers what is new, which they do when a directory is opened."""
+        for path in self._known:
+            try:
+                os.close(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            except OSError:
+                continue  # it was deleted
 
     def wait(self, timeout: float, others: Tuple[int, ...] = ()) -> List[Tuple[str, str]]:
         """Waits for a change, for one of the other descriptors, or for the time to pass."""

@@ -1,0 +1,92 @@
+"""Where the nodes of a run are: what a supervisor needs of the machines, or of whoever gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, List, Optional, Tuple
+
+from muster.agent.storing import Tools
+from muster.job import Job
+from muster.runs.files import need_json
+from muster.runs.layout import AttemptDir, RunDir
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a supervisor and its agents have to carry out, and with what."""
+
+    run: RunDir
+    job: Job
+    code: str
+    tools: Tools
+    namespaces: bool  # whether nodes may be namespaces
+
+    @classmethod
+    def read(cls, path: str, code: str, tools: Tools, namespaces: bool) -> Assignment:
+        run = RunDir(path)
+        return cls(run, Job.from_json(need_json(run.job)), code, tools, namespaces)
+
+    @property
+    def count(self) -> int:
+        return self.job.nodes + self.job.ps
+
+
+@dataclass(frozen=True)
+class Farewell:
+    """What it means that this supervisor is told to end, and how long ranks may go on."""
+
+    cause: str  # `terminated` and `preempted` are not the end of a run whose site starts it again
+    reason: str
+    seconds: Optional[float] = None  # None: as long as the job's grace
+
+
+class Site:
+    """The machines of a run. A site says only where it differs."""
+
+    starts_again = False  # whether somebody else starts an ended supervisor again, and alone knows why it had to end
+    reason = ""  # what is in the way while `ready` is false
+
+    def ready(self) -> bool:
+        """Whether attempts can be started."""
+        return True
+
+    def filenos(self) -> List[int]:
+        """Descriptors that become readable when `ready` may have changed."""
+        return []
+
+    def start(self, attempt: AttemptDir) -> Dict[int, Tuple[int, ...]]:
+        """Starts the agents of an attempt; returns child processes, each with the nodes that it stands for."""
+        raise NotImplementedError
+
+    def gone(self, attempt: AttemptDir) -> Dict[int, str]:
+        """Nodes that ended although the process that stands for them lives, each with how."""
+        return {}
+
+    def last_words(self, attempt: AttemptDir, node: int, status: int) -> str:
+        """How a node ended that left no record of its end, from the status of the process that stood for it."""
+        raise NotImplementedError
+
+    def kill(self, pid: int) -> None:
+        """Ends a process that stands for nodes, and them with it, at once."""
+        raise NotImplementedError
+
+    def sweep(self, attempt: AttemptDir) -> None:
+        """Leaves nothing of an attempt running."""
+
+    def farewell(self, signal: str) -> Farewell:
+        """What a signal to the supervisor means."""
+        return Farewell("terminated", "the supervisor was told to end (%s)" % signal)
+
+    def leave(self, cause: str) -> None:
+        """Hands the run back to the site, which starts it again or knows why not."""
+
+    def explain_loss(self, attempt: AttemptDir) -> str:
+        """Which machines of an attempt are gone, in words; nothing where it was only their agents."""
+        return ""
+
+    def explain_cut(self, attempt: AttemptDir) -> str:
+        """Why an attempt was cut off, as far as that can be known when the supervisor is started again."""
+        return "its supervisor was cut off"
+
+    def close(self) -> None:
+        """Gives back what the site holds."""

@@ -1,0 +1,96 @@
+"""The process of an agent: its log, its name, and the walls around its node where namespaces are to be had."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Callable, List, Sequence, Tuple
+
+from muster.agent import environment, namespace, root, system
+from muster.agent.processes import Processes
+from muster.agent.site import Assignment
+from muster.plan import compat
+from muster.runs.files import write_text
+from muster.runs.layout import AttemptDir
+
+CRASHED = 70
+
+
+def be_agent(carry_out: Callable[[], int]) -> None:
+    """Never returns: this process ends with the code of the agent, and nothing that it started outlives a crash."""
+    code = CRASHED
+    try:
+        code = carry_out()
+    except BaseException:
+        traceback.print_exc()
+        Processes(contained=os.getpid() == 1).kill_all()  # its supervisor may be gone as well
+    finally:
+        os._exit(code)
+
+
+def write_to(log: str) -> None:
+    """From now on all that this process says goes into a file."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+def enter(
+    assignment: Assignment,
+    attempt: AttemptDir,
+    index: int,
+    names: Sequence[Tuple[str, str]],
+    private: Sequence[str] = root.PRIVATE,
+) -> Tuple[int, int]:
+    """Goes on as the first process of a namespace that is the node.
+
+    `names` are the host name and the address of each node. Returns this process' id as the machine sees it, and a
+    descriptor of the machine's own /proc.
+    """
+    folder = attempt.node(index)
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    write_text(folder.hosts, _hosts(assignment, names))
+    view = root.plan(assignment.job, user(), folder.path, attempt.path, _needed(assignment), _variables(), private)
+    seen = namespace.enter(names[index][0])
+    root.enter(view)
+    namespace.show_hosts(folder.hosts)
+    system.set_name("muster-node-%d" % index)
+    return seen, proc
+
+
+def user() -> str:
+    """The name of the user, or a number where there is none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may run with a user id that has no name
+        return str(os.getuid())
+
+
+def _hosts(assignment: Assignment, nodes: Sequence[Tuple[str, str]]) -> str:
+    """The machine's /etc/hosts with the nodes added, under the names that a platform gives them, too."""
+    try:
+        with open("/etc/hosts", encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
+    except OSError:
+        text = "127.0.0.1 localhost\n"
+    platform = compat.of(assignment.job)
+    lines = []
+    for index, (name, address) in enumerate(nodes):
+        lines.append("%s %s\n" % (address, " ".join([name, *platform.names(assignment.run.id, index)])))
+    return text.encode("utf-8", "replace").decode() + "\n" + "".join(lines)
+
+
+def _needed(assignment: Assignment) -> List[str]:
+    """Paths without which nothing of a run works: its own, the store beside it, and its Python."""
+    run, tools = assignment.run.path, assignment.tools
+    store = os.path.dirname(os.path.dirname(run)) + "/store"
+    return [run, store, assignment.code, tools.archive, tools.python, sys.executable, assignment.job.python]
+
+
+def _variables() -> List[str]:
+    """What the environment names."""
+    return [part for value in environment.given().values() for part in value.split(":")]

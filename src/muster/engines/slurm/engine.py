@@ -1,0 +1,178 @@
+"""The Slurm engine: a run is one batch job, and everything about it is asked in as few questions as can be."""
+
+from __future__ import annotations
+
+import getpass
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from muster import config
+from muster.config.slurm import Slurm as Site
+from muster.engines.base import EngineError, Node, Order, Refused, Request
+from muster.engines.slurm import cluster, commands, options, place, script, states
+from muster.job import LAUNCHERS, Job
+from muster.runs.layout import home
+from muster.runs.state import Status
+
+FRESH = 5.0  # seconds for which one answer of the controller serves all who ask: it has other users, too
+ARGV = ("sbatch", "--parsable")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the controller showed, and when: by a clock that only goes forward and by that of the world."""
+
+    moment: float
+    time: float
+    jobs: list[commands.Queued]
+
+
+_answers: dict[str, Answer] = {}  # by cluster
+
+
+class Slurm:
+    name = "slurm"
+    lasting = True
+
+    @cached_property
+    def _machines(self) -> list[cluster.Machine]:
+        return cluster.machines()
+
+    def resolve(self, job: Job, say: Callable[[str], None]) -> Job:
+        site = _site()
+        if doubt := place.doubtful(home(), site.shared):
+            say(f"{home()} lies on {doubt}: the nodes must see it; `shared` below [slurm] in config.toml names what they see")
+        if job.device == "auto":
+            chosen = options.choose(site, job, os.environ)
+            nodes = [node for group in cluster.members(self._machines, chosen.partitions).values() for node in group]
+            job = replace(job, device=cluster.device(nodes, site.gres))
+        if job.ssh is None and site.ssh:
+            job = replace(job, ssh=job.framework in LAUNCHERS or job.compat == "apulis")
+        return job
+
+    def impossible(self, job: Job) -> list[tuple[str, str, str]]:
+        site = _site()
+        chosen = options.choose(site, job, os.environ)
+        _check_home(site)
+        found = [("slurm", f"cannot take the option `{option}`", hint) for option, hint in options.refused(chosen.options)]
+        if chosen.gpus_per_node and chosen.gres and chosen.gres.partition(":")[0] != "gpu":
+            hint = "only a GRES `gpu` can be asked for like that"
+            found.append(("slurm", f"asks for `{chosen.gres}` with --gpus-per-node", hint))
+        if never := cluster.never(job, chosen, self._machines):
+            field, reason = never
+            found.append((field, f"cannot be given; {reason}", "`muster doctor` shows what the cluster has"))
+        if job.framework in LAUNCHERS and not job.ssh:
+            hint = "set `ssh: true`, or let the site allow it with `ssh = true` below [slurm]"
+            found.append(("ssh", f"is off, and {job.framework} starts its ranks over ssh", hint))
+        return found
+
+    def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
+        site = _site()
+        chosen = options.choose(site, job, environment)
+        order = replace(order, namespaces=site.namespaces)
+        longest = cluster.longest(chosen, self._machines) if job.time_limit else math.inf
+        text = script.render(job, order, chosen, os.path.realpath(sys.executable), longest)
+        return Request(ARGV, "/", f"{order.run_dir}/slurm.log", options.clean(environment), text)
+
+    def submit(self, request: Request, follower: int | None) -> str:
+        _answers.clear()
+        try:
+            return commands.submit(request.argv, request.script, request.environment)
+        except Refused as error:
+            raise Refused(f"{error}; see [slurm] in config.toml and `slurm` in the job, `sinfo` shows the partitions") from None
+
+    def find(self, run_dir: str) -> str | None:
+        name, user = os.path.basename(run_dir), getpass.getuser()
+        ids = [int(job.id) for job in _queue("", fresh=True).jobs if job.name == name and job.user == user]
+        return str(max(ids)) if ids else None
+
+    def poll(self, handles: Iterable[str]) -> dict[str, Status]:
+        wanted = list(handles)
+        found: dict[str, Status] = {}
+        for name in dict.fromkeys(_split(handle)[1] for handle in wanted):
+            ids = {_split(handle)[0]: handle for handle in wanted if _split(handle)[1] == name}
+            found.update({ids[job]: status for job, status in _statuses(list(ids), name).items()})
+        return found
+
+    def cancel(self, handle: str) -> None:
+        _answers.clear()
+        job, name = _split(handle)
+        commands.cancel(job, cluster=name)
+
+    def withdraw(self, handle: str) -> None:
+        _answers.clear()
+        job, name = _split(handle)
+        commands.cancel(job, "--state=PENDING", cluster=name)
+
+    def sweep(self, run_id: str) -> None:
+        """Slurm itself leaves nothing running of a job that is over."""
+
+    def partitions(self) -> list[str]:
+        """What the cluster has and what of it is free, by partition, in words."""
+        return cluster.described(self._machines)
+
+    def capacity(self) -> list[Node]:
+        names = _site().gres
+        found: dict[str, Node] = {}
+        for machine in self._machines:
+            kind = cluster.device([machine], names)
+            count = machine.gres.get(names.get(kind, ""), 0)
+            devices = tuple(f"{number}: {names[kind]}" for number in range(count))
+            found[machine.name] = Node(machine.name, machine.cpus, machine.memory, kind, devices)
+        return list(found.values())
+
+
+def _site() -> Site:
+    return config.load(home()).slurm
+
+
+def _check_home(site: Site) -> None:
+    """Refuses a home that the nodes cannot see: nothing of a run would be found there."""
+    if reason := place.unseen(home(), site.shared) or place.unwritable(home()):
+        raise config.ConfigError(f"MUSTER_HOME is {home()}, which {reason}; set it to a directory on a shared file system")
+
+
+def _split(handle: str) -> tuple[str, str]:
+    """The job and the cluster of a handle: `12` or `12;west`."""
+    job, _, name = handle.partition(";")
+    return job, name
+
+
+def _queue(name: str, fresh: bool = False) -> Answer:
+    answer = _answers.get(name)
+    if fresh or answer is None or time.monotonic() - answer.moment > FRESH:
+        answer = _answers[name] = Answer(time.monotonic(), time.time(), commands.queue(name))
+    return answer
+
+
+def _statuses(ids: list[str], name: str) -> dict[str, Status]:
+    """What becomes of jobs: one question to the controller, and one about those that are over or that it has forgotten."""
+    answer = _queue(name)
+    if not {*ids} <= {job.id for job in answer.jobs}:  # they may be younger than the answer
+        answer = _queue(name, fresh=True)
+    known = {job.id: job for job in answer.jobs}
+    found = {job: replace(states.status(known[job], answer.jobs), time=answer.time) for job in ids if job in known}
+    over = [job for job in ids if job not in found or not found[job].alive]
+    ends = _ends(over, known, name) if over else {}
+    for job in over:
+        if job in ends:
+            found[job] = states.ended(known.get(job, job), ends[job])
+        elif job not in found:
+            found[job] = states.gone(job)
+    return found
+
+
+def _ends(over: list[str], known: Mapping[str, commands.Queued], name: str) -> dict[str, commands.End]:
+    """How jobs ended: by accounting, which knows most, where there is some, else by the controller."""
+    found: dict[str, commands.End] = commands.remembered(name)
+    try:
+        found.update(commands.accounted(over, name))
+    except EngineError:
+        if not {*over} <= {*known}:
+            raise  # nobody else can tell
+    return {job: end for job, end in found.items() if end.state in states.OVER}

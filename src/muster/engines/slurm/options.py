@@ -1,0 +1,106 @@
+"""The options of a run for Slurm: those of the job over those of the site over what the user's shell exports for sbatch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+
+from muster.config.slurm import Slurm as Site
+from muster.job import Job, SlurmOptions
+
+# Options that Muster sets itself, with where else a user says them.
+OURS = {
+    "nodes": "`nodes`",
+    "ntasks": "`nodes`",
+    "ntasks-per-node": "`nodes`",
+    "array": "several runs",
+    "cpus-per-task": "`cpus`",
+    "mem": "`memory`",
+    "mem-per-cpu": "`memory`",
+    "gres": "`devices` and `slurm.gres`",
+    "gpus": "`devices`",
+    "gpus-per-node": "`devices` and `slurm.gpus_per_node`",
+    "time": "`time_limit`",
+    "partition": "`slurm.partition`",
+    "account": "`slurm.account`",
+    "qos": "`slurm.qos`",
+    "constraint": "`slurm.constraint`",
+    "reservation": "`slurm.reservation`",
+    "exclusive": "`slurm.exclusive`",
+    "comment": "`slurm.comment`",
+    "job-name": "`name`",
+    "signal": "`grace`",
+    "requeue": "",
+    "no-requeue": "",
+    "output": "",
+    "error": "",
+    "input": "",
+    "open-mode": "",
+    "export": "",
+    "export-file": "",
+    "chdir": "",
+    "wrap": "",
+    "wait": "",
+    "parsable": "",
+    "test-only": "",
+    "clusters": "",
+}
+# What sbatch takes from the environment, as people's profiles set it; the script would not win over these.
+EXPORTED = ("partition", "account", "qos", "constraint", "reservation")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a run asks of Slurm beside its nodes and devices."""
+
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    constraint: str = ""
+    reservation: str = ""
+    comment: str = ""
+    exclusive: bool = False
+    gres: str = ""  # the name of its devices, where they are not simulated
+    gpus_per_node: bool = False
+    options: tuple[str, ...] = ()
+    python: str = ""
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Those that may take the job; none for the site's default."""
+        return tuple(name for name in self.partition.split(",") if name)
+
+
+def choose(site: Site, job: Job, environment: Mapping[str, str]) -> Chosen:
+    own = job.slurm or SlurmOptions()
+    exported = {name: environment.get(f"SBATCH_{name.upper()}", "") for name in EXPORTED}
+    found: dict[str, object] = {}
+    for field in fields(Chosen):
+        given = getattr(own, field.name)
+        told = getattr(site, field.name)
+        found[field.name] = given if given not in ("", None) else told or exported.get(field.name, told)
+    found["gres"] = own.gres or site.gres.get(job.device, "") if job.device != "cpu" else ""
+    found["options"] = (*site.options, *own.options)
+    return Chosen(**found)  # type: ignore[arg-type]
+
+
+def refused(options: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Extra options that cannot be given, each with what to do instead."""
+    for option in options:
+        name, _, _ = option.removeprefix("--").partition("=")
+        if not option.startswith("--") or not name:
+            yield option, "write long options, each as one word, such as `--nice=100`"
+        elif name in OURS:
+            yield option, f"use {OURS[name]}" if OURS[name] else "remove it: Muster sets it itself"
+
+
+def clean(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what an allocation that this command runs in, or a user's shell, tells Slurm's own programs."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith(("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "PMI_", "PMIX_")) or name in KEPT
+    }
+
+
+KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")

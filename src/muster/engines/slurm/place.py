@@ -1,0 +1,52 @@
+"""Whether the nodes of a cluster can see a directory of this machine: found out before anything is submitted."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+HERE_ALONE = ("tmpfs", "ramfs", "devtmpfs")  # in the memory of this machine
+LOCAL = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "overlay", "aufs", "squashfs")
+
+
+def unseen(path: str, shared: Iterable[str]) -> str:
+    """Why the nodes cannot see a directory, if that is sure."""
+    roots = [os.path.realpath(os.path.expanduser(root)) for root in shared]
+    if roots:
+        inside = any(_inside(os.path.realpath(path), root) for root in roots)
+        return "" if inside else f"lies in none of the directories that nodes share ({', '.join(roots)})"
+    kind = file_system(path)
+    return f"lies on {kind}, in the memory of this machine, where no other can see it" if kind in HERE_ALONE else ""
+
+
+def doubtful(path: str, shared: Iterable[str]) -> str:
+    """The file system that a directory lies on, where others can hardly see it."""
+    kind = "" if list(shared) else file_system(path)
+    return kind if kind in LOCAL else ""
+
+
+def unwritable(path: str) -> str:
+    """Why a batch script cannot name a directory."""
+    return "has a line break, a backslash or a control character in its name" if re.search(r"[\x00-\x1f\x7f\\]", path) else ""
+
+
+def file_system(path: str) -> str:
+    """The kind of file system that a path lies on or would lie on, such as `nfs4`."""
+    real = os.path.realpath(path)
+    best, kind = "", ""
+    for line in _mounts():
+        fields, _, more = line.partition(" - ")
+        root = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields.split(" ")[4])
+        if _inside(real, root) and len(root) >= len(best):
+            best, kind = root, more.split(" ")[0]
+    return kind
+
+
+def _inside(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def _mounts() -> list[str]:
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        return file.read().splitlines()

@@ -1,0 +1,97 @@
+"""The batch script of a run, as text: a pure function of the job, the order and the chosen options."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+from collections.abc import Iterator
+
+from muster.engines.base import Order
+from muster.engines.slurm.options import Chosen
+from muster.job import Job
+
+RECORDING = 10  # seconds that agents and supervisor have beside the ranks' grace to write down how it ended
+EARLY = 60  # Slurm may send a signal this many seconds before its time
+LATEST = 65535  # the most that sbatch takes for --signal
+
+SCRIPT = """\
+#!/bin/sh
+{directives}
+for python in {pythons}; do
+  "$python" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null || continue
+  exec "$python" -I -S {agent} supervise {run_dir} --code {code} --python "$(command -v "$python")" --site slurm{more}
+done
+echo "muster: $(hostname) has no Python 3.9 or newer, not even" {pythons} '- set `python` below [slurm] in config.toml' >&2
+exit 127
+"""
+
+
+def render(job: Job, order: Order, chosen: Chosen, python: str, longest: float = math.inf) -> str:
+    """The complete script; `python` is the one that runs the submitter's command, `longest` what the site gives to a job."""
+    pythons = [chosen.python] if chosen.python else [python, "python3"]
+    asked = [f"--{name}" if value is None else f"--{name}={value}" for name, value in _asked(job, order, chosen, longest)]
+    lines = [f"#SBATCH {_quoted(option)}" for option in (*asked, *chosen.options)]
+    return SCRIPT.format(
+        directives="\n".join(lines),
+        pythons=shlex.join(pythons),
+        agent=shlex.quote(order.agent),
+        run_dir=shlex.quote(order.run_dir),
+        code=shlex.quote(order.code),
+        more="" if order.namespaces else " --namespaces off",
+    )
+
+
+def _asked(job: Job, order: Order, chosen: Chosen, longest: float) -> Iterator[tuple[str, str | None]]:
+    """What sbatch is asked for: options with their values, None for those without one."""
+    yield "job-name", os.path.basename(order.run_dir)
+    yield "nodes", str(job.nodes + job.ps)
+    yield "ntasks-per-node", "1"
+    if job.cpus:
+        yield "cpus-per-task", str(job.cpus)
+    if job.memory:
+        yield "mem", f"{math.ceil(job.memory / (1 << 20))}M"
+    if devices := requested(job, chosen):
+        yield "gpus-per-node" if chosen.gpus_per_node else "gres", devices
+    if job.time_limit:
+        yield "time", _time(min(longest, job.time_limit + warning(job) + 2 * EARLY))
+    for name in ("partition", "account", "qos", "constraint", "reservation", "comment"):
+        if value := getattr(chosen, name):
+            yield name, value
+    if chosen.exclusive:
+        yield "exclusive", None
+    yield "requeue", None
+    yield "signal", f"B:TERM@{warning(job)}"
+    yield "chdir", "/"
+    yield "output", order.run_dir.replace("%", "%%") + "/slurm.log"
+    yield "open-mode", "append"
+    yield "export", "ALL"
+
+
+def requested(job: Job, chosen: Chosen) -> str:
+    """The devices of a node as Slurm is asked for them: `npu:8`; nothing where they are simulated."""
+    if not chosen.gres:
+        return ""
+    name = chosen.gres
+    if chosen.gpus_per_node:
+        _, _, kind = name.partition(":")
+        return f"{kind}:{job.devices}" if kind else str(job.devices)
+    return f"{name}:{job.devices}"
+
+
+def warning(job: Job) -> int:
+    """How many seconds before the end of its time a run is told."""
+    return min(LATEST, math.ceil(job.grace) + RECORDING)
+
+
+def _time(seconds: float) -> str:
+    """A time as Slurm writes it; it counts in minutes."""
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes // 1440}-{minutes // 60 % 24:02d}:{minutes % 60:02d}:00"
+
+
+def _quoted(value: str) -> str:
+    """An option as sbatch reads it on a line of a script: unlike a shell, it takes backslashes everywhere and nothing else."""
+    if not set(value) & set(" \"'\\#"):
+        return value
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,140 @@
+"""What Slurm says of a job, in words: a pure function from its states and reasons to a Status."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Iterable
+
+from muster.engines.slurm.cluster import seconds
+from muster.engines.slurm.commands import End, Queued
+from muster.runs.explain import duration
+from muster.runs.state import Status
+
+SETTLING = 60.0  # seconds in which what a node wrote last may not yet be seen everywhere on a shared file system
+FAILED = ("FAILED", "LAUNCH_FAILED", "REVOKED")
+OVER = (*FAILED, "COMPLETED", "CANCELLED", "TIMEOUT", "DEADLINE", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "PREEMPTED")
+UNWRITABLE = "0:53"  # how a job ends whose output file cannot be opened
+QUEUED = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
+
+# Why a job waits, by Slurm's reason.
+WAITING = {
+    "None": "Slurm has not looked at it yet",
+    "Resources": "waiting: its nodes are in use by others",
+    "Dependency": "waiting for a job that it depends on",
+    "DependencyNeverSatisfied": "it can never start: a job that it depends on did not end as it must",
+    "BeginTime": "waiting until the time at which Slurm may start it",
+    "JobHeldUser": "held by its user; `scontrol release` lets it go",
+    "JobHeldAdmin": "held by an administrator, who alone can release it",
+    "ReqNodeNotAvail": "waiting: nodes that it needs are down, drained or reserved",
+    "NodeDown": "waiting: a node that it needs is down",
+    "PartitionDown": "waiting: its partition is down",
+    "PartitionInactive": "waiting: its partition starts no jobs at present",
+    "PartitionNodeLimit": "the request can never be met: it asks for more or fewer nodes than its partition gives to a job",
+    "PartitionTimeLimit": "the request can never be met: it asks for more time than its partition gives to a job",
+    "PartitionConfig": "the request can never be met: its partition gives no job what it asks for",
+    "BadConstraints": "the request can never be met: no node has what it asks for",
+    "AccountNotAllowed": "the request can never be met: its account may not use this partition",
+    "QOSNotAllowed": "the request can never be met: its QOS may not use this partition",
+    "Reservation": "waiting for its reservation to begin",
+    "ReservationDeleted": "it can never start: its reservation is gone",
+    "Licenses": "waiting for a licence",
+    "Prolog": "its nodes are being prepared",
+    "Cleaning": "Slurm clears up after its last start",
+    "InvalidAccount": "the request can never be met: its account is not valid",
+    "InvalidQOS": "the request can never be met: its QOS is not valid",
+    "JobArrayTaskLimit": "waiting for others of its array",
+    "SchedDefer": "Slurm looks at it when it has time",
+    "launch failed requeued held": "held: it could not be started; `scontrol release` tries again",
+    "job requeued in held state": "back in the queue and held; `scontrol release` lets it go",
+    "Nodes required for job are DOWN": "waiting: nodes that it needs are down, drained or reserved",
+}
+NEVER = ("PartitionNodeLimit", "PartitionConfig", "BadConstraints", "Resources", "ReqNodeNotAvail")
+
+
+def status(job: Queued, everybody: Iterable[Queued], never: str = "", now: float | None = None) -> Status:
+    """What the controller shows of a job that it knows; `never` is why nodes like these cannot have it at all."""
+    if job.state in QUEUED:
+        return Status(True, never if never and job.reason in NEVER else _waiting(job, everybody), "pending")
+    if job.state in OVER:
+        return ended(job, End(job.state, "", ""), now)
+    if job.state in ("SUSPENDED", "STOPPED"):
+        return Status(True, "Slurm has suspended it")
+    return Status(True)
+
+
+def ended(job: Queued | str, end: End, now: float | None = None) -> Status:
+    """A job that is over, as the controller or accounting know it; `job` is its id alone where only accounting does."""
+    number = job if isinstance(job, str) else job.id
+    its = f"its Slurm job {number}"
+    if end.state == "COMPLETED":
+        moment = time.time() if now is None else now
+        if isinstance(job, Queued) and moment - job.ended < SETTLING:
+            return Status(True, f"{its} has ended, and its record is on its way")
+        return Status(False, f"{its} ended, and its run directory does not say how", "lost")
+    if end.state == "CANCELLED":
+        by = f"by {end.by}" if end.by else "from outside of Muster (scancel)"
+        return Status(False, f"{its} was cancelled {by}", "stopped")
+    if end.state == "TIMEOUT":
+        limit = f" of {duration(seconds(job.limit))}" if isinstance(job, Queued) and seconds(job.limit) < math.inf else ""
+        return Status(False, f"Slurm ended it at the time limit{limit} of {its}", "failed")
+    if end.state == "DEADLINE":
+        return Status(False, f"Slurm ended it at the deadline of {its}", "failed")
+    if end.state == "OUT_OF_MEMORY":
+        return Status(False, f"{its} used more memory than it had asked for; raise `memory`", "failed")
+    if end.state in ("NODE_FAIL", "BOOT_FAIL"):
+        return Status(False, f"a node of {its} failed{f' ({end.place})' if end.place else ''}", "lost")
+    if end.state == "PREEMPTED":
+        return Status(False, f"{its} was preempted: its nodes went to a job that comes first", "lost")
+    if end.code == UNWRITABLE:
+        return Status(False, f"{its} could not write into its run directory{_on(end)}; the node may not see it", "lost")
+    code, _, killed = end.code.partition(":")
+    how = f" (signal {killed})" if killed not in ("", "0") else f" (code {code})" if code else ""
+    return Status(False, f"{its} failed{how}{_on(end)}", "lost")
+
+
+def gone(job: str) -> Status:
+    """Neither the controller nor accounting know the job any more."""
+    return Status(False, f"Slurm no longer knows its job {job}, and its run directory does not say how it ended", "lost")
+
+
+def _waiting(job: Queued, everybody: Iterable[Queued]) -> str:
+    if job.state == "CONFIGURING":
+        return "its nodes are being prepared"
+    if job.state in ("REQUEUED", "REQUEUE_FED"):
+        return "Slurm has put it back into the queue"
+    if job.state in ("REQUEUE_HOLD", "SPECIAL_EXIT"):
+        return "Slurm has put it back into the queue and holds it; `scontrol release` lets it go"
+    if job.reason == "Priority":
+        return _behind(job, everybody)
+    if job.reason == "BeginTime" and job.starts:
+        return f"waiting: Slurm may start it at {time.strftime('%H:%M:%S', time.localtime(job.starts))}"
+    if job.reason.startswith(("QOS", "Assoc", "MaxCpu", "MaxGRES", "MaxMem", "MaxNode", "MaxJobs", "MaxSubmit")):
+        what = "QOS" if job.reason.startswith("QOS") else "account"
+        return f"waiting: a limit of its {what} is reached ({_spelled(job.reason)})"
+    reason, _, more = job.reason.partition(",")
+    nodes = f" ({more.strip()})" if ":" in more else ""  # `UnavailableNodes:node3`
+    return f"{WAITING[reason]}{nodes}" if reason in WAITING else f"waiting: {_spelled(job.reason)}"
+
+
+def _behind(job: Queued, everybody: Iterable[Queued]) -> str:
+    """How many are ahead, where the site lets users see the jobs of others."""
+    ahead = sum(
+        1
+        for other in everybody
+        if other.state == "PENDING" and other.priority > job.priority and {*other.partitions} & {*job.partitions}
+    )
+    if not ahead:
+        return "waiting: other jobs have a higher priority"
+    return f"waiting: {ahead:,} job{'s' * (ahead != 1)} ahead with higher priority"
+
+
+def _on(end: End) -> str:
+    return f" on {end.place}" if end.place else ""
+
+
+def _spelled(reason: str) -> str:
+    """`QOSMaxCpuPerUserLimit` in words that a reader can take apart."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reason).replace("_", " ")
+

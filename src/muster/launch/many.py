@@ -1,0 +1,51 @@
+"""Looking at many runs at once: each engine is asked one question about all of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from muster import engines
+from muster.launch import create
+from muster.launch.api import Run
+from muster.launch.names import RunNotFound
+from muster.runs.files import read_json
+from muster.runs.state import Status
+
+
+def views(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """Everything about each of the runs; those that are removed meanwhile are left out.
+
+    Where an engine cannot be reached, its runs are told as their files tell them, and EngineError is raised after the last.
+    """
+    answers, trouble = _ask(runs)
+    for run in runs:
+        try:
+            yield run.view_with(answers.get(run.id))
+        except RunNotFound:
+            continue
+        except engines.EngineError as error:
+            trouble = error
+            yield run.peek()
+    if trouble is not None:
+        raise trouble
+
+
+def _ask(runs: Sequence[Run]) -> tuple[dict[str, Status], engines.EngineError | None]:
+    """What the engines say of runs that have not ended, by the ids of the runs."""
+    handles: dict[str, dict[str, str]] = {}
+    for run in (run for run in runs if not os.path.exists(run.dir.final)):
+        record = read_json(run.dir.run) or {}
+        if record.get("handle") and not create.under_way(run.dir):
+            handles.setdefault(record.get("engine", "local"), {})[run.id] = record["handle"]
+    answers: dict[str, Status] = {}
+    trouble: engines.EngineError | None = None
+    for name, known in handles.items():
+        try:
+            said = engines.get(name).poll(known.values())
+            answers.update({run: said[handle] for run, handle in known.items()})
+        except engines.EngineError as error:
+            trouble = error
+            answers.update(dict.fromkeys(known, Status(True, str(error))))
+    return answers, trouble

@@ -1,0 +1,61 @@
+"""A run on a Slurm site: started by the real command line, watched through its directory, disturbed through Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from conftest import Muster, until
+from muster.runs.files import read_events
+from muster.runs.layout import RunDir
+from slurm_cluster import Cluster
+
+# A rank that says when it is told to end, takes a moment to save, and ends.
+SAVES = """
+trap 'echo told; sleep 0.5; echo saved; exit 0' TERM
+echo "up $MUSTER_ATTEMPT"
+until [ -e "$MUSTER_SHARED/enough" ]; do sleep 0.1; done
+"""
+
+
+class OnSlurm:
+    """A detached run."""
+
+    def __init__(self, site: Cluster, muster: Muster, job: Path, **env: str) -> None:
+        done = muster("run", job, "--engine", "slurm", "--detach", **env)
+        assert done.returncode == 0, done.stderr
+        self.id = done.stdout.strip()
+        self.site, self.muster = site, muster
+        self.run = RunDir(f"{os.environ['MUSTER_HOME']}/runs/{self.id}")
+
+    @property
+    def job(self) -> str:
+        """The number of its Slurm job."""
+        return str(next(job["job_id"] for job in self.site.jobs().values() if job["name"] == self.id))
+
+    def logs(self, attempt: int = 1) -> str:
+        folder = Path(self.run.attempt(attempt).path)
+        return "".join(log.read_text() for log in folder.glob("nodes/*/logs/rank-*.log"))
+
+    def until_up(self, count: int, attempt: int = 1) -> None:
+        until(lambda: self.logs(attempt).count(f"up {attempt}\n") == count, 60)
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        return [event for event in read_events(self.run.events) if event["event"] == name]
+
+    def start_again(self) -> None:
+        """Once Slurm has put the job back into its queue: now, and not after the two minutes that it gives itself."""
+        self.site.until(lambda: self.site.job(self.job)["JobState"] == "PENDING", "it was not requeued")
+        self.site.run("scontrol", "update", f"JobId={self.job}", "StartTime=now")
+
+    def let_end(self) -> dict[str, Any]:
+        """Lets the ranks end, and returns how the run did."""
+        Path(self.run.shared, "enough").touch()
+        return self.end()
+
+    def end(self) -> dict[str, Any]:
+        self.muster("wait", self.id, timeout=120)
+        found: dict[str, Any] = json.loads(self.muster("show", self.id, "--json").stdout)
+        return found

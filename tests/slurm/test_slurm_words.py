@@ -1,0 +1,101 @@
+"""What the supervisor says to Slurm and hears from it, as text: pinned word by word."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+
+from muster.agent import slurm
+
+NODES = """\
+NodeName=gpu07 Arch=x86_64 CoresPerSocket=1  CPUAlloc=2 Gres=npu:8 NodeAddr=127.0.0.7 NodeHostName=gpu07 \
+OS=Linux 6.1.0 #1 SMP @0 State=MIXED ThreadsPerCore=1 Reason=none CfgTRES=cpu=8,mem=16G
+NodeName=gpu08 NodeAddr=127.0.0.8 NodeHostName=gpu08 State=DOWN* Reason=Not responding [slurm@2026-11-15T14:47:26]
+"""
+NOW = time.mktime(time.strptime("2026-11-15T12:00:00", "%Y-%m-%dT%H:%M:%S"))
+
+
+def test_one_srun_starts_one_agent_per_node_with_what_the_job_has() -> None:
+    given = {"SLURM_CPUS_PER_TASK": "24", "SLURM_MEM_PER_NODE": "98304", "SLURM_GPUS_PER_NODE": "8", "SLURM_NTASKS": "64"}
+    assert slurm.srun(4, given, ["python3", "agent.pyz", "node"]) == [
+        "srun",
+        "--nodes=4",
+        "--ntasks=4",
+        "--ntasks-per-node=1",
+        "--kill-on-bad-exit=0",
+        "--wait=0",
+        "--mpi=none",
+        "--cpu-bind=none",
+        "--export=ALL",
+        "--input=none",
+        "--cpus-per-task=24",
+        "--mem=98304",
+        "--gpus-per-node=8",
+        "python3",
+        "agent.pyz",
+        "node",
+    ]
+
+
+def test_a_job_that_asked_for_nothing_passes_nothing_on() -> None:
+    words = slurm.srun(1, {"SLURM_CPUS_PER_TASK": ""}, ["true"])
+    assert not [word for word in words if word.startswith(("--cpus", "--mem", "--gpus"))]
+
+
+def test_nodes_are_read_with_their_addresses_and_states() -> None:
+    assert slurm.machines(NODES) == [
+        slurm.Machine("gpu07", "127.0.0.7", "MIXED"),
+        slurm.Machine("gpu08", "127.0.0.8", "DOWN*"),
+    ]
+    assert slurm.machines("Node gpu09 not found\n") == []
+
+
+def test_an_allocation_is_read_as_it_was_written() -> None:
+    found = slurm.Allocation(tuple(slurm.machines(NODES)), 30.0)
+    assert slurm.Allocation.from_json(found.to_json()) == found
+
+
+def test_names_become_numbers_where_they_can() -> None:
+    assert slurm.resolved("localhost") == "127.0.0.1"
+    assert slurm.resolved("10.1.2.3") == "10.1.2.3"
+    assert slurm.resolved("no-such-host.invalid") == "no-such-host.invalid"
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("KillWait                = 30 sec", 30), ("KillWait = 5 sec", 5), ("", 30)])
+def test_the_time_before_slurm_kills_is_read(text: str, seconds: float) -> None:
+    assert slurm.kill_wait(f"InactiveLimit           = 0 sec\n{text}\nMailProg = /bin/mail\n") == seconds
+
+
+def test_tasks_that_srun_misses_are_read_also_in_ranges() -> None:
+    log = """\
+srun: cluster configuration lacks support for cpu binding
+srun: error: node4: task 3: Killed
+srun: error: node[6-7],node9: tasks 5-6,8: Exited with exit code 75
+srun: error: Unable to create step for job 3: Job/step already completing or completed
+"""
+    code = "Exited with exit code 75"
+    assert slurm.ended_tasks(log) == {3: "Killed", 5: code, 6: code, 8: code}
+
+
+def test_what_an_agent_said_through_srun_is_found_by_the_name_of_its_node() -> None:
+    log = "muster: node1: this one\nsrun: error: node1: task 0: Exited with exit code 75\nmuster: node11: another\n"
+    assert slurm.own_words(log, "node1") == "this one"
+    assert slurm.own_words(log, "node2") is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "cause", "seconds"),
+    [
+        ("JobState=RUNNING EndTime=2026-11-15T12:00:45", "time_limit", 45),
+        ("JobState=RUNNING EndTime=2026-11-15T18:00:00", "stop", 21600),
+        ("JobState=RUNNING EndTime=2026-11-15T12:00:20 PreemptTime=2026-11-15T12:00:00", "preempted", 20),
+        ("JobState=COMPLETING EndTime=2026-11-15T12:00:00", "terminated", 0),
+        ("JobState=RUNNING EndTime=Unknown PreemptTime=None", "stop", math.inf),
+        ("", "terminated", 0),
+    ],
+)
+def test_what_a_signal_means_is_for_slurm_to_say(shown: str, cause: str, seconds: float) -> None:
+    found = slurm.meaning(slurm.fields(shown), "SIGTERM", NOW, near=150)
+    assert (found.cause, found.seconds) == (cause, seconds)
