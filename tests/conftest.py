@@ -17,6 +17,8 @@ import yaml
 
 from browser import browser as browser
 from s3_server import s3 as s3
+from slurm_cluster import slurm as slurm
+from slurm_cluster import slurm_site as slurm_site
 from tester_server import serve as serve
 from tester_server import tester as tester
 

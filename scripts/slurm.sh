@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Installs the Slurm of the tests by Debian's and Ubuntu's packages. The tests start daemons of their own from it; the packages'
+# own services stay off, and what the machine has configured stays as it is.
+set -euo pipefail
+PATH="$PATH:/usr/sbin:/sbin" # where the daemons are, which is not on everybody's PATH
+programs=(munged slurmctld slurmd sbatch)
+packages=(munge slurmctld slurmd slurm-client)
+
+missing=() services=()
+for i in "${!programs[@]}"; do
+  command -v "${programs[i]}" >/dev/null || missing+=("${packages[i]}")
+done
+if [ ${#missing[@]} = 0 ]; then
+  echo "slurm: $(slurmctld -V), $(command -v slurmctld)"
+  exit 0
+fi
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+  echo "slurm: ${missing[*]} not found; install as root (Debian and Ubuntu: apt-get install ${missing[*]})" >&2
+  exit 1
+fi
+echo "slurm: ${missing[*]} by apt-get, services left off"
+
+# Debian's packages start their services unless this program forbids it: 101 is "forbidden by policy".
+policy=/usr/sbin/policy-rc.d
+restore() {
+  rm -f "$policy"
+  if [ -e "$policy.before-slurm" ]; then mv "$policy.before-slurm" "$policy"; fi
+}
+trap restore EXIT
+if [ -e "$policy" ]; then mv "$policy" "$policy.before-slurm"; fi
+printf '#!/bin/sh\nexit 101\n' >"$policy"
+chmod 755 "$policy"
+
+apt-get -qq update
+DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confold \
+  install "${missing[@]}"
+for name in "${missing[@]}"; do
+  if [ "$name" != slurm-client ]; then services+=("$name"); fi
+done
+if command -v systemctl >/dev/null && [ ${#services[@]} -gt 0 ]; then systemctl --quiet disable "${services[@]}"; fi
