@@ -9,7 +9,7 @@ NODE_ROOMS := src/muster/__init__.py src/muster/plan src/muster/runs src/muster/
   src/muster/job/__init__.py src/muster/job/model.py src/muster/job/kinds.py src/muster/job/data.py \
   src/muster/job/bench.py src/muster/job/slurm.py
 
-.PHONY: demo test browser frameworks test-frameworks lint docs benchmark clean
+.PHONY: demo test browser slurm frameworks test-frameworks lint docs benchmark clean
 
 demo: $(DEMO)  ## run the quickstart and show its result
 	PATH="$(BIN):$$PATH" muster run examples/quickstart/job.yaml
@@ -19,6 +19,9 @@ test: $(READY)  ## run all tests
 
 browser:  ## install the browser of the tests of pages, Chromium, by apt-get where that can be done; else it says what to do
 	scripts/browser.sh
+
+slurm:  ## install the Slurm of the tests by apt-get where that can be done, its services left off; else it says what to do
+	scripts/slurm.sh
 
 frameworks: $(READY)  ## install the frameworks of the examples, each into a cached environment of its own, about 7 GB in all
 	$(BIN)/python scripts/frameworks/install.py

@@ -25,9 +25,9 @@ class Seen:
     requests: list[str] = field(default_factory=list)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: other tests look at all children of their process
 def browser() -> Iterator[Browser]:
-    """One browser for all tests of this process; each test opens pages of its own. Without one, a failure in CI."""
+    """One browser for the tests of a file; each test opens pages of its own. Without one, a failure in CI."""
     path = next((found for name in NAMES if (found := shutil.which(name))), None)
     if path is None:
         reason = "there is no Chromium; `make browser` installs it"

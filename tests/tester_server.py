@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -27,10 +27,11 @@ class Served:
     words: list[str]
     url: str = ""
     process: subprocess.Popen[bytes] | None = None
+    program: list[str] = field(default_factory=lambda: [sys.executable, "-m", "muster.cli.main"])
 
     def start(self, port: int = 0) -> Served:
         """Starts it and waits until it listens."""
-        command = [sys.executable, "-m", "muster.cli.main", "tester", "serve", "--json", "--port", str(port), *self.words]
+        command = [*self.program, "tester", "serve", "--json", "--port", str(port), *self.words]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, "--data", str(self.data)],

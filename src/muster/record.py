@@ -32,7 +32,13 @@ from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Set
 __all__ = ["Timer", "active", "end", "metric", "mllog", "phase", "start", "timer"]
 
 # Launchers that start ranks themselves number them; what Muster said counts for the others.
-RANKS = ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "MUSTER_RANK")
+RANKS = {
+    "HOROVOD_RANK": "HOROVOD_SIZE",
+    "OMPI_COMM_WORLD_RANK": "OMPI_COMM_WORLD_SIZE",
+    "PMI_RANK": "PMI_SIZE",
+    "RANK": "WORLD_SIZE",
+    "MUSTER_RANK": "",
+}  # each with how many ranks there are; what Muster itself said it knows
 EVENTS = ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END")
 PAUSE = 1.0  # seconds between two values that a timer records while it runs
 
@@ -47,7 +53,7 @@ def metric(name: str, value: Any, unit: str = "", step: Optional[int] = None) ->
     """Records one value of a number such as "throughput" or "accuracy"; anything that `float` takes and that is finite."""
     told = _finite(_text("name of a metric", name), value)
     step = None if step is None else _whole("step", step)
-    _write("metric", name=name, value=told, unit=unit and _text("unit", unit), step=step, final=False)
+    _write("metric", name=name, value=told, unit=unit and _text("unit", unit), step=step, final=False, ranks=_ranks())
 
 
 @contextlib.contextmanager
@@ -223,8 +229,16 @@ def _rank() -> Optional[int]:
     return None if "MUSTER_RANK" in os.environ else 0
 
 
+def _ranks() -> Optional[int]:
+    """How many ranks a launcher says there are, who may have started more than Muster knows of."""
+    name = next((name for name in RANKS if os.environ.get(name, "").isdigit()), "MUSTER_RANK")
+    told = os.environ.get(RANKS[name], "")
+    return int(told) if told.isdigit() else None
+
+
 def _throughput(value: float, step: int, final: bool = False, **more: Any) -> Dict[str, Any]:
-    return dict({"name": "throughput", "value": value, "unit": "samples/s", "step": step, "final": final}, **more)
+    told = {"name": "throughput", "value": value, "unit": "samples/s", "step": step, "final": final, "ranks": _ranks()}
+    return dict(told, **more)
 
 
 def _finite(name: str, value: Any) -> float:

@@ -107,3 +107,21 @@ def test_a_number_that_is_too_large_to_be_one_is_not_copied(muster: Muster, writ
 def test_a_run_without_outputs_has_no_list_of_them(muster: Muster, write_job: WriteJob) -> None:
     done = run(muster, write_job(**{"train.py": "pass"}))
     assert not Path(done.attempt(1).node(0).results, "outputs.json").exists()
+
+
+@pytest.mark.parametrize("name, content", [("outputs", None), ("outputs.json", None), ("outputs", "x"), ("outputs.json", "[]")])
+def test_ranks_may_call_files_of_their_own_as_the_agent_does(
+    name: str, content: str | None, muster: Muster, write_job: WriteJob, home: Path
+) -> None:
+    """An agent that stumbled over them would lose the outputs of the job."""
+    clash = f"""
+    clash = pathlib.Path(os.environ["MUSTER_RESULTS"], {name!r})
+    clash.mkdir() if {content!r} is None else clash.write_text({content!r})
+    """
+    job = write_job({"outputs": {"train_url": "obs://results/out"}}, **{"train.py": LOCAL + clash})
+    (home / "store" / "results").mkdir(parents=True)
+    found = run(muster, job)
+    assert kept(found)["train_url/throughput_0.json"] == "7.5"
+    assert (home / "store/results/out/throughput_0.json").read_text() == "7.5"
+    aside = [path for path in Path(found.attempt(1).node(0).results).iterdir() if path.name.startswith(f"{name}.")]
+    assert [path.is_dir() or path.read_text() for path in aside if path.suffix == ".tmp"] == [content or True]

@@ -101,6 +101,7 @@ def test_a_field_that_is_missing_is_told(tmp_path: Path, field: str) -> None:
         ({"iam_endpoint": "iam.example.com"}, "`access_config.obs_endpoint` is empty while another endpoint is set"),
         ({"access_key": 7}, "`access_config.access_key` is not a text"),
         ({"acces_key": "x"}, "`access_config.acces_key` is not known; did you mean `access_key`?"),
+        ({SECRET: "secret_access_key"}, "`access_config` has a name that is not known; remove it"),
     ],
 )
 def test_each_check_of_the_keys(tmp_path: Path, access: dict[str, Any], said: str) -> None:
@@ -147,6 +148,28 @@ def test_code_in_another_bucket_goes_where_it_should(tmp_path: Path) -> None:
     (tmp_path / "code/code/train.py").unlink()
     (tmp_path / "code/code").rmdir()
     assert "code: obs://lab-bucket/resnet/ " in imported(tmp_path).text
+
+
+@pytest.mark.parametrize("broken", ["'access_key': ‘x’,", "'access_key': 'x'", "'access_key': get(),", "'access_key': x,"])
+def test_one_mistake_is_told_once(tmp_path: Path, broken: str) -> None:
+    text = settings()
+    before = f"'access_key': {ACCESS['access_key']!r},"
+    assert before in text
+    (found,) = complaints(package(tmp_path, text.replace(before, broken)))
+    assert found.startswith("code/config/modelarts_config.py:4: " if broken[-1] == "," else "code/config/modelarts_config.py:")
+
+
+def test_what_only_the_cloud_refuses_can_run_here(tmp_path: Path) -> None:
+    (found,) = complaints(with_session(tmp_path, pool_id="pool1"))
+    assert found.endswith("the pool has a type of its own, or import with `--here` to run it on this machine")
+
+
+@pytest.mark.parametrize(("value", "looks"), [("0f3c9a77e1b2", True), ("[PAD]", False), ("", False)])
+def test_a_parameter_that_looks_like_a_key_is_told(tmp_path: Path, value: str, looks: bool) -> None:
+    found = imported(with_session(tmp_path, hyperparameters=[{"label": "api_token", "value": value}]))
+    notes = [note for note in map(str, found.findings.notes) if "hyperparameters.api_token` looks like a key" in note]
+    assert bool(notes) == looks
+    assert not value or value not in str(notes)
 
 
 def test_a_section_that_is_missing_is_told(tmp_path: Path) -> None:

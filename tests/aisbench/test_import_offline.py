@@ -185,6 +185,42 @@ def test_benchmark_sh_decides_the_mode(tmp_path: Path, runtype: str) -> None:
     assert imported(folder).kind == {"cluster_offline": "offline", "modelarts": "V1"}[runtype]
 
 
+def test_relative_paths_start_at_the_code_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    lines = "export RANK_SIZE=8\nexport DEVICE_NUM=4\nexport RANK_TABLE_FILE=./table.json\nexport NODEINFO_FILE=nodes.json\n"
+    folder = offline(tmp_path, lines, table=table(2, 4), nodes=hosts("10.0.0.1", "10.0.0.2", pd="hidden"))
+    for part in (folder, folder / "code"):
+        found = imported(part)
+        assert found.findings.problems == []
+        assert sorted(found.credentials.secrets.values()) == ["hidden", "hidden"]
+
+
+def test_comments_in_a_file_of_json_are_told(tmp_path: Path) -> None:
+    """The guides of AISBench show such files with comments."""
+    nodes = hosts("10.0.0.1").replace("{}", '{"port": 0 # 22\n}')
+    folder = offline(tmp_path, "export RANK_SIZE=1\nexport DEVICE_NUM=1\n" + NODES, nodes=nodes)
+    assert [
+        problem
+        for problem in complaints(folder)
+        if "is not JSON; check the brackets and commas there, and remove comments" in problem
+    ]
+
+
+@pytest.mark.parametrize("name", ["config_imagenet2012.sh", "config_pretrain.sh"])
+def test_packages_for_gpus(tmp_path: Path, name: str) -> None:
+    lines = 'export CUDA_VISIBLE_DEVICES="0,2"\nexport TRAIN_STEPS=200\nexport BMC_USER="root"\nexport BMC_PASSWORD="hidden"\n'
+    started = '    train_run_cmd="python -u $BASE_PATH/work/official/main.py \\\n    --data_dir=${TRAIN_DATA_PATH}"\n'
+    folder = package(tmp_path, **{f"code/config/{name}": lines, "code/run.sh": started, "code/code/official/main.py": ""})
+    (folder / "code/config/config.sh").unlink()
+    found = imported(folder)
+    assert found.findings.problems == []
+    job = yaml.safe_load(found.text)
+    assert (job["nodes"], job["devices"], job["framework"], job["boot"]) == (1, 2, "command", "official/main.py")
+    assert job["env"] == {"TRAIN_STEPS": 200}
+    assert found.credentials.secrets == {"BMC_PASSWORD": "hidden"}
+    assert [left for left in map(str, found.findings.left) if "set CUDA_VISIBLE_DEVICES=0,2 when you start the job" in left]
+
+
 def test_files_of_another_machine_do_not_keep_a_job_from_running_here(tmp_path: Path) -> None:
     lines = "export RANK_SIZE=8\nexport DEVICE_NUM=8\nexport RANK_TABLE_FILE=/home/tools/rank_table_8p_66.json\n"
     folder = offline(tmp_path, lines)

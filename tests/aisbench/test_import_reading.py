@@ -19,7 +19,7 @@ def python(tmp_path: Path, text: str) -> tuple[dict[str, Any], list[str]]:
     path = tmp_path / "settings.py"
     path.write_text(text)
     findings = Findings()
-    found = literals.read(str(path), findings)
+    found = literals.read(str(path), findings) or {}
     findings.shown_from(str(tmp_path))
     return {name: plain(value) for name, value in found.items()}, [str(problem) for problem in findings.problems]
 
@@ -67,8 +67,9 @@ def test_plain_settings_are_understood(tmp_path: Path, text: str, value: Any) ->
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("import os\nx = os.environ['KEY']", "settings.py:2: uses `os`"),
-        ("a = 1\nx = open('/etc/passwd').read()", "settings.py:2: holds a call of `open('/etc/passwd').read`"),
+        ("import os\nx = os.environ['KEY']", "settings.py:2: uses a name that was not given"),
+        ("a = 1\nx = open('/etc/passwd').read()", "settings.py:2: holds a call, whose value"),
+        ("x = '{}'.format(1)", "settings.py:1: holds a call, whose value"),
         ("x = {'a': get_key()}", "settings.py:1: holds a call of `get_key`"),
         ("x = [n for n in range(3)]", "settings.py:1: holds an expression"),
         ("\n\nif True:\n    x = 1", "settings.py:3: holds a statement that is not an assignment"),
@@ -78,12 +79,22 @@ def test_plain_settings_are_understood(tmp_path: Path, text: str, value: Any) ->
         ("x = {'a': 1,\n     'a': 2}", "settings.py:2: `a` stands twice, on line 1 too"),
         ("x = 'a' + 1", "settings.py:1: adds values that do not go together"),
         ("x = {'a': 1", "settings.py:1: is not Python"),
-        ("x = unknown", "settings.py:1: uses `unknown`, which was not given a plain value before"),
+        ("x = unknown", "settings.py:1: uses a name that was not given a plain value before, or is a text without"),
+        ("x = get_key()\ny = x + 'b'", "settings.py:2: uses a name that was not given a plain value before"),
     ],
 )
 def test_everything_else_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
     _, problems = python(tmp_path, text)
     assert [problem for problem in problems if problem.startswith(said)], problems
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x = SECRET123", "x = {'k': SECRET123 + 'b'}", "x = 'SECRET123{}'.format(1)", "x = a.SECRET123", "x = 'SECRET123' % 1"],
+)
+def test_a_key_that_is_written_wrong_is_not_shown(tmp_path: Path, text: str) -> None:
+    _, problems = python(tmp_path, text)
+    assert problems and "SECRET123" not in str(problems)
 
 
 def test_nothing_is_executed(tmp_path: Path) -> None:
@@ -115,13 +126,19 @@ def test_deep_nesting_does_not_bring_the_reader_down(tmp_path: Path) -> None:
         ("export X=a#b", "a#b"),
         ('export X="a \\"b\\""', 'a "b"'),
         ("export X=dos\r\nexport Y=1\r\n", "dos"),
+        ("export X=~/data", "/home/me/data"),
+        ("X=~", "/home/me"),
+        ("export X=/a:~/b", "/a:/home/me/b"),
+        ("export X='~/data'", "~/data"),
+        ("export X=a~", "a~"),
+        ("export X=~root/data", "~root/data"),
     ],
 )
 def test_assignments_of_a_shell_are_understood(tmp_path: Path, text: str, value: str) -> None:
     path = tmp_path / "config.sh"
     path.write_bytes(text.encode())
     findings = Findings()
-    found = shell.read(str(path), {"BASE_PATH": "/pack"}, findings)
+    found = shell.read(str(path), {"BASE_PATH": "/pack", "HOME": "/home/me"}, findings)
     assert findings.problems == []
     assert found["X"].value == value
 
@@ -145,6 +162,14 @@ def test_what_a_shell_would_have_to_run_is_told_with_its_line(tmp_path: Path, te
     values, problems, _ = variables(tmp_path, text)
     assert [problem for problem in problems if problem.startswith(said)], problems
     assert "X" not in values or said.endswith("closed")
+
+
+@pytest.mark.parametrize("text", ["export X = True", "export X= True", "export X =True", "X = True", "X= True", "X =True"])
+def test_spaces_beside_an_assignment_are_told(tmp_path: Path, text: str) -> None:
+    """People think that they switched something on."""
+    values, problems, _ = variables(tmp_path, f"export A=1\n{text}\nexport B= C=2\n")
+    told = "config.sh:2: `X` has a space beside `=`, which a shell takes for the end; write `X=...` without spaces"
+    assert (values, problems) == ({"A": "1", "B": "", "C": "2"}, [told])
 
 
 def test_commands_in_a_shell_file_are_named_and_not_carried_out(tmp_path: Path) -> None:

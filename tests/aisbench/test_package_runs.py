@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from ready_packages import installed as installed
 from ready_packages import modelarts as modelarts
 from ready_packages import offline as offline
 
-from conftest import Muster
+from conftest import Muster, until
 from muster.agent import namespace
 from s3_server import ACCESS, S3, SECRET
 
@@ -182,7 +184,7 @@ def test_the_store_and_keys_of_the_configuration_are_used(modelarts: Path, muste
     )
     done = stubs(modelarts, "test")
     assert done.returncode == 0, done.stdout
-    assert "throughput_0.json" in s3.s5cmd("ls", f"s3://{bucket}/result/")
+    assert "throughput_0.json" in s3.s5cmd("ls", f"s3://{bucket}/result/*")
     for path in (path for folder in (modelarts, home) for path in folder.rglob("*") if path.is_file()):
         assert path.name == "modelarts_config.py" or SECRET.encode() not in path.read_bytes(), path
     imported = muster("import", modelarts, "--profile", "lab", "-o", modelarts / "job.yaml")
@@ -278,6 +280,25 @@ def test_old_results_are_never_taken_for_new_ones(modelarts: Path) -> None:
     assert not (modelarts / "result/throughput_0.json").exists()
 
 
+def test_packages_that_run_at_the_same_time_keep_their_numbers(modelarts: Path, tmp_path: Path) -> None:
+    """Weakness 6: parallel runs wrote into one folder, and one reported what the other had measured."""
+    other, other_ran = tmp_path / "other", tmp_path / "other-ran"
+    shutil.copytree(modelarts, other)
+    measured = "measured, throughput = accuracy(weights, eval_data), samples / seconds"
+    changed(other / "code/code/train.py", (measured, "measured, throughput = 0.25, 2.0"))
+    waits = f"    main()\n    while not os.path.exists({str(other_ran)!r}):\n        time.sleep(0.02)\n"
+    changed(modelarts / "code/code/train.py", (measured, "measured, throughput = 0.75, 1.0"), ("    main()\n", waits))
+    first = subprocess.Popen(["./ais-bench-stubs", "test"], cwd=modelarts, stdout=subprocess.PIPE, text=True)
+    until(
+        lambda: (modelarts / "log").is_dir() and any("samples/s" in log.read_text() for log in (modelarts / "log").glob("job*"))
+    )
+    second = stubs(other, "test")
+    other_ran.touch()
+    output, _ = first.communicate(timeout=60)
+    for told, throughput, accuracy in ((output, "2.0", "0.75"), (second.stdout, "4.0", "0.25")):
+        assert (info(told)["throughput_ratio"], info(told)["accuracy"]) == (throughput, accuracy)
+
+
 def test_muster_that_is_not_installed_is_told(modelarts: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     for name in ("bash", "dirname", "readlink", "cat"):
@@ -285,6 +306,14 @@ def test_muster_that_is_not_installed_is_told(modelarts: Path, tmp_path: Path) -
     done = stubs(modelarts, "test", MUSTER="", PATH=str(tmp_path / "bin"))
     assert done.returncode == 1
     assert "Muster is not installed. Install it with `pip install muster-train`" in done.stderr
+
+
+@pytest.mark.parametrize("script", ["ais-bench-stubs", "code/benchmark.sh"])
+def test_a_command_that_is_not_there_is_exit_code_1(modelarts: Path, script: str) -> None:
+    """Weakness 21: exit codes of the shell got past those of AISBench."""
+    env = {**os.environ, "MUSTER": "/no/such/muster"}
+    done = subprocess.run(["bash", str(modelarts / script)], capture_output=True, text=True, env=env)
+    assert (done.returncode, done.stderr[:27]) == (1, "MUSTER names /no/such/muste"), done.stderr
 
 
 @pytest.mark.parametrize("way", ["muster", "python3"])

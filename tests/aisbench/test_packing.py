@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from packages import EXAMPLE, unpacked
+from pythons import VERSIONS, python_of
 
 from conftest import Muster
 from muster.aisbench.packing import TEMPLATE
@@ -136,9 +136,19 @@ def test_links_are_not_followed(muster: Muster, tmp_path: Path) -> None:
     assert "secret.py: is a link" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["ais_utils.py", "train_modelarts.py"])
-def test_scripts_of_a_package_run_with_old_pythons(name: str) -> None:
-    ast.parse((TEMPLATE / name).read_text(), feature_version=(3, 7))
+@pytest.mark.parametrize("version", VERSIONS)
+def test_scripts_of_a_package_run_with_old_pythons(version: str) -> None:
+    """AISBench's packages name python3.7."""
+    python, bare = python_of(version), {"PATH": os.environ["PATH"], "MUSTER": "/no/such/muster"}
+
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([python, "-I", *words], cwd=TEMPLATE, capture_output=True, text=True, env=bare)
+
+    reported = call("ais_utils.py", "set_result", "training", "accuracy", "0.5")
+    assert (reported.returncode, reported.stdout) == (0, "training accuracy: 0.5\n"), reported.stderr
+    stop = call("train_modelarts.py", "--action", "stop")
+    told = "MUSTER names /no/such/muster, which cannot be run. Set it to the command of Muster, or unset it.\n"
+    assert (stop.returncode, stop.stderr) == (1, told)
 
 
 def test_ais_utils_divides_by_no_time(tmp_path: Path) -> None:

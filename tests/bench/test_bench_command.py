@@ -221,6 +221,10 @@ def test_a_start_script_with_the_mode_that_the_job_does_not_name_is_refused(
         (["--system", "job/job.yaml"], "not JSON"),
         (["--repeats", "0"], "bench.repeats"),
         (["--set", "bench.scope=half"], "bench.scope"),
+        (["--repeats", "2", "--set", "bench.combine=olympic"], "set `bench.repeats` to 3 or more"),
+        (["--set", "bench.limits.repeats=5%"], "`bench.limits.repeats` limits how far repeats lie apart"),
+        (["--set", "bench.limits.nodes=5%"], "`bench.limits.nodes` limits how far nodes lie apart"),
+        (["--set", "bench.limits.ranks=5%"], "`bench.limits.ranks` limits how far ranks lie apart"),
     ],
 )
 def test_bad_input_starts_nothing(words: list[str], said: str, muster: Muster, write_job: WriteJob, home: Path) -> None:
@@ -228,6 +232,14 @@ def test_bad_input_starts_nothing(words: list[str], said: str, muster: Muster, w
     assert done.returncode == 2
     assert said in done.stderr
     assert not (home / "runs").exists() and not (home / "benches").exists()
+
+
+def test_json_says_why_nothing_could_be_started(muster: Muster, write_job: WriteJob, home: Path) -> None:
+    home.mkdir()
+    (home / "benches").write_text("a file in the place of a directory")
+    done = muster("bench", write_job(**{"train.py": "pass"}), "--json")
+    assert done.returncode == 1
+    assert str(home / "benches") in json.loads(done.stdout)["reason"]
 
 
 def test_a_tester_that_cannot_be_reached_is_told_before_anything_starts(

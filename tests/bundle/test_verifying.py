@@ -14,6 +14,7 @@ import pytest
 from bundles import bench_folder, edit, finish, forged, make_bundle, measured, packed, unpacked
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from records import RunRecord
 
 from muster import __version__
 from muster.bench import exact, result
@@ -156,6 +157,19 @@ RAW = {
     "events.jsonl": "1790000110.0",
     "bench.json": "1789999998.0",
 }
+
+
+def test_a_timer_whose_throughput_is_not_that_of_its_samples_and_seconds(home: Path, tmp_path: Path) -> None:
+    """The forger computes everything anew that follows from it; what it follows from gives it away."""
+    run = RunRecord(home, RUN.removeprefix("runs/"), bench={})
+    run.timed(0, 125.0)
+    assert verify(make_bundle(home, tmp_path / "true.tar.gz", run)).passed
+    record = Path(run.node(0).results, "record-0.jsonl")
+    record.write_text(record.read_text().replace('"value": 125.0', '"value": 126.0'))
+    finish(run)
+    found = verify(make_bundle(home, tmp_path / "forged.tar.gz", run))
+    where = f"{RUN}/attempts/1/nodes/0/results/record-0.jsonl"
+    assert found.problems == [f"{where}: 126.0 stands there, 125.0 follows from its samples and seconds"]
 
 
 @pytest.mark.parametrize("path", ["result.json", f"{NODE}/logs/rank-0.log", f"{NODE}/results/throughput_0.json"])
@@ -305,6 +319,14 @@ def test_a_run_that_failed_and_says_that_it_succeeded(home: Path, tmp_path: Path
     finish(run)
     found = verify(make_bundle(home, tmp_path / "b.tar.gz", run))
     assert found.problems == [f"{RUN}/final.json: says that the run succeeded, and yet rank 1 on node 1 exited with code 3"]
+
+
+def test_a_process_that_did_not_end_as_its_agent_saw_it(home: Path, tmp_path: Path) -> None:
+    run = measured(home)
+    event = {"time": run.end, "event": "exit", "process": "rank-1", "rank": 1, "code": 3, "signal": None}
+    Path(run.node(1).events).write_text(json.dumps(event) + "\n")
+    found = verify(make_bundle(home, tmp_path / "b.tar.gz", run))
+    assert found.problems == [f"{RUN}/attempts/1/nodes/1/exit.json: rank-1: code: 0 stands there, 3 in events.jsonl"]
 
 
 def test_a_failed_run_can_be_bundled_and_verifies(home: Path, tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_an_accuracy_without_a_step_is_numbered(home: Path) -> None:
 
 def test_numbers_under_names_of_mlperf_are_passed_on(home: Path) -> None:
     run = trained(home)
-    run.log(0, Event(1000, "global_batch_size", 512).line + "\n")
+    run.log(0, Event(1000 * run.start, "global_batch_size", 512).line + "\n")
     told = {event.key: event.value for event in events(run)}
     assert repr(told["global_batch_size"]) == "512"
 

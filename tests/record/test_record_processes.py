@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from pathlib import Path
@@ -136,6 +137,23 @@ def test_the_rank_is_the_one_that_the_launcher_gave(variables: dict[str, str], r
     said("from muster import record; record.metric('a', 1)", MUSTER_RESULTS=str(tmp_path), **variables)
     assert os.listdir(tmp_path) == [f"record-{rank}.jsonl"]
     assert recorded(tmp_path, rank)[0]["rank"] == rank
+
+
+@pytest.mark.parametrize(
+    ("variables", "ranks"),
+    [
+        ({"MUSTER_RANK": "0", "RANK": "1", "WORLD_SIZE": "8"}, 8),
+        ({"MUSTER_RANK": "0", "WORLD_SIZE": "8", "HOROVOD_RANK": "1", "HOROVOD_SIZE": "4"}, 4),
+        ({"MUSTER_RANK": "0", "RANK": "1"}, None),
+        ({"MUSTER_RANK": "0", "MUSTER_WORLD_SIZE": "2", "WORLD_SIZE": "8"}, None),  # a program that reaches the others itself
+    ],
+)
+def test_the_count_of_ranks_is_the_one_that_the_launcher_gave(
+    variables: dict[str, str], ranks: int | None, tmp_path: Path
+) -> None:
+    said("from muster import record; record.metric('a', 1)", MUSTER_RESULTS=str(tmp_path), **variables)
+    (file,) = tmp_path.iterdir()
+    assert json.loads(file.read_text())["ranks"] == ranks
 
 
 def test_a_helper_is_no_rank(tmp_path: Path) -> None:

@@ -42,10 +42,11 @@ def shims(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_numbers_and_phases_are_kept_in_any_python(version: str, shims: str, tmp_path: Path) -> None:
-    said(SCRIPT, python=python_of(version), PYTHONPATH=shims, MUSTER_RESULTS=str(tmp_path), MUSTER_RANK="5")
+    launched = {"MUSTER_RANK": "0", "RANK": "5", "WORLD_SIZE": "8"}
+    said(SCRIPT, python=python_of(version), PYTHONPATH=shims, MUSTER_RESULTS=str(tmp_path), **launched)
     lines = recorded(tmp_path, 5)
     assert all(line.pop("rank") == 5 and line.pop("t") > 1.7e9 for line in lines)
-    common = {"kind": "metric", "unit": "", "step": None, "final": False}
+    common = {"kind": "metric", "unit": "", "step": None, "final": False, "ranks": 8}
     edges = [(name, edge) for name in ("dataload", "eval", "broken") for edge in ("start", "end")]
     assert lines == [
         {**common, "name": "throughput", "value": 450.77798444604605, "unit": "samples/s", "step": 3},

@@ -66,6 +66,21 @@ def test_where_less_is_better_less_is_better() -> None:
     assert cell.signed == "-50.0 %" and cell.better is True
 
 
+def test_numbers_of_other_units_targets_or_meters_are_not_compared() -> None:
+    """A step of 100 ms beside one of 0.1 s would be a thousand times as slow."""
+    one, other = made_result(), made_result()
+    other["metrics"]["throughput"]["unit"] = "tokens/s"
+    other["targets"][0]["target"] += 0.01
+    other["power"]["of"] = "devices and CPU packages"
+    for key in ("throughput", f"time to {other['targets'][0]['metric']}", "joules"):
+        assert row([one, one], key).cells[1].difference is not None
+        cell = row([one, other], key).cells[1]
+        assert cell.difference is None and cell.beyond is None
+        assert words(cell).startswith("not comparable")
+    for shown in (report.text([one, other], {}), report.markdown([one, other]), report.html([one, other], {})):
+        assert "not comparable" in shown
+
+
 def test_a_value_that_is_missing_is_compared_with_nothing_and_gives_its_reason() -> None:
     cell = row([made_result(), made_result(missing=[3])]).cells[1]
     assert cell.value is None and cell.difference is None

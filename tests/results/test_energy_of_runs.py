@@ -39,7 +39,7 @@ def trained(home: Path, nodes: int = 1, **job: Any) -> RunRecord:
     """A run whose ranks trained from second 20 to second 100, at 100 samples/s each."""
     run = RunRecord(home, nodes=nodes, **{"bench": {}, **job})
     for rank in range(run.job.ranks):
-        run.timed(rank, 100.0)
+        run.timed(rank, 100.0, steps=250)
         run.phase(rank, "proc", 20, 100)
     return run
 
@@ -166,11 +166,29 @@ def test_the_highest_power_is_that_of_one_moment(home: Path) -> None:
 def test_servers_that_train_alone_make_their_samples_together(home: Path) -> None:
     run = RunRecord(home, nodes=2, bench={"scope": "server"})
     for rank in range(2):
-        run.timed(rank, 100.0)
+        run.timed(rank, 100.0, steps=250)
         run.phase(rank, "proc", 20, 100)
         run.samples(rank, every_second({"power": {"ipmi": 200}}), machine=f"m{rank}")
     found = power_of(run)
     assert (found["joules"], found["samples_per_joule"]) == (32000.0, 0.5)
+
+
+def test_servers_of_which_one_rank_speaks_for_all_make_their_samples_together(home: Path) -> None:
+    run = RunRecord(home, nodes=2, devices=2, bench={"scope": "server"}, metrics={"throughput": {"of": "world"}})
+    for node in range(2):
+        run.metric(2 * node, "throughput", 100.0)
+        run.phase(2 * node, "proc", 20, 100)
+        run.samples(node, every_second({"power": {"ipmi": 200}}), machine=f"m{node}")
+    assert power_of(run)["samples_per_joule"] == 2 * 100.0 * 80 / 32000
+
+
+def test_samples_that_nobody_trained_on_in_a_pause_are_not_counted(home: Path) -> None:
+    run = RunRecord(home, bench={})
+    for _ in range(2):
+        run.timed(0, 100.0, steps=75)  # 24 of 80 seconds; the rest went into evaluations
+    run.phase(0, "proc", 20, 100)
+    run.samples(0, every_second({"power": {"ipmi": 100}}))
+    assert power_of(run)["samples_per_joule"] == 2 * 75 * 32 / 8000
 
 
 def test_without_a_training_phase_the_attempt_is_the_window(home: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from records import RunRecord
 
+from muster.runs.observed import observe
 from muster.runs.result import collect
+from muster.runs.seats import Seat
 
 CLUSTER: dict[str, Any] = {"nodes": 2, "devices": 2}
 FPS: dict[str, Any] = {"throughput": {"pattern": r"fps: ([^ ]+)"}}
@@ -23,6 +26,12 @@ def collected(run: RunRecord) -> dict[str, Any]:
 def throughput(run: RunRecord) -> tuple[float | None, str | None]:
     entry = collected(run)["throughput"]
     return entry["value"], entry["reason"]
+
+
+def mllog(run: RunRecord, key: str, value: float, after: float = 60.0) -> str:
+    """A line of MLPerf's, printed some seconds into the attempt."""
+    event = {"time_ms": 1000 * (run.start + after), "key": key, "value": value, "event_type": "POINT_IN_TIME"}
+    return f":::MLLOG {json.dumps(event)}\n"
 
 
 def test_nothing_recorded_is_no_result(home: Path) -> None:
@@ -51,7 +60,7 @@ def test_what_record_wrote_counts_before_everything_else(home: Path) -> None:
     run = RunRecord(home, nodes=1, devices=1, metrics=FPS)
     run.log(0, "fps: 4\n")
     assert throughput(run) == (4.0, None)
-    run.log(0, 'fps: 4\n:::MLLOG {"time_ms": 1, "key": "throughput", "value": 3, "event_type": "POINT_IN_TIME"}\n')
+    run.log(0, "fps: 4\n" + mllog(run, "throughput", 3))
     assert throughput(run) == (3.0, None)
     run.result_file(0, "throughput_0.json", 2)
     assert throughput(run) == (2.0, None)
@@ -67,12 +76,31 @@ def test_a_stale_file_hides_nothing(home: Path) -> None:
     assert throughput(run) == (4.0, None)
 
 
+def test_lines_of_an_earlier_run_that_a_script_prints_are_not_its_own(home: Path) -> None:
+    run = RunRecord(home, bench={})
+    old = mllog(run, "throughput", 99, after=-86400)
+    run.log(0, old)
+    reason = "rank 0 on node 0 reported no throughput of its own: what it told is older than the run, or its clock is wrong"
+    assert throughput(run) == (None, reason)
+    run.log(0, old + mllog(run, "throughput", 5))
+    assert throughput(run) == (5.0, None)
+
+
 def test_the_step_timer_counts_before_single_steps(home: Path) -> None:
     run = RunRecord(home, nodes=1, devices=1)
     run.metric(0, "throughput", 1.0, step=1)
     run.timed(0, 50.0)
     run.metric(0, "throughput", 3.0, step=2)
     assert throughput(run) == (50.0, None)
+
+
+def test_several_timers_of_a_rank_make_one_throughput(home: Path) -> None:
+    """1,000 samples in 10 s, then as many in 20 s: the mean of the two rates would be 75."""
+    run = RunRecord(home, bench={})
+    for rate, seconds in ((100.0, 10.0), (50.0, 20.0)):
+        spread = {"samples": 1000.0, "seconds": seconds}
+        run.metric(0, "throughput", rate, unit="samples/s", final=True, spread=spread)
+    assert throughput(run) == (2000.0 / 30.0, None)
 
 
 @pytest.mark.parametrize(("take", "expected"), [("mean", 3.0), ("median", 2.0), ("last", 6.0), ("min", 1.0), ("max", 6.0)])
@@ -89,6 +117,16 @@ def test_patterns_understand_thousands_progress_bars_and_several_matches_in_a_li
     assert throughput(run) == (1000.0, None)
 
 
+@pytest.mark.parametrize("between", ["\r", "    ", "\n", "\r\n"])
+def test_a_log_without_newlines_is_cut_between_numbers(home: Path, between: str) -> None:
+    """Progress bars write one line for hours: no number of it may be read in half, and none be lost."""
+    run = RunRecord(home, metrics={"throughput": {"pattern": r"fps:([\d.]+)"}})
+    values = [1000.0 + step / 8 for step in range(20_000)]
+    run.log(0, between.join(f"epoch{'.' * (step % 7)} fps:{value}" for step, value in enumerate(values)))
+    reading = observe(run.attempt, run.job).reading("throughput", Seat(0, 0))
+    assert (reading.values, reading.value) == (len(values), sum(values) / len(values))
+
+
 def test_patterns_leave_out_the_warm_up(home: Path) -> None:
     run = RunRecord(home, nodes=1, devices=1, metrics=FPS, bench={"warmup": 2})
     run.log(0, "".join(f"fps: {value} \n" for value in (1, 2, 10, 20)))
@@ -98,8 +136,8 @@ def test_patterns_leave_out_the_warm_up(home: Path) -> None:
 
 
 def test_logs_are_read_only_where_they_can_matter(home: Path) -> None:
-    line = ':::MLLOG {"time_ms": 1, "key": "eval_accuracy", "value": 0.5, "event_type": "POINT_IN_TIME"}\n'
     plain = RunRecord(home, "plain-1", devices=1)
+    line = mllog(plain, "eval_accuracy", 0.5)
     plain.log(0, line)
     assert collect(plain.attempt, plain.job) is None
     bench = RunRecord(home, "bench-1", devices=1, bench={})
@@ -202,6 +240,21 @@ def test_ranks_that_report_in_different_units_have_no_sum(home: Path) -> None:
     run.metric(0, "throughput", 1.0, unit="samples/s")
     run.metric(1, "throughput", 1.0, unit="tokens/s")
     assert throughput(run) == (None, "it was reported in different units: samples/s and tokens/s")
+
+
+def test_the_job_and_its_ranks_have_to_mean_the_same_unit(home: Path) -> None:
+    run = RunRecord(home, metrics={"latency": {"unit": "ms"}, "throughput": {"unit": "images/s"}})
+    run.metric(0, "latency", 0.25, unit="s")
+    run.metric(0, "throughput", 100.0, unit="samples/s")  # the timer's word for whatever it counts
+    found = collected(run)
+    assert found["latency"] == {"value": None, "unit": "ms", "reason": "it was reported in s, and the job says ms"}
+    assert found["throughput"] == {"value": 100.0, "unit": "images/s", "reason": None}
+
+
+def test_where_the_job_names_no_unit_that_of_the_ranks_counts(home: Path) -> None:
+    run = RunRecord(home, metrics={"throughput": {}})
+    run.metric(0, "throughput", 100.0, unit="tokens/s")
+    assert collected(run)["throughput"] == {"value": 100.0, "unit": "tokens/s", "reason": None}
 
 
 @pytest.mark.parametrize("path", ["../../../secret/throughput_0.json", "/throughput_0.json", "a/b/throughput_0.json", "..", ""])

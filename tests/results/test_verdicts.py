@@ -187,3 +187,25 @@ def test_provenance_says_what_ran_where(home: Path) -> None:
     assert found["environment"] == {"NCCL_DEBUG": "INFO"}
     assert found["command"] == ["muster", "bench", "job.yaml"]
     assert found["times"] == {"created": run.start - 2, "started": run.start, "ended": run.end + 1}
+
+
+@pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
+def test_a_phase_of_a_clock_that_is_wrong_is_none(home: Path, ahead: float) -> None:
+    run = RunRecord(home, "job-1", bench={"targets": {"accuracy": 0.7}})
+    run.timed(0, 100.0)
+    run.phase(0, "proc", 20 + ahead, 90 + ahead)
+    run.metric(0, "accuracy", 0.75, after=50 + ahead)
+    found = result_of(run)
+    proc = found["runs"][0]["phases"]["proc"]
+    assert (proc["start"], proc["end"], proc["seconds"]) == (None, None, None)
+    assert "clock" in proc["reason"]
+    assert found["train_result_info"]["proc_start_time"] is None
+    assert found["targets"][0]["reached"] and found["targets"][0]["seconds"] is None
+    assert found["targets"][0]["reason"] == "nothing tells when it was reached"
+
+
+def test_clocks_of_nodes_may_differ_a_little(home: Path) -> None:
+    run = RunRecord(home, "job-1", bench={})
+    run.timed(0, 100.0)
+    run.phase(0, "proc", -5, 112)
+    assert result_of(run)["runs"][0]["phases"]["proc"]["seconds"] == 117.0

@@ -103,9 +103,12 @@ def test_ranks_that_are_told_later_have_all_of_their_processes(rank: Rank, look:
 
 
 def test_a_branch_can_be_left_out(rank: Rank, look: Look) -> None:
-    found = look(rank.process.pid)
-    found.read(0.0)
-    assert found.read(1.0)["procs_mem"] == 0
+    whole, less = look(), look(rank.process.pid)
+    for found in (whole, less):
+        found.read(0.0)
+    more, fewer = whole.read(1.0)["procs_mem"], less.read(1.0)["procs_mem"]
+    assert isinstance(more, int) and isinstance(fewer, int)
+    assert more - fewer > 1 << 20  # other children count for both
 
 
 def descriptors() -> int:
@@ -127,6 +130,7 @@ def held() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 def test_files_of_processes_do_not_pile_up(look: Look) -> None:
     found = look()
+    found.read(-1.0)  # servers of other tests may be children of this process, too
     before = descriptors()
     for moment in range(20):
         process = subprocess.Popen(["sleep", "600"])
@@ -153,4 +157,5 @@ def test_more_processes_than_files_may_be_open_are_counted_all_the_same(
         process.wait()
     one = found.read(2.0)["procs_mem"]
     assert isinstance(everything, int) and isinstance(one, int)
-    assert everything > 3 * one > 3 * (32 << 20)
+    assert one > 32 << 20
+    assert everything - one > (len(held) - 1) * (32 << 20)

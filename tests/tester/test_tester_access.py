@@ -207,6 +207,7 @@ def test_a_token_is_never_sent_to_another_address(tester: Served, tmp_path: Path
     """The tester's answer leads elsewhere; what listens there must hear nothing."""
     with socket.create_server(("127.0.0.1", 0)) as other, socket.create_server(("127.0.0.1", 0)) as first:
         other.settimeout(0.5)
+
         def redirect() -> None:
             connection, _ = first.accept()
             with connection:
@@ -231,10 +232,10 @@ def test_a_token_that_cannot_be_sent_is_not_shown(token: str) -> None:
     assert "secret" not in str(error.value)
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "http://", "http://u:secret@host:1", "http://host:99999", "http://host/?q", "https://"])
+@pytest.mark.parametrize(
+    "url", ["ftp://x", "http://", "http://u:secret@host:1", "http://host:99999", "http://host/?q", "https://"]
+)
 def test_what_is_no_address_is_told_without_its_password(url: str) -> None:
     with pytest.raises(Misused, match="is not the address of a tester") as error:
         Client(url)
     assert "secret" not in str(error.value)
-
-

@@ -65,3 +65,7 @@ def test_the_written_protocol_is_the_one_that_is_served() -> None:
     """`make docs` writes it."""
     written = Path(__file__).parents[2] / "docs" / "tester-openapi.json"
     assert written.read_text(encoding="utf-8") == protocol()
+
+
+def test_the_port_is_that_of_aisbench(muster: Muster) -> None:
+    assert "[default: 9527;" in " ".join(muster("tester", "serve", "--help").stdout.split())

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 from submissions import bundle, planned, result_count
 
-from conftest import Muster, WriteJob
+from conftest import Muster, WriteJob, until
 from muster.tester import client
 from tester_server import Serve, Served
 
@@ -138,6 +140,28 @@ def test_a_bench_is_measured_for_a_plan_sent_and_judged(tester: Served, muster: 
         assert reader.plan(plan.test_id) == plan
         (entry,) = reader._http.get("/api/results", params={"model": "echo"}).json()
     assert (entry["test_id"], entry["division"], entry["value"], entry["submitter"]) == (plan.test_id, "open", 42.5, "bench")
+
+
+def test_a_tester_that_goes_down_during_a_bench_loses_no_result(
+    serve: Serve, muster: Muster, command: list[str], write_job: WriteJob, home: Path, tmp_path: Path
+) -> None:
+    tester = serve()
+    token, plan, port = tester.token(), planned(tester), tester.port
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    script = f"touch {begun}; until [ -e {go} ]; do sleep 0.02; done; echo 42.5 > $MUSTER_RESULTS/throughput_0.json"
+    job = write_job({"command": script, "bench": {}})
+    words = [*command, "bench", str(job), "--tester", tester.url, "--test-id", plan.test_id]
+    env = {**os.environ, "MUSTER_TESTER_TOKEN": token}
+    with subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as bench:
+        until(begun.exists)
+        tester.kill()
+        go.touch()
+        told = bench.communicate(timeout=60)[1]
+    assert (bench.returncode, "the bundle is kept in" in told) == (3, True), told
+    tester.start(port)
+    later = muster("tester", "outbox", "--send", MUSTER_TESTER_TOKEN=token)
+    assert (later.returncode, "throughput 42.5 samples/s" in later.stdout) == (0, True), later.stderr
+    assert result_count(tester) == 1
 
 
 def test_a_bench_of_an_unknown_plan_is_not_begun(tester: Served, muster: Muster, write_job: WriteJob, home: Path) -> None:

@@ -13,7 +13,7 @@ from muster.agent.processes import Running
 from muster.agent.storing import Tools
 from muster.job import Job
 from muster.plan import NodePlan, compat
-from muster.runs.files import write_json
+from muster.runs.files import temporary_name, write_json
 from muster.runs.layout import NodeDir
 from muster.runs.resultfiles import NAMES, is_result
 
@@ -87,6 +87,8 @@ class Measuring:
     def harvest(self, plan: NodePlan) -> None:
         """Copies the result files that programs left in their outputs, now that all of them have ended."""
         kept = self._folder.results + "/outputs"
+        if plan.outputs or self._sources():
+            _move_aside(kept, kept + ".json")
         found = list(self._own(plan, kept))
         sources = self._sources() if plan.node == 0 else []
         if sources and self._noting is not None and self._noting.code == 0:
@@ -121,13 +123,22 @@ class Measuring:
             for path in _result_files(output.path):
                 source = "%s/%s" % (output.path, path)
                 target = "%s/%s/%s" % (kept, output.name, path)
-                os.makedirs(os.path.dirname(target), exist_ok=True)
-                shutil.copy2(source, target)
                 info = os.stat(source)
+                try:
+                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    shutil.copy2(source, target)
+                except OSError:
+                    pass  # a full disk, or nobody may read it: a file that is listed and not there has its reason
                 url = "%s/%s" % (output.url.rstrip("/"), path)
                 told = {"output": output.name, "path": path, "url": url, "size": info.st_size}
                 found.append(dict(told, modified=info.st_mtime, stale=False))
         return found
+
+
+def _move_aside(*paths: str) -> None:
+    """Makes room among the files of the ranks, who may call theirs as they like, and lose nothing."""
+    for path in filter(os.path.lexists, paths):
+        os.rename(path, temporary_name(path))
 
 
 def _result_files(folder: str) -> List[str]:

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.aisbench import cluster
-from muster.aisbench.found import Findings, Found
+from muster.aisbench.found import UNREAD, Findings, Found
 from muster.aisbench.package import OFFLINE, Package
 from muster.job.kinds import nearest
 from muster.job.load import SECRET
 
 KEYS = ("access_key", "secret_access_key", "server", "region_name", "project_id")
 ENDPOINTS = ("iam_endpoint", "obs_endpoint", "modelarts_endpoint")
-FILL = "fill it in, or import with `--here` to use the store that Muster knows"
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ def secrets(package: Package) -> dict[str, str]:
     """The passwords of a package, by the names that they get in a profile: variables, and the logins of hosts."""
     found = {name: str(package.variables[name].value) for name in own_secrets(package)}
     at = package.variable("NODEINFO_FILE") if package.kind == OFFLINE else None
-    hosts = cluster.hosts(at, Findings()) if at is not None else None
+    hosts = cluster.hosts(at, package.root, Findings()) if at is not None else None
     return {**found, **(hosts.passwords if hosts else {})}
 
 
@@ -48,7 +47,7 @@ def own_secrets(package: Package) -> list[str]:
 def read(package: Package, findings: Findings) -> dict[str, str]:
     """The settings of the store that `access_config` describes, after a look at all of its fields."""
     config = package.settings.get("access_config")
-    if package.kind == OFFLINE:
+    if package.kind == OFFLINE or (config is not None and config.value is UNREAD):
         return {}
     if config is None or not isinstance(config.value, dict):
         hint = "write it as `access_config = ed({'access_key': '...'})`"
@@ -69,8 +68,9 @@ def _check(config: Found, findings: Findings) -> None:
     for name, found in config.items():
         if name not in (*KEYS, *ENDPOINTS):
             meant = nearest(name, (*KEYS, *ENDPOINTS))
-            hint = f"did you mean `{meant}`?" if meant else "remove it"
-            findings.wrong(found, f"access_config.{name}", "is not known", hint)
+            said = f"access_config.{name}" if meant else "access_config"  # people swap names and keys
+            message = "is not known" if meant else "has a name that is not known"
+            findings.wrong(found, said, message, f"did you mean `{meant}`?" if meant else "remove it")
         elif not isinstance(found.value, str | None):
             findings.wrong(found, f"access_config.{name}", "is not a text", "put it into quotes")
     filled = {name: bool((at := config.get(name)) and not at.empty) for name in (*KEYS, *ENDPOINTS)}
@@ -85,7 +85,7 @@ def _check_keys(config: Found, filled: dict[str, bool], findings: Findings) -> N
     pair = ("access_key", "secret_access_key")
     for name in (name for name in pair if not filled[name]):
         say = findings.wrong if any(filled[other] for other in pair) else findings.refused
-        say(config.get(name) or config, f"access_config.{name}", "is empty", FILL)
+        say(config.get(name) or config, f"access_config.{name}", "is empty", "fill it in")
     if all(filled[name] for name in pair) and not filled["server"] and not filled["obs_endpoint"]:
         message = "is empty, so that nobody knows where the keys belong"
         findings.wrong(config.get("server") or config, "access_config.server", message, "write the address of OBS")

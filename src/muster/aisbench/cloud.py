@@ -75,10 +75,11 @@ class _Fields:
         return entries
 
     def data(self) -> list[Entry]:
-        out = _url(session.text(self.config, "out_base_url"))
+        out = _url(session.text(self.config, "out_base_url")) + self.choices.folder
         said = self.said("out_base_url")
         folder = "a folder for the job" if self.package.kind == V2 else "a folder V1, V2, ... for each version"
-        where = f"{said}; the old tool made {folder}, Muster tells old files from new ones"
+        how = "this is one for the run" if self.choices.folder else "Muster tells old files from new ones"
+        where = f"{said}; the old tool made {folder}, {how}"
         parameters = [Entry(name, value.value, value.place) for name, value in session.pairs(self.config, self.package.kind)]
         entries = [
             Entry("inputs", [Entry("data_url", _url(session.text(self.config, "inputs")), self.said("inputs"))]),

@@ -27,9 +27,9 @@ class Hosts:
     passwords: dict[str, str] = field(default_factory=dict, repr=False)
 
 
-def rank_table(at: Found, findings: Findings) -> Table | None:
-    """The rank table that RANK_TABLE_FILE names; what is wrong with it is said at the variable or in the file."""
-    data, place = _json(at, "RANK_TABLE_FILE", findings)
+def rank_table(at: Found, base: str, findings: Findings) -> Table | None:
+    """The rank table that RANK_TABLE_FILE names, from `base` on; what is wrong with it is said there or in the file."""
+    data, place = _json(at, base, "RANK_TABLE_FILE", findings)
     servers = data.get("server_list") if isinstance(data, dict) else None
     if data is None:
         return None
@@ -49,9 +49,9 @@ def rank_table(at: Found, findings: Findings) -> Table | None:
     return Table(names, tuple(len(entry) for entry in devices))
 
 
-def hosts(at: Found, findings: Findings) -> Hosts | None:
-    """The hosts that NODEINFO_FILE names."""
-    data, place = _json(at, "NODEINFO_FILE", findings)
+def hosts(at: Found, base: str, findings: Findings) -> Hosts | None:
+    """The hosts that NODEINFO_FILE names, from `base` on."""
+    data, place = _json(at, base, "NODEINFO_FILE", findings)
     cluster = data.get("cluster") if isinstance(data, dict) else None
     if data is None:
         return None
@@ -73,8 +73,8 @@ def _variable(host: str) -> str:
     return "NODE_PASSWORD_" + re.sub(r"[^A-Za-z0-9]", "_", host)
 
 
-def _json(at: Found, name: str, findings: Findings) -> tuple[Any, Found]:
-    path = os.path.abspath(str(at.value))
+def _json(at: Found, base: str, name: str, findings: Findings) -> tuple[Any, Found]:
+    path = os.path.abspath(os.path.join(base, str(at.value)))
     place = Found(None, path)
     if not os.path.isfile(path):
         findings.refused(at, name, f"names {at.value}, which is not there", "correct the path")
@@ -84,5 +84,5 @@ def _json(at: Found, name: str, findings: Findings) -> tuple[Any, Found]:
         return (json.loads(text) if text is not None else None), place
     except (ValueError, RecursionError) as error:
         at = Found(None, path, getattr(error, "lineno", None))
-        findings.wrong(at, "", "is not JSON", "check the brackets and commas there")
+        findings.wrong(at, "", "is not JSON", "check the brackets and commas there, and remove comments")
         return None, place

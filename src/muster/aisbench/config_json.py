@@ -80,7 +80,8 @@ def _object(path: str, findings: Findings) -> dict[str, Any] | None:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
-        findings.wrong(Found(None, path, line), "", "is not JSON", "check the quotes, commas and brackets there")
+        hint = "check the quotes, commas and brackets there, and remove comments"
+        findings.wrong(Found(None, path, line), "", "is not JSON", hint)
         return None
     if not isinstance(data, dict):
         findings.wrong(Found(None, path), "", "is not a JSON object", 'write fields such as {"testid": "..."}')

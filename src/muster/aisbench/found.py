@@ -10,6 +10,8 @@ from typing import Any
 from muster.job.source import Problem
 
 MOST_BYTES = 1 << 20
+UNREAD: Any = object()
+"""The value of something that could not be read, which was told then."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Findings:
         if self.here:
             self.note(at, name, f"{message}; a run on this machine does without")
         else:
-            self.wrong(at, name, message, hint)
+            self.wrong(at, name, message, f"{hint}, or import with `--here` to run it on this machine")
 
     def note(self, at: Found | None, name: str, message: str, hint: str = "") -> None:
         self.notes.append(_problem(at, name, message, hint))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 
-from muster.aisbench.found import Findings, Found, read_bytes
+from muster.aisbench.found import UNREAD, Findings, Found, read_bytes
 
 HINT = "write the value itself there"
 
@@ -18,11 +18,14 @@ class _NotPlain(Exception):
         self.line = getattr(node, "lineno", None)
 
 
-def read(path: str, findings: Findings) -> dict[str, Found]:
-    """The names that the file assigns, each with its value; everything else in it is a problem with its line."""
+def read(path: str, findings: Findings) -> dict[str, Found] | None:
+    """The names that the file assigns, each with its value; everything else in it is a problem with its line.
+
+    None where the file as a whole is none of Python.
+    """
     data = read_bytes(path, findings)
     if data is None:
-        return {}
+        return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as `\d` in a text: nobody asked for a review
@@ -30,8 +33,8 @@ def read(path: str, findings: Findings) -> dict[str, Found]:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         reason = error.msg if isinstance(error, SyntaxError) else "it is nested too deeply or holds a NUL byte"
-        findings.wrong(Found(None, path, line), "", f"is not Python: {reason}", "check the quotes and brackets there")
-        return {}
+        findings.wrong(Found(None, path, line), "", f"is not Python: {reason}", "check the quotes, commas and brackets there")
+        return None
     return _Reader(path, findings).read(tree)
 
 
@@ -47,13 +50,16 @@ class _Reader:
             try:
                 self._statement(statement)
             except _NotPlain as error:
-                self._refuse(error)
+                self._refuse(statement, error)
             except RecursionError:
-                self._refuse(_NotPlain(statement, "is nested too deeply"))
+                self._refuse(statement, _NotPlain(statement, "is nested too deeply"))
         return self.names
 
-    def _refuse(self, error: _NotPlain) -> None:
+    def _refuse(self, statement: ast.stmt, error: _NotPlain) -> None:
         self.findings.wrong(Found(None, self.path, error.line), "", str(error), HINT)
+        for target in statement.targets if isinstance(statement, ast.Assign) else ():
+            if isinstance(target, ast.Name):
+                self.names[target.id] = Found(UNREAD, self.path, statement.lineno)
 
     def _statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -113,8 +119,8 @@ class _Reader:
         raise _NotPlain(node, f"holds {_said(node)}, whose value only running it would tell")
 
     def _named(self, node: ast.expr, found: Found | None) -> Found:
-        if found is None:
-            raise _NotPlain(node, f"uses {_said(node)}, which was not given a plain value before")
+        if found is None or found.value is UNREAD:  # it is not named, for it may be a key without its quotes
+            raise _NotPlain(node, "uses a name that was not given a plain value before, or is a text without quotes")
         return Found(found.value, self.path, node.lineno)
 
     def _call(self, node: ast.Call) -> Found:
@@ -157,7 +163,6 @@ class _Reader:
 def _said(node: ast.expr) -> str:
     """An expression in few words; texts in it are left out, for they may be secrets."""
     if isinstance(node, ast.Call):
-        return f"a call of `{ast.unparse(node.func)[:40]}`"
-    if isinstance(node, ast.Name | ast.Attribute):
-        return f"`{ast.unparse(node)[:60]}`"
+        texts = any(isinstance(inner, ast.Constant) for inner in ast.walk(node.func))
+        return "a call" if texts else f"a call of `{ast.unparse(node.func)[:40]}`"
     return "an expression"

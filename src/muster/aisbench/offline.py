@@ -18,7 +18,8 @@ from muster.job.load import SECRET
 
 DATA = ("TRAIN_DATA_PATH", "EVAL_DATA_PATH")
 # What Muster itself does from these, or has other means for.
-SIZE = ("RANK_SIZE", "DEVICE_NUM", "RANK_TABLE_FILE", "NODEINFO_FILE", "SINGLE_CARD_INDEX")
+RANKS = ("RANK_SIZE", "DEVICE_NUM")  # those for NVIDIA's GPUs have neither, and one process for all of CUDA_VISIBLE_DEVICES
+SIZE = (*RANKS, "RANK_TABLE_FILE", "NODEINFO_FILE", "SINGLE_CARD_INDEX", "CUDA_VISIBLE_DEVICES")
 PLACES = ("BASE_PATH", "CODE_PATH", "WORK_PATH", "RESULT_PATH")
 OF_POWER = ("BMC_IP", "BMC_USER", "BMC_PASSWORD")
 TAKEN = (*SIZE, *PLACES, *OF_POWER, "PYTHON_COMMAND", "SINGLESERVER_MODE", "MODELARTS_VERSION", "RUNTYPE")
@@ -32,22 +33,23 @@ def fields(package: Package, choices: Choices, code: str, findings: Findings) ->
     """The fields of the job; `code` is where its code lies as the job file says it."""
     reader = _Fields(package, findings)
     nodes, devices = reader.size()
+    ranks = 1 if reader.gpus else nodes * devices
     reader.leave()
     boot = choices.boot or reader.boot()
     entries = [
         Entry("name", _name(package), "the name of the package"),
-        Entry("framework", "mindspore" if nodes * devices > 1 else "command", "a rank per device"),
+        Entry("framework", "mindspore" if ranks > 1 else "command", "one process" if reader.gpus else "a rank per device"),
         Entry("code", code, "the training code of the package"),
         Entry("boot", boot, "from --boot" if choices.boot else "what the package starts"),
         *common.python(package, findings),
         Entry("nodes", nodes, reader.said("RANK_SIZE", "divided by DEVICE_NUM")),
-        Entry("devices", devices, reader.said("DEVICE_NUM")),
+        Entry("devices", devices, reader.said("CUDA_VISIBLE_DEVICES" if reader.gpus else "DEVICE_NUM")),
     ]
-    if nodes * devices > 1:
+    if ranks > 1:
         entries.append(Entry("rank_table", "1.0", reader.said("RANK_TABLE_FILE", "which Muster makes anew for every run")))
     entries.append(Entry("workdir", "rank", "as train_parallel0, train_parallel1, ..."))
     entries.append(Entry("setup", RESULTS, "where throughput_rank_0, ... and eval_acc.log are looked for"))
-    entries += reader.data(ALONE if nodes * devices == 1 else {})
+    entries += reader.data(ALONE if ranks == 1 and not reader.gpus else {})
     return [*entries, *common.measuring(package, findings)]
 
 
@@ -55,10 +57,13 @@ class _Fields:
     def __init__(self, package: Package, findings: Findings) -> None:
         self.package = package
         self.findings = findings
+        self.gpus = package.variable("CUDA_VISIBLE_DEVICES") if not any(map(package.variable, RANKS)) else None
 
     def size(self) -> tuple[int, int]:
         """Nodes and devices per node, with all rules of the offline mode between variables and files looked at."""
-        ranks, devices = self._number("RANK_SIZE"), self._number("DEVICE_NUM")
+        if self.gpus:
+            return 1, len(str(self.gpus.value).split(","))
+        ranks, devices = map(self._number, RANKS)
         if not ranks or not devices:
             return 1, max(devices, 1)
         at = self.package.variable("RANK_SIZE")
@@ -82,8 +87,8 @@ class _Fields:
 
     def _table(self, ranks: int, devices: int) -> None:
         at, info = self.package.variable("RANK_TABLE_FILE"), self.package.variable("NODEINFO_FILE")
-        table = cluster.rank_table(at, self.findings) if at is not None else None
-        hosts = cluster.hosts(info, self.findings) if info is not None else None
+        table = cluster.rank_table(at, self.package.root, self.findings) if at is not None else None
+        hosts = cluster.hosts(info, self.package.root, self.findings) if info is not None else None
         size = self.package.variable("RANK_SIZE")
         if at is None and ranks > 1:
             self.findings.refused(size, "RANK_TABLE_FILE", f"is not set, and RANK_SIZE is {ranks}", "name the rank table")
@@ -150,10 +155,13 @@ class _Fields:
 
     def leave(self) -> None:
         info = self.package.variable("NODEINFO_FILE")
-        found = cluster.hosts(info, Findings()) if info is not None else None
+        found = cluster.hosts(info, self.package.root, Findings()) if info is not None else None
         if info is not None and found is not None:
             message = f"lists {', '.join(found.names)}; the nodes of the job are simulated on this machine"
             self.findings.leave(info, "NODEINFO_FILE", message, "their passwords are in the profile" if found.passwords else "")
+        if at := self.package.variable("CUDA_VISIBLE_DEVICES"):
+            message = f"picks {at.value}; set CUDA_VISIBLE_DEVICES={at.value} when you start the job"
+            self.findings.leave(at, "CUDA_VISIBLE_DEVICES", message)
         for name, field in (("BMC_IP", "ipmi_host"), ("BMC_USER", "user")):
             if at := self.package.variable(name):
                 message = f"`{at.value}` is for the power of the machine"
@@ -170,7 +178,7 @@ class _Fields:
     def _started(self) -> list[str]:
         """The files of the code that shell scripts of the package start, the first of which is the training."""
         texts = [_text(path) for path in self.package.starters]
-        return [name for text in texts for name in re.findall(r"WORK_PATH\}?/code/(\S+\.py)", text)]
+        return [name for text in texts for name in re.findall(r"(?:WORK_PATH\}?/code|BASE_PATH\}?/work)/(\S+\.py)", text)]
 
     def _starter(self, path: str) -> None:
         """Where a shell script of the package starts Python: its arguments and its evaluation are not read."""

@@ -10,9 +10,11 @@ from typing import Any
 
 from muster.aisbench import config_json, literals, shell
 from muster.aisbench.config_json import Plan
-from muster.aisbench.found import Findings, Found, read_text
+from muster.aisbench.found import UNREAD, Findings, Found, read_text
 
 V1, V2, OFFLINE = "V1", "V2", "offline"
+FOR_GPUS = ("config_imagenet2012.sh", "config_pretrain.sh")  # what the packages for NVIDIA's GPUs call config.sh
+SECTIONS = ("access_config", "session_config", "session_config_v2")  # of modelarts_config.py
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Choices:
     code: str = ""  # the directory of the training code
     boot: str = ""  # the boot file, where nothing in the package names it
     devices: int = 0  # cards per node, where the configuration does not tell
+    folder: str = ""  # below out_base_url, for one run alone
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Package:
     starters: tuple[str, ...] = ()  # shell files that start the training in offline mode
     sourced: tuple[str, ...] = ()  # shell files that the training finds its environment in, in offline mode
     file: str = ""  # the one that says how to run
+    root: str = ""  # what relative paths of config.sh start from: the `code` of the package
 
     @property
     def session(self) -> str:
@@ -55,9 +59,10 @@ def read(folder: str, choices: Choices, findings: Findings) -> Package:
     """Reads all files of a package that there are."""
     folder = os.path.abspath(folder)
     where = {name: _file(folder, name) for name in ("modelarts_config.py", "config.sh", "config.json", "system.json")}
+    where["config.sh"] = where["config.sh"] or next(iter(_those(folder, *FOR_GPUS)), "")
     base = _base(folder)
     given = {"BASE_PATH": base, "CODE_PATH": f"{base}/code", "HOME": os.path.expanduser("~")}
-    settings = literals.read(where["modelarts_config.py"], findings) if where["modelarts_config.py"] else {}
+    settings = _settings(where["modelarts_config.py"], findings) if where["modelarts_config.py"] else {}
     variables = shell.read(where["config.sh"], given, findings) if where["config.sh"] else {}
     if choices.single:
         variables["SINGLESERVER_MODE"] = Found("True", "--single_server_mode")
@@ -74,10 +79,16 @@ def read(folder: str, choices: Choices, findings: Findings) -> Package:
         variables=variables,
         test=config_json.read(where["config.json"], findings) if where["config.json"] else Plan(),
         system=config_json.system(where["system.json"], findings) if where["system.json"] else None,
-        starters=_those(folder, "run_node.sh", "cluster_offline_run.sh"),
+        starters=_those(folder, "run_node.sh", "cluster_offline_run.sh", "run.sh"),
         sourced=_those(folder, "mindspore_env.sh", "tensorflow_env.sh"),
         file=file or folder,
+        root=f"{base}/code" if _is_package(base) else base,
     )
+
+
+def _settings(path: str, findings: Findings) -> dict[str, Found]:
+    found = literals.read(path, findings)
+    return {section: Found(UNREAD, path) for section in SECTIONS} if found is None else found
 
 
 def _file(folder: str, name: str) -> str:

@@ -95,7 +95,7 @@ def _check_configuration(folder: Path, findings: Findings) -> None:
     settings, variables = folder / "config/modelarts_config.py", folder / "config/config.sh"
     values: dict[str, Found] = {}
     if settings.is_file():
-        access = literals.read(str(settings), findings).get("access_config")
+        access = (literals.read(str(settings), findings) or {}).get("access_config")
         values.update(access.items() if access else ())
     if variables.is_file():
         values.update(shell.read(str(variables), {"BASE_PATH": "", "CODE_PATH": "", "HOME": ""}, findings))

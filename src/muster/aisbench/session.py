@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 
 from muster.aisbench import flavors
-from muster.aisbench.found import Findings, Found
+from muster.aisbench.found import UNREAD, Findings, Found
 from muster.aisbench.package import V2, Package
 from muster.job.kinds import nearest
+from muster.job.load import SECRET
 
 PATHS = ("inputs", "code_dir", "out_base_url")
 NEEDED = (*PATHS, "boot_file", "job_name")
@@ -18,6 +19,7 @@ KNOWN = (*NEEDED, "framework_type", "framework_version", *RESOURCES, "job_descri
 STAMP = len("2022_07_13-13_24_43")  # what V2 appends to the name of a job
 MOST_NAME = 64
 BUCKET = re.compile(r"[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]")
+KEY = re.compile(r"[\w+/=.~\-]{8,}")
 LABEL = re.compile(r"[^\s=\-][^\s=]*")
 OWN = ("data_url", "train_url")  # labels that the platform passes itself
 
@@ -25,6 +27,8 @@ OWN = ("data_url", "train_url")  # labels that the platform passes itself
 def check(package: Package, devices: int, findings: Findings) -> Found | None:
     """The section that counts, after a look at all of it; `devices` are the cards per node that the user says."""
     config = package.settings.get(package.session)
+    if config is not None and config.value is UNREAD:
+        return None
     if config is None or not isinstance(config.value, dict):
         hint = f"write it as `{package.session} = ed({{...}})`, or choose the other version with MODELARTS_VERSION in config.sh"
         findings.wrong(Found(None, package.file), package.session, "is missing", hint)
@@ -183,6 +187,10 @@ class _Look:
             self.wrong(f"{name}.{key.value}", message, f"write '{value.value}' in quotes", value)
         if key.value in seen:
             self.wrong(f"{name}.{key.value}", f"stands twice, on line {seen[key.value].line} too", "remove one of them", key)
+        if SECRET.search(key.value) and KEY.fullmatch(str(value.value)):
+            message = "looks like a key, which the job file, every record of a run and the list of processes would show"
+            hint = "remove it, name its variable under `secrets` of the job, and have the program read that"
+            self.findings.note(value, f"{self.package.session}.{name}.{key.value}", message, hint)
         if key.value in OWN:
             self.wrong(f"{name}.{key.value}", "is passed by the platform itself", "remove it", key)
         seen[key.value] = key

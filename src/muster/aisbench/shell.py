@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from muster.aisbench.found import Findings, Found, read_text
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+HOME = re.compile(r"~(?=[/:\s;&|]|\Z)")
+BEFORE_HOME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=(.*:)?", re.DOTALL)
 VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?::?-([^}$`]*))?\})")
 
 
@@ -38,6 +41,10 @@ def read(path: str, given: Mapping[str, str], findings: Findings) -> dict[str, F
 def _statement(words: list[_Word], path: str, variables: dict[str, Found], known: dict[str, str], findings: Findings) -> None:
     first = words[0]
     exported = first.text in ("export", "declare", "readonly") and not first.quoted
+    if spaced := _spaced(words[1:] if exported else words):
+        message = "has a space beside `=`, which a shell takes for the end"
+        findings.wrong(Found(None, path, first.line), spaced, message, f"write `{spaced}=...` without spaces")
+        return
     if first.text == "unset":
         for word in words[1:]:
             variables.pop(word.text, None)
@@ -59,6 +66,16 @@ def _statement(words: list[_Word], path: str, variables: dict[str, Found], known
         else:
             variables[name] = at
             known[name] = value
+
+
+def _spaced(words: list[_Word]) -> str:
+    """The name in `NAME = value`, `NAME= value` or `NAME =value`, which are no assignments; empty where there is none."""
+    for word, after in pairwise(words):
+        name = word.text.removesuffix("=")
+        parted = word.text != name and not word.quoted and "=" not in after.text
+        if NAME.fullmatch(name) and (parted or after.text.startswith("=")):
+            return name
+    return ""
 
 
 class _Scanner:
@@ -107,6 +124,9 @@ class _Scanner:
             letter = self.text[self.at]
             if letter == "'":
                 self._single(word)
+            elif letter == "~" and HOME.match(self.text, self.at) and BEFORE_HOME.fullmatch(word.text):
+                self._advance(1)
+                word.text += self.known.get("HOME", "~")
             elif letter == '"':
                 self._double(word)
             elif letter == "\\":

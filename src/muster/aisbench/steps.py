@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,8 @@ STORE = {
     "access_key": "OBS_ACCESS_KEY_ID",
     "secret_key": "OBS_SECRET_ACCESS_KEY",
 }
+# How the cards that a package picks are named to Muster.
+CARDS = {"SINGLE_CARD_INDEX": "ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES": "CUDA_VISIBLE_DEVICES"}
 TELL = 10.0  # seconds between two lines that say that a run goes on
 
 GoTo = Callable[[api.Run], None]
@@ -51,7 +55,7 @@ def init(base: str, choices: Choices) -> int:
 def run_train(base: str, choices: Choices, go_to: GoTo) -> int:
     """Runs the job of the package, keeps its logs and its result; 1 where a run did not succeed."""
     place = Place(base)
-    imported = _take_up(place, choices)
+    imported = _take_up(place, replace(choices, folder=_folder()))
     with _alone(place):
         place.forget()
         prepared = conduct.prepare(api.loader(str(place.job)), "local", str(place.job))
@@ -114,6 +118,11 @@ def _runs(name: str, code: str) -> Iterator[api.Run]:
             yield run
 
 
+def _folder() -> str:
+    """A folder for the outputs of one run: others, of whatever package and machine, may write to the same URL meanwhile."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}/"
+
+
 def _take_up(place: Place, choices: Choices) -> Imported:
     """The package as a job file in its `tmp/`; its keys are in the environment of this process and nowhere else."""
     place.make()
@@ -123,9 +132,9 @@ def _take_up(place: Place, choices: Choices) -> Imported:
     write_text(str(place.job), imported.text)
     os.environ.update({STORE[name]: value for name, value in imported.credentials.storage.items()})
     os.environ.update({name: imported.credentials.secrets[name] for name in _needed(place.job)})
-    card = imported.package.variable("SINGLE_CARD_INDEX")
-    if card is not None and imported.kind == OFFLINE:
-        os.environ["ASCEND_RT_VISIBLE_DEVICES"] = str(card.value)
+    for name, mask in CARDS.items():
+        if imported.kind == OFFLINE and (chosen := imported.package.variable(name)):
+            os.environ[mask] = str(chosen.value)
     return imported
 
 

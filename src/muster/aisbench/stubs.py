@@ -74,6 +74,7 @@ def _send(test: Plan, bundle: Path, say: Say, show: Callable[[Exception], int]) 
         accepted, words = delivery.send(test, bundle)
     except Exception as error:
         show(error)
+        say("ERROR", f"the tester has not judged the result yet: {error}")
         return RESULT
     for line in words:
         say("INFO" if accepted else "ERROR", line)

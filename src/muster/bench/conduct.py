@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from muster.bench.aggregate import FEWEST_OLYMPIC
 from muster.bench.result import make
 from muster.job import Bench, Job
 from muster.job.source import JobError, Problem
@@ -51,12 +52,24 @@ def prepare(
     prepared = create.prepare(load, engine, file, say)
     job = prepared.job
     if job.bench is None:
-        prepared = replace(prepared, job=replace(job, bench=Bench()))
-    elif job.servers and not job.own_servers and (script := _making_worlds(job)):
-        message = f"is server, and {script} sets SINGLESERVER_MODE: the script makes a world of every node itself"
-        hint = 'say so with `env: {SINGLESERVER_MODE: "True"}`, or remove that line from the script'
-        raise JobError([Problem(str(file or "job"), None, "bench.scope", message, hint)])
+        return replace(prepared, job=replace(job, bench=Bench()))
+    impossible = [Problem(str(file or "job"), None, f"bench.{field}", *words) for field, *words in _impossible(job, job.bench)]
+    if impossible:
+        raise JobError(impossible)
     return prepared
+
+
+def _impossible(job: Job, bench: Bench) -> Iterator[tuple[str, str, str]]:
+    """What no measurement of this job can hold, each as the field, what is wrong and what to do."""
+    if job.servers and not job.own_servers and (script := _making_worlds(job)):
+        message = f"is server, and {script} sets SINGLESERVER_MODE: the script makes a world of every node itself"
+        yield "scope", message, 'say so with `env: {SINGLESERVER_MODE: "True"}`, or remove that line from the script'
+    if bench.combine == "olympic" and bench.repeats < FEWEST_OLYMPIC:
+        message = f"is olympic, which leaves out the best and the worst, and there is no third of {bench.repeats}"
+        yield "combine", message, f"set `bench.repeats` to {FEWEST_OLYMPIC} or more"
+    counts = {"repeats": bench.repeats, "nodes": job.nodes, "ranks": job.ranks}
+    for over in (over for over in bench.limits if counts[over] < 2):
+        yield f"limits.{over}", f"limits how far {over} lie apart, and there is only one", "remove it, or measure more of them"
 
 
 def _making_worlds(job: Job) -> str:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.bench.timeline import Timeline, moment
-from muster.runs.observed import Observed
+from muster.runs.observed import SKEW, Observed
 from muster.runs.points import Edge
 
-SKEW = 60.0  # seconds by which the clocks of nodes may differ
 ALWAYS = ("prepare", "dataload", "proc", "total")  # AISBench's, asked for in every result
 
 

@@ -156,11 +156,9 @@ def _of_node(rate: Measured, node: int, window: Window) -> Value:
 
 def _of_all(rate: Measured, window: Window) -> Value:
     """How many samples all ranks made in the window: where each node trains alone, the result is the mean of nodes."""
-    values = [node.value for node in rate.nodes.values()]
-    known = [value for value in values if value is not None]
-    told = rate.whole
-    if told.value is not None and known and len(known) == len(values) and (rate.metric.of == "world" or rate.metric.over == "sum"):
-        told = Value(numbers.total(known))
+    nodes = [node.value for node in rate.nodes.values() if node.value is not None]
+    added = nodes and (rate.metric.of == "world" or rate.metric.over == "sum")
+    told = Value(numbers.total(nodes)) if added and rate.whole.value is not None else rate.whole
     return _made(told, [reading for _, reading in rate.ranks], rate, window)
 
 

@@ -17,8 +17,9 @@ from muster.bench.archive import Folder
 from muster.bench.contents import NEEDED_FILES, is_document, is_lines
 from muster.job import Job
 from muster.runs import explain, state
-from muster.runs.files import read_json
+from muster.runs.files import read_events, read_json
 from muster.runs.layout import RunDir
+from muster.runs.points import number, read_record
 from muster.runs.result import collect
 
 FORMAT = "muster-bench/1"
@@ -51,6 +52,8 @@ def problems(folder: Folder) -> Iterator[str]:
         return
     for run in runs:
         yield from _guarded(f"runs/{run.id}", _record, run)
+        yield from _guarded(f"runs/{run.id}", _timers, run)
+        yield from _guarded(f"runs/{run.id}", _exits, run)
     yield from _guarded("result.json", _result, folder, bench, runs)
 
 
@@ -127,6 +130,28 @@ def _record(run: RunDir) -> Iterator[str]:
     yield from _differences(f"runs/{run.id}/run.json: ", {"run": record.run.get("run")}, {"run": run.id})
     if succeeded and last and last.failures:
         yield f"runs/{run.id}/final.json: says that the run succeeded, and yet {explain.sentence(last.failures[0])}"
+
+
+def _timers(run: RunDir) -> Iterator[str]:
+    """Whether every throughput that a step timer recorded is that of its own samples and seconds."""
+    for path in sorted(Path(run.attempts).glob("*/nodes/*/results/record-*.jsonl")):
+        for point in read_record(str(path))[0]:
+            samples, seconds = (number((point.spread or {}).get(key)) for key in ("samples", "seconds"))
+            if point.final and samples is not None and seconds and point.value != samples / seconds:
+                where = f"runs/{run.id}/{path.relative_to(run.path)}"
+                yield f"{where}: {point.value!r} stands there, {samples / seconds!r} follows from its samples and seconds"
+
+
+def _exits(run: RunDir) -> Iterator[str]:
+    """Whether processes ended as the agents saw it when they did."""
+    for path in sorted(Path(run.attempts).glob("*/nodes/*/exit.json")):
+        events = read_events(str(path.with_name("events.jsonl")))
+        seen = {event["process"]: event for event in events if event["event"] == "exit"}
+        for process in (read_json(str(path)) or {})["processes"]:
+            event = seen.get(process["process"], process)
+            for key in (key for key in ("code", "signal") if process[key] != event[key]):
+                where = f"runs/{run.id}/{path.relative_to(run.path)}: {process['process']}: {key}"
+                yield f"{where}: {exact.shown(process[key])} stands there, {exact.shown(event[key])} in events.jsonl"
 
 
 def _result(folder: Folder, bench: Mapping[str, Any], runs: Sequence[RunDir]) -> Iterator[str]:

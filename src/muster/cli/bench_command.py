@@ -81,7 +81,7 @@ def command(
         prepared = conduct.prepare(api.loader(job, changes), engine, job, lambda text: click.echo(f"muster: {text}", err=True))
         client = testers.opened(tester) if test_id is not None else None
         plan = asdict(client.plan(test_id)) if client is not None and test_id is not None else None
-    measurement, result, stopped = _measure(prepared, plan, described, json)
+        measurement, result, stopped = _measure(prepared, plan, described, json)
     if mllog is not None:
         _log(result, plan, mllog)
     if html is not None:

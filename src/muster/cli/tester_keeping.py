@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import click
 from muster.cli import output
 from muster.cli.options import as_json
 from muster.runs.layout import home, make_home
+from muster.tester.errors import Misused
 from muster.tester.plan import MODES, Plan, new_id
 
 if TYPE_CHECKING:
@@ -34,11 +36,12 @@ def folder(data: Path | None) -> Path:
 def _database(data: Path | None) -> Iterator[Database]:
     from muster.tester.place import Place
 
-    database = Place(folder(data)).database()
+    place = Place(folder(data))
     try:
-        yield database
-    finally:
-        database.close()
+        with closing(place.database()) as database:
+            yield database
+    except sqlite3.OperationalError as error:
+        raise Misused(f"the tester's data in {place.folder} cannot be written ({error}); check the disk") from None
 
 
 @click.group("token")

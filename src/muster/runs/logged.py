@@ -6,14 +6,14 @@ import os
 import re
 from array import array
 from dataclasses import dataclass, field
-from typing import Dict, Iterator, List, Optional
+from typing import BinaryIO, Dict, Iterator, List, Optional
 
 from muster.job import Job
 from muster.runs import mllog, numbers
 from muster.runs.layout import AttemptDir
 from muster.runs.points import Edge, Point
 
-LONGEST = 1 << 16  # bytes of a line; the rest of a longer one counts as the next
+LONGEST = 1 << 16  # bytes of a line; a longer one is read in pieces
 _LOG = re.compile(r"rank-(\d+)\.log\Z")
 
 
@@ -74,7 +74,18 @@ def _lines(path: str) -> Iterator[str]:
     """The lines of a log; a carriage return ends one, too, as progress bars mean it."""
     try:
         with open(path, "rb") as file:
-            for line in iter(lambda: file.readline(LONGEST), b""):
-                yield from line.decode("utf-8", "replace").rstrip("\n").split("\r")
+            yield from (line for whole in _cut(file) for line in whole.decode("utf-8", "replace").split("\r"))
     except OSError:
         return
+
+
+def _cut(file: BinaryIO) -> Iterator[bytes]:
+    """Lines that end with a newline, and what is longer than any in pieces that end where no number does."""
+    rest = b""
+    for piece in iter(lambda: file.readline(LONGEST), b""):
+        piece = rest + piece
+        whole = piece.endswith(b"\n")
+        end = len(piece) if whole else piece.rfind(b"\r") + 1 or piece.rfind(b" ") + 1 or len(piece)
+        yield piece[:end].rstrip(b"\n")
+        rest = piece[end:]
+    yield rest

@@ -9,10 +9,10 @@ from muster.job import Job, Metric
 from muster.job.bench import KNOWN
 from muster.runs import numbers
 from muster.runs.observed import Observed, Reading
-from muster.runs.seats import Seat, seats, worlds
+from muster.runs.seats import Seat, seats, world_size, worlds
 
 NOBODY = "nobody recorded it"
-LAUNCHED = "; a program that starts ranks itself counts as one: have Muster start them with `per: device`, or one report for all"
+LAUNCHED = "; a program that starts ranks itself counts as one: let Muster start them (`per: device`), or one report for all"
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ def measure(observed: Observed, name: str) -> Measured:
         together = metric.of == "rank"
         nodes = {node: _world(of, metric) for node, of in _by_node(everybody).items()} if together else {}
         whole = by_world[0]
-    unit, trouble = _unit(observed, name)
+    trouble = _trouble(observed, name, metric)
     if trouble and name in observed.readings:
         whole = Value(reason=trouble)
     ranks = everybody if metric.of == "rank" else [(seat, reading) for seat, reading in everybody if reading.source]
-    return Measured(name, metric, unit, whole, nodes, ranks)
+    return Measured(name, metric, _unit(observed, name), whole, nodes, ranks)
 
 
 def _meant(observed: Observed, name: str) -> Metric:
@@ -70,22 +70,44 @@ def _meant(observed: Observed, name: str) -> Metric:
     return replace(metric, of="world") if alone and not described else metric
 
 
-def _unit(observed: Observed, name: str) -> Tuple[str, Optional[str]]:
-    """The unit of a metric, and what is wrong with what was reported of it as a whole."""
-    told = observed.units.get(name, [])
-    strays = observed.strays.get(name, [])
-    unit = told[0] if told and name not in observed.job.metrics else observed.job.metric(name).unit
+def _unit(observed: Observed, name: str) -> str:
+    """The unit of a metric: the one that the job names, else that in which it was reported."""
+    return _named(observed.job, name) or next(iter(observed.units.get(name, [])), observed.job.metric(name).unit)
+
+
+def _named(job: Job, name: str) -> str:
+    """The unit that the job itself names, and not the usual one, which others may mean in other words."""
+    unit = job.metric(name).unit if name in job.metrics else ""
+    return "" if unit == _usual(name) else unit
+
+
+def _usual(name: str) -> str:
+    return KNOWN.get(name, Metric()).unit
+
+
+def _trouble(observed: Observed, name: str, metric: Metric) -> Optional[str]:
+    """What is wrong with what was reported of a metric as a whole."""
+    told, strays, named = observed.units.get(name, []), observed.strays.get(name, []), _named(observed.job, name)
     if strays:
-        return unit, _nobodys(observed.job, strays[0])
+        return "%s came from no rank: %s" % (strays[0], _ran(observed.job))
     if len(told) > 1:
-        return unit, "it was reported in different units: %s and %s" % (told[0], told[1])
-    return unit, None
+        return "it was reported in different units: %s and %s" % (told[0], told[1])
+    if named and told and told[0] not in (named, _usual(name)):
+        return "it was reported in %s, and the job says %s" % (told[0], named)
+    return _unknown(observed, name) if metric.of == "rank" else None
 
 
-def _nobodys(job: Job, name: str) -> str:
-    """Why a number that came from no rank that Muster knows keeps the others from being counted."""
+def _unknown(observed: Observed, name: str) -> Optional[str]:
+    """What is wrong where ranks know of others that Muster does not know of: their numbers are missing."""
+    job, told = observed.job, observed.ranks.get(name, 0)
+    if told <= (job.ranks if job.own_servers else world_size(job)):
+        return None
+    return "its ranks say that they are %d: %s" % (told, _ran(job))
+
+
+def _ran(job: Job) -> str:
     launched = job.framework == "command" and job.per != "device"
-    return "%s came from no rank: %d ran%s" % (name, job.ranks, LAUNCHED if launched else "")
+    return "%d ran%s" % (job.ranks, LAUNCHED if launched else "")
 
 
 def _world(ranks: Sequence[Tuple[Seat, Reading]], metric: Metric) -> Value:

@@ -9,10 +9,13 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 from muster.job import Job
 from muster.runs import logged, numbers, resultfiles, sources
-from muster.runs.layout import AttemptDir
-from muster.runs.points import Edge, Point, read_record
+from muster.runs.files import read_events
+from muster.runs.layout import AttemptDir, RunDir
+from muster.runs.points import Edge, Point, number, read_record
 from muster.runs.seats import Seat, seats
 from muster.runs.sources import Found, Sight, Values
+
+SKEW = 60.0  # seconds by which the clocks of nodes may differ
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Observed:
     readings: Dict[str, Dict[int, Reading]] = field(default_factory=dict)  # by metric and rank
     sights: Dict[str, List[Sight]] = field(default_factory=dict)
     units: Dict[str, List[str]] = field(default_factory=dict)  # those that ranks named
+    ranks: Dict[str, int] = field(default_factory=dict)  # by metric: how many trained together, as far as ranks know
     edges: Dict[int, List[Edge]] = field(default_factory=dict)  # by rank
     strays: Dict[str, List[str]] = field(default_factory=dict)  # by metric: what came from no rank that ran
     problems: List[str] = field(default_factory=list)
@@ -47,6 +51,7 @@ class Observed:
     def add(self, seat: Seat, name: str, values: Values) -> None:
         self.readings.setdefault(name, {})[seat.rank] = _reading(self.job, name, values)
         self.units[name] = list(dict.fromkeys([*self.units.get(name, []), *values.units]))
+        self.ranks[name] = max(values.ranks, self.ranks.get(name, 0))
         self.sights.setdefault(name, []).extend(values.sights)
 
 
@@ -56,6 +61,7 @@ def observe(attempt: AttemptDir, job: Job) -> Observed:
     filed = sources.filed(job, files)
     records = sources.records(attempt, job)
     logs = logged.logs(attempt, job) if logged.wanted(job) else {}
+    began = _began(attempt)
     found = Observed(job, problems=list(resultfiles.wrong_sizes(job, files)), unseen=list(resultfiles.unseen(attempt)))
     for metric, name in [*filed.strays, *_stray_records(records, found)]:
         found.strays.setdefault(metric, []).append(name)
@@ -64,13 +70,23 @@ def observe(attempt: AttemptDir, job: Job) -> Observed:
         ways = [sources.told(job, seat.rank, "record", points), filed.fresh.get(seat.rank, {})]
         if seat.rank in logs:
             log = logged.read(logs[seat.rank], job)
-            ways += [sources.told(job, seat.rank, "mllog", log.points), sources.matched(job, seat.rank, log.matches)]
+            fresh = [point for point in log.points if point.t >= began]
+            ways += [sources.told(job, seat.rank, "mllog", fresh), sources.matched(job, seat.rank, log.matches)]
+            ways += [sources.outdated("mllog", [point for point in log.points if point.t < began])]
             known = {edge.name for edge in edges}
             edges += [edge for edge in log.edges if edge.name not in known]
         found.edges[seat.rank] = edges
         for name, values in _first([*ways, filed.stale.get(seat.rank, {})]).items():
             found.add(seat, name, values)
     return found
+
+
+def _began(attempt: AttemptDir) -> float:
+    """Before when nothing is of this attempt, clocks that differ a little granted; what is not on record excludes nothing."""
+    run = RunDir(os.path.dirname(os.path.dirname(attempt.path)))
+    events = [event for event in read_events(run.events) if isinstance(event, dict) and event.get("event") == "attempt"]
+    times = [number(event.get("time")) for event in events if event.get("attempt") == attempt.number]
+    return next((time - SKEW for time in times if time is not None), -math.inf)
 
 
 def _recorded(paths: Sequence[str], found: Observed) -> Tuple[List[Point], List[Edge]]:

@@ -19,6 +19,7 @@ class Point:
     step: Optional[int] = None
     final: bool = False
     spread: Optional[Dict[str, Any]] = None
+    ranks: Optional[int] = None  # how many trained together, as far as its rank knows
 
 
 @dataclass(frozen=True)
@@ -71,4 +72,5 @@ def _point(t: float, name: str, value: float, line: Dict[str, Any]) -> Point:
         whole(line.get("step")),
         line.get("final") is True,
         spread if isinstance(spread, dict) else None,
+        whole(line.get("ranks")),
     )

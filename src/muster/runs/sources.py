@@ -43,6 +43,7 @@ class Values:
     spread: Optional[Dict[str, float]] = None
     time: Optional[float] = None
     units: Tuple[str, ...] = ()
+    ranks: int = 0  # the most that trained together, as far as the rank knows
 
 
 Found = Dict[str, Values]  # by metric
@@ -75,27 +76,34 @@ def _told(job: Job, rank: int, source: str, name: str, points: Sequence[Point]) 
     finals = [point for point in points if point.final]
     seen = [point for point in points if not point.final and math.isfinite(point.value)]
     kept = [seen[index] for index in numbers.thinned(len(seen), _most(job, name))]
-    whole = _of_timers(finals) if len(finals) > 1 and job.metric(name).take == "mean" else None
+    together = _of_timers(finals) if len(finals) > 1 and job.metric(name).take == "mean" else None
     return Values(
         source,
-        [point.value for point in finals or points] if whole is None else [whole],
+        [together["samples"] / together["seconds"]] if together else [point.value for point in finals or points],
         [Sight(numbers.finite(point.t), rank, point.value, point.step) for point in kept],
-        spread=_finite(finals[0].spread) if len(finals) == 1 else None,
+        spread=_finite(finals[0].spread) if len(finals) == 1 else together,
         time=numbers.finite(points[-1].t),
         units=tuple(dict.fromkeys(point.unit for point in points if point.unit)),
+        ranks=max(point.ranks or 0 for point in points),
     )
 
 
-def _of_timers(finals: Sequence[Point]) -> Optional[float]:
-    """The throughput of several timers: all of their samples over all of their time; None for what no timer told."""
-    sums = []
+def outdated(source: str, points: Sequence[Point]) -> Found:
+    """What a rank told of a time before the run, such as a log of an earlier one that it printed; never a number."""
+    wrong = "reported no %s of its own: what it told is older than the run, or its clock is wrong"
+    return {point.name: Values(source, wrong=wrong % point.name) for point in points}
+
+
+def _of_timers(finals: Sequence[Point]) -> Optional[Dict[str, float]]:
+    """The samples of several timers of a rank, and the seconds that they took; None for what no timer told."""
+    sums = {}
     for key in ("samples", "seconds"):
         told = [number((point.spread or {}).get(key)) for point in finals]
         known = [value for value in told if value is not None and 0 < value < math.inf]
         if len(known) < len(finals):
             return None
-        sums.append(numbers.total(known))
-    return sums[0] / sums[1]
+        sums[key] = numbers.total(known)
+    return sums
 
 
 def matched(job: Job, rank: int, matches: Dict[str, Matches]) -> Found:

@@ -76,7 +76,8 @@ SENDING: dict[int | str, dict[str, Any]] = {
     409: {"model": Problem, "description": "Another offset than the end of what is there, which `offset` tells."},
     413: {"model": Problem, "description": "More than the tester takes, or than was announced."},
     423: {"model": Problem, "description": "Another request works on this upload: wait."},
-    507: {"model": Problem, "description": "No room."},
+    503: {"model": Problem, "description": "The tester was interrupted: try later."},
+    507: {"model": Problem, "description": "No room: try later."},
 }
 
 
@@ -132,7 +133,7 @@ def _append(house: AHouse, name: str, upload_id: str, offset: int, data: bytes) 
     "/uploads/{upload_id}/finish",
     response_model=Verdict,
     responses={
-        **{key: SENDING[key] for key in (401, 403, 404, 423)},
+        **{key: SENDING[key] for key in (401, 403, 404, 423, 503, 507)},
         409: {"model": Verdict, "description": "Replayed: it or a run in it is another result's; or bytes are missing."},
         422: {"model": Verdict, "description": "Refused: truncated, altered, forged, too large, unsigned, or of another plan."},
     },

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from urllib.parse import urlencode
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from muster import __version__
 from muster.tester import api, look, pages
@@ -27,6 +29,9 @@ def make(house: House | None) -> FastAPI:
     app.add_exception_handler(Denied, _denied)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, lambda request, error: Response(status_code=400))  # nobody reads it
+    app.add_exception_handler(sqlite3.OperationalError, _full)
+    app.add_exception_handler(OSError, _full)
     app.add_middleware(Guard)
     return app
 
@@ -51,6 +56,12 @@ def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     reason = "there is nothing here; the list of results is the front page" if error.status_code == 404 else str(error.detail)
     return _told(request, error.status_code, reason, {})
+
+
+def _full(request: Request, error: Exception) -> Response:
+    """The disk is full or broken, which is for whoever runs the tester to mend; nothing that was acknowledged is lost."""
+    reason = str(error.strerror if isinstance(error, OSError) else error).lower()
+    return _told(request, 507, f"the tester cannot write: {reason}; try later, and tell who runs it", {})
 
 
 def _told(request: Request, status: int, reason: str, details: dict[str, object]) -> Response:

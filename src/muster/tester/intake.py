@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
@@ -90,6 +91,8 @@ class Intake:
         runs = finding.bench.get("runs")
         if named is None or not isinstance(runs, list) or not all(map(_name, runs)):
             raise Refused(BAD, "the ids of the benchmark and its runs are not such as Muster makes", bench=named)
+        if not (_sayable(finding.bench) and _sayable(finding.result)):
+            raise Refused(BAD, "it holds half letters, which nobody can show and Muster never writes", bench=named)
         if self._signers and finding.signature != "good":
             what = "is not signed" if finding.signature == "none" else "is signed by a key that this tester does not trust"
             raise Refused(BAD, f"it {what}; this tester takes those of known signers alone: `muster bench --sign`", bench=named)
@@ -179,6 +182,15 @@ def verdict_of(entry: Entry) -> Verdict:
 def _name(value: object) -> str | None:
     """An id that can stand in an address and in the name of a file."""
     return value if isinstance(value, str) and ID.fullmatch(value) else None
+
+
+def _sayable(content: Mapping[str, Any]) -> bool:
+    """Whether all of it can be shown; JSON can hold halves of letters."""
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+        return True
+    except UnicodeEncodeError:
+        return False
 
 
 def _move(path: Path, target: Path) -> None:

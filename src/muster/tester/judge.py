@@ -1,10 +1,12 @@
 """A process that verifies bundles for the server, one after the other: what a bundle does to it harms nobody else.
 
 It reads a JSON line per task from stdin and answers each with one on stdout; it ends with its stdin, that is with the server.
+Signals that end the server reach it as well, and it goes on: a bundle must not be refused because somebody pressed Ctrl-C.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import resource
 import signal
@@ -14,9 +16,13 @@ from typing import Any
 
 MEMORY = 8 << 30  # bytes of address space: a bundle that takes more fails here and not on the machine
 TIME_LIMIT = 600  # seconds for one bundle, after which the system ends this process, whatever it is doing
+# What is wrong with the machine then, and not with the bundle.
+NO_FAULT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE)
 
 
 def main() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most), most))
     for line in sys.stdin:
@@ -33,6 +39,10 @@ def _verify(path: str, signers: str | None, most: int) -> dict[str, Any]:
         found = verify(Path(path), Path(signers) if signers else None, most)
     except BundleError as error:
         return {"passed": False, "problems": [str(error).replace(path, "it")]}  # where it lies is the server's affair
+    except OSError as error:
+        if error.errno not in NO_FAULT:
+            raise
+        return {"passed": False, "problems": [], "trouble": str(error.strerror).lower()}
     return {
         "passed": found.passed,
         "problems": found.problems,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from muster.tester.errors import Denied
+
 BROKEN = "it could not be verified: it took too much memory or time, or broke the program that reads it"
+DYING = 10.0  # seconds in which a process that closed its output ends
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Finding:
     signed_by: str | None = None
     result: Mapping[str, Any] | None = None
     bench: Mapping[str, Any] | None = None
+    trouble: str = ""  # why it could not be looked at, where that is not its fault
 
 
 class Judges:
@@ -38,16 +43,23 @@ class Judges:
             self._free.put(None)  # started when it is needed
 
     def verify(self, path: Path, signers: Path | None, most: int) -> Finding:
+        """What is found out about a bundle; Denied where the machine and not the bundle is why nothing could be."""
         judge = self._free.get()
         try:
             if judge is None or judge.poll() is not None:
                 judge = self._start()
             answer = self._ask(judge, {"path": str(path), "signers": str(signers) if signers else None, "most": most})
             if answer is None:
+                killed = self._was_killed(judge)
                 self._end(judge)
                 judge = None
+                if killed:  # by the server that stops, by a system that is short of memory, or by hand
+                    raise Denied(503, "the program that verifies bundles was ended in the middle; try later")
                 return Finding(False, [BROKEN])
-            return Finding(**answer)
+            finding = Finding(**answer)
+            if finding.trouble:
+                raise Denied(507, f"the tester cannot unpack it: {finding.trouble}; try later")
+            return finding
         finally:
             self._free.put(judge)
 
@@ -74,6 +86,13 @@ class Judges:
             return answer
         except (OSError, ValueError):
             return None
+
+    def _was_killed(self, judge: subprocess.Popen[bytes]) -> bool:
+        """Whether a judge that gave no answer was ended by somebody, and not by what it read."""
+        try:
+            return judge.wait(DYING) == -signal.SIGKILL
+        except subprocess.TimeoutExpired:
+            return False
 
     def _end(self, judge: subprocess.Popen[bytes]) -> None:
         judge.kill()

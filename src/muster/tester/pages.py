@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
+from markupsafe import Markup
 
 from muster.bench import report
 from muster.tester import look, samples
@@ -52,7 +54,7 @@ def result(request: Request, house: AHouse, reader: Reader, number: int) -> HTML
     values = {
         "entry": entry,
         "system": samples.lines(system),
-        "report": report.fragment([content], samples.of(house.place, [entry])),
+        "report": _drawn(house, [entry], [content]),
     }
     return look.shown(request, "result.html", (entry.bench, entry.bench), reader, values)
 
@@ -65,7 +67,7 @@ def compare(request: Request, house: AHouse, reader: Reader, result: Annotated[l
         raise Denied(400, f"a comparison needs 2 to {MOST_COMPARED} results; choose them in the list")
     found = [_found(house, number) for number in numbers]
     entries = [entry for entry, _, _ in found]
-    body = report.fragment([content for _, content, _ in found], samples.of(house.place, entries))
+    body = _drawn(house, entries, [content for _, content, _ in found])
     return look.shown(request, "compare.html", ("Comparison", "结果对比"), reader, {"entries": entries, "report": body})
 
 
@@ -92,7 +94,13 @@ def login(request: Request, next: str = "/") -> HTMLResponse:
     return look.shown(request, "login.html", ("Log in", "登录"), None, {"next": inside(next), "problem": ""})
 
 
-@router.post("/login")
+def own_form(request: Request) -> None:
+    """Nobody is logged in or out by a page of others; browsers say where a form stood."""
+    if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        raise Denied(403, "this form stood on a page of others; open this tester's own page")
+
+
+@router.post("/login", dependencies=[Depends(own_form)])
 async def begin_session(request: Request, house: AHouse) -> Response:
     form = {name: values[0] for name, values in parse_qs((await request.body()).decode("utf-8", "replace")).items()}
     session = house.tokens.begin_session(form.get("token", "").strip())
@@ -104,7 +112,7 @@ async def begin_session(request: Request, house: AHouse) -> Response:
     return answer
 
 
-@router.post("/logout")
+@router.post("/logout", dependencies=[Depends(own_form)])
 def end_session(request: Request, house: AHouse) -> Response:
     house.tokens.end_session(request.cookies.get(COOKIE, ""))
     answer = RedirectResponse("/login", 303)
@@ -125,6 +133,14 @@ def script() -> Response:
 def inside(target: str) -> str:
     """A page of this server, whatever somebody wrote into a link."""
     return target if target.startswith("/") and not target.startswith(("//", "/\\")) else "/"
+
+
+def _drawn(house: House, entries: Sequence[Entry], contents: Sequence[dict[str, Any]]) -> Markup:
+    """The report of results that others sent: numbers that nobody foresaw spoil the drawing, and not the page."""
+    try:
+        return report.fragment(contents, samples.of(house.place, entries))
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return Markup(look.templates().get_template("undrawn.html").render())
 
 
 def _found(house: House, number: int) -> tuple[Entry, dict[str, Any], Any]:

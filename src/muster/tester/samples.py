@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from muster.bench.report.samples import of_bundle
@@ -29,7 +30,8 @@ def _kept(place: Place, entry: Entry) -> dict[str, dict[int, Any]]:
     found = read_json(kept)
     if found is None:
         found = of_bundle(bundle)
-        write_json(kept, found)
+        with suppress(OSError):  # a full disk keeps nobody from reading
+            write_json(kept, found)
     return {run: {int(node): lines for node, lines in nodes.items()} for run, nodes in found.items()}
 
 

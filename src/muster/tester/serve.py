@@ -40,7 +40,7 @@ def serve(settings: Settings, listening: Callable[[str], None]) -> None:
     try:
         import uvicorn
 
-        from muster.tester import app
+        from muster.tester import app, patience
     except ImportError as error:
         raise Misused(f"the tester's server needs {error.name}; run `pip install 'muster-train[server]'`") from None
     from muster.tester.house import opened
@@ -54,6 +54,8 @@ def serve(settings: Settings, listening: Callable[[str], None]) -> None:
             app.make(house),
             log_level="warning",
             lifespan="off",
+            http="h11",
+            ws="none",
             limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=GRACE,
             proxy_headers=False,
@@ -64,7 +66,7 @@ def serve(settings: Settings, listening: Callable[[str], None]) -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # which uvicorn raises again once it has stopped
         bound.listen(MOST_CONNECTIONS)
         listening(_address(settings, bound.getsockname()[1]))
-        uvicorn.Server(config).run(sockets=[bound])
+        patience.Server(config).run(sockets=[bound])
 
 
 def _check_files(settings: Settings) -> None:

@@ -17,6 +17,7 @@ PLANNED = ("model", "division", "scenario", "mode", "object_type", "test_id")
 MEASURED = ("value", "unit", "accuracy", "samples_per_joule", "nodes", "devices", "hardware", "signature", "signed_by")
 LISTED = ("number", "bench", *PLANNED, "name", "submitter", "received", "passed", "metric", *MEASURED, "sha256")
 RANKED = ("number", "bench", "submitter", "received", *MEASURED)
+FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # what formulas begin with, in Chinese spreadsheets the wide ones, too
 
 
 def listed(entries: Iterable[Entry]) -> str:
@@ -51,4 +52,4 @@ def _cell(value: object) -> object:
     """A text that a spreadsheet would take for a formula gets an apostrophe."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@\t\r") else value
+    return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value

@@ -1,5 +1,7 @@
 """What training scripts of AISBench import to report their results. The values go to Muster, where it runs them."""
 
+from __future__ import annotations
+
 import math
 import sys
 import time

@@ -1,5 +1,7 @@
 """Starts or stops the training job of this package, with the options that AISBench's script has."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import os
@@ -23,8 +25,11 @@ def options() -> argparse.Namespace:
 
 def muster() -> list[str]:
     """The command of Muster: $MUSTER, `muster` on the PATH, or a module of some Python."""
-    if os.environ.get("MUSTER"):
-        return shlex.split(os.environ["MUSTER"])
+    words = shlex.split(os.environ.get("MUSTER", ""))
+    if words and shutil.which(words[0]) is None:
+        sys.exit(f"MUSTER names {words[0]}, which cannot be run. Set it to the command of Muster, or unset it.")
+    if words:
+        return words
     if shutil.which("muster"):
         return ["muster"]
     for python in (sys.executable, "python3"):

@@ -79,8 +79,10 @@ def _comparison(results: Sequence[Result], language: str) -> Iterator[str]:
 
 
 def _cell(cell: compare.Cell, language: str) -> str:
-    if cell.difference is None or cell.words is None:
+    if cell.words is None:
         return f"{cell.shown} ({cell.reason})" if cell.reason else cell.shown
+    if cell.difference is None:
+        return f"{cell.shown}, {cell.words.within(language)}"
     return f"{cell.shown}, {cell.signed}: {cell.words.within(language)}"
 
 

@@ -88,7 +88,8 @@ class _Writer:
             return f"{figures.NONE} {cell.reason}".strip()
         if cell.words is None:
             return cell.shown
-        return f"{cell.shown}  {cell.signed}, {self._say(cell.words)}"
+        worth = self._say(cell.words)
+        return f"{cell.shown}  {worth}" if cell.difference is None else f"{cell.shown}  {cell.signed}, {worth}"
 
     def _standings(self, metric: Mapping[str, Any]) -> Iterator[tuple[str, standing.Standing]]:
         for who, places in (("node", standing.nodes(metric)), ("rank", standing.ranks(metric))):

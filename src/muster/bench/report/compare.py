@@ -39,6 +39,7 @@ class Quantity:
     reason: str
     higher: bool
     spread: Spread | None
+    kind: Any = None  # what has to be alike for two of them to be compared: a unit, a target, what the power is of
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,13 @@ def quantities(result: Result) -> Iterator[Quantity]:
         metric = metrics[name]
         shown = figures.with_unit(metric["value"], metric["unit"])
         higher = metric.get("better") != "lower"
-        yield Quantity(name, named(name), shown, metric["value"], metric["reason"] or "", higher, spread_of(result, name))
+        why, spread = metric["reason"] or "", spread_of(result, name)
+        yield Quantity(name, named(name), shown, metric["value"], why, higher, spread, metric["unit"])
     for target in result["targets"]:
         name = say("time_to", metric=named(target["metric"]), value=figures.figure(target["target"]))
         key = f"time to {target['metric']}"
-        yield Quantity(key, name, figures.duration(target["seconds"]), target["seconds"], target["reason"] or "", False, None)
+        seconds, why = target["seconds"], target["reason"] or ""
+        yield Quantity(key, name, figures.duration(seconds), seconds, why, False, None, target["target"])
     yield _per_run(result, "time", say("time"), figures.duration, _seconds("total"), False)
     yield _per_run(result, "training time", say("name.proc"), figures.duration, _seconds("proc"), False)
     for key, name, unit, higher in (
@@ -95,7 +98,9 @@ def quantities(result: Result) -> Iterator[Quantity]:
         ("average", say("power"), "W", False),
         ("samples_per_joule", say("efficiency"), "1/J", True),
     ):
-        yield _per_run(result, key, name, _with_unit(unit), _power(key), higher, result["power"]["reasons"].get(key))
+        power = result["power"]
+        quantity = _per_run(result, key, name, _with_unit(unit), _power(key), higher, power["reasons"].get(key))
+        yield replace(quantity, kind=power.get("of"))
 
 
 def spread_of(result: Result, name: str) -> Spread | None:
@@ -140,6 +145,8 @@ def _cell(first: Quantity | None, quantity: Quantity | None) -> Cell:
     cell = Cell(quantity.shown, quantity.value, quantity.reason)
     if first is None or first is quantity or not first.value or quantity.value is None:
         return cell
+    if first.kind != quantity.kind:
+        return replace(cell, words=say("incomparable"))
     difference = quantity.value / first.value - 1
     better = None if difference == 0 else (difference > 0) == quantity.higher
     spread = _larger(first.spread, quantity.spread)

@@ -194,6 +194,10 @@ TEXTS: dict[str, tuple[str, str]] = {
     "better": ("better", "更好"),
     "worse": ("worse", "更差"),
     "equal": ("equal", "相同"),
+    "incomparable": (
+        "not comparable: another unit, another target, or the power of something else",
+        "不可比：单位、目标或功率的测量对象不同",
+    ),
     "differences": ("What differs", "不同之处"),
     "no_differences": ("job, versions and machines are alike", "作业、版本和机器均相同"),
     "full_report": ("Full report: {name}", "完整报告：{name}"),

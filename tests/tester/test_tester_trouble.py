@@ -1,0 +1,215 @@
+"""Trouble that is nobody's fault, and trouble that somebody makes: no good bundle is refused for it, and nobody is kept out."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from bundles import forged, make_bundle, measured
+from submissions import announced, bundle, program, sent
+
+from conftest import Muster, processes_with, until
+from tester_server import Serve, Served
+
+JUDGES = 2
+IMPATIENT = "from muster.tester import patience; patience.PATIENCE = 0.5; from muster.cli.main import main; main()"
+HURRIED = "from muster.tester import judge; judge.TIME_LIMIT = 1; judge.main()"
+
+
+def judges(tester: Served) -> list[int]:
+    marker = f"MUSTER_HOME={tester.folder / 'home'}"
+    return [int(words.split(":")[0]) for words in processes_with(marker) if "muster.tester.judge" in words]
+
+
+def signal_all(tester: Served, *numbers: signal.Signals) -> None:
+    for judge in judges(tester):
+        for number in numbers:
+            os.kill(judge, number)
+
+
+def asked(judge: int) -> bool:
+    """Whether a judge that stands still has a task to read."""
+    waiting = bytearray(4)
+    with open(f"/proc/{judge}/fd/0", "rb", buffering=0) as task:
+        fcntl.ioctl(task, termios.FIONREAD, waiting)
+    return any(waiting)
+
+
+def limit(processes: list[int], most: int) -> None:
+    """No file that these write may grow beyond some size: to them the disk is full."""
+    for process in processes:
+        resource.prlimit(process, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+
+
+def long_log(folder: Path) -> Path:
+    """A bundle that is small until it is unpacked."""
+    run = measured(folder / "long", f"long-20261115-000000-{os.getpid()}abcd")
+    run.log(0, "x" * 2_000_000)
+    return make_bundle(folder / "long", folder / "long.tar.gz", run)
+
+
+def judged_while(tester: Served, path: Path, act: Callable[[], None], token: str) -> httpx.Response:
+    """The answer for a bundle whose judge something happens to; both judges stand still until then."""
+    answers: list[httpx.Response] = []
+    signal_all(tester, signal.SIGSTOP)
+    with program(tester, token) as http:
+        sending = threading.Thread(target=lambda: answers.append(sent(http, path)))
+        sending.start()
+        until(lambda: any(map(asked, judges(tester))))
+        act()
+        sending.join()
+    return answers[0]
+
+
+@pytest.fixture
+def started(serve: Serve, tmp_path: Path) -> Served:
+    """A tester whose judges all run."""
+    tester = serve()
+    with program(tester, tester.token()) as http:
+        assert all(sent(http, bundle(tmp_path)).json()["accepted"] for _ in range(JUDGES))
+    assert len(judges(tester)) == JUDGES
+    return tester
+
+
+def test_a_full_disk_is_no_fault_of_a_bundle(started: Served, muster: Muster, home: Path, tmp_path: Path) -> None:
+    path, token = long_log(tmp_path), started.token()
+    limit(judges(started), 1_000_000)
+    kept = muster("tester", "send", path, "--tester", started.url, MUSTER_TESTER_TOKEN=token)
+    assert kept.returncode == 3
+    assert "the tester cannot unpack it: file too large; try later" in kept.stderr
+    limit(judges(started), resource.RLIM_INFINITY)
+    later = muster("tester", "outbox", "--send", MUSTER_TESTER_TOKEN=token)
+    assert later.returncode == 0, later.stderr
+    assert not list((home / "outbox").iterdir())
+
+
+def test_a_database_that_cannot_grow_is_told(serve: Serve, tmp_path: Path) -> None:
+    tester = serve()
+    with program(tester, tester.token()) as http:
+        assert tester.process
+        limit([tester.process.pid], 0)
+        full = http.post("/api/uploads", json=announced(bundle(tmp_path)))
+        limit([tester.process.pid], resource.RLIM_INFINITY)
+    assert (full.status_code, "the tester cannot write" in full.json()["reason"]) == (507, True)
+
+
+def test_a_command_that_cannot_write_says_so(command: list[str], tester: Served) -> None:
+    done = subprocess.run(
+        ["prlimit", "--fsize=0", *command, "tester", "token", "add", "nobody", "--data", str(tester.data)],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, "cannot be written" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_judge_that_somebody_kills_costs_no_result(started: Served, tmp_path: Path) -> None:
+    path, token = bundle(tmp_path), started.token()
+    answer = judged_while(started, path, lambda: signal_all(started, signal.SIGKILL), token)
+    assert (answer.status_code, "try later" in answer.json()["reason"]) == (503, True)
+    with program(started, token) as http:
+        assert http.post("/api/uploads", json=announced(path)).json()["offset"] == path.stat().st_size
+        assert sent(http, path).json()["accepted"]
+
+
+def test_judges_outlive_the_signals_that_stop_a_tester(started: Served, tmp_path: Path) -> None:
+    """Ctrl-C and service managers signal every process: what is being judged still gets its verdict."""
+    stopped = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCONT)
+    answer = judged_while(started, bundle(tmp_path), lambda: signal_all(started, *stopped), started.token())
+    assert answer.json()["accepted"]
+
+
+def test_a_pattern_without_end_ends(tmp_path: Path) -> None:
+    """The system ends a judge that takes too long, even in the middle of a regular expression."""
+    run = measured(tmp_path / "measured", metrics={"loss": {"pattern": "^(a+)+$(x)"}})
+    path = make_bundle(tmp_path / "measured", tmp_path / "bundle.tar.gz", run)
+    (bomb,) = [forged(path, tmp_path, lambda folder: next(folder.rglob("rank-0.log")).write_text("a" * 60 + "!\n"))]
+    task = json.dumps({"path": str(bomb), "signers": None, "most": 10**9})
+    judge = subprocess.run([sys.executable, "-c", HURRIED], input=task + "\n", capture_output=True, text=True)
+    assert judge.returncode == -signal.SIGALRM, judge.stderr
+
+
+def test_half_letters_are_refused(tester: Served, tmp_path: Path) -> None:
+    def halve(folder: Path) -> None:
+        text = (folder / "bench.json").read_text()
+        assert "a whole letter" in text
+        (folder / "bench.json").write_text(text.replace("a whole letter", r"\ud800"))
+
+    path = forged(bundle(tmp_path, system={"vendor": "a whole letter"}), tmp_path, halve)
+    with program(tester, tester.token()) as http:
+        answer = sent(http, path)
+    assert (answer.status_code, answer.json()["problems"][0][:22]) == (422, "it holds half letters,")
+
+
+def test_numbers_beyond_all_measure_spoil_no_page(tester: Served, tmp_path: Path) -> None:
+    run = measured(tmp_path / "measured", f"huge-20261115-000000-{os.getpid()}abcd")
+    for rank in range(2):
+        run.result_file(rank, f"throughput_{rank}.json", 1e308)
+    with program(tester, tester.token()) as http:
+        number = sent(http, make_bundle(tmp_path / "measured", tmp_path / "huge.tar.gz", run)).json()["number"]
+        other = sent(http, bundle(tmp_path)).json()["number"]
+        for page in (f"/results/{number}", f"/compare?result={number}&result={other}"):
+            answer = http.get(page)
+            assert answer.status_code == 200
+            assert f"huge-20261115-000000-{os.getpid()}" in answer.text
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nHost: x\r\nX: ",
+        b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\ntoken=",
+        b"GET /login HTTP/1.1\r\nHost: x\r\n\r\nGET /log",
+    ],
+)
+def test_who_never_finishes_a_request_is_let_go(begun: bytes, tmp_path: Path) -> None:
+    tester = Served(tmp_path, [], program=[sys.executable, "-c", IMPATIENT]).start()
+    try:
+        with socket.create_connection(("127.0.0.1", tester.port)) as slow:
+            slow.sendall(begun)
+            assert ended(slow)
+    finally:
+        tester.kill()
+
+
+def ended(connection: socket.socket) -> bool:
+    """Whether the other side ends a connection, after whatever it says."""
+    try:
+        while connection.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+def test_who_hangs_up_in_the_middle_fills_no_log(serve: Serve) -> None:
+    tester = serve()
+    with socket.create_connection(("127.0.0.1", tester.port)) as sender:
+        sender.sendall(b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\ntoken=")
+    with program(tester) as http:
+        assert http.get("/login").status_code == 200
+    tester.kill(signal.SIGTERM)
+    assert "Traceback" not in tester.log.read_text()
+
+
+def test_no_page_of_others_logs_anybody_in_or_out(tester: Served) -> None:
+    token = tester.token(role="read")
+    with program(tester) as browser:
+        for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 303)):
+            answer = browser.post("/login", data={"token": token}, headers={"Sec-Fetch-Site": site})
+            assert (answer.status_code, "set-cookie" in answer.headers) == (status, status == 303)
+        out = browser.post("/logout", headers={"Sec-Fetch-Site": "cross-site"})
+        assert (out.status_code, "set-cookie" in out.headers) == (403, False)
+        assert browser.get("/").status_code == 200
