@@ -193,14 +193,16 @@ def questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], l
 
 @pytest.mark.timeout(300)
 def test_one_question_serves_any_number_of_runs(
-    site: Cluster, write_job: WriteJob, muster: Muster, questions: Callable[[], list[str]]
+    site: Cluster, write_job: WriteJob, muster: Muster, home: Path, questions: Callable[[], list[str]]
 ) -> None:
-    job = library.load(write_job({"command": "true", "sample": "0"}))
+    go = home / "go"
+    job = library.load(write_job({"command": f"until [ -e {go} ]; do sleep 0.5; done", "sample": "0"}))
     runs = [library.run(job, engine="slurm", detach=True) for _ in range(200)]
     before = len(questions())
     listed = json.loads(muster("ps", "--json").stdout)
     assert questions()[before:].count("squeue") == 1
     assert {view["run"] for view in listed} == {run.id for run in runs}
+    go.touch()
 
     def states() -> set[str]:
         return {view["state"] for view in json.loads(muster("ps", "--json").stdout)}
