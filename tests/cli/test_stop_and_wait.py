@@ -83,7 +83,7 @@ def test_an_interrupted_wait_leaves_the_run_alone(muster: Muster, command: list[
 
 def test_an_interrupt_ends_with_130_wherever_it_comes(tmp_path: Path) -> None:
     (tmp_path / "interrupted.py").write_text(
-        "from muster.cli import main\n\ndef command(**_): exec('raise KeyboardInterrupt')\n\nmain.cli.main = command\nmain.main()\n"
+        "from muster.cli import main\n\nmain.cli.main = lambda **_: exec('raise KeyboardInterrupt')\nmain.main()\n"
     )
     done = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, capture_output=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
