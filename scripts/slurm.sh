@@ -37,4 +37,4 @@ DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends -o Dpkg::U
 for name in "${missing[@]}"; do
   if [ "$name" != slurm-client ]; then services+=("$name"); fi
 done
-if command -v systemctl >/dev/null && [ ${#services[@]} -gt 0 ]; then systemctl --quiet disable "${services[@]}"; fi
+if command -v systemctl >/dev/null && [ ${#services[@]} -gt 0 ]; then systemctl --quiet disable "${services[@]}" || true; fi

@@ -34,10 +34,23 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+_others: set[str] = set()  # such as servers of other tests
+
+
+def _all_children() -> list[str]:
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+@pytest.fixture(autouse=True)
+def others() -> None:
+    """Notes which children of this process are not of the test that begins."""
+    _others.clear()
+    _others.update(_all_children())
+
+
 def children() -> list[str]:
-    """The children of this process, the dead included; the S3 server of other tests is none of ours."""
-    found = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [pid for pid in found if Path(f"/proc/{pid}/comm").read_text() != "rclone\n"]
+    """The children that this process got during the test, the dead included."""
+    return [pid for pid in _all_children() if pid not in _others]
 
 
 def test_types_are_known_to_checkers() -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from going import background, going
@@ -76,6 +79,14 @@ def test_an_interrupted_wait_leaves_the_run_alone(muster: Muster, command: list[
             stdout, stderr = waiting.communicate(timeout=30)
         assert (waiting.returncode, stdout, stderr.strip()) == (130, b"", b"")
         assert json.loads(muster("show", run_id, "--json").stdout)["state"] == "running"
+
+
+def test_an_interrupt_ends_with_130_wherever_it_comes(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text(
+        "from muster.cli import main\n\nmain.cli.main = lambda **_: exec('raise KeyboardInterrupt')\nmain.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 def _links(pid: int) -> list[str]:

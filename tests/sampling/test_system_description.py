@@ -62,7 +62,7 @@ def test_python_and_packages_are_those_of_the_job(sample: Start, tmp_path: Path)
 def test_a_script_is_asked_for_the_python_that_it_starts_in_the_environment_that_it_made(sample: Start, tmp_path: Path) -> None:
     python = interpreter(tmp_path, "mindspore-2.10.0.dist-info")
     script = f'export PATH={python.parent}:$PATH HCCL_EXEC_TIMEOUT=1800; sleep 0.2; python -c "{SLEEP}" & wait'
-    sampled = sample({"0": ["bash", "-c", script]})
+    sampled = sample({"0": ["bash", "-c", script]}, interval=1.0)
     sampled.start_ranks()
     system = sampled.until_asked()
     assert system["packages"] == {"mindspore": "2.10.0"}

@@ -14,7 +14,7 @@ from muster.cli import errors, exporting, output, testers
 from muster.cli.interrupts import Interrupts
 from muster.cli.options import as_json, overrides
 from muster.cli.report_command import show, write_page
-from muster.cli.run_command import follow
+from muster.cli.run_command import follow, named_as_typed
 from muster.engines import NAMES
 from muster.launch import api, create
 
@@ -71,7 +71,7 @@ def command(
 
     given = {"bench.repeats": repeats, "bench.scope": scope}
     changes = [*sets, *(f"{name}={value}" for name, value in given.items() if value is not None)]
-    with errors.told_as_json(json):
+    with errors.told_as_json(json), named_as_typed(given):
         if tester is not None and test_id is None:
             raise click.UsageError("--tester needs to know which plan is answered; add --test-id ID")
         bundle = exporting.asked(export, sign, force, sending=test_id is not None)

@@ -101,6 +101,7 @@ def main() -> None:
         error.show()
         code = 2
     except (KeyboardInterrupt, click.Abort):
+        exec("")  # else, had it come in an exec (every dataclass is made by one), Python would kill itself by the signal again
         code = 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whoever read has gone; nobody is left to tell

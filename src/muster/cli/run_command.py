@@ -72,7 +72,7 @@ def command(
     3 the engine cannot be reached, 130 stopped. Ctrl-C stops the run, a second one at once; a run on
     Slurm can be left instead: a terminal is asked which is meant.
     """
-    with errors.told_as_json(json), _named_as_typed(shortcuts):
+    with errors.told_as_json(json), named_as_typed(shortcuts):
         prepared = _prepare(job, ctx.meta.get("words"), shortcuts, sets, engine)
     if check:
         return _checked(prepared, json)
@@ -125,9 +125,9 @@ def _prepare(
 
 
 @contextmanager
-def _named_as_typed(shortcuts: dict[str, str | None]) -> Iterator[None]:
+def named_as_typed(shortcuts: dict[str, str | None]) -> Iterator[None]:
     """Shortcuts are overrides; their problems are told under the option that was typed."""
-    typed = {f"--set {name}={value}": f"--{name} {value}" for name, value in shortcuts.items()}
+    typed = {f"--set {name}={value}": f"--{name.rpartition('.')[2]} {value}" for name, value in shortcuts.items()}
     try:
         yield
     except JobError as error:

@@ -157,7 +157,10 @@ class Sampler:
         self._system.end()
         if self._slow.busy:
             for pid in descendants(os.getpid()):
-                os.kill(pid, signal.SIGKILL)
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue  # it has just ended by itself
         for source in self._closing:
             try:
                 source.close()
