@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Installs the Slurm of the tests by Debian's and Ubuntu's packages. The tests start daemons of their own from it; the packages'
-# own services stay off, and what the machine has configured stays as it is.
+# Installs the Slurm of the tests, with accounting and MPI, by Debian's and Ubuntu's packages. The tests start daemons of their own
+# from it; the packages' own services stay off, and what the machine has configured stays as it is.
 set -euo pipefail
 PATH="$PATH:/usr/sbin:/sbin" # where the daemons are, which is not on everybody's PATH
-programs=(munged slurmctld slurmd sbatch)
-packages=(munge slurmctld slurmd slurm-client)
+programs=(munged slurmctld slurmd sbatch slurmdbd mariadbd mpirun)
+packages=(munge slurmctld slurmd slurm-client slurmdbd mariadb-server-core openmpi-bin)
 
 missing=() services=()
 for i in "${!programs[@]}"; do
   command -v "${programs[i]}" >/dev/null || missing+=("${packages[i]}")
 done
+# srun's PMIx is a library that it opens under the name which only its development package gives it.
+compgen -G "/usr/lib/*/pmix2/lib/libpmix.so" >/dev/null || missing+=(libpmix-dev)
 if [ ${#missing[@]} = 0 ]; then
   echo "slurm: $(slurmctld -V), $(command -v slurmctld)"
   exit 0
@@ -35,6 +37,6 @@ apt-get -qq update
 DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confold \
   install "${missing[@]}"
 for name in "${missing[@]}"; do
-  if [ "$name" != slurm-client ]; then services+=("$name"); fi
+  case "$name" in munge | slurm*d) services+=("$name") ;; esac
 done
 if command -v systemctl >/dev/null && [ ${#services[@]} -gt 0 ]; then systemctl --quiet disable "${services[@]}" || true; fi

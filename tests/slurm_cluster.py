@@ -10,13 +10,15 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slurm_site import cgroups as kernel
 from slurm_site import machine
+from slurm_site.accounting import Accounting, slurm_settings
 from slurm_site.configuration import Nodes, Partition, Setting, devices, gres_conf, slurm_conf
 from slurm_site.ports import Block, claim
 
@@ -30,19 +32,34 @@ SOON_NOTICED: dict[str, Setting] = {"SlurmdTimeout": 4, "MessageTimeout": 4, "TC
 class Cluster:
     """A site that is up. Settings of slurm.conf are given by their names there: `Cluster(Nodes("a", 2), KillWait=5)`."""
 
-    def __init__(self, *groups: Nodes, partitions: Sequence[Partition] = (EVERYTHING,), **settings: Setting) -> None:
+    def __init__(
+        self,
+        *groups: Nodes,
+        partitions: Sequence[Partition] = (EVERYTHING,),
+        accounting: bool = False,  # whether there are a database and a slurmdbd
+        cgroups: bool = False,  # whether the kernel keeps the memory of jobs; then names of nodes must be the test's own
+        **settings: Setting,
+    ) -> None:
         groups = groups or (Nodes(),)
         self.nodes = [name for group in groups for name in group.names]
         self.folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # short: sockets have names of 107 bytes at most
         self._munged: subprocess.Popen[bytes] | None = None
         self._controller: subprocess.Popen[bytes] | None = None
+        self._accounting: Accounting | None = None
         self._machines: dict[str, subprocess.Popen[bytes]] = {}
         with ExitStack() as on_failure:
             on_failure.callback(self.close)
-            block = claim(1 + len(self.nodes))
+            block = claim(1 + len(self.nodes) + 1)
+            if cgroups:
+                (self.folder / "cgroup.conf").write_text(kernel.CONF)
+                settings = {**kernel.SETTINGS, **settings}
+            if accounting:
+                settings = {**slurm_settings(self.folder, block.ports[-1]), **settings}
             with block.held:
                 self._write(block, groups, slurm_conf(self.folder, block, groups, partitions, settings))
                 self._start_munge(block)
+            if accounting:
+                self._start_accounting(block.ports[-1])
             self.start_controller()
             for name in self.nodes:
                 self._boot(name)
@@ -106,6 +123,17 @@ class Cluster:
         self._controller = machine.start(["slurmctld", "-D", "-f", self.env["SLURM_CONF"]], self.folder / "slurmctld.out")
         self.until(lambda: self.call("scontrol", "ping").returncode == 0, "the controller did not start")
 
+    @contextmanager
+    def database_down(self) -> Iterator[None]:
+        """The site goes on without its accounts for a while."""
+        assert self._accounting
+        self._accounting.stop()
+        try:
+            yield
+        finally:
+            self._accounting.start()
+        self.until(lambda: self.call("sacctmgr", "show", "cluster").returncode == 0, "slurmdbd did not come back")
+
     def restart_controller(self) -> None:
         self.stop_controller()
         self.start_controller()
@@ -135,7 +163,10 @@ class Cluster:
         """Ends all of it and removes its directory."""
         for name in list(self._machines):
             self.kill_node(name)
+        kernel.remove(self.nodes)
         self.stop_controller()  # in order: killed, it leaves a helper to whoever adopts it
+        if self._accounting:
+            self._accounting.close()
         if self._munged:
             machine.end(self._munged)
         if self.folder.exists():
@@ -146,6 +177,9 @@ class Cluster:
         folder.chmod(0o755)
         (folder / "state").mkdir()
         (folder / "dev").mkdir()
+        for name in self.nodes:
+            (folder / f"tmp-{name}").mkdir()
+            (folder / f"tmp-{name}").chmod(0o1777)
         for name in devices(groups):
             (folder / "dev" / name).symlink_to("/dev/null")  # Slurm wants character devices, and never opens them
         (folder / "munge.key").touch(mode=0o600)
@@ -162,35 +196,44 @@ class Cluster:
         self._munged = machine.start(words, self.folder / "munge.out", block.held.fileno())
         self.until((self.folder / "munge.socket").exists, "munge did not start")
 
+    def _start_accounting(self, port: int) -> None:
+        """Starts the accounts of the site, in which its administrator, who runs the tests, has the account `root`."""
+        self._accounting = accounts = Accounting(self.folder, port)
+        self.until(accounts.socket.exists, "the database did not start")
+        accounts.start()
+        self.until(lambda: self.call("sacctmgr", "-i", "add", "cluster", "site").returncode == 0, "slurmdbd did not start")
+
     def _boot(self, name: str) -> None:
         words = ["slurmd", "-D", "-N", name, "-f", self.env["SLURM_CONF"]]
         self._machines[name] = machine.boot(name, self.folder / "hosts", words, self.folder / f"{name}.out")
 
     def _daemons(self) -> list[subprocess.Popen[bytes]]:
-        return [*filter(None, [self._munged, self._controller]), *self._machines.values()]
+        accounts = self._accounting.daemons if self._accounting else []
+        return [*filter(None, [self._munged, self._controller]), *accounts, *self._machines.values()]
 
     def _logs(self) -> str:
         files = sorted([*self.folder.glob("*.log"), *self.folder.glob("*.out")])
         return "\n".join(f"{path.name}:\n{path.read_text(errors='replace')[-2000:]}" for path in files)
 
 
-def unavailable() -> str | None:
-    """Why there can be no site on this machine, if so."""
+def unavailable(*more: str) -> str | None:
+    """Why there can be no site on this machine, if so; `more` are programs beyond those of every site."""
     path = machine.environment()["PATH"]
-    if missing := [name for name in PROGRAMS if not shutil.which(name, path=path)]:
+    if missing := [name for name in (*PROGRAMS, *more) if not shutil.which(name, path=path)]:
         return f"there is no Slurm ({', '.join(missing)}); `make slurm` installs it"
     return machine.unavailable()
 
 
-def _need_slurm() -> None:
-    if reason := unavailable():
+def need_slurm(*more: str) -> None:
+    """Skips a test where there can be no site; in CI that is a failure."""
+    if reason := unavailable(*more):
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[Cluster]:
     """One site of four nodes with eight NPUs each for all tests of this process. Without Slurm, a failure in CI."""
-    _need_slurm()
+    need_slurm()
     site = Cluster()
     yield site
     site.close()
@@ -199,7 +242,7 @@ def slurm() -> Iterator[Cluster]:
 @pytest.fixture
 def slurm_site() -> Iterator[Callable[..., Cluster]]:
     """Makes sites of a test's own: `slurm_site(Nodes("a", 2, gres="gpu:4"), KillWait=5)`."""
-    _need_slurm()
+    need_slurm()
     with ExitStack() as sites:
 
         def make(*groups: Nodes, **options: Any) -> Cluster:

@@ -26,6 +26,11 @@ def logs(view: dict[str, Any], process: str) -> list[str]:
     return [path.read_text() for path in found if path.exists()]
 
 
+def hosts(view: dict[str, Any]) -> list[str]:
+    """How the nodes are called."""
+    return [node["host"] for node in view["attempts"][-1]["nodes"]]
+
+
 def said(view: dict[str, Any]) -> list[str]:
     """What each rank wrote."""
     return [Path(rank["log"]).read_text() for rank in view["attempts"][-1]["ranks"] if rank["rank"] is not None]

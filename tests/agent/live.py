@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from conftest import until
+from conftest import outside, until
 from muster.runs.layout import RunDir
 from muster.runs.ranks import ranks
 from muster.runs.state import read, view
@@ -65,15 +65,21 @@ class Live:
         return found[0].read_text(errors="replace") if found else ""
 
     def rank(self, number: int) -> int:
-        """The process id of a rank."""
-        return int(next(process["pid"] for process in self.processes if process["rank"] == number))
+        """The process id of a rank, as this machine sees it."""
+        told = int(next(process["pid"] for process in self.processes if process["rank"] == number))
+        return outside(told, f"MUSTER_RUN={self.run.id}", f"MUSTER_RANK={number}")
 
     def agent(self, node: int) -> int:
-        return int(json.loads(Path(self.run.path, f"attempts/1/nodes/{node}/facts.json").read_text())["agent"])
+        told = int(json.loads(Path(self.run.path, f"attempts/1/nodes/{node}/facts.json").read_text())["agent"])
+        known = read(self.run).run
+        return told if known["engine"] == "local" else outside(told, f"MUSTER_HOME={self.home}", f"SLURM_PROCID={node}")
 
     @property
     def supervisor(self) -> int:
-        return int(until(lambda: json.loads(Path(self.run.run).read_text())["handle"]).split(":")[0])
+        """The process id of the supervisor of a local run."""
+        pid, _, birth = str(until(lambda: json.loads(Path(self.run.run).read_text())["handle"])).partition(":")
+        assert birth, f"{pid} is not the process id of a supervisor"
+        return int(pid)
 
     def interrupt(self) -> None:
         self.command.send_signal(signal.SIGINT)

@@ -12,6 +12,8 @@ import pytest
 
 from conftest import WriteJob, processes_with
 
+pytestmark = pytest.mark.engines
+
 RunJson = Callable[..., dict[str, Any]]
 
 # A parameter server that serves one connection after the other until it is told to end, and workers that connect to it.

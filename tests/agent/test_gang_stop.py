@@ -13,6 +13,8 @@ from live import Live
 
 from conftest import Muster, WriteJob, processes_with, until
 
+pytestmark = pytest.mark.engines
+
 RunJson = Callable[..., dict[str, Any]]
 
 PATIENT = """

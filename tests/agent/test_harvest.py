@@ -12,6 +12,8 @@ from conftest import Muster, WriteJob
 from muster.runs.layout import RunDir
 from s3_server import S3
 
+pytestmark = pytest.mark.engines
+
 MOXING = """
     import os, sys
     import moxing as mox

@@ -17,6 +17,8 @@ from conftest import WriteJob, processes_with, until
 from muster.engines.ssh import unavailable
 from traces import RunJson, stored
 
+pytestmark = pytest.mark.engines
+
 WRITE = ["bash", "-c", 'echo weights > "${1#*=}/model.ckpt"', "write"]
 KEPT = "the outputs of node 0 could not be uploaded and are kept in its directory: "
 

@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 from live import Live, files_with
 
+from behaviour import Configure
 from conftest import Muster, WriteJob, until
+
+pytestmark = pytest.mark.engines
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -44,14 +47,19 @@ def command_lines() -> bytes:
 
 
 def exactly(command: list[str], job: Path, environment: dict[str, str], cwd: Path) -> dict[str, str]:
-    """Runs a job that prints its environment with `env -0`, from a shell with nothing but the given variables."""
-    done = subprocess.run([*command, "run", str(job), "--json"], env=environment, cwd=cwd, capture_output=True, text=True)
+    """Runs a job that prints its environment with `env -0`, from a shell with nothing but the given variables.
+
+    And with what a user of Slurm has there to find the cluster.
+    """
+    site = {name: os.environ[name] for name in ("SLURM_CONF",) if name in os.environ}
+    words = [*command, "run", str(job), "--json"]
+    done = subprocess.run(words, env={**environment, **site}, cwd=cwd, capture_output=True, text=True)
     log = Path(json.loads(done.stdout)["dir"], "attempts/1/nodes/0/logs/rank-0.log")
     return dict(entry.split("=", 1) for entry in log.read_text().split("\0") if entry)
 
 
 def test_a_rank_has_what_the_submitter_had_and_what_muster_documents_and_nothing_else(
-    containment: str, command: list[str], write_job: WriteJob, home: Path, tmp_path: Path
+    engine: str, containment: str, command: list[str], write_job: WriteJob, home: Path, tmp_path: Path
 ) -> None:
     had = {
         "PATH": os.environ["PATH"],
@@ -84,6 +92,7 @@ def test_a_rank_has_what_the_submitter_had_and_what_muster_documents_and_nothing
     }
     set_for_ranks = {"OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER", "PWD"}
     set_for_ranks |= {"CUDA_VISIBLE_DEVICES"} if shutil.which("nvidia-smi") else set()
+    set_for_ranks |= {"HOSTNAME", "TMPDIR", "ENVIRONMENT"} if engine == "slurm" else set()  # of the node and of its job
     assert set(got) == set(had) | own | set_for_ranks
     assert {name: got[name] for name in had} == had
     assert got["PWD"] == str(Path(got["MUSTER_RESULTS"]).parent / "work")
@@ -144,12 +153,9 @@ def test_a_key_named_in_secrets_reaches_ranks_and_setup(containment: str, run_js
 
 
 def test_a_secret_comes_from_the_profile_when_the_environment_has_none(
-    run_json: RunJson, muster: Muster, write_job: WriteJob, home: Path
+    run_json: RunJson, muster: Muster, write_job: WriteJob, configure: Configure
 ) -> None:
-    home.mkdir()
-    settings = home / "config.toml"
-    settings.write_text('[profiles.default.secrets]\nTHE_KEY = "from the profile"\n')
-    settings.chmod(0o600)
+    configure('[profiles.default.secrets]\nTHE_KEY = "from the profile"\n')
     job = write_job({"secrets": ["THE_KEY"]}, **{"train.py": DUMP})
     assert environment_of(run_json(job))["THE_KEY"] == "from the profile"
     assert environment_of(run_json(job, THE_KEY="from the shell"))["THE_KEY"] == "from the shell"
@@ -254,6 +260,7 @@ def test_a_pyenv_shim_is_looked_through_once(run_json: RunJson, write_job: Write
     assert (root / "asked").read_text() == "asked\n"
 
 
+@pytest.mark.engines("local")  # a site says which of them it passes on
 def test_limits_masks_and_signals_are_as_the_submitter_had_them(
     containment: str, command: list[str], write_job: WriteJob, tmp_path: Path
 ) -> None:

@@ -8,9 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from live import Live
 
 from conftest import WriteJob, until
+
+pytestmark = pytest.mark.engines
 
 RunJson = Callable[..., dict[str, Any]]
 

@@ -10,6 +10,8 @@ import pytest
 
 from conftest import Muster, WriteJob
 
+pytestmark = pytest.mark.engines
+
 RunJson = Callable[..., dict[str, Any]]
 
 
@@ -117,6 +119,7 @@ def test_the_rank_that_failed_first_is_named_not_the_ones_it_dragged_along(
     assert view["failure"]["others"] == []
 
 
+@pytest.mark.engines("local")  # its ranks stop their agent, as one machine lets them
 def test_other_distinct_causes_are_told_each_once(run_json: RunJson, muster: Muster, write_job: WriteJob, home: Path) -> None:
     train = """
     import os, pathlib, signal, sys, time

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from conftest import Muster, WriteJob
+
+pytestmark = pytest.mark.engines
 
 RunJson = Callable[..., dict[str, Any]]
 

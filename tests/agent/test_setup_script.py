@@ -11,6 +11,8 @@ import pytest
 
 from conftest import WriteJob, processes_with
 
+pytestmark = pytest.mark.engines
+
 RunJson = Callable[..., dict[str, Any]]
 
 SHOW = {"train.py": "import json, os\nprint(json.dumps(dict(os.environ)))\n"}

@@ -13,6 +13,8 @@ import pytest
 
 from conftest import WriteJob, processes_with
 
+pytestmark = pytest.mark.engines
+
 RunJson = Callable[..., dict[str, Any]]
 
 STUCK = """

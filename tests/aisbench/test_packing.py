@@ -61,6 +61,23 @@ def test_the_tree_is_that_of_aisbench(muster: Muster, tmp_path: Path) -> None:
     assert os.access(folder / "ais-bench-stubs", os.X_OK) and os.access(folder / "code/benchmark.sh", os.X_OK)
 
 
+@pytest.mark.parametrize("name", ["resnet50", "bert-large", "resnet50-mindspore"])
+def test_workloads_that_come_with_muster_are_packed_by_name(muster: Muster, tmp_path: Path, name: str) -> None:
+    done = muster("pack", name, "--arch", "x86_64", "--version", "r1.5")
+    folder = unpacked(tmp_path / done.stdout.strip(), tmp_path)
+    found = {path.relative_to(folder / "code/code").as_posix() for path in (folder / "code/code").rglob("*")}
+    assert {"train.py", "common/labels.py"} <= found, done.stderr
+    assert not [path for path in found if path.endswith(".yaml") or path.startswith("config")]
+    assert "epoch_size" in (folder / "code/config/modelarts_config.py").read_text()
+
+
+def test_a_workload_that_is_neither_here_nor_known_is_told(muster: Muster, tmp_path: Path) -> None:
+    done = muster("pack", "resnet51")
+    assert done.returncode == 2
+    assert "`resnet51` is neither a directory nor a workload of Muster" in done.stderr and "resnet50" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(("type", "runtype"), [("modelarts", "modelarts"), ("", "cluster_offline")])
 def test_the_type_decides_the_mode(muster: Muster, tmp_path: Path, type: str, runtype: str) -> None:
     muster("pack", EXAMPLE, *NAMED, "--version", "r1.3", "--type", type)

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from bundles import forged
 
+from behaviour import Configure
 from conftest import Muster, WriteJob
+
+pytestmark = pytest.mark.engines
 
 TRAIN = """
     import os
@@ -36,10 +39,8 @@ def user(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def exported(home: Path, tmp_path: Path, muster: Muster, write_job: WriteJob, user: Path) -> Path:
-    home.mkdir()
-    (home / "config.toml").write_text('[profiles.default.secrets]\nWANDB_API_KEY = "in-a-profile"\n')
-    (home / "config.toml").chmod(0o600)
+def exported(configure: Configure, tmp_path: Path, muster: Muster, write_job: WriteJob, user: Path) -> Path:
+    configure('[profiles.default.secrets]\nWANDB_API_KEY = "in-a-profile"\n')
     names = ["WANDB_API_KEY", "OTHER_TOKEN"]
     job = write_job({"nodes": 2, "secrets": names, "bench": {"repeats": 2}}, **{"train.py": TRAIN})
     target = tmp_path / "b.tar.gz"

@@ -1,4 +1,7 @@
-"""`muster exec`: a command beside a rank, in its node and with its environment."""
+"""`muster exec`: a command beside a rank, in its node and with its environment.
+
+Of simulated nodes alone: on Slurm it says which srun does the same.
+"""
 
 from __future__ import annotations
 

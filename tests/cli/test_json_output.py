@@ -12,6 +12,8 @@ from going import going
 from conftest import Muster, WriteJob
 from muster.cli.main import COMMANDS
 
+pytestmark = pytest.mark.engines
+
 KEYS = ["run", "state", "phase", "reason", "dir", "result"]
 PACKAGE = Path(__file__).parents[2] / "examples" / "aisbench-package"
 WAITS = {"command": "echo ready; sleep 1000"}
@@ -24,6 +26,7 @@ def servers(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.engines("local")  # one of them enters simulated nodes
 def test_every_command_has_it(muster: Muster, write_job: WriteJob, servers: Path) -> None:
     job = write_job({"command": "echo hello"})
     said: dict[str, Any] = {}
@@ -94,6 +97,7 @@ def test_what_ranks_recorded_is_the_result(muster: Muster, write_job: WriteJob) 
     assert view["result"]["accuracy"]["value"] == 0.5
 
 
+@pytest.mark.engines("local")
 def test_a_wrong_job_is_told_with_all_its_problems(muster: Muster, write_job: WriteJob, home: Path) -> None:
     for words in ([], ["--check"], ["--dry-run"]):
         done = muster("run", write_job({"command": "true", "nodes": 0, "devises": 1}), "--json", *words)
@@ -105,6 +109,7 @@ def test_a_wrong_job_is_told_with_all_its_problems(muster: Muster, write_job: Wr
     assert not home.exists()
 
 
+@pytest.mark.engines("local")
 @pytest.mark.parametrize(
     "words",
     [["run"], ["run", "nothing.yaml"], ["run", "--", "true"], ["rerun", "nothing"]],

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from going import going, log_of, says
 
-from conftest import Muster, WriteJob, until
+from conftest import Muster, WriteJob, outside, until
+
+pytestmark = pytest.mark.engines
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -82,6 +84,7 @@ def test_states_pick_runs(muster: Muster, write_job: WriteJob) -> None:
     assert muster("ps", "--state", "happy").returncode == 2
 
 
+@pytest.mark.engines("local")
 def test_of_thousands_of_runs_only_those_shown_are_read(muster: Muster, home: Path, template: dict[str, Any]) -> None:
     ids = record_runs(home, template, 5000)
     for run_id in ids[:-25]:
@@ -91,6 +94,7 @@ def test_of_thousands_of_runs_only_those_shown_are_read(muster: Muster, home: Pa
     assert "and 4975 older ones; --all shows them" in done.stderr
 
 
+@pytest.mark.engines("local")
 def test_states_of_thousands_of_runs_are_read_from_their_final_records_alone(
     muster: Muster, home: Path, template: dict[str, Any]
 ) -> None:
@@ -122,7 +126,8 @@ def test_a_run_that_goes_on_is_shown_with_its_processes(muster: Muster, write_jo
         assert [node["state"] for node in attempt["nodes"]] == ["up", "up"]
         for rank in attempt["ranks"]:
             assert (rank["state"], rank["code"], rank["signal"], rank["ended"]) == ("running", None, None, None)
-            assert Path(f"/proc/{rank['pid']}/cmdline").read_text().startswith(("sleep", "bash"))
+            pid = outside(rank["pid"], f"MUSTER_RUN={run_id}", f"MUSTER_RANK={rank['rank']}")
+            assert Path(f"/proc/{pid}/cmdline").read_text().startswith(("sleep", "bash"))
             assert rank["started"] <= time.time()
         shown = muster("show", run_id).stdout
         assert f"{run_id}  running" in shown
@@ -172,6 +177,7 @@ def test_escapes_in_a_reason_do_not_reach_the_terminal(muster: Muster, write_job
         assert "\x07" not in said
 
 
+@pytest.mark.engines("local")
 def test_a_run_whose_command_was_killed_while_creating_it_is_lost(muster: Muster, home: Path, template: dict[str, Any]) -> None:
     (run_id,) = record_runs(home, template, 1)
     (home / "runs" / run_id / "final.json").unlink()

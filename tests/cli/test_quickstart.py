@@ -1,4 +1,7 @@
-"""The quickstart: data parallelism over sockets gives what one rank gives, and its numbers are recorded."""
+"""The quickstart: data parallelism over sockets gives what one rank gives, and its numbers are recorded.
+
+On one machine, as it is meant: on a cluster `device: auto` takes the accelerators of its nodes.
+"""
 
 from __future__ import annotations
 

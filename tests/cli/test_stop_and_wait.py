@@ -14,6 +14,8 @@ from going import background, going
 
 from conftest import Muster, WriteJob, processes_with, until
 
+pytestmark = pytest.mark.engines
+
 SAVES = "trap 'sleep 0.2; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
 REFUSES = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
 

@@ -16,7 +16,9 @@ from conftest import Muster, WriteJob, processes_with, until
 from muster.agent import namespace
 from muster.engines.ssh import unavailable
 from muster.launch import api
-from traces import RunJson, logs
+from traces import RunJson, hosts, logs
+
+pytestmark = pytest.mark.engines
 
 contained = pytest.mark.skipif(bool(namespace.available()), reason="namespaces are not to be had")
 by_ssh = pytest.mark.skipif(unavailable() is not None, reason=f"no ssh between nodes: {unavailable()}")
@@ -65,7 +67,7 @@ def test_every_variable_of_two_workers(run_json: RunJson, write_job: WriteJob, m
             "DLWS_JOB_ID": run,
             "DLWS_VC_NAME": "platform",
             "DLWS_USER_NAME": USER,
-            "DLWS_USER_EMAIL": f"{USER}@node-{index}",
+            "DLWS_USER_EMAIL": f"{USER}@{hosts(view)[index]}",
             "DLWS_UID": str(os.getuid()),
             "DLWS_GID": str(os.getgid()),
             "DLWS_ROLE_NAME": "worker",
@@ -88,8 +90,8 @@ def test_every_variable_of_two_workers(run_json: RunJson, write_job: WriteJob, m
 def test_a_single_worker_is_the_master(containment: str, run_json: RunJson, write_job: WriteJob, mine: Path) -> None:
     hostfile = "/job/hostfile" if containment == "namespaces" else "$MUSTER_SHARED/../attempts/1/root/job/hostfile"
     view = run_json(write_job({"compat": "apulis", "devices": 2, "command": f'cat "{hostfile}"; {SHOW}'}))
-    hosts, line = main_log(view)
-    assert hosts == "master slots=2"
+    file, line = main_log(view)
+    assert file == "master slots=2"
     found = dlws(line)
     assert (found["DLWS_ROLE_NAME"], found["DLWS_NUM_WORKER"], found["POD_NAME"]) == ("master", "1", view["run"])
     assert "DLWS_WORKER_NUM" not in found
@@ -109,8 +111,8 @@ def test_workers_share_job_and_home_and_reach_each_other_at_one_port(
     cat /job/note ~/note
     """
     view = run_json(write_job({"compat": "apulis", "nodes": 2, "devices": 4, "command": command}))
-    hosts = [f"{name}-{node} slots=4" for name in ("worker", "ib-worker") for node in (0, 1)]
-    assert main_log(view) == [*hosts, "mine", "node-1", "node-0", "job", "home"]
+    files = [f"{name}-{node} slots=4" for name in ("worker", "ib-worker") for node in (0, 1)]
+    assert main_log(view) == [*files, "mine", *reversed(hosts(view)), "job", "home"]
     assert sorted(os.listdir(mine)) == [".profile", "data", "ib_config"], "nothing was written into the real home"
     assert (mine / "ib_config").read_text() == "of another cluster"
     assert (mine / "data" / "result.txt").read_text() == "kept\n", "a directory of the user's is the user's"

@@ -13,7 +13,7 @@ from conftest import WriteJob
 from muster.agent import namespace
 from traces import RunJson, told
 
-pytestmark = pytest.mark.skipif(bool(namespace.available()), reason="namespaces are not to be had")
+pytestmark = [pytest.mark.engines, pytest.mark.skipif(bool(namespace.available()), reason="namespaces are not to be had")]
 
 LOOK = """
 import json, os

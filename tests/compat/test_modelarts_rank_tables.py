@@ -12,7 +12,7 @@ from conftest import WriteJob
 from muster.agent import namespace
 from traces import RunJson, said, told
 
-pytestmark = pytest.mark.skipif(bool(namespace.available()), reason="namespaces are not to be had")
+pytestmark = [pytest.mark.engines, pytest.mark.skipif(bool(namespace.available()), reason="namespaces are not to be had")]
 
 # What a script of those platforms reads, per device.
 NAMES = ("RANK_ID", "RANK_SIZE", "DEVICE_ID", "ASCEND_DEVICE_ID", "RANK_TABLE_FILE", "MINDSPORE_HCCL_CONFIG_PATH", "JOB_ID")
@@ -58,9 +58,9 @@ def current_table(view: dict[str, Any]) -> dict[str, Any]:
     return {"version": "1.0", "server_count": "2", "server_list": servers, "status": "completed"}
 
 
-@pytest.mark.parametrize("generation, home", [("v1", "/home/work"), ("v2", "/home/ma-user")])
+@pytest.mark.parametrize("generation, place", [("v1", "/home/work"), ("v2", "/home/ma-user")])
 def test_the_boot_file_runs_once_per_device_and_finds_its_tables(
-    generation: str, home: str, run_json: RunJson, write_job: WriteJob, machine: Npus
+    generation: str, place: str, run_json: RunJson, write_job: WriteJob, machine: Npus
 ) -> None:
     fields = {"name": "trainjob", "compat": f"modelarts-{generation}", "framework": "mindspore", "device": "ascend"}
     view = run_json(write_job({**fields, "nodes": 2, "devices": 2}, **{"train.py": LOOK}), **machine.env)
@@ -77,7 +77,7 @@ def test_the_boot_file_runs_once_per_device_and_finds_its_tables(
         assert rank["given"] == current_table(view)
         names = rank["names"]
         assert (names["RANK_ID"], names["RANK_SIZE"]) == (str(number), "4")
-        assert names["RANK_TABLE_FILE"] == names["MINDSPORE_HCCL_CONFIG_PATH"] == f"{home}/rank_table/jobstart_hccl.json"
+        assert names["RANK_TABLE_FILE"] == names["MINDSPORE_HCCL_CONFIG_PATH"] == f"{place}/rank_table/jobstart_hccl.json"
         assert names["DEVICE_ID"] == names["ASCEND_DEVICE_ID"] == ids[number]
         assert names["JOB_ID"]
 

@@ -13,7 +13,9 @@ import pytest
 from conftest import Muster, WriteJob
 from muster.agent import namespace
 from s3_server import S3
-from traces import TELL, RunJson, put, said, stored, told
+from traces import TELL, RunJson, hosts, put, said, stored, told
+
+pytestmark = pytest.mark.engines
 
 DATA = {"inputs": {"data_url": "obs://b/cifar"}, "outputs": {"train_url": "obs://b/V0001"}}
 V1 = {"compat": "modelarts-v1", "code": "obs://b/apps/resnet/", **DATA, "parameters": {"epoch_size": 90}}
@@ -34,7 +36,7 @@ def variables(rank: dict[str, Any]) -> dict[str, str]:
 @contained
 def test_every_variable_of_two_nodes(run_json: RunJson, write_job: WriteJob) -> None:
     view = run_json(write_job({**V1, "nodes": 2, "boot": "train.py", "log_url": "obs://b/log/"}))
-    ranks = told(view)
+    ranks, names = told(view), hosts(view)
     for index, rank in enumerate(ranks):
         found = variables(rank)
         identity = found["BATCH_JOB_ID"]
@@ -55,10 +57,10 @@ def test_every_variable_of_two_nodes(run_json: RunJson, write_job: WriteJob) -> 
             "BATCH_TASK_INDEX": str(index),
             "BATCH_TASK_CURRENT_HOST_IP": rank["env"]["MUSTER_HOSTS"].split(",")[index],
             "BATCH_TASK_CURRENT_INSTANCE": f"{identity}-job-job-{index}",
-            "BATCH_CURRENT_HOST": f"node-{index}",
+            "BATCH_CURRENT_HOST": names[index],
             "BATCH_CURRENT_PORT": port,
-            "BATCH_CUSTOM0_HOSTS": f"node-0:{port}",
-            "BATCH_CUSTOM1_HOSTS": f"node-1:{port}",
+            "BATCH_CUSTOM0_HOSTS": f"{names[0]}:{port}",
+            "BATCH_CUSTOM1_HOSTS": f"{names[1]}:{port}",
         }
         assert rank["argv"] == [
             "/home/work/user-job-dir/resnet/train.py",
@@ -76,9 +78,10 @@ def test_every_variable_of_two_nodes(run_json: RunJson, write_job: WriteJob) -> 
 
 def test_one_node_without_data_or_log(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     job = write_job({"name": "trainjob", "compat": "modelarts-v1"}, **{"train.py": TELL})
-    (rank,) = told(run_json(job))
+    view = run_json(job)
+    (rank,) = told(view)
     found = variables(rank)
-    host = "node-0" if containment == "namespaces" else rank["env"]["MUSTER_HOSTS"]
+    host = hosts(view)[0] if containment == "namespaces" else rank["env"]["MUSTER_HOSTS"]
     assert found["BATCH_trainjob.0_HOSTS"] == f"{host}:{found['BATCH_CURRENT_PORT']}"
     assert (found["DLS_TASK_INDEX"], found["DLS_TASK_NUMBER"]) == ("0", "1")
     assert found["DLS_APP_URL"] == f"file://{job.parent}"
@@ -127,8 +130,8 @@ def test_the_command_of_the_guide_as_typed(run_json: RunJson, write_job: WriteJo
     view = run_json(write_job(fields))
     assert view["state"] == "succeeded", said(view)
     for index, text in enumerate(said(view)):
-        hosts, host, port, _, folder, *words = text.splitlines()[-1].split()
-        assert hosts == f"node-0:{port},node-1:{port}" and host == f"node-{index}"
+        peers, host, port, _, folder, *words = text.splitlines()[-1].split()
+        assert peers == ",".join(f"{name}:{port}" for name in hosts(view)) and host == hosts(view)[index]
         assert folder == "/home/work/user-job-dir"
         assert words == ["--data_url=obs://b/cifar", "--train_url=obs://b/V0001", "--epoch_size=90"]
         assert "app_url: obs://b/apps/resnet/\n" in text and "command: python /home/work/user-job-dir/run.sh" in text

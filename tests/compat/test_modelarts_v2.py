@@ -15,6 +15,8 @@ from conftest import WriteJob
 from muster.agent import namespace
 from traces import RunJson, logs, put, said, stored, told
 
+pytestmark = pytest.mark.engines
+
 contained = pytest.mark.skipif(bool(namespace.available()), reason="namespaces are not to be had")
 
 TELL = """
@@ -106,6 +108,7 @@ def test_several_inputs_and_outputs_have_numbers(containment: str, run_json: Run
     ]
 
 
+@pytest.mark.engines("local")
 def test_without_namespaces_names_are_addresses(run_json: RunJson, write_job: WriteJob, home: Path) -> None:
     home.mkdir()
     (home / "config.toml").write_text("[local]\nnamespaces = false\n")

@@ -18,6 +18,8 @@ from muster.agent.storing import PERIOD
 from muster.launch import api
 from traces import RunJson, embedded, put, said, stored
 
+pytestmark = pytest.mark.engines
+
 WRITE = """
 import os, pathlib, sys
 named = dict(word[2:].split("=", 1) for word in sys.argv[1:])

@@ -13,6 +13,8 @@ from muster.launch import api
 from s3_server import ACCESS, S3
 from traces import RunJson, logs, put, stored
 
+pytestmark = pytest.mark.engines
+
 WRITE = ["bash", "-c", 'echo weights > "${1#*=}/model-$MUSTER_NODE.ckpt"; exit ${CODE:-0}', "write"]
 
 
@@ -35,6 +37,7 @@ def test_a_place_that_is_taken_by_a_file(containment: str, run_json: RunJson, wr
     assert stored("obs://b") == {"out": "a file"}
 
 
+@pytest.mark.engines("local")
 def test_the_other_outputs_are_saved_all_the_same(run_json: RunJson, write_job: WriteJob) -> None:
     put(**{"out": "a file"})
     write = 'echo one > "${1#*=}/one"; echo two > "${2#*=}/two"; echo three > "${3#*=}/three"'
@@ -45,6 +48,7 @@ def test_the_other_outputs_are_saved_all_the_same(run_json: RunJson, write_job: 
     assert stored("obs://b/fine") == {"one": "one\n", "three": "three\n"}
 
 
+@pytest.mark.engines("local")
 def test_one_file_that_cannot_be_uploaded_does_not_keep_the_others_back(run_json: RunJson, write_job: WriteJob) -> None:
     put(**{"out/b/inside": "a directory where a file comes"})
     write = 'cd "${1#*=}"; for name in a b c; do echo $name > $name; done'
@@ -66,6 +70,7 @@ def test_a_run_that_fails_by_itself_says_both(run_json: RunJson, write_job: Writ
     assert sorted(stored("obs://b/log")) == ["rank-0.log"], "the log is saved all the same"
 
 
+@pytest.mark.engines("local")
 def test_keys_that_are_refused(run_json: RunJson, write_job: WriteJob, s3: S3) -> None:
     job = write_job({"command": WRITE, "outputs": {"train_url": f"obs://{s3.bucket()}/out"}})
     wrong = {**s3.env, "AWS_SECRET_ACCESS_KEY": "not-the-right-one"}

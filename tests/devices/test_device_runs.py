@@ -1,4 +1,7 @@
-"""Runs on real devices: each gets exactly as many as it asks for, and never one that somebody else has."""
+"""Runs on real devices: each gets exactly as many as it asks for, and never one that somebody else has.
+
+Of the local engine alone: on a cluster devices are for Slurm to give (tests/slurm/test_slurm_devices.py).
+"""
 
 from __future__ import annotations
 

@@ -37,6 +37,12 @@ def test_settings_are_read(home: Path) -> None:
     assert config.load(str(home)).namespaces is False
 
 
+@pytest.mark.parametrize("name", ["local", "slurm"])
+def test_the_engine_is_named_once(home: Path, name: str) -> None:
+    write(home, f'engine = "{name}"\n[local]\n')
+    assert config.load(str(home)).engine == name
+
+
 def test_a_byte_order_mark_does_no_harm(home: Path) -> None:
     write(home, "\ufeff[local]\nnamespaces = false\n")
     assert config.load(str(home)).namespaces is False
@@ -72,7 +78,10 @@ def test_a_file_with_secrets_that_others_can_read_is_refused(home: Path, mode: i
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[lcoal]\nnamespaces = true\n", "`lcoal` is not known; there are local, storage, power, tester, slurm, profiles"),
+        ("[lcoal]\n", "`lcoal` is not known; there are engine, local, storage, power, tester, slurm, profiles"),
+        ('engine = "slrum"\n', '`engine` is `slrum`, which is not known; write "local" or "slurm"'),
+        ("engine = 5\n", "`engine` is not a name; write"),
+        ("[engine]\n", "`engine` is not a name; write"),
         ("local = 5\n", "`local` is a single value"),
         ("[local]\nnamespace = true\n", "`local.namespace` is not known; there is namespaces"),
         ('[local]\nnamespaces = "true"\n', "`local.namespaces` is neither true nor false"),

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from conftest import Muster, WriteJob, until
+
+pytestmark = pytest.mark.engines
 
 TRAIN = """
 import os, moxing as mox

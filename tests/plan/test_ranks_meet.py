@@ -11,6 +11,8 @@ import pytest
 
 from conftest import WriteJob
 
+pytestmark = pytest.mark.engines(every=True)
+
 RunJson = Callable[..., dict[str, Any]]
 
 # Every process that is given an endpoint listens there, and every process says hello to every endpoint that it was told of.

@@ -13,6 +13,8 @@ from pythons import python_of, recorded
 from conftest import WriteJob
 from muster.runs.points import Edge, read_record
 
+pytestmark = pytest.mark.engines
+
 RunJson = Callable[..., dict[str, Any]]
 TRAIN = """
 import os, sys

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conftest import Muster, until
+import pytest
+
+from conftest import Muster, WriteJob, until
 from muster.runs.files import read_events
 from muster.runs.layout import RunDir
 from slurm_cluster import Cluster
@@ -32,8 +35,13 @@ class OnSlurm:
 
     @property
     def job(self) -> str:
-        """The number of its Slurm job."""
-        return str(next(job["job_id"] for job in self.site.jobs().values() if job["name"] == self.id))
+        """The number of its Slurm job, of the last one where it was submitted again."""
+        return str(self.jobs[-1])
+
+    @property
+    def jobs(self) -> list[int]:
+        """The numbers of all its Slurm jobs."""
+        return sorted(job["job_id"] for job in self.site.jobs().values() if job["name"] == self.id)
 
     def logs(self, attempt: int = 1) -> str:
         folder = Path(self.run.attempt(attempt).path)
@@ -46,9 +54,12 @@ class OnSlurm:
         return [event for event in read_events(self.run.events) if event["event"] == name]
 
     def start_again(self) -> None:
-        """Once Slurm has put the job back into its queue: now, and not after the two minutes that it gives itself."""
+        """Once Slurm has put the job back into its queue: soon, and not after the two minutes that it gives itself.
+
+        Not within the second in which the job ended: its nodes would take the new start for the old one.
+        """
         self.site.until(lambda: self.site.job(self.job)["JobState"] == "PENDING", "it was not requeued")
-        self.site.run("scontrol", "update", f"JobId={self.job}", "StartTime=now")
+        self.site.run("scontrol", "update", f"JobId={self.job}", "StartTime=now+2")
 
     def let_end(self) -> dict[str, Any]:
         """Lets the ranks end, and returns how the run did."""
@@ -59,3 +70,19 @@ class OnSlurm:
         self.muster("wait", self.id, timeout=120)
         found: dict[str, Any] = json.loads(self.muster("show", self.id, "--json").stdout)
         return found
+
+
+Start = Callable[..., OnSlurm]
+
+
+@pytest.fixture
+def start(muster: Muster, write_job: WriteJob, home: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Starts a run on a site: `start(site, {"nodes": 2})`; its ranks wait unless told otherwise."""
+
+    def call(site: Cluster, fields: dict[str, object], setting: str = "", **env: str) -> OnSlurm:
+        monkeypatch.setenv("SLURM_CONF", site.env["SLURM_CONF"])
+        home.mkdir(exist_ok=True)
+        (home / "config.toml").write_text(f'[slurm]\nshared = ["{home.parent}"]\n{setting}\n')
+        return OnSlurm(site, muster, write_job({"command": SAVES, "grace": "20s", **fields}), **env)
+
+    return call

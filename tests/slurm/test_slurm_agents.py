@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from on_slurm import SAVES, OnSlurm
+from on_slurm import SAVES, OnSlurm, Start
+from on_slurm import start as start
 
-from conftest import Muster, WriteJob, gone, until
+from conftest import gone, until
 from slurm_cluster import EVERYTHING, SOON_NOTICED, Cluster
 from slurm_site.configuration import Nodes, Partition
 
 MakeSite = Callable[..., Cluster]
-Start = Callable[..., OnSlurm]
 
 
 @pytest.fixture
@@ -24,19 +24,6 @@ def site(slurm: Cluster) -> Iterator[Cluster]:
     """The site that tests share; nothing is left on it to the next one."""
     yield slurm
     slurm.clear()
-
-
-@pytest.fixture
-def start(muster: Muster, write_job: WriteJob, home: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
-    """Starts a run on a site: `start(site, {"nodes": 2})`; its ranks wait unless told otherwise."""
-
-    def call(site: Cluster, fields: dict[str, object], setting: str = "", **env: str) -> OnSlurm:
-        monkeypatch.setenv("SLURM_CONF", site.env["SLURM_CONF"])
-        home.mkdir(exist_ok=True)
-        (home / "config.toml").write_text(f'[slurm]\nshared = ["{home.parent}"]\n{setting}\n')
-        return OnSlurm(site, muster, write_job({"command": SAVES, "grace": "20s", **fields}), **env)
-
-    return call
 
 
 def agent_of(run: OnSlurm, node: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -61,13 +60,6 @@ def test_a_job_runs_on_four_nodes_to_its_success(site: Cluster, write_job: Write
     assert [b"".join(run.logs(rank=rank)).decode() for rank in range(8)] == [
         f"rank {rank} of 8 on node{rank // 2 + 1}\n" for rank in range(8)
     ]
-
-
-def test_the_rank_that_failed_is_named(site: Cluster, write_job: WriteJob, run_json: RunJson) -> None:
-    job = write_job({"command": "test $MUSTER_RANK != 5 && sleep 60 || exit 7", "per": "device", "nodes": 4, "devices": 2})
-    details = run_json(job, "--engine", "slurm")
-    assert (details["exit"], details["state"]) == (1, "failed")
-    assert details["reason"] == "rank 5 on node 2 exited with code 7"
 
 
 def test_a_failure_of_the_program_is_tried_again_in_the_same_allocation(
@@ -275,16 +267,3 @@ class TestWithoutAController:
         said, _ = child.communicate(timeout=60)
         assert "through" in said
         assert child.returncode == 0
-
-
-def test_ctrl_c_in_a_pipe_stops_the_job(site: Cluster, write_job: WriteJob, command: list[str]) -> None:
-    job = write_job({"command": FOREVER, "nodes": 2})
-    child = subprocess.Popen(
-        [*command, "run", job, "--engine", "slurm"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert child.stdout
-    until(lambda: child.stdout.readline().endswith("here\n"))  # type: ignore[union-attr]
-    child.send_signal(signal.SIGINT)
-    _, said = child.communicate(timeout=60)
-    assert child.returncode == 130
-    assert "stopped by the user (Ctrl-C)" in said

@@ -24,8 +24,8 @@ JOB = Queued("12", "PENDING", 100, ("main",), "me", "1:00:00", 0.0, 0.0, "None",
         ("BeginTime", "waiting until the time at which Slurm may start it"),
         ("JobHeldUser", "held by its user; `scontrol release` lets it go"),
         ("PartitionDown", "waiting: its partition is down"),
-        ("QOSMaxCpuPerUserLimit", "waiting: a limit of its QOS is reached (QOSMax Cpu Per User Limit)"),
-        ("AssocGrpGRES", "waiting: a limit of its account is reached (Assoc Grp GRES)"),
+        ("QOSMaxCpuPerUserLimit", "waiting: a limit of its QOS is reached (max cpu per user)"),
+        ("AssocGrpGRES", "waiting: a limit of its account is reached (group gres)"),
         ("ReqNodeNotAvail, UnavailableNodes:node3", "waiting: nodes that it needs are down, drained or reserved"),
         ("PartitionNodeLimit", "the request can never be met"),
         ("PartitionTimeLimit", "the request can never be met: it asks for more time than its partition gives to a job"),
@@ -54,10 +54,17 @@ def test_the_jobs_ahead_are_counted_where_they_can_be_seen() -> None:
         replace(JOB, id="3", priority=500, partitions=("long",)),
         replace(JOB, id="4", priority=99),
         replace(JOB, id="5", priority=500, state="RUNNING"),
+        replace(JOB, id="6", priority=500, reason="Dependency"),
     ]
     assert states.status(mine, [mine, *others]).reason == "waiting: 2 jobs ahead with higher priority"
     assert states.status(mine, [mine, *others[:1]]).reason == "waiting: 1 job ahead with higher priority"
     assert states.status(mine, [mine]).reason == "waiting: other jobs have a higher priority"
+
+
+def test_of_jobs_with_one_priority_the_older_are_ahead() -> None:
+    mine = replace(JOB, reason="Priority")
+    others = [replace(JOB, id="9", reason="Resources"), replace(JOB, id="100")]
+    assert states.status(mine, [mine, *others]).reason == "waiting: 1 job ahead with higher priority"
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "SUSPENDED", "RESIZING", "SOMETHING_NEW"])
@@ -65,7 +72,7 @@ def test_a_state_that_is_no_end_is_no_end(state: str) -> None:
     assert states.status(replace(JOB, state=state), []).alive
 
 
-@pytest.mark.parametrize("state", ["REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "CONFIGURING"])
+@pytest.mark.parametrize("state", ["REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "CONFIGURING", "RESV_DEL_HOLD", "EXPEDITING"])
 def test_a_job_that_starts_again_is_pending(state: str) -> None:
     found = states.status(replace(JOB, state=state), [])
     assert (found.alive, found.state) == (True, "pending")
@@ -122,7 +129,8 @@ def machine(name: str, gres: str = "npu:8", partition: str = "main", cpus: int =
 
 
 SHORT = replace(machine("d1", partition="short"), limit="1:00:00")
-SITE = [machine("a1"), machine("a2"), machine("b1", "npu:16"), machine("c1", "", "cpu", 64), SHORT]
+TEAM = [replace(machine(name, partition="team"), least=2, most=3) for name in ("e1", "e2", "e3", "e4")]
+SITE = [machine("a1"), machine("a2"), machine("b1", "npu:16"), machine("c1", "", "cpu", 64), SHORT, *TEAM]
 NPU = Chosen(gres="npu")
 
 
@@ -137,6 +145,7 @@ NPU = Chosen(gres="npu")
         (Job(), Chosen(partition="cpu", gres="npu"), "devices", "partition cpu has no node with 1 npu"),
         (Job(time_limit=7200.0), Chosen(partition="short"), "time_limit", "partition short gives a job 1h at most"),
         (Job(), Chosen(partition="gone"), "slurm", "there is no partition gone"),
+        (Job(nodes=4), Chosen(partition="team"), "nodes", "partition team gives a job 2 to 3 nodes"),
     ],
 )
 def test_a_request_that_can_never_be_met_says_why(job: Job, chosen: Chosen, field: str, words: str) -> None:
@@ -152,6 +161,8 @@ def test_a_request_that_can_never_be_met_says_why(job: Job, chosen: Chosen, fiel
         (Job(devices=8, nodes=3), NPU),
         (Job(cpus=64), Chosen(partition="main,cpu")),
         (Job(), Chosen(partition="cpu")),
+        (Job(nodes=2), Chosen(partition="team")),
+        (Job(nodes=4, time_limit=9e9), Chosen(partition="team", qos="vast")),  # which may lift such limits
     ],
 )
 def test_a_request_that_some_partition_can_meet_is_possible(job: Job, chosen: Chosen) -> None:
@@ -170,6 +181,31 @@ def test_the_longest_time_is_that_of_any_partition_that_may_take_the_job() -> No
     assert cluster.longest(Chosen(partition="short"), SITE) == 3600.0
     assert cluster.longest(Chosen(partition="short,main"), SITE) == math.inf
     assert cluster.longest(Chosen(), []) == math.inf
+
+
+def test_where_nothing_can_be_seen_nothing_is_refused() -> None:
+    assert cluster.never(Job(nodes=99), Chosen(partition="main"), []) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "free", "out"),
+    [
+        ("idle", True, False),
+        ("mixed-", True, False),  # planned for somebody
+        ("idle~", True, False),  # powered down until it is needed
+        ("allocated", False, False),
+        ("completing", False, False),
+        ("idle*", False, True),
+        ("down*", False, True),
+        ("drained", False, True),
+        ("idle$", False, True),
+        ("reboot^", False, True),
+        ("planned", True, False),
+    ],
+)
+def test_what_a_node_is_good_for_is_read_from_its_state(state: str, free: bool, out: bool) -> None:
+    found = replace(machine("a"), state=state)
+    assert (found.free, found.out_of_service) == (free, out)
 
 
 def test_auto_means_the_accelerators_of_the_nodes() -> None:

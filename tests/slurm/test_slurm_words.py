@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 
 import pytest
 
-from muster.agent import slurm
+from muster.agent import mpi, slurm
+from muster.job import Job, SlurmOptions
 
 NODES = """\
 NodeName=gpu07 Arch=x86_64 CoresPerSocket=1  CPUAlloc=2 Gres=npu:8 NodeAddr=127.0.0.7 NodeHostName=gpu07 \
@@ -42,6 +44,23 @@ def test_one_srun_starts_one_agent_per_node_with_what_the_job_has() -> None:
 def test_a_job_that_asked_for_nothing_passes_nothing_on() -> None:
     words = slurm.srun(1, {"SLURM_CPUS_PER_TASK": ""}, ["true"])
     assert not [word for word in words if word.startswith(("--cpus", "--mem", "--gpus"))]
+
+
+MPI = Job(framework="mpi", nodes=2, devices=4, slurm=SlurmOptions(mpi="pmix"))
+INSIDE = {"SLURM_JOB_ID": "12", "SLURM_CONF": "/etc/slurm.conf"}
+
+
+def test_srun_starts_a_task_for_each_rank_that_takes_nothing_from_the_agents() -> None:
+    words = "env SLURM_CONF=/etc/slurm.conf srun --jobid=12 --mpi=pmix --nodes=2 --ntasks=8 --ntasks-per-node=4 --overlap "
+    words += "--overcommit --mem=0 --gres=none --cpu-bind=none --distribution=block --wait=0 --input=none --export=NONE "
+    words += "--kill-on-bad-exit=0 the task"
+    assert mpi.launcher(MPI, INSIDE, ["the", "task"]) == tuple(words.split())
+
+
+def test_only_jobs_of_mpi_are_started_like_that() -> None:
+    assert mpi.kind(MPI) == "pmix"
+    assert mpi.kind(replace(MPI, framework="horovod")) == ""
+    assert mpi.kind(replace(MPI, slurm=None)) == ""
 
 
 def test_nodes_are_read_with_their_addresses_and_states() -> None:
@@ -91,7 +110,9 @@ def test_what_an_agent_said_through_srun_is_found_by_the_name_of_its_node() -> N
         ("JobState=RUNNING EndTime=2026-11-15T12:00:45", "time_limit", 45),
         ("JobState=RUNNING EndTime=2026-11-15T18:00:00", "stop", 21600),
         ("JobState=RUNNING EndTime=2026-11-15T12:00:20 PreemptTime=2026-11-15T12:00:00", "preempted", 20),
+        ("JobState=SIGNALING EndTime=2026-11-15T12:00:45", "time_limit", 45),
         ("JobState=COMPLETING EndTime=2026-11-15T12:00:00", "terminated", 0),
+        ("JobState=COMPLETING EndTime=2026-11-15T12:00:00 PreemptTime=2026-11-15T12:00:00", "preempted", 0),
         ("JobState=RUNNING EndTime=Unknown PreemptTime=None", "stop", math.inf),
         ("", "terminated", 0),
     ],
@@ -99,3 +120,48 @@ def test_what_an_agent_said_through_srun_is_found_by_the_name_of_its_node() -> N
 def test_what_a_signal_means_is_for_slurm_to_say(shown: str, cause: str, seconds: float) -> None:
     found = slurm.meaning(slurm.fields(shown), "SIGTERM", NOW, near=150)
     assert (found.cause, found.seconds) == (cause, seconds)
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (" DUE TO PREEMPTION", "preempted"),
+        (" DUE TO TIME LIMIT", "time_limit"),
+        (" DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", "terminated"),
+        (" DUE TO JOB REQUEUE", "terminated"),
+        ("", None),  # cancelled by somebody, or warned before the end of its time: Slurm has to be asked
+    ],
+)
+def test_why_slurm_ends_a_job_is_in_the_output_of_its_script(words: str, cause: str | None) -> None:
+    lines = [
+        "slurmstepd-node1: error: *** JOB 12 ON node1 CANCELLED AT 2026-11-15T11:00:00 DUE TO TIME LIMIT ***",
+        "slurmstepd-node1: error: *** JOB 3 ON node1 CANCELLED AT 2026-11-15T11:00:00 DUE TO JOB REQUEUE ***",
+        f"slurmstepd-node1: error: *** JOB 3 ON node1 CANCELLED AT 2026-11-15T12:00:00{words} ***",
+        "slurmstepd-node1: error: *** STEP 3.0 ON node1 CANCELLED AT 2026-11-15T12:00:00 DUE TO TIME LIMIT ***",
+    ]
+    ends = slurm.ends("\n".join(lines), "3")
+    assert ends == words.removeprefix(" DUE TO ")
+    meant = slurm.meaning_of(ends)
+    assert (meant and meant.cause) == cause
+    assert slurm.ends("\n".join(lines), "1") == ""
+
+
+def test_a_step_that_is_killed_for_its_memory_names_the_node_where_slurm_does() -> None:
+    killed = "error: StepId=3.0 exceeded memory limit (301961216 > 209715200), being killed\n"
+    words = "used 288M, more than the 200M that the job has there"
+    assert slurm.over_memory(f"slurmstepd-node1: {killed}srun: error: node1: task 0: Killed\n") == ("node1", words)
+    assert slurm.over_memory(f"slurmstepd: {killed}") == ("", words)
+    assert slurm.over_memory("srun: error: node2: task 1: Out Of Memory\n") == (
+        "node2",
+        "used more memory than the job has there",
+    )
+    assert slurm.over_memory("srun: error: node2: task 1: Killed\n") is None
+
+
+def test_nodes_that_srun_cannot_reach_are_known() -> None:
+    log = """\
+srun: error: Task launch for StepId=12.0 failed on node node3: Communication connection failure
+srun: error: Application launch failed: Communication connection failure
+srun: error: node2: task 1: Killed
+"""
+    assert slurm.unreached(log) == ["node3"]

@@ -22,12 +22,13 @@ class Nodes:
     cpus: int = 8
     memory: int = 16384  # MB
     gres: str | None = "npu:8"
+    digits: int = 1  # of their numbers: with 3 they are node001 to node004
     files: bool = True  # whether the devices of the GRES are files, so that jobs are told which ones they got
     settings: Mapping[str, Setting] = field(default_factory=dict)  # more of slurm.conf: Feature, Weight
 
     @property
     def names(self) -> list[str]:
-        return [f"{self.prefix}{number}" for number in range(1, self.count + 1)]
+        return [f"{self.prefix}{number:0{self.digits}}" for number in range(1, self.count + 1)]
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ def slurm_conf(
         "ClusterName": "site",
         "SlurmctldHost": f"{socket.gethostname().split('.')[0]}(127.0.0.1)",
         "SlurmctldPort": block.ports[0],
+        "FirstJobId": 1 + 1000 * block.number,  # MPI takes programs of one number for one program, be they of two sites
         "SlurmUser": user,
         "SlurmdUser": user,
         "AuthType": "auth/munge",
@@ -59,6 +61,7 @@ def slurm_conf(
         "SlurmdPidFile": str(folder / "slurmd-%n.pid"),
         "SlurmctldLogFile": str(folder / "slurmctld.log"),
         "SlurmdLogFile": str(folder / "slurmd-%n.log"),
+        "TmpFS": str(folder / "tmp-%n"),  # PMIx wants one of its own on each node
         "PlugStackConfig": str(folder / "plugstack.conf"),
         "SlurmdParameters": "config_overrides",  # nodes may have more of everything than this machine
         "ProctrackType": "proctrack/linuxproc",

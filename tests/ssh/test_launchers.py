@@ -17,6 +17,8 @@ from muster.engines import ssh
 from muster.engines.ssh import unavailable
 from muster.job import Job
 
+pytestmark = pytest.mark.engines
+
 RunJson = Callable[..., dict[str, Any]]
 
 needs_ssh = pytest.mark.skipif(unavailable() is not None, reason=f"no ssh between nodes: {unavailable()}")
@@ -138,6 +140,7 @@ def test_the_command_of_the_apulis_guide_works_as_typed(
 # -- what is missing is said before anything is created
 
 
+@pytest.mark.engines("local")  # elsewhere it is on the nodes
 @pytest.mark.parametrize(
     ("framework", "program", "advice"),
     [("horovod", "horovodrun", "`pip install horovod`"), ("mpi", "mpirun", "install openmpi-bin (Debian)")],
@@ -153,6 +156,7 @@ def test_a_launcher_that_is_not_there(
     assert not (home / "runs").exists()
 
 
+@pytest.mark.engines("local")  # on a PATH without the programs of Slurm
 @needs_ssh
 def test_setup_may_bring_the_launcher(run_json: RunJson, write_job: WriteJob, tmp_path: Path) -> None:
     fields = {"framework": "mpi", "setup": "export PATH=$PWD/mine:$PATH", "command": "true"}
@@ -164,6 +168,7 @@ def test_setup_may_bring_the_launcher(run_json: RunJson, write_job: WriteJob, tm
     assert run_json(job, PATH=str(tmp_path / "bin"))["state"] == "succeeded"
 
 
+@pytest.mark.engines("local")
 @pytest.mark.parametrize("framework", ["horovod", "mpi"])
 def test_machines_without_an_ssh_server(framework: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("ssh", "ssh-keygen", "horovodrun", "mpirun"):
@@ -175,6 +180,7 @@ def test_machines_without_an_ssh_server(framework: str, monkeypatch: pytest.Monk
     assert hint == "install openssh-server (Debian); no service has to run"
 
 
+@pytest.mark.engines("local")
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

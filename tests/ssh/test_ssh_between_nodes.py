@@ -12,10 +12,14 @@ import pytest
 
 from conftest import WriteJob
 from muster.engines.ssh import unavailable
+from traces import hosts
 
 RunJson = Callable[..., dict[str, Any]]
 
-pytestmark = pytest.mark.skipif(unavailable() is not None, reason=f"no ssh between nodes: {unavailable()}")
+pytestmark = [
+    pytest.mark.engines,
+    pytest.mark.skipif(unavailable() is not None, reason=f"no ssh between nodes: {unavailable()}"),
+]
 
 
 def said(view: dict[str, Any], process: str = "rank-0") -> list[str]:
@@ -51,10 +55,10 @@ def test_a_login_finds_the_environment_and_the_directory_of_its_node(
     fields = first_node(f"for node in 0 1; do ssh node-$node '{look}'; done")
     fields |= {"secrets": ["MY_TOKEN"], "env": {"COLOUR": "red"}}
     fields["setup"] = "export MADE=on-$MUSTER_NODE; echo $MUSTER_NODE > here"
-    lines = said(run_json(write_job(fields), MY_TOKEN="open sesame"))
+    view = run_json(write_job(fields), MY_TOKEN="open sesame")
+    lines = said(view)
     assert lines[::2] == [f"{node}|open sesame|red|on-{node}|{node}/work|{node}|socket" for node in (0, 1)]
-    hosts = ["node-0", "node-1"] if containment == "namespaces" else [os.uname().nodename] * 2
-    assert lines[1::2] == hosts
+    assert lines[1::2] == (hosts(view) if containment == "namespaces" else [os.uname().nodename] * 2)
 
 
 def test_commands_files_and_exit_codes_come_through(containment: str, run_json: RunJson, write_job: WriteJob) -> None:

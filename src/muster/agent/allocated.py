@@ -7,18 +7,19 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Set, Tuple
 
-from muster.agent import slurm
-from muster.agent.site import Assignment, Farewell, Site
-from muster.runs.explain import duration
+from muster.agent import beat, environment, slurm
+from muster.agent.site import Assignment, Cut, Farewell, Site, Verdict
+from muster.runs import submissions
+from muster.runs.explain import duration, signal_name
 from muster.runs.files import is_there, read_json, write_json
 from muster.runs.layout import AttemptDir
 from muster.runs.logs import last_lines
 
 TRIES = 3
 PAUSE = 5.0  # between two questions to Slurm while there is nothing to do
-STEP_LIMIT = 30.0  # for a step to be gone: one on a dead node is there until Slurm knows of that
+STEP_LIMIT = 30.0  # for a step to be gone
 NEAR = 120.0  # seconds beside the grace in which a signal is the warning before the end of the job's time
 
 
@@ -26,11 +27,23 @@ class Allocated(Site):
     """Starts agents on the nodes of the job that this process is the batch script of."""
 
     starts_again = True  # after a requeue or a preemption; what it was, only Slurm knows
+    pause = beat.PAUSE
 
     def __init__(self, assignment: Assignment) -> None:
         self.assignment = assignment
         self.job_id = os.environ["SLURM_JOB_ID"]
+        self.submission = int(os.environ.get(submissions.VARIABLE, "1"))
+        self.restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
         self.allocation = slurm.Allocation((), slurm.KILL_WAIT)
+        self._beats: Optional[beat.Beats] = None
+        self._silent: Set[int] = set()  # nodes of which nothing is heard any more
+        self._refused = False  # whether the site forbids to start the job again
+        self._before = len(_read(assignment.run.batch_log))  # what was said of earlier starts
+
+    def enter(self) -> bool:
+        if self.submission > 1:
+            return submissions.claim(self.assignment.run, self.submission, self.job_id, "")
+        return submissions.holds(self.assignment.run, self.submission, self.job_id)
 
     def ready(self) -> bool:
         try:
@@ -46,10 +59,19 @@ class Allocated(Site):
 
     def start(self, attempt: AttemptDir) -> Dict[int, Tuple[int, ...]]:
         write_json(attempt.allocation, self.allocation.to_json())
+        self._beats, self._silent = beat.Beats(attempt, self.assignment.count), set()
         argv = slurm.srun(self.assignment.count, os.environ, self._agent(attempt))
         log = os.open(attempt.srun_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            started = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True)
+            started = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env=environment.given(),
+                start_new_session=True,
+            )
         finally:
             os.close(log)
         started.returncode = 0  # reaped by the supervisor, not by subprocess
@@ -65,11 +87,17 @@ class Allocated(Site):
 
     def gone(self, attempt: AttemptDir) -> Dict[int, str]:
         tasks = slurm.ended_tasks(_read(attempt.srun_log))
-        return {node: self._how(attempt, node, how) for node, how in tasks.items()}
+        found = {node: self._how(attempt, node, how) for node, how in tasks.items()}
+        if self._beats is not None:
+            self._beats.listen()
+            self._silent |= self._beats.silent(is_there(attempt.meet + "/stop")) - set(tasks)
+        found.update({node: "(%s) is not heard of any more" % self.allocation.nodes[node].name for node in self._silent})
+        return found
 
     def last_words(self, attempt: AttemptDir, node: int, status: int) -> str:
-        lines = [line for line in _read(attempt.srun_log).splitlines() if "error: " in line] or ["srun left no word"]
-        return self._how(attempt, node, lines[-1].strip())
+        lines = [line for line in _read(attempt.srun_log).splitlines() if "error: " in line]
+        killed = "srun was killed (%s)" % signal_name(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else "srun left no word"
+        return self._how(attempt, node, lines[-1].strip() if lines else killed)
 
     def _how(self, attempt: AttemptDir, node: int, srun: str) -> str:
         """How a node ended: in the words of its agent where it has left some, else in those of srun."""
@@ -86,7 +114,7 @@ class Allocated(Site):
         """Kills the job step where srun has died and left it behind."""
         if all(is_there(attempt.node(node).exit) for node in range(self.assignment.count)):
             return
-        deadline = time.monotonic() + STEP_LIMIT
+        deadline = time.monotonic() + (0.0 if self._silent else STEP_LIMIT)
         while self._kill_steps() and time.monotonic() < deadline:
             time.sleep(1.0)
 
@@ -103,11 +131,16 @@ class Allocated(Site):
 
     def farewell(self, signal: str) -> Farewell:
         """Asks Slurm: a job that it warns still runs, before the end of its time or a preemption; one that it ends does not."""
-        meant = slurm.meaning(self._shown(), signal, time.time(), NEAR + self.assignment.job.grace)
+        near = NEAR + self.assignment.job.grace
+        meant = slurm.meaning_of(self._ends()) or slurm.meaning(self._shown(), signal, time.time(), near)
         grace = self.assignment.job.grace
         left = max(0.0, meant.seconds + self.allocation.kill_wait - slurm.MARGIN)
         short = "; Slurm leaves its ranks %s of their grace of %s" % (duration(left), duration(grace)) if left < grace else ""
         return Farewell(meant.cause, meant.words + short, left)
+
+    def _ends(self) -> str:
+        """Why Slurm ends the job, if it has said so since this start."""
+        return slurm.ends(_read(self.assignment.run.batch_log)[self._before :], self.job_id)
 
     def _shown(self) -> Dict[str, str]:
         """What Slurm shows of the job. It is asked more than once: much hangs on the answer."""
@@ -118,23 +151,74 @@ class Allocated(Site):
                 time.sleep(1.0)
         return {}
 
-    def leave(self, cause: str) -> None:
-        """Goes back into the queue, unless Slurm ends the job anyway: one that ends by itself is over for Slurm."""
-        if cause == "terminated":
-            return
+    def leave(self, cause: str, reason: str) -> None:
+        """Goes back into the queue, where Slurm does not see to that: a job that ends by itself is over for it."""
+        if cause == "terminated" and not self._ends().startswith("NODE FAILURE"):
+            return  # somebody cancelled the job, or wants it requeued
+        for _ in range(TRIES):
+            if self._comes_back() or self._requeue():
+                return
+            if self._refused and self._submit_again(reason):
+                return
+            time.sleep(PAUSE)
+
+    def _comes_back(self) -> bool:
+        """Whether Slurm starts the job again by itself."""
+        shown = self._shown()
+        return shown.get("JobState") == "PENDING" or int(shown.get("Restarts") or 0) > self.restarts
+
+    def _requeue(self) -> bool:
+        """Asks Slurm to start the job again, and notes a refusal: that of no answer at all may have been done."""
         try:
             slurm.ask("scontrol", "requeue", self.job_id)
+            return True
+        except slurm.NoAnswer:
+            return False
         except slurm.SlurmError:
-            while self._shown().get("JobState", "RUNNING") == "RUNNING":  # until Slurm ends it, and knows that it did
-                time.sleep(PAUSE)
+            self._refused = True
+            return False
 
-    def explain_loss(self, attempt: AttemptDir) -> str:
+    def _submit_again(self, reason: str) -> bool:
+        """Submits the run as a new job, in which it goes on; whoever else has done that was first."""
+        run, number = self.assignment.run, self.submission + 1
+        try:
+            job = slurm.submit(run.script, {**environment.given(), submissions.VARIABLE: str(number)})
+            if not submissions.claim(run, number, job, reason):
+                slurm.ask("scancel", job)
+            return True
+        except slurm.SlurmError:
+            return False
+
+    def verdict(self, attempt: AttemptDir) -> Optional[Verdict]:
+        """Machines that are gone, by Slurm's word or because they are silent; a step that was killed for its memory."""
+        log = _read(attempt.srun_log)
+        memory = slurm.over_memory(log)
+        if memory is not None:
+            name, words = memory
+            return Verdict("oom", "%s %s, and was killed for it; raise `memory`" % (self._who(attempt, name), words))
         names = [node["name"] for node in (read_json(attempt.allocation) or {"nodes": []})["nodes"]]
-        return ", ".join("%s is %s" % (node.name, node.state.lower()) for node in _nodes(names) if _is_down(node.state))
+        states = {node.name: node.state for node in _nodes(names)}
+        gone = dict.fromkeys(slurm.unreached(log), "could not be reached")
+        gone.update({names[node]: "is not heard of any more" for node in self._silent})
+        gone.update({name: "does not respond" for name in names if _is_mute(states.get(name, "")) and name not in gone})
+        gone.update({name: "is down" for name in names if _is_down(states.get(name, ""))})
+        return Verdict("lost", ", ".join("%s %s" % (name, gone[name]) for name in names if name in gone)) if gone else None
 
-    def explain_cut(self, attempt: AttemptDir) -> str:
-        down = self.explain_loss(attempt)
-        return "Slurm started the job again after it was cut off" + (": " + down if down else "")
+    def _who(self, attempt: AttemptDir, name: str) -> str:
+        """The ranks of a node in words; nothing more than a node where Slurm does not say which."""
+        node = next((node for node, machine in enumerate(self.allocation.nodes) if machine.name == name), None)
+        if node is None:
+            return "a node"
+        ranks = [str(rank) for _, rank, place in self.assignment.job.programs if place == node and rank >= 0]
+        who = "rank%s %s on " % ("s" * (len(ranks) > 1), ", ".join(ranks)) if ranks else ""
+        return "%snode %d (%s)" % (who, node, name)
+
+    def explain_cut(self, attempt: AttemptDir) -> Cut:
+        later = submissions.later(self.assignment.run)
+        words = later[-1]["reason"] if later and later[-1]["attempt"] == attempt.number else ""
+        verdict = self.verdict(attempt)
+        down = ": " + verdict.reason if verdict else ""
+        return Cut((words or "Slurm started the job again after it was cut off") + down, beat.last(attempt))
 
 
 def _nodes(names: List[str]) -> List[slurm.Machine]:
@@ -146,7 +230,11 @@ def _nodes(names: List[str]) -> List[slurm.Machine]:
 
 
 def _is_down(state: str) -> bool:
-    return any(word in state for word in ("DOWN", "FAIL", "NOT_RESPONDING")) or state.endswith("*")
+    return "DOWN" in state or "FAIL" in state
+
+
+def _is_mute(state: str) -> bool:
+    return "NOT_RESPONDING" in state or state.endswith("*")
 
 
 def _read(path: str) -> str:

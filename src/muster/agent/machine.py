@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
 from typing import Dict, List, NoReturn, Optional, Sequence, Tuple
 
-from muster.agent import locks, memory, namespace, root, slurm, system, walls
+from muster.agent import beat, locks, memory, mpi, namespace, root, slurm, system, walls
 from muster.agent.node import Agent
 from muster.agent.site import Assignment
 from muster.agent.spot import Spot
@@ -79,6 +80,7 @@ class _Node:
         else:
             system.set_name("muster-node-%d" % self.index)
             system.adopt_orphans()
+        beat.go_on(folder.beat)
         Agent(self.assignment, self.attempt, self._spot(contained, seen, proc)).carry_out()
         memory.leave_group(memory.group(self.assignment.run.id, self.index))
         return 0
@@ -95,9 +97,16 @@ class _Node:
         address = next((node.address for node in self.allocation.nodes if node.name == self.name), self.name)
         devices = tuple(Device(device.id, device.ip) for device in self.devices)
         patience = max(0.0, self.allocation.kill_wait - slurm.MARGIN)
-        return Spot(
+        spot = Spot(
             self.index, self.name, address, self.kind, devices, _cpus(), (), contained, seen, proc, walls.user(), patience
         )
+        return self._with_srun(spot) if mpi.kind(self.job) else spot
+
+    def _with_srun(self, spot: Spot) -> Spot:
+        """A node on which srun tells the ranks of MPI about each other."""
+        tools, run, number = self.assignment.tools, self.assignment.run, self.attempt.number
+        reception = mpi.reception(tools, mpi.address(run.id, number, self.name), self.attempt, self.index)
+        return replace(spot, launcher=mpi.launcher(self.job, os.environ, mpi.task(tools, run.id, number)), reception=reception)
 
 
 def _take(kind: str, count: int) -> Tuple[Sequence[Found], Optional[locks.Held]]:

@@ -24,6 +24,15 @@ def main(argv: List[str]) -> int:
         from muster.agent.login import login
 
         login(int(rest[0]))
+    if word == "reception":
+        from muster.agent.reception import serve as receive
+        from muster.runs.layout import AttemptDir
+
+        receive(rest[0], AttemptDir(rest[1]), int(rest[2]))
+    if word == "task":
+        from muster.agent.task import stand_for
+
+        return stand_for(rest[0], int(rest[1]), rest[2:])
     if word == "node":
         from muster.agent.machine import be_node
 

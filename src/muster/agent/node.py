@@ -7,7 +7,7 @@ import signal
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from muster.agent import ending, environment, silence, sshd, staging, storing
+from muster.agent import ending, environment, mpi, silence, sshd, staging, storing
 from muster.agent.loop import Listener, Loop
 from muster.agent.measuring import Measuring
 from muster.agent.memory import Memory, group
@@ -21,7 +21,7 @@ from muster.agent.storing import Outputs
 from muster.job import LAUNCHERS
 from muster.plan import Facts, NodePlan, Places, PlanError, Process, World, assemble, build, shared_files
 from muster.runs.explain import duration
-from muster.runs.files import Events, write_json, write_text
+from muster.runs.files import Events, read_json, write_json, write_text
 from muster.runs.layout import AttemptDir
 
 GATHER_LIMIT = 120.0  # for all nodes to come to the rendezvous
@@ -300,20 +300,15 @@ class Agent(Listener):
             return
         self.events.add("exit", process=process.name, rank=process.rank, code=process.code, signal=process.signal)
         if process.failed and not (self.done and process.rank < 0):
-            kind = "signal" if process.signal else "exit"
-            killed = process.signal == signal.SIGKILL or process.code == 128 + signal.SIGKILL
+            told = {"kind": "signal" if process.signal else "exit", "process": process.name, "rank": process.rank}
+            told.update(code=process.code, signal=process.signal)
+            rank = read_json(mpi.failure(self.dir)) if process.name == "reception" else None
+            if rank:  # which the reception has started, and with which it ended
+                told.update(rank)
+                process.stopped = True
+            killed = told["signal"] == signal.SIGKILL or told["code"] == 128 + signal.SIGKILL
             ran_out = self.memory.ran_out()
-            self._fail(
-                {
-                    "kind": kind,
-                    "process": process.name,
-                    "rank": process.rank,
-                    "code": process.code,
-                    "signal": process.signal,
-                    "oom": killed and ran_out,
-                    "oom_before": not killed and ran_out and self.memory.kept_by_kernel,
-                }
-            )
+            self._fail(dict(told, oom=killed and ran_out, oom_before=not killed and ran_out and self.memory.kept_by_kernel))
         self._check_done()
 
     def _check_done(self) -> None:

@@ -40,11 +40,32 @@ class Farewell:
     seconds: Optional[float] = None  # None: as long as the job's grace
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What an attempt ended of, where its site knows that better than its agents."""
+
+    cause: str  # `lost`: machines are gone, which is no failure of the program
+    reason: str
+
+
+@dataclass(frozen=True)
+class Cut:
+    """An attempt that was cut off with its supervisor: why, and until when something was heard of it."""
+
+    reason: str
+    until: Optional[float] = None
+
+
 class Site:
     """The machines of a run. A site says only where it differs."""
 
     starts_again = False  # whether somebody else starts an ended supervisor again, and alone knows why it had to end
+    pause: Optional[float] = None  # between two looks at what nobody tells of by itself
     reason = ""  # what is in the way while `ready` is false
+
+    def enter(self) -> bool:
+        """Whether this supervisor is the one that the run goes on with."""
+        return True
 
     def ready(self) -> bool:
         """Whether attempts can be started."""
@@ -77,16 +98,16 @@ class Site:
         """What a signal to the supervisor means."""
         return Farewell("terminated", "the supervisor was told to end (%s)" % signal)
 
-    def leave(self, cause: str) -> None:
+    def leave(self, cause: str, reason: str) -> None:
         """Hands the run back to the site, which starts it again or knows why not."""
 
-    def explain_loss(self, attempt: AttemptDir) -> str:
-        """Which machines of an attempt are gone, in words; nothing where it was only their agents."""
-        return ""
+    def verdict(self, attempt: AttemptDir) -> Optional[Verdict]:
+        """What an attempt ended of that has lost nodes; None where it was only their agents."""
+        return None
 
-    def explain_cut(self, attempt: AttemptDir) -> str:
+    def explain_cut(self, attempt: AttemptDir) -> Cut:
         """Why an attempt was cut off, as far as that can be known when the supervisor is started again."""
-        return "its supervisor was cut off"
+        return Cut("its supervisor was cut off")
 
     def close(self) -> None:
         """Gives back what the site holds."""

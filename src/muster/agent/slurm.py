@@ -10,6 +10,8 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from muster.runs.explain import size
+
 ANSWER_LIMIT = 10.0  # for a controller that is busy; without an answer the run goes on as well as it can
 KILL_WAIT = 30.0  # Slurm's own default
 MARGIN = 2.0  # seconds that agents need for themselves after their ranks are gone
@@ -19,6 +21,21 @@ FIXED = "--ntasks-per-node=1 --kill-on-bad-exit=0 --wait=0 --mpi=none --cpu-bind
 AGAIN = {"SLURM_CPUS_PER_TASK": "--cpus-per-task", "SLURM_MEM_PER_NODE": "--mem", "SLURM_MEM_PER_CPU": "--mem-per-cpu"}
 AGAIN["SLURM_GPUS_PER_NODE"] = "--gpus-per-node"
 
+
+# States of a job that goes on, also while Slurm sends it a signal; all others are on the way to its end.
+GOING_ON = ("RUNNING", "SIGNALING", "RESIZING", "CONFIGURING", "SUSPENDED", "STOPPED")
+# Why Slurm ends a job, in the words that it leaves in the output of the batch script, and what that is to a run.
+ENDS = {
+    "PREEMPTION": ("preempted", "Slurm preempted the job"),
+    "NODE FAILURE": ("terminated", "a node of the job failed"),
+    "TIME LIMIT": ("time_limit", "it came to the time limit of its Slurm job"),
+    "JOB REQUEUE": ("terminated", "Slurm ended the job to start it again"),
+}
+# What is said when the controller does not answer.
+SILENT = re.compile("unable to contact|timed out|connect|try again", re.IGNORECASE)
+# What belongs to a job and not to the one who submitted it; the rest tells Slurm's programs which Slurm is meant.
+OF_THE_JOB = ("SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "PMI_", "PMIX_")
+OF_THE_SITE = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
 
 # What a node does first: an agent that it cannot see cannot tell of it.
 LOOK = """\
@@ -33,6 +50,10 @@ exec "$python" -I -S "$@"
 
 class SlurmError(Exception):
     """A question that Slurm did not answer."""
+
+
+class NoAnswer(SlurmError):
+    """One to which nobody said anything: what was asked for may have happened all the same."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +93,27 @@ def meaning(job: Mapping[str, str], signal: str, now: float, near: float) -> Mea
     """What a signal to a job means that `scontrol show job` shows like this; its end is near in the last `near` seconds."""
     if not job:
         return Meaning("terminated", "the job was told to end (%s), and Slurm does not say why" % signal)
-    if job.get("JobState") != "RUNNING":
-        return Meaning("terminated", "Slurm ended the job (%s)" % signal)
+    preempted = _moment(job.get("PreemptTime", ""))
+    if job.get("JobState") not in GOING_ON:
+        return Meaning(*ENDS["PREEMPTION"]) if preempted else Meaning("terminated", "Slurm ended the job (%s)" % signal)
     end = _moment(job.get("EndTime", ""))
     left = max(0.0, end - now) if end else math.inf
-    if _moment(job.get("PreemptTime", "")):
-        return Meaning("preempted", "Slurm preempted the job", left)
+    if preempted:
+        return Meaning(*ENDS["PREEMPTION"], left)
     if left <= near:
-        return Meaning("time_limit", "it came to the time limit of its Slurm job", left)
+        return Meaning(*ENDS["TIME LIMIT"], left)
     return Meaning("stop", "somebody told the job to end (%s)" % signal, left)
+
+
+def meaning_of(ends: str) -> Optional[Meaning]:
+    """What it means that Slurm ends a job for such a reason, if it is one that is known."""
+    return next((Meaning(*meant) for words, meant in ENDS.items() if ends.startswith(words)), None)
+
+
+def ends(log: str, job: str) -> str:
+    """Why Slurm ends a job, as the output of its batch script says; nothing of one that is cancelled, or only warned."""
+    found = re.findall(r"\*\*\* JOB %s ON \S+ CANCELLED AT \S+(?: DUE TO (.+?))? \*\*\*" % re.escape(job), log)
+    return str(found[-1]) if found else ""
 
 
 def _moment(text: str) -> float:
@@ -91,15 +124,24 @@ def _moment(text: str) -> float:
         return 0.0
 
 
-def ask(*words: str) -> str:
+def submit(script: str, environment: Mapping[str, str]) -> str:
+    """Hands in a script from inside of a job, with the environment of who submitted that; returns the id of the new one."""
+    kept = {name: value for name, value in environment.items() if name in OF_THE_SITE or not name.startswith(OF_THE_JOB)}
+    return ask("sbatch", "--parsable", script, environment=kept).split()[-1]
+
+
+def ask(*words: str, environment: Optional[Mapping[str, str]] = None) -> str:
     """What one of Slurm's programs prints."""
     try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_LIMIT)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_LIMIT, env=environment)
+    except OSError as error:
         raise SlurmError("%s does not work: %s" % (words[0], error)) from None
+    except subprocess.TimeoutExpired as error:
+        raise NoAnswer("%s does not work: %s" % (words[0], error)) from None
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip() or "code %d" % done.returncode
-        raise SlurmError("%s does not work: %s" % (words[0], said))
+        kind = NoAnswer if SILENT.search(said) else SlurmError
+        raise kind("%s does not work: %s" % (words[0], said))
     return done.stdout.decode("utf-8", "replace")
 
 
@@ -147,6 +189,21 @@ def ended_tasks(log: str) -> Dict[int, str]:
             first, _, last = part.partition("-")
             found.update({task: how.strip() for task in range(int(first), int(last or first) + 1)})
     return found
+
+
+def over_memory(log: str) -> Optional[Tuple[str, str]]:
+    """The node that used more memory than the job has there, as far as srun tells, and how much, if one did."""
+    killed = re.search(r"^slurmstepd-?(\S*): error: StepId=\S+ exceeded memory limit \((\d+) > (\d+)\)", log, re.MULTILINE)
+    if killed:
+        name, used, limit = killed.groups()
+        return name, "used %s, more than the %s that the job has there" % (size(int(used)), size(int(limit)))
+    killed = re.search(r"^srun: error: (\S+): tasks? [\d,-]+: Out Of Memory", log, re.MULTILINE)
+    return (killed.group(1), "used more memory than the job has there") if killed else None
+
+
+def unreached(log: str) -> List[str]:
+    """The nodes on which srun could not start anything."""
+    return re.findall(r"^srun: error: Task launch for \S+ failed on node (\S+): ", log, re.MULTILINE)
 
 
 def own_words(log: str, name: str) -> Optional[str]:

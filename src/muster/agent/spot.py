@@ -26,6 +26,8 @@ class Spot:
     proc: Optional[int] = None  # a descriptor of the machine's own /proc
     user: str = ""
     patience: Optional[float] = None  # seconds between a signal to the agent and its death, where somebody counts them
+    launcher: Tuple[str, ...] = ()
+    reception: Tuple[str, ...] = ()
 
     def facts(self, ports: Sequence[int], ssh: Tuple[int, ...]) -> Facts:
         """What the node tells the others about itself."""
@@ -43,4 +45,6 @@ class Spot:
             os.getgid(),
             shutil.which("nvidia-smi") is not None,
             ssh,
+            self.launcher,
+            self.reception,
         )

@@ -8,20 +8,21 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from muster.agent import system
 from muster.agent.signals import Signals
 from muster.agent.site import Assignment, Site
-from muster.runs import state
+from muster.runs import state, submissions
 from muster.runs.explain import duration, signal_name
-from muster.runs.files import Events, delete_tree, is_there, read_json, write_once
+from muster.runs.files import Events, delete_tree, is_there, read_events, read_json, write_once
 from muster.runs.layout import AttemptDir
 from muster.runs.watch import Watch, readable
 
 ABANDONED_GRACE = 5.0  # when nobody is left who would wait for the ranks
 DEVICE_PAUSE = 2.0  # between two looks at the devices' own process lists
 KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
+LINGER_LIMIT = 5.0  # for the processes that stand for nodes, once all these have ended
 INTERRUPTED = ("terminated", "preempted", "lost")  # causes that need not be the end of a run
 TOLD_TO_END = 128 + signal.SIGTERM  # the exit code of a supervisor that may be started again
 
@@ -42,10 +43,13 @@ class Supervisor:
 
     def carry_out(self) -> int:
         """The whole life of a run, or what is left of it where an earlier supervisor was cut off; returns the exit code."""
-        if os.path.exists(self.run.final):
+        if os.path.exists(self.run.final) or not self.site.enter():
             return 0
         system.adopt_orphans()
         earlier = self._take_over()
+        hopeless = state.in_vain(state.read(self.run)) if earlier else ""
+        if hopeless:
+            return self._conclude(state="lost", reason="%s; the last time: %s" % (hopeless, earlier[-1]["reason"]))
         try:
             done = self._attempts(earlier) if self._ready() else None
         finally:
@@ -53,24 +57,38 @@ class Supervisor:
         ending = done or self.stop or {}
         if self.site.starts_again and _may_start_again(ending):
             self.events.add("told-to-end", cause=ending["cause"], reason=ending["reason"])
-            self.site.leave((self.stop or ending)["cause"])
+            self.site.leave((self.stop or ending)["cause"], ending["reason"])
             return TOLD_TO_END
         if done is not None:
-            self.events.add("ended")
-        else:  # the end came before the first attempt, or between two
-            self.events.add("ended", state="failed" if ending["cause"] == "time_limit" else "stopped", reason=ending["reason"])
+            return self._conclude()
+        # The end came before the first attempt, or between two.
+        return self._conclude(state="failed" if ending["cause"] == "time_limit" else "stopped", reason=ending["reason"])
+
+    def _conclude(self, **how: str) -> int:
+        self.events.add("ended", **how)
         state.conclude(self.run)
         return 0
 
     def _take_over(self) -> List[Dict[str, Any]]:
         """How the attempts of earlier supervisors ended. One that has no end was cut off with its supervisor."""
+        self._tell_submission()
         for attempt in state.read(self.run).attempts:
             if attempt.ended is None:
-                how = {} if state.complete(attempt) else {"cause": "lost", "reason": self.site.explain_cut(attempt.dir)}
-                self.events.add("attempt-ended", attempt=attempt.dir.number, **how)
+                cut = None if state.complete(attempt) else self.site.explain_cut(attempt.dir)
+                how = {"cause": "lost", "reason": cut.reason} if cut else {}
+                until = {"until": cut.until} if cut and cut.until else {}
+                self.events.add("attempt-ended", attempt=attempt.dir.number, **how, **until)
                 delete_tree(attempt.dir.ssh)
         record = state.read(self.run)
         return [state.outcome(record, attempt) for attempt in record.attempts]
+
+    def _tell_submission(self) -> None:
+        """Notes that the run was submitted again, which others than the one writer of its events may have done."""
+        told = [event.get("submission") for event in read_events(self.run.events)]
+        number = submissions.current(self.run)
+        if number > 1 and number not in told:
+            last = submissions.later(self.run)[-1]
+            self.events.add("submitted-again", submission=number, handle=last["handle"], reason=last["reason"])
 
     def _ready(self) -> bool:
         """Waits until the site has what the run needs; false when it has to end before."""
@@ -101,10 +119,9 @@ class Supervisor:
         return made[-1]
 
     def _start_clock(self, earlier: Sequence[Dict[str, Any]]) -> None:
-        """The time limit holds for all attempts together. How long one took that was cut off, nobody knows."""
+        """The time limit holds for all attempts together, those that were cut off included; waiting for nodes is free."""
         if self.job.time_limit:
-            known = [done for done in earlier if done["state"] != "lost"]
-            spent = sum(done["ended"] - done["started"] for done in known)
+            spent = sum(done["ended"] - done["started"] for done in earlier)
             self.deadline = time.monotonic() + self.job.time_limit - spent
 
     def _again(self, made: Sequence[Dict[str, Any]], earlier: int) -> bool:
@@ -138,16 +155,16 @@ class Supervisor:
             self.site.sweep(attempt)
             delete_tree(attempt.ssh)
         wanted = self.stop is not None and self.stop["cause"] not in INTERRUPTED  # then it does not matter what else was lost
-        down = self.site.explain_loss(attempt) if lost and not wanted else ""
-        self.events.add("attempt-ended", attempt=number, **({"cause": "lost", "reason": down} if down else {}))
+        verdict = self.site.verdict(attempt) if lost and not wanted else None
+        how = {"cause": verdict.cause, "reason": verdict.reason} if verdict else {}
+        self.events.add("attempt-ended", attempt=number, **how)
         record = state.read(self.run)
         return state.outcome(record, record.attempts[-1])
 
     def _follow(self, attempt: AttemptDir, agents: Dict[int, Tuple[int, ...]]) -> List[int]:
         """Waits for all agents to end, and tells them to stop when somebody or something asks for it; returns those lost."""
-        killed_after: Optional[float] = None
-        told_kill = False
         lost: List[int] = []  # nodes that ended without a record of it
+        patience = Patience(attempt)
         while agents:
             self._look()  # before reaping: the signal of an agent that ends in between has to wake the wait below
             if self.stop is None and read_json(attempt.meet + "/told"):
@@ -161,19 +178,10 @@ class Supervisor:
                 self._lost(attempt, node, gone[node])
             if self.stop is not None:
                 self._tell(attempt, self.stop)
-            if self.kill and not told_kill:
-                write_once(attempt.meet + "/kill", {})
-                told_kill = True
-                killed_after = time.monotonic() + KILL_LIMIT
-            stop = read_json(attempt.meet + "/stop") if killed_after is None else None
-            if stop:
-                killed_after = time.monotonic() + float(stop["grace"]) + KILL_LIMIT
-            if killed_after is not None and time.monotonic() >= killed_after:
-                for pid in [pid for pid, nodes in agents.items() if self.kill or not _uploading(attempt, nodes)]:
-                    self.site.kill(pid)
-                killed_after = time.monotonic() + 1.0  # one that cannot die yet is looked at again
+            for pid in patience.over(agents, lost, self.kill):
+                self.site.kill(pid)
             if agents:
-                self._wait(_until(self.deadline, killed_after))
+                self._wait(_until(self.deadline, patience.until, _after(self.site.pause)))
         return lost
 
     def _lost(self, attempt: AttemptDir, node: int, how: str) -> None:
@@ -230,6 +238,44 @@ class Supervisor:
         readable(readers, timeout)
 
 
+class Patience:
+    """How long an attempt that was stopped is waited for: as long as its ranks have, and nodes upload."""
+
+    def __init__(self, attempt: AttemptDir) -> None:
+        self.attempt = attempt
+        self.until: Optional[float] = None  # when somebody has to be killed, once the gang is stopped
+        self._told_kill = False
+        self._ended: Set[int] = set()  # nodes that are known to have ended
+        self._lingering = False  # whether nobody is left but processes that stand for nodes
+
+    def over(self, agents: Dict[int, Tuple[int, ...]], lost: Sequence[int], kill: bool) -> List[int]:
+        """The processes that are to be killed now."""
+        now = time.monotonic()
+        if kill and not self._told_kill:
+            write_once(self.attempt.meet + "/kill", {})
+            self._told_kill = True
+            self.until = now + KILL_LIMIT
+        stop = read_json(self.attempt.meet + "/stop") if self.until is None else None
+        if stop:
+            self.until = now + float(stop["grace"]) + KILL_LIMIT
+        if self.until is not None and not self._lingering and self._nobody_left(agents, lost):
+            self._lingering = True
+            self.until = min(self.until, now + LINGER_LIMIT)
+        if self.until is None or now < self.until:
+            return []
+        self.until = now + 1.0  # one that cannot die yet is looked at again
+        return [pid for pid, nodes in agents.items() if kill or not _uploading(self.attempt, nodes)]
+
+    def _nobody_left(self, agents: Dict[int, Tuple[int, ...]], lost: Sequence[int]) -> bool:
+        """Whether all nodes have ended, of which a process that stands for them may know later or never."""
+        self._ended.update(lost)
+        for node in [node for nodes in agents.values() for node in nodes if node not in self._ended]:
+            if not is_there(self.attempt.node(node).exit):
+                return False
+            self._ended.add(node)
+        return True
+
+
 def _may_start_again(ending: Dict[str, Any]) -> bool:
     """Whether a run was interrupted, and did not end: by its site, or with a machine that is gone."""
     return ending["cause"] in INTERRUPTED and ending.get("state") != "failed"
@@ -244,6 +290,10 @@ def _uploading(attempt: AttemptDir, nodes: Sequence[int]) -> bool:
 def _until(*moments: Optional[float]) -> Optional[float]:
     given = [moment for moment in moments if moment is not None]
     return max(0.0, min(given) - time.monotonic()) if given else None
+
+
+def _after(pause: Optional[float]) -> Optional[float]:
+    return None if pause is None else time.monotonic() + pause
 
 
 def _reap(pids: List[int]) -> List[Any]:

@@ -74,20 +74,38 @@ def check(folder: Path, naming: Naming) -> Findings:
         findings.wrong(None, "--type", "stands behind a version in the name", "add --version, such as r1.3")
     if not re.fullmatch(r"[A-Za-z0-9_.]+", naming.workload):
         findings.wrong(None, "--workload", f"`{naming.workload}` is no name", "it takes letters, digits, `_` and `.`")
-    if not (folder / "code").is_dir():
+    code = _code(folder, findings)
+    if not code:
         findings.wrong(at, "", "has no directory `code` with the training code", "put the program there")
         return findings
-    _check_reports(folder / "code", findings)
+    _check_reports(folder / "code" if (folder / "code").is_dir() else folder, list(code.values()), findings)
     _check_configuration(folder, findings)
     return findings
 
 
-def _check_reports(code: Path, findings: Findings) -> None:
-    texts = [path.read_bytes() for path in _files(code, findings) if path.suffix in (".py", ".sh") or not path.suffix]
+def _code(folder: Path, findings: Findings) -> dict[str, Path]:
+    """The training code by its place in the package: `code/`, or beside the job files, with what workloads have in common."""
+    if (folder / "code").is_dir():
+        parts = {"code": folder / "code"}
+    elif not any(folder.glob("*.py")):
+        return {}
+    else:
+        parts = {"code": folder, "code/common": folder.parent / "common"}
+    found = {}
+    for place, part in parts.items():
+        for path in _files(part, findings):
+            inside = path.relative_to(part)
+            if part != folder or (inside.parts[0] not in OF_WORKLOAD and path.suffix != ".yaml"):
+                found[f"{place}/{inside.as_posix()}"] = path
+    return found
+
+
+def _check_reports(folder: Path, code: list[Path], findings: Findings) -> None:
+    texts = [path.read_bytes() for path in code if path.suffix in (".py", ".sh") or not path.suffix]
     for metric, pattern in REPORTS.items():
         if not any(pattern.search(text) for text in texts):
             hint = "write the result files of AISBench, or use `from muster import record`"
-            findings.wrong(Found(None, str(code)), "", f"holds nothing that reports {metric}", hint)
+            findings.wrong(Found(None, str(folder)), "", f"holds nothing that reports {metric}", hint)
 
 
 def _check_configuration(folder: Path, findings: Findings) -> None:
@@ -112,13 +130,11 @@ def pack(folder: Path, naming: Naming, target: Path) -> Path:
         b'RUNTYPE="cluster_offline"', f'RUNTYPE="{runtype}"'.encode()
     )
     programs = set(PROGRAMS)
-    for entry in (folder / name for name in OF_WORKLOAD if (folder / name).exists()):
-        for path in [entry] if entry.is_file() else _files(entry, Findings()):
-            inside = path.relative_to(folder).as_posix()
-            place = "README.md" if inside == "README.md" else f"code/{inside}"
-            files[place] = path.read_bytes()
-            if os.access(path, os.X_OK):
-                programs.add(place)
+    for inside, path in {**_code(folder, Findings()), **_settings(folder)}.items():
+        place = "README.md" if inside == "README.md" else f"code/{inside}"
+        files[place] = path.read_bytes()
+        if os.access(path, os.X_OK):
+            programs.add(place)
     files["code/doc/version.txt"] = _version(naming, files).encode()
     target.mkdir(parents=True, exist_ok=True)
     result = target / f"{naming.name}.tar.gz"
@@ -129,6 +145,20 @@ def pack(folder: Path, naming: Naming, target: Path) -> Path:
     finally:
         temporary.unlink(missing_ok=True)
     return result
+
+
+def _settings(folder: Path) -> dict[str, Path]:
+    """What a workload brings beside its code, by its place in the package."""
+    entries = [folder / name for name in OF_WORKLOAD if name != "code" and (folder / name).exists()]
+    paths = [path for entry in entries for path in ([entry] if entry.is_file() else _files(entry, Findings()))]
+    return {path.relative_to(folder).as_posix(): path for path in paths}
+
+
+def shipped() -> dict[str, Path]:
+    """The workloads that come with Muster, by name: in the package that was installed, or in the source tree."""
+    package = Path(__file__).parent.parent
+    roots = (package / "workloads", package.parent.parent / "workloads")
+    return {path.parent.name: path.parent for root in roots for path in sorted(root.glob("*/train.py"))}
 
 
 def _version(naming: Naming, files: dict[str, bytes]) -> str:

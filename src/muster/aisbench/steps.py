@@ -46,7 +46,7 @@ def init(base: str, choices: Choices) -> int:
     imported = _take_up(place, choices)
     for note in imported.findings.notes:
         _say(f"[WARNING] {note}")
-    conduct.prepare(api.loader(str(place.job)), "local", str(place.job), lambda text: _say(f"[WARNING] {text}"))
+    conduct.prepare(api.loader(str(place.job)), None, str(place.job), lambda text: _say(f"[WARNING] {text}"))
     if delivery.wanted():
         delivery.check(imported.test)
     return 0
@@ -58,7 +58,7 @@ def run_train(base: str, choices: Choices, go_to: GoTo) -> int:
     imported = _take_up(place, replace(choices, folder=_folder()))
     with _alone(place):
         place.forget()
-        prepared = conduct.prepare(api.loader(str(place.job)), "local", str(place.job))
+        prepared = conduct.prepare(api.loader(str(place.job)), None, str(place.job))
         plan = delivery.plan(imported.test, _say) if delivery.wanted() else None
         measurement = conduct.begin(prepared, sys.argv, plan, imported.package.system or None)
         runs = conduct.carry_out(measurement, prepared, lambda run: _follow(run, imported.kind, place, go_to))

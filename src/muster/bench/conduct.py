@@ -46,7 +46,10 @@ class Measurement:
 
 
 def prepare(
-    load: create.Load, engine: str, file: str | os.PathLike[str] | None, say: Callable[[str], None] = lambda text: None
+    load: create.Load,
+    engine: str | None,
+    file: str | os.PathLike[str] | None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> create.Prepared:
     """Checks a job that is to be measured; one that does not say how is measured in the plain way."""
     prepared = create.prepare(load, engine, file, say)

@@ -12,10 +12,9 @@ import click
 
 from muster.cli import errors, exporting, output, testers
 from muster.cli.interrupts import Interrupts
-from muster.cli.options import as_json, overrides
+from muster.cli.options import as_json, overrides, where_to_run
 from muster.cli.report_command import show, write_page
 from muster.cli.run_command import follow, named_as_typed
-from muster.engines import NAMES
 from muster.launch import api, create
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ HERE = "the one of config.toml"
 @overrides
 @click.option("--repeats", metavar="N", help="Set how often the job is run.")
 @click.option("--scope", help="Set whether nodes train together (cluster) or each alone (server).")
-@click.option("--engine", type=click.Choice(NAMES), default="local", show_default=True, help="Where to run.")
+@where_to_run
 @exporting.options
 @click.option("--mllog", type=click.Path(path_type=Path), metavar="FILE", help="Write a log in MLPerf's style for each run.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as a page.")
@@ -42,7 +41,7 @@ def command(
     sets: tuple[str, ...],
     repeats: str | None,
     scope: str | None,
-    engine: str,
+    engine: str | None,
     export: Path | None,
     sign: str | None,
     force: bool,

@@ -7,6 +7,7 @@ import platform
 import shutil
 import sys
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import click
 
@@ -39,6 +40,7 @@ class Finding:
     ok: bool
     found: str
     advice: str = ""
+    details: dict[str, Any] | None = None  # the figures behind the words
 
 
 @click.command("doctor")
@@ -53,7 +55,8 @@ def command(json: bool) -> int:
     """
     findings = [*_muster(), *_devices(), *_engines(), *_stores(), *_tools()]
     if json:
-        output.print_json([asdict(finding) for finding in findings])
+        shown = [asdict(finding) for finding in findings]
+        output.print_json([{name: value for name, value in entry.items() if value is not None} for entry in shown])
         return 0
     for finding in findings:
         mark = output.style("✓", fg="green") if finding.ok else output.style("-", fg="yellow")
@@ -148,9 +151,12 @@ def _slurm() -> list[Finding]:
     from muster.engines.slurm import Slurm
 
     try:
-        return [Finding("slurm", True, line) for line in Slurm().partitions()]
+        found = Slurm().partitions()
     except (EngineError, config.ConfigError) as error:
         return [Finding("slurm", False, str(error))]
+    if not found:
+        return [Finding("slurm", True, "shows you no nodes (PrivateData of the site); jobs can be submitted all the same")]
+    return [Finding("slurm", True, partition.words, details=asdict(partition)) for partition in found]
 
 
 def _wanted() -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from muster.config import ENGINES
 from muster.job.kinds import Duration, Item, Wrong
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -16,6 +17,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 as_json = click.option("--json", is_flag=True, help="Print JSON.")
 overrides = click.option(
     "--set", "sets", multiple=True, metavar="NAME=VALUE", help="Override a field of the job; may be repeated."
+)
+where_to_run = click.option(
+    "--engine", type=click.Choice(ENGINES), help="Where to run. [default: the one of config.toml, else local]"
 )
 
 

@@ -7,10 +7,11 @@ import os
 import platform
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 
-from muster.aisbench.packing import KINDS, Naming, check, pack
+from muster.aisbench.packing import KINDS, Naming, check, pack, shipped
 from muster.cli import errors, output
 from muster.cli.options import as_json
 from muster.job.source import JobError
@@ -19,8 +20,20 @@ ARCHITECTURES = ("aarch64", "x86_64")
 HERE = platform.machine() if platform.machine() in ARCHITECTURES else ARCHITECTURES[0]
 
 
+class Workload(click.Path):
+    """A directory, or the name of a workload that comes with Muster."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        known = shipped()
+        if not os.path.isdir(value) and os.sep not in value and value in known:
+            return str(known[value])
+        if not os.path.exists(value):
+            self.fail(f"`{value}` is neither a directory nor a workload of Muster ({', '.join(known)})", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command("pack")
-@click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False), metavar="[WORKLOAD]")
+@click.argument("folder", default=".", type=Workload(exists=True, file_okay=False), metavar="[WORKLOAD]")
 @click.option(
     "--arch", type=click.Choice(ARCHITECTURES), default=HERE, show_default="this machine's", help="For which machines."
 )
@@ -46,12 +59,13 @@ def command(
 ) -> int:
     """Make an AISBench package of a workload.
 
-    WORKLOAD is a directory with `code/` (the training code) and, where it has its own, `config/config.sh`,
-    `config/modelarts_config.py`, `config.json`, `system.json` and `README.md`. The package runs wherever Muster is installed:
-    `./ais-bench-stubs test`.
+    WORKLOAD is the name of one that comes with Muster, or a directory with `code/` (the training code) and, where it has its
+    own, `config/config.sh`, `config/modelarts_config.py`, `config.json`, `system.json` and `README.md`. The package runs wherever
+    Muster is installed: `./ais-bench-stubs test`.
 
     \b
     Examples:
+      muster pack resnet50
       muster pack examples/aisbench-package --version r1.3 --type modelarts
       muster pack resnet --workload train_mindspore_resnet --arch aarch64 --version r1.5 -o dist
     """

@@ -14,10 +14,9 @@ import click
 
 from muster.cli import errors, output
 from muster.cli.interrupts import Interrupts
-from muster.cli.options import WithWords, as_json, overrides
+from muster.cli.options import WithWords, as_json, overrides, where_to_run
 from muster.cli.screen import Lines, Live
 from muster.cli.summary import show_end, show_retry
-from muster.engines import NAMES
 from muster.job import FRAMEWORKS
 from muster.job.source import JobError
 from muster.launch import api, create
@@ -37,7 +36,7 @@ TICK = 0.25
 @click.option("--nodes", metavar="N", help="Set the number of nodes.")
 @click.option("--devices", metavar="N", help="Set the number of devices per node.")
 @click.option("--device", help="Set the kind of device: auto, cpu, nvidia, ascend.")
-@click.option("--engine", type=click.Choice(NAMES), default="local", show_default=True, help="Where to run.")
+@where_to_run
 @click.option("--detach", is_flag=True, help="Return once the run is started.")
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted, and stop there.")
 @click.option("--check", is_flag=True, help="Check the job, and stop there.")
@@ -48,7 +47,7 @@ def command(
     /,
     job: str | None,
     sets: tuple[str, ...],
-    engine: str,
+    engine: str | None,
     detach: bool,
     dry_run: bool,
     check: bool,
@@ -105,7 +104,7 @@ def begin(prepared: create.Prepared, detach: bool, json: bool) -> int:
 
 
 def _prepare(
-    job: str | None, words: list[str] | None, shortcuts: dict[str, str | None], sets: tuple[str, ...], engine: str
+    job: str | None, words: list[str] | None, shortcuts: dict[str, str | None], sets: tuple[str, ...], engine: str | None
 ) -> create.Prepared:
     given = {name: value for name, value in shortcuts.items() if value is not None}
     changes = [f"{name}={value}" for name, value in given.items()] + list(sets)

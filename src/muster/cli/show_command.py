@@ -41,6 +41,10 @@ def command(run: str, json: bool) -> int:
     facts += [
         (f"attempt {entry['attempt']}", f"{entry['state']}: {output.plain(entry['reason'])}") for entry in found.attempts()[:-1]
     ]
+    facts += [
+        ("submitted again", f"{output.when(entry['time'])} as {entry['handle']}: {output.plain(entry['reason'])}")
+        for entry in found.submissions()
+    ]
     for name, value in facts:
         click.echo(f"  {name.ljust(18)}  {value}")
     click.echo()

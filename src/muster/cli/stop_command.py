@@ -23,7 +23,7 @@ def command(run: str, now: bool, json: bool) -> int:
       muster stop resnet50-20261115 --now
     """
     found = api.get(run)
-    if found.seen_to_end():
+    if not found.listening and found.seen_to_end():
         click.echo(f"{found.id} has already ended: {found.state}", err=True)
     elif not now and not json:
         then = ", then its outputs are uploaded" if found.job.outputs or found.job.log_url else ""

@@ -1,6 +1,8 @@
 """The settings of a user: `config.toml` in MUSTER_HOME, with profiles that hold secrets.
 
 ```toml
+engine = "slurm"             # where jobs run unless the command says so; without it `local`
+
 [local]
 namespaces = true            # false: simulated nodes share the machine's process ids and host name
 
@@ -13,7 +15,7 @@ redfish = "https://bmc.example/redfish/v1/Chassis/1/Power"
 user = "reader"
 password_secret = "BMC_PASSWORD"
 
-[slurm]                      # what `--engine slurm` asks for; see docs/slurm.md
+[slurm]                      # what the engine `slurm` asks for; see docs/slurm.md
 partition = "train"
 python = "/usr/bin/python3"  # of the nodes
 
@@ -40,8 +42,9 @@ from typing import Any
 from muster.config import power, slurm, stores, tester
 from muster.config.errors import ConfigError
 
-__all__ = ["Config", "ConfigError", "load"]
+__all__ = ["ENGINES", "Config", "ConfigError", "load"]
 
+ENGINES = ("local", "slurm")  # what can be named; the engines themselves are in a room of their own
 FIELDS = {"local": {"namespaces": bool}}
 CHECKS: dict[str, Callable[[Any, Path], None]] = {"power": power.check, "tester": tester.check, "slurm": slurm.check}
 OTHERS = ("storage", *CHECKS, "profiles")
@@ -49,6 +52,7 @@ OTHERS = ("storage", *CHECKS, "profiles")
 
 @dataclass(frozen=True)
 class Config:
+    engine: str = "local"
     namespaces: bool = True
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
     storage: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)  # by kind of URL: obs, s3
@@ -73,7 +77,8 @@ def load(home: str) -> Config:
     secrets = chosen.get("secrets", {})
     sent_to = tester.read(data.get("tester", {}), secrets, path.parent)
     site = slurm.read(data.get("slurm", {}))
-    return Config(data.get("local", {}).get("namespaces", True), secrets, storage, sent_to, data.get("power", {}), site)
+    namespaces = data.get("local", {}).get("namespaces", True)
+    return Config(data.get("engine", "local"), namespaces, secrets, storage, sent_to, data.get("power", {}), site)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -104,8 +109,11 @@ def _refuse_readers(data: dict[str, Any], path: Path) -> None:
 
 def _check(data: dict[str, Any], path: Path) -> None:
     for section, entries in data.items():
+        if section == "engine":
+            _check_engine(entries, path)
+            continue
         if section not in (*FIELDS, *OTHERS):
-            raise ConfigError(f"{path}: `{section}` is not known; there are {', '.join([*FIELDS, *OTHERS])}")
+            raise ConfigError(f"{path}: `{section}` is not known; there are {', '.join(['engine', *FIELDS, *OTHERS])}")
         if not isinstance(entries, dict):
             raise ConfigError(f"{path}: `{section}` is a single value; it takes a section, `[{section}]`")
         if section == "profiles":
@@ -123,6 +131,13 @@ def _check(data: dict[str, Any], path: Path) -> None:
                 raise ConfigError(f"{path}: `{section}.{name}` is not known; there is {', '.join(FIELDS[section])}")
             if not isinstance(value, kind):
                 raise ConfigError(f"{path}: `{section}.{name}` is neither true nor false; write one of them, without quotes")
+
+
+def _check_engine(name: Any, path: Path) -> None:
+    if name not in ENGINES:
+        shown = f"is `{name}`, which is not known" if isinstance(name, str) else "is not a name"
+        names = '" or "'.join(ENGINES)
+        raise ConfigError(f'{path}: `engine` {shown}; write "{names}"')
 
 
 def _check_profiles(profiles: dict[str, Any], path: Path) -> None:

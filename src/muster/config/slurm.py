@@ -9,7 +9,7 @@ from typing import Any
 
 from muster.config.errors import ConfigError
 
-TEXTS = ("partition", "account", "qos", "constraint", "reservation", "comment", "python")
+TEXTS = ("partition", "account", "qos", "constraint", "reservation", "comment", "python", "mpi")
 FLAGS = ("exclusive", "gpus_per_node", "ssh", "namespaces")
 LISTS = ("options", "shared")
 GRES = {"nvidia": "gpu", "ascend": "npu"}  # how most sites call their devices
@@ -27,6 +27,7 @@ class Slurm:
     reservation: str = ""
     comment: str = ""
     python: str = ""  # the one that runs the agent on the nodes
+    mpi: str = ""  # the kind of PMI with which srun starts the ranks of MPI programs; nothing for mpirun over ssh
     exclusive: bool = False
     gpus_per_node: bool = False
     ssh: bool = False  # whether nodes of a run may reach each other by ssh

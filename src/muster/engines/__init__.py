@@ -1,8 +1,7 @@
 """Where agents are started: one module per engine, all behind the same few methods."""
 
+from muster.config import ENGINES as NAMES
 from muster.engines.base import Engine, EngineError, Node, Order, Refused, Request
-
-NAMES = ("local", "slurm")
 
 
 def get(name: str) -> Engine:

@@ -69,6 +69,9 @@ class Engine(Protocol):
     def submit(self, request: Request, follower: int | None) -> str:
         """Submits; `follower` is a descriptor that ends when the run should. Returns the engine's own handle."""
 
+    def submit_again(self, script: str, environment: Mapping[str, str]) -> str:
+        """Submits what was submitted before, for a run whose `Status` said that it was interrupted."""
+
     def find(self, run_dir: str) -> str | None:
         """The handle of a run whose submitter died before writing it down."""
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from muster import devices
 from muster.engines import ssh
-from muster.engines.base import Node, Order, Request
+from muster.engines.base import Node, Order, Refused, Request
 from muster.job import LAUNCHERS, PORTS, Job
 from muster.runs import proc
 from muster.runs.explain import size
@@ -74,6 +74,9 @@ class Local:
             )
         child.returncode = 0  # it outlives this process or is collected by `poll`; subprocess need not care
         return _handle(child.pid) or f"{child.pid}:0:{_boot()}:{_space()}:{os.uname().nodename}"
+
+    def submit_again(self, script: str, environment: Mapping[str, str]) -> str:
+        raise Refused("a run on this machine ends with its supervisor; `muster rerun` starts another")
 
     def find(self, run_dir: str) -> str | None:
         # Agents are forked from the supervisor and share its command line: it is the one without such a parent.

@@ -25,6 +25,7 @@ class SlurmOptions:
     gpus_per_node: Optional[bool] = None
     options: Tuple[str, ...] = ()
     python: str = ""
+    mpi: str = ""
 
 
 class Line(Text):
@@ -50,6 +51,19 @@ class Gres(Line):
         text = super().read(item)
         if not re.fullmatch(self.pattern, text):
             raise Wrong("%s is not %s" % (item.said, self.words), "leave the count out: `devices` says how many")
+        return text
+
+
+class Pmi(Line):
+    """How srun tells the ranks of an MPI program about each other."""
+
+    words = "one of the kinds that `srun --mpi=list` shows, such as `pmix`"
+    pattern = r"^[A-Za-z][\w\-]*$"
+
+    def read(self, item: Item) -> str:
+        text = super().read(item)
+        if not re.fullmatch(self.pattern, text) or text == "none":
+            raise Wrong("%s is not %s" % (item.said, self.words), "leave it out for ranks that are started over ssh")
         return text
 
 
@@ -93,6 +107,7 @@ SLURM = Part(
         "gpus_per_node": (Flag(), "Whether devices are asked for with `--gpus-per-node` instead of `--gres`."),
         "options": (Options(), "More options of sbatch, each as one word."),
         "python": (Line(), "The Python, 3.9 or newer, that runs Muster's agent on the nodes."),
+        "mpi": (Pmi(), "With `framework: mpi`: srun starts the ranks, with this kind of PMI, and no ssh is needed."),
     },
     "{partition: train, account: vision}",
 )

@@ -13,11 +13,12 @@ from typing import Any
 from muster import engines
 from muster.job import Job
 from muster.job.load import load_data, load_file
-from muster.launch import create, names, snapshot
+from muster.launch import again, create, names, snapshot, stopping
 from muster.launch.follow import Chunk, Follower
 from muster.launch.names import RunNotFound
 from muster.launch.recorded import recorded_fields
 from muster.runs import state as states
+from muster.runs import submissions
 from muster.runs.files import delete_tree, read_json, write_once
 from muster.runs.layout import RunDir, home, run_dir, runs_dir
 from muster.runs.logs import last_lines
@@ -52,10 +53,13 @@ def run(
     job: Job | str | os.PathLike[str] | Mapping[str, Any],
     *,
     set: Sequence[str] = (),
-    engine: str = "local",
+    engine: str | None = None,
     detach: bool = False,
 ) -> Run:
-    """Starts a run. Unless detached, it is stopped when this process ends. Raises JobError."""
+    """Starts a run, without an `engine` on the one of config.toml. Unless detached, it is stopped when this process ends.
+
+    Raises JobError.
+    """
     if isinstance(job, Job):
         job = recorded_fields(job)  # checked again: it may have been made by hand
     return start(create.prepare(loader(job, set), engine, None if isinstance(job, Mapping) else job), detach)
@@ -158,7 +162,12 @@ class Run:
             folder = self.dir.attempt(attempt["attempt"])
             over = attempt["state"] in states.ENDED
             attempts.append({**attempt, "nodes": nodes(folder, job), "ranks": ranks(folder, job, over)})
-        return {**view, "failure": view.get("failure"), "attempts": attempts, "job": job.to_json()}
+        extra = {"attempts": attempts, "submissions": self.submissions(), "job": job.to_json()}
+        return {**view, "failure": view.get("failure"), **extra}
+
+    def submissions(self) -> list[dict[str, Any]]:
+        """How often it was submitted again after a job of it was ended for good: when, as what, and why."""
+        return submissions.later(self.dir)
 
     def attempts(self) -> list[dict[str, Any]]:
         """The attempts so far, each with its state, reason and times."""
@@ -266,13 +275,23 @@ class Run:
 
     def stop(self, now: bool = False, reason: str = "stopped by the user", wait: bool = True) -> str:
         """Asks the run to stop: ranks get the job's grace, or none with `now`."""
-        if not self.seen_to_end():
+        listening = self.listening
+        if listening or not self.seen_to_end():
             self.ask_to_stop(now, reason)
         if not wait:
-            return self.state
-        if now and self.wait(STUCK) not in states.ENDED:
+            return str(self.peek()["state"]) if listening else self.state
+        if listening and stopping.wait_to_be_heard(self.dir):
+            stopping.wait_for_record(self.dir, STUCK if now else self.job.grace + STUCK)
+        deaf = listening and not stopping.heard(self.dir)
+        if (now or deaf) and self.wait(STUCK) not in states.ENDED and (now or not stopping.heard(self.dir)):
             self._cancel()
         return self.wait()
+
+    @property
+    def listening(self) -> bool:
+        """Whether a supervisor elsewhere seems to be at work, by the files alone: it can be asked without its engine."""
+        lasting = self._engine(read_json(self.dir.run) or {}).lasting
+        return lasting and self.peek()["phase"] in stopping.AT_WORK
 
     def ask_to_stop(self, now: bool, reason: str) -> None:
         """Leaves the request for the supervisor, and nothing else: a signal handler may call it at any moment."""
@@ -326,7 +345,7 @@ class Run:
         if record is None:
             raise RunNotFound(f"{self.id} was removed")
         engine = self._engine(record)
-        handle = record.get("handle") or engine.find(self.dir.path)
+        handle = submissions.handle(self.dir) or engine.find(self.dir.path)
         if handle is None and record.get("host") != os.uname().nodename and time.time() - record.get("created", 0.0) < CREATING:
             return states.Status(True, "it is just being created on another machine")
         if handle is None:
@@ -335,14 +354,12 @@ class Run:
         return self._said
 
     def _cancel(self) -> None:
-        record = read_json(self.dir.run) or {}
-        if record.get("handle"):
-            self._engine(record).cancel(record["handle"])
+        if handle := submissions.handle(self.dir):
+            self._engine(read_json(self.dir.run) or {}).cancel(handle)
 
     def _withdraw(self) -> None:
-        record = read_json(self.dir.run) or {}
-        if record.get("handle"):
-            self._engine(record).withdraw(record["handle"])
+        if handle := submissions.handle(self.dir):
+            self._engine(read_json(self.dir.run) or {}).withdraw(handle)
 
     def _engine(self, record: dict[str, Any]) -> engines.Engine:
         return engines.get(record.get("engine", "local"))
@@ -350,6 +367,8 @@ class Run:
     def _observe(self, status: states.Status) -> dict[str, Any]:
         if status.state == "pending" and (os.path.exists(self.dir.stop) or os.path.exists(self.dir.kill)):
             self._withdraw()  # nobody is there to read the request
+        if not status.alive and not os.path.exists(self.dir.final):
+            status = again.go_on(self.dir, self._engine(read_json(self.dir.run) or {}), status)
         if not status.alive and not os.path.exists(self.dir.final):
             said = [] if status.state else last_lines(self.dir.log, 1)  # a supervisor that fails leaves a word there
             status = states.Status(False, f"its supervisor failed: {said[0]}") if said else status

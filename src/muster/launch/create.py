@@ -41,12 +41,16 @@ class Prepared:
 
 def prepare(
     load: Load,
-    engine: str = "local",
+    engine: str | None = None,
     file: str | os.PathLike[str] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Prepared:
-    """Checks everything that can be checked before a run exists; `say` hears of what takes a while."""
-    found = _Preparation(engines.get(engine), config.load(home()), say)
+    """Checks everything that can be checked before a run exists; `say` hears of what takes a while.
+
+    Without a name the engine is the one of config.toml.
+    """
+    settings = config.load(home())
+    found = _Preparation(engines.get(engine or settings.engine), settings, say)
     load(found.check)
     assert found.job and found.code  # a check without problems leaves both
     source = Path(file).read_text(encoding="utf-8", errors="replace") if file and os.path.isfile(file) else ""
@@ -111,6 +115,18 @@ class _Preparation:
         return []
 
 
+def environment(job: Job, engine: engines.Engine) -> dict[str, str]:
+    """What a run of a job has to travel with, as this command's environment and settings say it now. Raises MissingSecrets."""
+    found = _Preparation(engine, config.load(home()), lambda text: None)
+    if missing := found._secrets(job):
+        raise MissingSecrets("; ".join(f"its `{field}` {message}; {hint}" for field, message, hint in missing))
+    return found.environment
+
+
+class MissingSecrets(Exception):
+    """Why this command cannot start a job that was recorded; the text says what to do."""
+
+
 def _environment() -> dict[str, str]:
     """The submitter's environment. Where it names no locale, Python has put an LC_CTYPE into its own."""
     environment = dict(os.environ)
@@ -153,7 +169,7 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
             "run": run.id,
             "engine": prepared.engine.name,
             "handle": None,
-            "user": _user(),
+            "user": user(),
             "host": os.uname().nodename,
             "created": time.time(),
             "utc_offset": time.localtime().tm_gmtoff,
@@ -167,6 +183,8 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
             write_json(run.run, record)
             os.mkdir(run.shared, 0o700)
             request = prepared.engine.render(job, replace(order(prepared, run.id), agent=agent), prepared.environment)
+            if request.script:
+                write_text(run.script, request.script)
             record["handle"] = prepared.engine.submit(request, follower)
         except BaseException:
             shutil.rmtree(run.path, ignore_errors=True)
@@ -190,7 +208,8 @@ def under_way(run: RunDir) -> bool:
         os.close(folder)
 
 
-def _user() -> str:
+def user() -> str:
+    """Who starts runs here."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container may run with a user id that has no name

@@ -10,6 +10,7 @@ from muster import engines
 from muster.launch import create
 from muster.launch.api import Run
 from muster.launch.names import RunNotFound
+from muster.runs import submissions
 from muster.runs.files import read_json
 from muster.runs.state import Status
 
@@ -37,8 +38,9 @@ def _ask(runs: Sequence[Run]) -> tuple[dict[str, Status], engines.EngineError | 
     handles: dict[str, dict[str, str]] = {}
     for run in (run for run in runs if not os.path.exists(run.dir.final)):
         record = read_json(run.dir.run) or {}
-        if record.get("handle") and not create.under_way(run.dir):
-            handles.setdefault(record.get("engine", "local"), {})[run.id] = record["handle"]
+        handle = submissions.handle(run.dir)
+        if handle and not create.under_way(run.dir):
+            handles.setdefault(record.get("engine", "local"), {})[run.id] = handle
     answers: dict[str, Status] = {}
     trouble: engines.EngineError | None = None
     for name, known in handles.items():

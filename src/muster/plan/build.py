@@ -68,7 +68,7 @@ def _build(job: Job, world: World, index: int, places: Places) -> NodePlan:
     processes: List[Process] = []
     for name, role in framework.helpers(job, world, node):
         env = dict(common, MUSTER_RANK="-1", MUSTER_LOCAL_RANK="-1", **role)
-        processes.append(Process(name, framework.helper(job, argv), dict(env, **job.env), cwd))
+        processes.append(Process(name, framework.helper(job, node, argv), dict(env, **job.env), cwd))
     if node.role != PS and (index == 0 or not job.alone):
         processes += _ranks(job, world, node, places, common, argv)
     _refuse_long(job, processes)
@@ -94,7 +94,7 @@ def _build(job: Job, world: World, index: int, places: Places) -> NodePlan:
         prefix={**platform.prefix(job, places), **ssh.prefix(job, places)},
         runners=1 if job.alone else len(world.workers),
         ssh=world.ssh_port if job.ssh else 0,
-        together=bool(job.ssh),
+        together=bool(job.ssh or node.facts.reception),
     )
 
 

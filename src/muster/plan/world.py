@@ -35,6 +35,8 @@ class Facts:
     gid: int = 0
     nvidia: bool = True  # whether there are NVIDIA devices that a CPU job must not see
     ssh: Tuple[int, ...] = ()  # ports on its own address where an ssh server could listen
+    launcher: Tuple[str, ...] = ()  # what a batch system has to start MPI's ranks with, before their own argv
+    reception: Tuple[str, ...] = ()  # the helper that makes those ranks processes of this node
 
     def to_json(self) -> Dict[str, Any]:
         return dataclasses.asdict(self)
@@ -42,7 +44,8 @@ class Facts:
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> Facts:
         devices = tuple(Device(**device) for device in data["devices"])
-        return cls(**{**data, "devices": devices, "ports": tuple(data["ports"]), "ssh": tuple(data.get("ssh", ()))})
+        others = {name: tuple(data.get(name, ())) for name in ("ports", "ssh", "launcher", "reception")}
+        return cls(**{**data, "devices": devices, **others})
 
 
 @dataclass(frozen=True)

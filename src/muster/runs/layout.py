@@ -26,6 +26,7 @@ class NodeDir:
         self.plan = path + "/plan.json"
         self.events = path + "/events.jsonl"
         self.exit = path + "/exit.json"
+        self.beat = path + "/beat"  # when its machine last said that it is alive
         self.pids = path + "/pids.json"  # of its ranks, as its own processes see them
         self.metrics = path + "/metrics.jsonl"
         self.system = path + "/system.json"
@@ -73,6 +74,9 @@ class RunDir:
         self.job = path + "/job.json"
         self.job_file = path + "/job.yaml"
         self.run = path + "/run.json"
+        self.script = path + "/batch.sh"  # what was submitted, where that was a script
+        self.submissions = path + "/submissions"  # later ones than that of run.json
+        self.batch_log = path + "/slurm.log"
         self.shared = path + "/shared"
         self.events = path + "/events.jsonl"
         self.log = path + "/supervisor.log"
@@ -81,6 +85,12 @@ class RunDir:
         self.final = path + "/final.json"
         self.attempts = path + "/attempts"
         self.probe = path + "/probe"  # an empty directory, to find out whether namespaces can be had
+
+    def submission(self, number: int) -> str:
+        return "%s/%d.json" % (self.submissions, number)
+
+    def submission_numbers(self) -> List[int]:
+        return _numbers(self.submissions, ".json")
 
     def attempt(self, number: int) -> AttemptDir:
         return AttemptDir("%s/%d" % (self.attempts, number))
@@ -120,8 +130,9 @@ def run_dir(home_path: str, run_id: str) -> RunDir:
     return RunDir("%s/runs/%s" % (home_path, run_id))
 
 
-def _numbers(path: str) -> List[int]:
+def _numbers(path: str, end: str = "") -> List[int]:
     try:
-        return sorted(int(name) for name in os.listdir(path) if name.isdigit())
+        names = [name[: len(name) - len(end)] for name in os.listdir(path) if name.endswith(end)]
+        return sorted(int(name) for name in names if name.isdigit())
     except (FileNotFoundError, NotADirectoryError):
         return []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from muster.job import Job
-from muster.runs import explain
+from muster.runs import explain, submissions
 from muster.runs.files import is_there, read_events, read_json, write_once
 from muster.runs.layout import AttemptDir, RunDir
 from muster.runs.logs import last_lines
@@ -15,6 +15,7 @@ from muster.runs.result import collect
 
 ENDED = ("succeeded", "failed", "stopped", "lost")
 STATES = ("pending", "starting", "running", "stopping", *ENDED)
+IN_VAIN = 5  # times that a run is cut off before a rank has started, and goes on all the same
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Status:
     reason: str = ""
     state: str = ""
     time: float = 0.0  # of the answer, where it may be older than the files
+    interrupted: bool = False  # whether a machine or a preemption ended it for good, and it could be submitted again
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class AttemptRecord:
     failures: List[Dict[str, Any]]  # in the order in which node 0 learned of them
     started: float
     ended: Optional[float]
-    cut: str = ""  # how it was cut off together with its supervisor, if it was
+    cut: str = ""  # what ended it that its agents could not tell of, if something did
+    cut_by: str = "lost"  # the cause in that case
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Record:
     events: List[Dict[str, Any]]
     attempts: List[AttemptRecord] = field(default_factory=list)
     stop: Optional[Dict[str, Any]] = None
+    submissions: List[Dict[str, Any]] = field(default_factory=list)  # those after the first
 
 
 def read(run: RunDir) -> Record:
@@ -61,7 +65,7 @@ def read(run: RunDir) -> Record:
     events = read_events(run.events)
     attempts = [_read_attempt(run.attempt(number), events) for number in run.attempt_numbers()]
     stop = read_json(run.kill) or read_json(run.stop)
-    return Record(run, read_json(run.run) or {}, job, events, attempts, stop)
+    return Record(run, read_json(run.run) or {}, job, events, attempts, stop, submissions.later(run))
 
 
 def _read_attempt(attempt: AttemptDir, events: List[Dict[str, Any]]) -> AttemptRecord:
@@ -73,14 +77,38 @@ def _read_attempt(attempt: AttemptDir, events: List[Dict[str, Any]]) -> AttemptR
     begun, ended = known.get("attempt", {}), known.get("attempt-ended", {})
     failures = _failures(attempt, met)
     stop = read_json(attempt.meet + "/stop")
-    cut = ended.get("reason", "")
-    return AttemptRecord(attempt, met, stop, failures, begun.get("time", 0.0), ended.get("time"), cut)
+    if stop and stop["cause"] == "terminated":  # an agent's own word, perhaps: what was meant its supervisor found out
+        stop = dict(stop, **_meant(attempt.number, events))
+    moment = ended.get("until", ended.get("time"))
+    cut, cause = ended.get("reason", ""), ended.get("cause", "lost")
+    return AttemptRecord(attempt, met, stop, failures, begun.get("time", 0.0), moment, cut, cause)
+
+
+def _meant(attempt: int, events: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """Why a supervisor stopped an attempt, if it did."""
+    told = [event for event in events if event["event"] in ("attempt", "stopping")]
+    begun = [event.get("attempt") for event in told]
+    after = told[begun.index(attempt) + 1 :][:1] if attempt in begun else []
+    return {key: event[key] for event in after if event["event"] == "stopping" for key in ("cause", "reason")}
 
 
 def complete(attempt: AttemptRecord) -> bool:
     """Whether an attempt came to its end although no supervisor was left to say so."""
     nodes = attempt.dir.node_indexes()
     return attempt.stop is not None and bool(nodes) and all(is_there(attempt.dir.node(node).exit) for node in nodes)
+
+
+def in_vain(record: Record) -> str:
+    """Why a run that was cut off should not be started yet another time, if so: no rank of it gets to start."""
+    last = max((attempt.dir.number for attempt in record.attempts if _up(attempt)), default=0)
+    started = sum(1 for attempt in record.attempts if attempt.dir.number > last and _interrupted(attempt))
+    submitted = sum(1 for submission in record.submissions if submission.get("attempt", 0) >= last)
+    times = max(started, submitted)
+    return "it was cut off %d times before one of its ranks had started" % times if times >= IN_VAIN else ""
+
+
+def _interrupted(attempt: AttemptRecord) -> bool:
+    return bool(attempt.cut and attempt.cut_by == "lost") or (attempt.stop or {}).get("cause") in ("terminated", "preempted")
 
 
 def _failures(attempt: AttemptDir, met: List[str]) -> List[Dict[str, Any]]:
@@ -114,8 +142,11 @@ def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:
     stop = attempt.stop or {"cause": "unknown"}
     cause, failure = stop["cause"], None
     unsaved = [*(failure for failure in attempt.failures if failure["kind"] == "output"), *_abandoned(attempt.dir)]
-    if attempt.cut:
-        state, reason, cause = "lost", attempt.cut, "lost"
+    if attempt.cut and attempt.cut_by == "oom":
+        state, reason, cause = "failed", attempt.cut, "oom"
+    elif attempt.cut:
+        also = ["also, " + explain.sentence(failure) for failure in attempt.failures[:1] if cause == "failure"]
+        state, reason, cause = "lost", "; ".join([attempt.cut, *also]), "lost"
     elif cause == "finished" and unsaved:
         failure = explain.details(attempt.dir, unsaved)
         state, reason, cause = "failed", failure["sentence"], "output"
@@ -148,18 +179,23 @@ def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:
 def derive(record: Record, status: Optional[Status]) -> Dict[str, Any]:
     """The state of a run that has no final record yet. Without an engine's answer the run counts as alive."""
     last = record.attempts[-1] if record.attempts else None
+    again = [entry for entry in record.submissions if last and entry.get("attempt") == last.dir.number]
+    queued = status is not None and status.state == "pending" and (last is None or last.started <= status.time)
+    waits = queued or bool(again)
     phase, reason = "", ""
     if status is not None and not status.alive:
         state, phase, reason = status.state or "lost", "ended", status.reason
-    elif record.stop is not None or (last and last.stop and not last.ended and last.stop["cause"] != "finished"):
+    elif record.stop is not None or (not waits and last and last.stop and not last.ended and last.stop["cause"] != "finished"):
         state, phase = "stopping", "stopping"
         reason = (last.stop or {}).get("reason", "") if last else ""
         reason = reason or (record.stop or {}).get("reason", "")
-    elif status is not None and status.state == "pending" and (last is None or last.started <= status.time):
-        state, phase, reason = "pending", "queued", status.reason
+    elif waits:
+        state, phase, reason = "pending", "queued", status.reason if status else ""
         if last:
-            why = " (%s)" % outcome(record, last)["reason"] if last.ended else ""
-            reason = "requeued after attempt %d%s; %s" % (last.dir.number, why, reason)
+            known = outcome(record, last)["reason"] if last.ended else again[-1]["reason"] if again else ""
+            why = " (%s)" % known if known else ""
+            how = "submitted again" if again else "requeued"
+            reason = "; ".join(filter(None, ["%s after attempt %d%s" % (how, last.dir.number, why), reason]))
     elif last is None:
         waiting = [event for event in record.events if event["event"] == "waiting"]
         state, phase = "pending", "queued"
@@ -210,7 +246,7 @@ def _untold(record: Record, status: Optional[Status]) -> Tuple[str, str]:
     said = last_lines(record.dir.log, 1)
     if said:
         return "lost", "its supervisor failed: %s" % said[0]
-    said = last_lines(record.dir.path + "/slurm.log", 1) if status is not None and status.state == "lost" else []
+    said = last_lines(record.dir.batch_log, 1) if status is not None and status.state == "lost" else []
     words = ": " + said[0] if said and not said[0].startswith("slurmstepd") else ""
     return "lost", status.reason + words if status else "the run ended without a word"
 

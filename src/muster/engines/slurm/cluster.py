@@ -20,10 +20,15 @@ FIELDS = {
     "Memory": 16,
     "CPUsState": 32,
     "Time": 24,
+    "Size": 24,
+    "Available": 12,
+    "OverSubscribe": 16,
     "Gres": 256,
     "GresUsed": 256,
 }
 FREE = ("idle", "mixed", "planned")
+OUT = ("down", "drain", "fail", "unk", "maint", "reboot", "inval", "future", "error", "block")  # how such states begin
+SILENT = ("*", "$", "^")  # behind a state: it does not answer, is in maintenance, is being rebooted
 
 
 @dataclass(frozen=True)
@@ -40,10 +45,18 @@ class Machine:
     limit: str  # how long a job may take here, as Slurm writes it
     gres: Mapping[str, int] = field(default_factory=dict)  # by name, and by name and type: `gpu`, `gpu:a100`
     used: Mapping[str, int] = field(default_factory=dict)
+    least: float = 1  # nodes that a job must have here
+    most: float = math.inf  # and can have
+    open: bool = True  # whether the partition starts jobs
+    whole: bool = False  # whether a job gets all of a node here, whatever it asks for
 
     @property
     def free(self) -> bool:
-        return self.state in FREE
+        return self.state.rstrip("+-~#!%@") in FREE
+
+    @property
+    def out_of_service(self) -> bool:
+        return self.state.startswith(OUT) or self.state.endswith(SILENT)
 
 
 def machines() -> list[Machine]:
@@ -68,12 +81,24 @@ def device(found: Iterable[Machine], names: Mapping[str, str]) -> str:
 
 
 def never(job: Job, chosen: Chosen, found: Sequence[Machine]) -> tuple[str, str] | None:
-    """Why a request can never be met, whoever else ends: the field of the job that asks too much, and the reason."""
+    """Why a request can never be met, whoever else ends: the field of the job that asks too much, and the reason.
+
+    Where users may not look at nodes nothing is known, and nothing is refused.
+    """
+    if not found:
+        return None
     reasons = [_lacking(job, chosen, name, nodes) for name, nodes in members(found, chosen.partitions).items()]
     if not reasons or None in reasons:
         return None
     asked, reason = next(reason for reason in reasons if reason)
     return asked, f"the request can never be met: {reason}"
+
+
+def may_starve(job: Job, chosen: Chosen, found: Sequence[Machine]) -> bool:
+    """Whether a job with many devices would be given one CPU for them all, as far as its own words and the nodes tell."""
+    asks = job.cpus or chosen.exclusive or any(option.startswith(("--cpus-", "--cores-")) for option in chosen.options)
+    nodes = [node for group in members(found, chosen.partitions).values() for node in group]
+    return job.devices > 1 and not asks and not (nodes and all(node.whole for node in nodes))
 
 
 def longest(chosen: Chosen, found: Sequence[Machine]) -> float:
@@ -92,37 +117,14 @@ def seconds(limit: str) -> float:
     return float(int(days or 0) * 86400 + hours * 3600 + parts[0] * 60 + parts[1])
 
 
-def described(found: Sequence[Machine]) -> list[str]:
-    """Each partition in one line: its nodes, what they have, and what of it is free."""
-    return [_described(name, members(found, [name])[name]) for name in dict.fromkeys(machine.partition for machine in found)]
-
-
-def _described(name: str, nodes: Sequence[Machine]) -> str:
-    free = [node for node in nodes if node.free]
-    down = [node for node in nodes if node.state.startswith(("down", "drain", "fail", "unk", "maint", "reboot"))]
-    parts = [f"{len(nodes):,} node{'s' * (len(nodes) != 1)}, {len(free):,} with something free"]
-    parts += [f"{len(down):,} not in service"] if down else []
-    parts.append(f"{sum(node.idle for node in free):,} of {sum(node.cpus for node in nodes):,} CPUs free")
-    parts.append(f"{_range(size, [node.memory for node in nodes])} memory each")
-    for device in dict.fromkeys(device for node in nodes for device in node.gres):
-        left = sum(node.gres.get(device, 0) - node.used.get(device, 0) for node in free)
-        parts.append(f"{left:,} of {sum(node.gres.get(device, 0) for node in nodes):,} {device} free")
-    limit = seconds(nodes[0].limit)
-    parts.append(f"a job may take {duration(limit)}" if limit < math.inf else "no time limit")
-    return f"{name}{' (default)' * nodes[0].default}: {'; '.join(parts)}"
-
-
-def _range(words: Callable[[int], str], values: Sequence[int]) -> str:
-    least, most = words(min(values)), words(max(values))
-    return least if least == most else f"{least} to {most}"
-
-
 def _lacking(job: Job, chosen: Chosen, partition: str, nodes: Sequence[Machine]) -> tuple[str, str] | None:
     """What a partition lacks for a job."""
     if not nodes:
         return "slurm", f"there is no partition {partition}"
-    if job.time_limit and job.time_limit > seconds(nodes[0].limit):
+    if not chosen.qos and job.time_limit and job.time_limit > seconds(nodes[0].limit):  # a QOS may lift these limits
         return "time_limit", f"partition {partition} gives a job {duration(seconds(nodes[0].limit))} at most"
+    if not chosen.qos and not nodes[0].least <= job.nodes + job.ps <= nodes[0].most:
+        return "nodes", f"partition {partition} gives a job {_size(nodes[0])}"
     left = list(nodes)
     told = []
     for asked, words, has in _needs(job, chosen):
@@ -136,6 +138,13 @@ def _lacking(job: Job, chosen: Chosen, partition: str, nodes: Sequence[Machine])
         count = f"{len(left)} node{'s' * (len(left) != 1)}"
         return "nodes", f"partition {partition} has {count}{such}, and the job asks for {job.nodes + job.ps}"
     return None
+
+
+def _size(node: Machine) -> str:
+    """How many nodes a partition gives to a job."""
+    if node.least <= 1:
+        return f"{node.most:.0f} node{'s' * (node.most != 1)} at most"
+    return f"{node.least:.0f} nodes at least" if node.most == math.inf else f"{node.least:.0f} to {node.most:.0f} nodes"
 
 
 def _needs(job: Job, chosen: Chosen) -> Iterator[tuple[str, str, Callable[[Machine], bool]]]:
@@ -163,14 +172,23 @@ def _machine(row: Mapping[str, str]) -> Machine:
         row["NodeList"],
         partition.rstrip("*"),
         partition.endswith("*"),
-        re.sub(r"[^a-z]+$", "", row["StateLong"].lower()),
+        row["StateLong"].lower(),
         _number(row["CPUs"]),
         _number(idle[1]) if len(idle) == 4 else 0,
         _number(row["Memory"]) << 20,
         row["Time"],
         gres(row["Gres"]),
         gres(row.get("GresUsed", "")),
+        *_limits(row["Size"]),
+        row["Available"] in ("up", ""),
+        row["OverSubscribe"].upper() == "EXCLUSIVE",
     )
+
+
+def _limits(text: str) -> tuple[float, float]:
+    """`1-infinite` or `2-16`, and `4` where both are the same."""
+    least, _, most = text.partition("-")
+    return float(least) if least.isdigit() else 1, float(most or least) if (most or least).isdigit() else math.inf
 
 
 def gres(text: str) -> dict[str, int]:

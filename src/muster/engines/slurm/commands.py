@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import pwd
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from muster.engines.base import EngineError, Refused
+from muster.engines.slurm import refusals
 from muster.engines.slurm.options import clean
 
 PATIENCE = 60.0  # for a controller that is busy
@@ -56,7 +58,7 @@ def submit(argv: Iterable[str], script: str, environment: Mapping[str, str]) -> 
     """Hands in a script; returns the id of the job, with its cluster where that has a name of its own."""
     done = _call([*argv], environment, script)
     if done.returncode != 0:
-        raise Refused(f"Slurm refuses the job: {_words(done)}")
+        raise Refused(refusals.explained(_lines(done), script, _rights))
     return done.stdout.strip().splitlines()[-1]
 
 
@@ -83,12 +85,12 @@ def accounted(ids: Iterable[str], cluster: str = "") -> dict[str, End]:
 
 def remembered(cluster: str = "") -> dict[str, End]:
     """How jobs ended that the controller has not forgotten yet."""
-    done = _call(["scontrol", "--oneliner", "show", "jobs", *_of(cluster)])
-    found = {}
-    for line in done.stdout.splitlines():
-        words = dict(word.split("=", 1) for word in line.split() if "=" in word)
-        found[words.get("JobId", "")] = _end(words.get("JobState", ""), words.get("ExitCode", ""), words.get("NodeList", ""))
-    return found
+    jobs = _fields(_call(["scontrol", "--oneliner", "show", "jobs", *_of(cluster)]))
+    return {
+        job["JobId"]: _end(job.get("JobState", ""), job.get("ExitCode", ""), job.get("NodeList", ""))
+        for job in jobs
+        if "JobId" in job
+    }
 
 
 def cancel(job: str, *options: str, cluster: str = "") -> None:
@@ -98,13 +100,37 @@ def cancel(job: str, *options: str, cluster: str = "") -> None:
 
 
 def nodes(format: str) -> str | None:
-    """What sinfo says of each node, in fields of fixed width; None where this Slurm does not know one of the fields."""
+    """What sinfo says of each node, in fields of fixed width; None where this Slurm does not know one of the fields.
+
+    Nothing is said where users may not look.
+    """
     done = _call(["sinfo", "--noheader", "--all", "--Node", f"--Format={format}"])
     if "format specification" in done.stderr:
         return None
+    if "permission denied" in done.stderr.lower():  # PrivateData: the nodes are nobody's business
+        return ""
     if done.returncode != 0:
         raise EngineError(f"sinfo does not work: {_words(done)}; `sinfo` by hand may tell more")
     return done.stdout
+
+
+def gives_cpus(partitions: Collection[str]) -> bool:
+    """Whether the site gives CPUs to jobs that ask for none: whole nodes, or some for each GPU."""
+    shown = _call(["scontrol", "show", "config"]).stdout
+    if re.search(r"^SelectType +=.*linear|^JobDefaults +=.*DefCpuPerGPU", shown, re.MULTILINE):
+        return True
+    found = _fields(_call(["scontrol", "--oneliner", "show", "partition"]))
+    meant = [one for one in found if (one["PartitionName"] in partitions if partitions else one.get("Default") == "YES")]
+    return bool(meant) and all("DefCpuPerGPU" in one.get("JobDefaults", "") for one in meant)
+
+
+def pmi_kinds() -> list[str]:
+    """The kinds of PMI that srun has; it says so on its error output in older versions."""
+    done = _call(["srun", "--mpi=list"])
+    said = re.sub(r"^srun: ", "", f"{done.stdout}\n{done.stderr}", flags=re.MULTILINE)
+    versions = re.findall(r"versions available: *(.*)", said)
+    words = [line.strip() for line in said.splitlines() if line.strip() and not re.search(r"[:.]", line)]
+    return sorted({*words, *re.findall(r"[\w-]+", " ".join(versions))} - {"none"})
 
 
 class Missing(EngineError):
@@ -139,10 +165,31 @@ def _call(
     return done
 
 
+def _rights() -> dict[str, list[str]]:
+    """The accounts of this user, each with its QOS, as far as accounting tells."""
+    where = [f"user={getpass.getuser()}", "format=Account,QOS"]
+    try:
+        done = _call(["sacctmgr", "--noheader", "--parsable2", "show", "associations", "where", *where])
+    except EngineError:
+        return {}
+    rows = [line.split("|") for line in done.stdout.splitlines()]
+    return {row[0]: row[1].split(",") for row in rows if len(row) == 2}
+
+
 def _words(done: subprocess.CompletedProcess[str]) -> str:
-    """What a program said, without its name and its own word for an error."""
+    return "; ".join(_lines(done))
+
+
+def _lines(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What a program said last, without its name and its own word for an error."""
     lines = [re.sub(r"^\w+: (error: |fatal: )?", "", line.strip()) for line in done.stderr.splitlines() if line.strip()]
-    return "; ".join(dict.fromkeys(lines[-3:])) or f"it ended with code {done.returncode} and no word"
+    return list(dict.fromkeys(lines[-3:])) or [f"it ended with code {done.returncode} and no word"]
+
+
+def _fields(done: subprocess.CompletedProcess[str]) -> list[dict[str, str]]:
+    """What scontrol shows of each thing on a line of its own."""
+    lines = [line for line in done.stdout.splitlines() if "=" in line]
+    return [dict(word.split("=", 1) for word in line.split() if "=" in word) for line in lines]
 
 
 def _of(cluster: str) -> list[str]:

@@ -13,14 +13,16 @@ from functools import cached_property
 
 from muster import config
 from muster.config.slurm import Slurm as Site
-from muster.engines.base import EngineError, Node, Order, Refused, Request
-from muster.engines.slurm import cluster, commands, options, place, script, states
+from muster.engines.base import EngineError, Node, Order, Request
+from muster.engines.slurm import cluster, commands, options, overview, place, script, states
 from muster.job import LAUNCHERS, Job
 from muster.runs.layout import home
 from muster.runs.state import Status
 
 FRESH = 5.0  # seconds for which one answer of the controller serves all who ask: it has other users, too
 ARGV = ("sbatch", "--parsable")
+CPUS = "set `cpus`, or `slurm: {exclusive: true}`"
+INTERRUPTED = ("NODE_FAIL", "BOOT_FAIL", "PREEMPTED")  # ends after which Slurm could have started a job again, and did not
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,17 @@ class Slurm:
         site = _site()
         if doubt := place.doubtful(home(), site.shared):
             say(f"{home()} lies on {doubt}: the nodes must see it; `shared` below [slurm] in config.toml names what they see")
+        chosen = options.choose(site, job, os.environ)
+        if cluster.may_starve(job, chosen, self._machines) and not commands.gives_cpus(chosen.partitions):
+            say(f"the job asks for {job.devices} devices and no `cpus`: most sites give it one CPU on each node; {CPUS}")
         if job.device == "auto":
-            chosen = options.choose(site, job, os.environ)
+            if not self._machines:
+                say("Slurm shows you no nodes: `device: auto` means `cpu` here; set `device` for accelerators")
             nodes = [node for group in cluster.members(self._machines, chosen.partitions).values() for node in group]
             job = replace(job, device=cluster.device(nodes, site.gres))
-        if job.ssh is None and site.ssh:
-            job = replace(job, ssh=job.framework in LAUNCHERS or job.compat == "apulis")
+        job = options.with_mpi(site, job)
+        if job.ssh is None and site.ssh and (_needs_ssh(job) or job.compat == "apulis"):
+            job = replace(job, ssh=True)
         return job
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
@@ -66,25 +73,26 @@ class Slurm:
         if never := cluster.never(job, chosen, self._machines):
             field, reason = never
             found.append((field, f"cannot be given; {reason}", "`muster doctor` shows what the cluster has"))
-        if job.framework in LAUNCHERS and not job.ssh:
+        if _needs_ssh(job) and not job.ssh:
             hint = "set `ssh: true`, or let the site allow it with `ssh = true` below [slurm]"
+            hint += "; or `mpi` there, for ranks that srun starts" if job.framework == "mpi" else ""
             found.append(("ssh", f"is off, and {job.framework} starts its ranks over ssh", hint))
-        return found
+        return [*found, *_wrong_mpi(job)]
 
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
         site = _site()
         chosen = options.choose(site, job, environment)
         order = replace(order, namespaces=site.namespaces)
         longest = cluster.longest(chosen, self._machines) if job.time_limit else math.inf
-        text = script.render(job, order, chosen, os.path.realpath(sys.executable), longest)
+        text = script.render(job, order, chosen, sys.executable, longest)
         return Request(ARGV, "/", f"{order.run_dir}/slurm.log", options.clean(environment), text)
 
     def submit(self, request: Request, follower: int | None) -> str:
         _answers.clear()
-        try:
-            return commands.submit(request.argv, request.script, request.environment)
-        except Refused as error:
-            raise Refused(f"{error}; see [slurm] in config.toml and `slurm` in the job, `sinfo` shows the partitions") from None
+        return commands.submit(request.argv, request.script, request.environment)
+
+    def submit_again(self, script: str, environment: Mapping[str, str]) -> str:
+        return self.submit(Request(ARGV, "/", "", options.clean(environment), script), None)
 
     def find(self, run_dir: str) -> str | None:
         name, user = os.path.basename(run_dir), getpass.getuser()
@@ -112,9 +120,9 @@ class Slurm:
     def sweep(self, run_id: str) -> None:
         """Slurm itself leaves nothing running of a job that is over."""
 
-    def partitions(self) -> list[str]:
-        """What the cluster has and what of it is free, by partition, in words."""
-        return cluster.described(self._machines)
+    def partitions(self) -> list[overview.Partition]:
+        """What the cluster has and what of it is free, as far as this user may see it."""
+        return overview.partitions(self._machines)
 
     def capacity(self) -> list[Node]:
         names = _site().gres
@@ -125,6 +133,22 @@ class Slurm:
             devices = tuple(f"{number}: {names[kind]}" for number in range(count))
             found[machine.name] = Node(machine.name, machine.cpus, machine.memory, kind, devices)
         return list(found.values())
+
+
+def _needs_ssh(job: Job) -> bool:
+    """Whether the launcher of a framework has no other way to the nodes."""
+    return job.framework in LAUNCHERS and not (job.framework == "mpi" and job.slurm and job.slurm.mpi)
+
+
+def _wrong_mpi(job: Job) -> list[tuple[str, str, str]]:
+    """A kind of PMI that cannot be had, or that is for nobody."""
+    kind = job.slurm.mpi if job.slurm else ""
+    if kind and job.framework != "mpi":
+        hint = "remove it, or set `framework: mpi`"
+        return [("slurm", f"asks for `mpi: {kind}`, and the framework is {job.framework}", hint)]
+    if kind and kind not in (known := commands.pmi_kinds()):
+        return [("slurm", f"asks for `mpi: {kind}`, which srun does not have", f"it has {', '.join(known)}")]
+    return []
 
 
 def _site() -> Site:
@@ -161,7 +185,8 @@ def _statuses(ids: list[str], name: str) -> dict[str, Status]:
     ends = _ends(over, known, name) if over else {}
     for job in over:
         if job in ends:
-            found[job] = states.ended(known.get(job, job), ends[job])
+            status = states.ended(known.get(job, job), ends[job])
+            found[job] = replace(status, interrupted=ends[job].state in INTERRUPTED)
         elif job not in found:
             found[job] = states.gone(job)
     return found

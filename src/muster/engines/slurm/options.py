@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from muster.config.slurm import Slurm as Site
 from muster.job import Job, SlurmOptions
@@ -64,6 +64,7 @@ class Chosen:
     gpus_per_node: bool = False
     options: tuple[str, ...] = ()
     python: str = ""
+    mpi: str = ""
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -82,6 +83,12 @@ def choose(site: Site, job: Job, environment: Mapping[str, str]) -> Chosen:
     found["gres"] = own.gres or site.gres.get(job.device, "") if job.device != "cpu" else ""
     found["options"] = (*site.options, *own.options)
     return Chosen(**found)  # type: ignore[arg-type]
+
+
+def with_mpi(site: Site, job: Job) -> Job:
+    """The job with the site's kind of PMI, which its agents have to know, unless it says its own."""
+    own = job.slurm or SlurmOptions()
+    return replace(job, slurm=replace(own, mpi=site.mpi)) if job.framework == "mpi" and site.mpi and not own.mpi else job
 
 
 def refused(options: tuple[str, ...]) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from muster.engines.slurm.cluster import seconds
 from muster.engines.slurm.commands import End, Queued
+from muster.engines.slurm.refusals import spelled
 from muster.runs.explain import duration
 from muster.runs.state import Status
 
@@ -16,7 +17,10 @@ SETTLING = 60.0  # seconds in which what a node wrote last may not yet be seen e
 FAILED = ("FAILED", "LAUNCH_FAILED", "REVOKED")
 OVER = (*FAILED, "COMPLETED", "CANCELLED", "TIMEOUT", "DEADLINE", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "PREEMPTED")
 UNWRITABLE = "0:53"  # how a job ends whose output file cannot be opened
-QUEUED = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
+QUEUED = (
+    *("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"),
+    *("RESV_DEL_HOLD", "POWER_UP_NODE", "EXPEDITING"),  # of some versions
+)
 
 # Why a job waits, by Slurm's reason.
 WAITING = {
@@ -50,6 +54,7 @@ WAITING = {
     "job requeued in held state": "back in the queue and held; `scontrol release` lets it go",
     "Nodes required for job are DOWN": "waiting: nodes that it needs are down, drained or reserved",
 }
+COMPETING = ("None", "Priority", "Resources")  # others wait for something that is theirs alone
 NEVER = ("PartitionNodeLimit", "PartitionConfig", "BadConstraints", "Resources", "ReqNodeNotAvail")
 
 
@@ -100,9 +105,11 @@ def gone(job: str) -> Status:
 
 
 def _waiting(job: Queued, everybody: Iterable[Queued]) -> str:
-    if job.state == "CONFIGURING":
+    if job.state in ("CONFIGURING", "POWER_UP_NODE"):
         return "its nodes are being prepared"
-    if job.state in ("REQUEUED", "REQUEUE_FED"):
+    if job.state == "RESV_DEL_HOLD":
+        return "held: its reservation is gone; `scontrol update` gives it another, `scontrol release` lets it go"
+    if job.state in ("REQUEUED", "REQUEUE_FED", "EXPEDITING"):
         return "Slurm has put it back into the queue"
     if job.state in ("REQUEUE_HOLD", "SPECIAL_EXIT"):
         return "Slurm has put it back into the queue and holds it; `scontrol release` lets it go"
@@ -112,29 +119,30 @@ def _waiting(job: Queued, everybody: Iterable[Queued]) -> str:
         return f"waiting: Slurm may start it at {time.strftime('%H:%M:%S', time.localtime(job.starts))}"
     if job.reason.startswith(("QOS", "Assoc", "MaxCpu", "MaxGRES", "MaxMem", "MaxNode", "MaxJobs", "MaxSubmit")):
         what = "QOS" if job.reason.startswith("QOS") else "account"
-        return f"waiting: a limit of its {what} is reached ({_spelled(job.reason)})"
+        return f"waiting: a limit of its {what} is reached ({spelled(job.reason)})"
     reason, _, more = job.reason.partition(",")
     nodes = f" ({more.strip()})" if ":" in more else ""  # `UnavailableNodes:node3`
-    return f"{WAITING[reason]}{nodes}" if reason in WAITING else f"waiting: {_spelled(job.reason)}"
+    return f"{WAITING[reason]}{nodes}" if reason in WAITING else f"waiting: {_apart(job.reason)}"
 
 
 def _behind(job: Queued, everybody: Iterable[Queued]) -> str:
     """How many are ahead, where the site lets users see the jobs of others."""
-    ahead = sum(
-        1
-        for other in everybody
-        if other.state == "PENDING" and other.priority > job.priority and {*other.partitions} & {*job.partitions}
-    )
+    rivals = [other for other in everybody if other.state == "PENDING" and other.reason in COMPETING]
+    ahead = sum(1 for other in rivals if _rank(other) < _rank(job) and {*other.partitions} & {*job.partitions})
     if not ahead:
         return "waiting: other jobs have a higher priority"
     return f"waiting: {ahead:,} job{'s' * (ahead != 1)} ahead with higher priority"
+
+
+def _rank(job: Queued) -> tuple[int, int]:
+    """The order in which Slurm looks at jobs: of those with one priority at the oldest first."""
+    return -job.priority, int(job.id)
 
 
 def _on(end: End) -> str:
     return f" on {end.place}" if end.place else ""
 
 
-def _spelled(reason: str) -> str:
-    """`QOSMaxCpuPerUserLimit` in words that a reader can take apart."""
+def _apart(reason: str) -> str:
+    """A reason that nobody here knows, in words that a reader can take apart."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reason).replace("_", " ")
-

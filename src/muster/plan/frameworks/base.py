@@ -33,7 +33,7 @@ class Framework:
         """Processes beside the ranks, by name, with their variables; they end when the ranks have."""
         return []
 
-    def helper(self, job: Job, program: Tuple[str, ...]) -> Tuple[str, ...]:
+    def helper(self, job: Job, node: Node, program: Tuple[str, ...]) -> Tuple[str, ...]:
         """What a helper runs: the program itself, which its variables tell what it is."""
         return program
 

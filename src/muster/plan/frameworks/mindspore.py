@@ -54,7 +54,7 @@ class MindSpore(Framework):
             return []
         return [("scheduler", dict(_cluster(world), MS_ROLE="MS_SCHED", RANK_SIZE=str(world.size)))]
 
-    def helper(self, job: Job, program: Tuple[str, ...]) -> Tuple[str, ...]:
+    def helper(self, job: Job, node: Node, program: Tuple[str, ...]) -> Tuple[str, ...]:
         # A boot file is for ranks alone: it may ask for a DEVICE_ID or fetch data long before it comes to init().
         return (program[0], "-c", SCHEDULER) if job.boot else program
 

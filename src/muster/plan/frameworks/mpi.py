@@ -1,12 +1,12 @@
-"""Framework `mpi`: Open MPI's mpirun on the first node starts the ranks over ssh."""
+"""Framework `mpi`: Open MPI's mpirun on the first node starts the ranks over ssh, or what a batch system has instead of it."""
 
 from __future__ import annotations
 
-from typing import Dict, Tuple
+from typing import Dict, List, Tuple
 
 from muster.job import Job
 from muster.plan.frameworks.launcher import Launcher
-from muster.plan.world import World
+from muster.plan.world import Node, World
 
 # Simulated nodes meet on loopback addresses. Some have one host name, from which Open MPI would conclude that their ranks
 # have memory in common (btl) and its daemons a file (vmhole), and all have the same CPUs, to which it would bind the ranks of
@@ -27,5 +27,13 @@ class Mpi(Launcher):
         return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
     def argv(self, job: Job, world: World, attempt: str, program: Tuple[str, ...]) -> Tuple[str, ...]:
+        if world.master.facts.launcher:
+            return (*world.master.facts.launcher, *program)
         start = ("mpirun", "-np", str(world.size), "--hostfile", self.hostfile(attempt))
         return (*start, *(SIMULATED if world.loopback else ()), self.rank_program, *program)
+
+    def helpers(self, job: Job, world: World, node: Node) -> List[Tuple[str, Dict[str, str]]]:
+        return [("reception", {})] if node.facts.reception else []
+
+    def helper(self, job: Job, node: Node, program: Tuple[str, ...]) -> Tuple[str, ...]:
+        return node.facts.reception

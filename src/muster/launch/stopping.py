@@ -1,0 +1,38 @@
+"""Stopping a run through its directory alone: the supervisor that reads the request there needs no engine for it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from muster.runs.files import read_events
+from muster.runs.layout import RunDir
+
+HEARING = 5.0  # seconds in which a supervisor takes in what is asked of it, also over a slow file system
+LOOK = 0.1
+AT_WORK = ("rendezvous", "staging", "running", "uploading", "stopping")  # phases in which there is a supervisor
+
+
+def heard(run: RunDir) -> bool:
+    """Whether the supervisor of a run has taken in that it is to end."""
+    told = [event["event"] for event in read_events(run.events) if event["event"] in ("attempt", "stopping", "ended")]
+    return told[-1:] != ["attempt"]
+
+
+def wait_to_be_heard(run: RunDir) -> bool:
+    return _wait(run, lambda: heard(run), HEARING)
+
+
+def wait_for_record(run: RunDir, limit: float) -> None:
+    _wait(run, lambda: False, limit)
+
+
+def _wait(run: RunDir, reached: Callable[[], bool], limit: float) -> bool:
+    """Waits until a condition holds; false when the run has ended or the time is up first."""
+    deadline = time.monotonic() + limit
+    while not reached():
+        if os.path.exists(run.final) or time.monotonic() >= deadline:
+            return False
+        time.sleep(LOOK)
+    return True

@@ -1,0 +1,102 @@
+"""The behaviour suite: what a run does, whatever the engine. Tests that are marked `engines` run once on each.
+
+```python
+pytestmark = pytest.mark.engines             # all tests of this module, on every engine
+
+@pytest.mark.engines("local")                # but this one: it looks at what only that engine has
+@pytest.mark.engines(every=True)             # with all of its parameters on all of them
+```
+
+Elsewhere than on the local engine a test runs with the first of its parameters unless it says so: each behaviour is seen once.
+With `--every-parameter` all are tried.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from muster.config import ENGINES
+from slurm_cluster import Cluster
+
+Configure = Callable[[str], None]
+WAYS = {"local": ("namespaces", "plain"), "slurm": ("namespaces",)}  # in which engines keep their nodes together
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--every-parameter", action="store_true", help="run the behaviour suite with every parameter everywhere")
+
+
+@pytest.hookimpl(tryfirst=True)  # the marks that it adds are carried out by pytest's own hook
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Gives marked tests their engine, and its ways of keeping nodes together where they want to see them."""
+    marker = metafunc.definition.get_closest_marker("engines")
+    if marker is None:
+        return
+    names = marker.args or ENGINES
+    assert set(names) <= set(ENGINES), f"{metafunc.definition.nodeid}: unknown engines in {names}"
+    mark = pytest.mark.parametrize("engine", names, indirect=True)
+    if "containment" in metafunc.fixturenames:
+        both = [(name, way) for name in names for way in WAYS[name]]
+        mark = pytest.mark.parametrize(("engine", "containment"), both, indirect=True)
+    metafunc.definition.add_marker(mark)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what other engines are not asked again with other parameters."""
+    if config.getoption("--every-parameter"):
+        return
+    seen: set[tuple[str, str]] = set()
+    left_out = {item: None for item in items if _is_repeated(item, seen)}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
+
+
+def _is_repeated(item: pytest.Item, seen: set[tuple[str, str]]) -> bool:
+    """Whether this engine has been given the same test, with other parameters."""
+    marker = item.get_closest_marker("engines")
+    if marker is None or marker.kwargs.get("every") or not isinstance(item, pytest.Function):
+        return False
+    name = str(item.callspec.params["engine"])
+    test = (f"{item.path}::{item.originalname}", name)
+    repeated = name != "local" and test in seen
+    seen.add(test)
+    return repeated
+
+
+@pytest.fixture(autouse=True)
+def engine(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The engine that the settings of this test name; afterwards no run may have been on another."""
+    name = str(getattr(request, "param", "local"))
+    site: Cluster | None = None
+    if name == "slurm":
+        site = request.getfixturevalue("slurm")
+        monkeypatch.setenv("SLURM_CONF", site.env["SLURM_CONF"])
+        _write(home, name, "")
+    yield name
+    if site is not None:
+        site.clear()
+        elsewhere = {path.parent.name: used for path in home.glob("runs/*/run.json") if (used := _used(path)) != name}
+        assert not elsewhere, f"these runs were not on {name}: {elsewhere}"
+
+
+@pytest.fixture
+def configure(engine: str, home: Path) -> Configure:
+    """Writes the settings of a test, beside those of its engine."""
+    return lambda text: _write(home, engine, text)
+
+
+def _write(home: Path, engine: str, text: str) -> None:
+    """Nodes of the test's site see everything, and may use ssh as simulated ones do."""
+    home.mkdir(parents=True, exist_ok=True)
+    path = home / "config.toml"
+    own = '[slurm]\nshared = ["/"]\nssh = true\n' if engine == "slurm" else ""
+    path.write_text(f'engine = "{engine}"\n{own}{text}')
+    path.chmod(0o600)
+
+
+def _used(path: Path) -> str:
+    return str(json.loads(path.read_text())["engine"])
