@@ -9,6 +9,8 @@ NODE_ROOMS := src/muster/__init__.py src/muster/plan src/muster/runs src/muster/
   src/muster/job/__init__.py src/muster/job/model.py src/muster/job/kinds.py src/muster/job/data.py \
   src/muster/job/bench.py src/muster/job/slurm.py
 
+WORKLOADS := resnet50 bert-large resnet50-mindspore
+
 .PHONY: demo test browser slurm frameworks test-frameworks lint docs benchmark clean
 
 demo: $(DEMO)  ## run the quickstart and show its result
@@ -26,17 +28,19 @@ slurm:  ## install the Slurm of the tests by apt-get where that can be done, its
 frameworks: $(READY)  ## install the frameworks of the examples, each into a cached environment of its own, about 7 GB in all
 	$(BIN)/python scripts/frameworks/install.py
 
-test-frameworks: $(READY)  ## install them and run the examples on them; without CI, those that cannot be had are skipped
+test-frameworks: $(READY)  ## install them and run the examples and the workloads on them; without CI, those that cannot be had are skipped
 	$(BIN)/python scripts/frameworks/install.py || [ -z "$$CI" ]
-	$(BIN)/python -m pytest -n 2 tests/frameworks $(ARGS)
+	$(BIN)/python -m pytest -n 2 tests/frameworks tests/workloads $(ARGS)
 
 lint: $(READY)  ## style, types, the rooms' contracts, and that what travels runs on Python 3.9, in jobs on 3.7
-	$(BIN)/ruff check src tests benchmarks examples scripts
+	$(BIN)/ruff check src tests benchmarks examples scripts workloads
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks/*.py
 	$(BIN)/mypy scripts/frameworks/*.py
+	for folder in $(WORKLOADS); do (cd workloads/$$folder && MYPYPATH=.. $(BIN)/mypy --config-file ../../pyproject.toml \
+	  --allow-subclassing-any --allow-untyped-decorators --explicit-package-bases *.py) || exit 1; done
 	$(BIN)/lint-imports
-	$(BIN)/vermin --quiet --no-tips --eval-annotations --backport typing -t=3.9- --violations $(NODE_ROOMS)
+	$(BIN)/vermin --quiet --no-tips --eval-annotations --backport typing -t=3.9- --violations $(NODE_ROOMS) workloads
 	$(BIN)/vermin --quiet --no-tips --eval-annotations --backport typing -t=3.7- --violations src/muster/shims src/muster/record.py
 
 docs: $(READY)  ## write the pages that are made from the code

@@ -138,9 +138,13 @@ def main() -> None:
     labels = dict(label.split("=", 1) for label in options.label)
     with tempfile.TemporaryDirectory() as home:
         os.environ["MUSTER_HOME"] = home
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{home}/compiled"  # a node of a run has a /tmp of its own
         _say("compiling")
         compile_all(cases, labels)
-        rows = [measure(case, labels, options) for case in cases]
+        rows = []
+        for case in cases:
+            rows.append(measure(case, labels, options))
+            _say(_text({}, rows[-1:]))
     versions = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda}
     print(json.dumps({**versions, "rows": rows}, indent=1) if options.json else _text(versions, rows))
 

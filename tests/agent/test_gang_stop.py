@@ -74,6 +74,22 @@ def test_who_does_not_listen_is_killed_after_the_grace(containment: str, command
         assert nothing_left(view)
 
 
+def test_a_rank_whose_first_thread_has_ended_has_an_end(containment: str, command: list[str], write_job: WriteJob) -> None:
+    """Slow frameworks end like this: the process looks dead before all of its threads are gone."""
+    headless = DEAF.replace("while True:", "threading.Thread(target=time.sleep, args=(1000,)).start()\nwhile True:")
+    headless = headless.replace("signal.pause()", "time.sleep(0.01); os.path.exists('/proc/self/cwd/go') and end(None)")
+    headless = f"import ctypes, os, threading, time\nend = ctypes.CDLL(None).pthread_exit\n{headless}"
+    with Live(command, write_job({"grace": "300ms"}, **{"train.py": headless})) as live:
+        live.until_running()
+        rank = Path(f"/proc/{live.rank(0)}")
+        (rank / "cwd/go").touch()
+        until(lambda: (rank / "stat").read_text().split()[2] == "Z")
+        live.interrupt()
+        view = live.end()
+        assert [process["signal"] for process in live.processes] == [signal.SIGKILL]
+        assert nothing_left(view)
+
+
 def test_a_rank_has_all_of_its_grace(containment: str, command: list[str], write_job: WriteJob) -> None:
     slow = PATIENT.replace("sys.exit(3)", "time.sleep(1.5); print('saved', flush=True); sys.exit(0)")
     with Live(command, write_job({**GANG, "grace": "60s"}, **{"train.py": slow})) as live:

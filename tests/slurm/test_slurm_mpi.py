@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from on_slurm import OnSlurm
+from on_slurm import SAVES, OnSlurm
 
 from conftest import Muster, WriteJob
 from slurm_cluster import Cluster
@@ -19,8 +19,8 @@ from slurm_site.configuration import Nodes
 RunJson = Callable[..., dict[str, Any]]
 
 # Open MPI without a compiler: the handful of its functions that show whether all ranks are one world.
-MPI = """
-import ctypes, os, signal, sys, time
+LOOK = """
+import ctypes, os
 mpi = ctypes.CDLL("libmpi.so.40", ctypes.RTLD_GLOBAL)
 def known(name): return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(mpi, name)))
 world = known("ompi_mpi_comm_world")
@@ -30,36 +30,16 @@ mpi.MPI_Comm_rank(world, ctypes.byref(rank))
 mpi.MPI_Comm_size(world, ctypes.byref(size))
 mine = ctypes.c_int(rank.value + 1)
 mpi.MPI_Allreduce(ctypes.byref(mine), ctypes.byref(total), 1, known("ompi_mpi_int"), known("ompi_mpi_op_sum"), world)
-"""
-LOOK = (
-    MPI
-    + """
 told = [os.environ[name] for name in ("MUSTER_RANK", "MUSTER_LOCAL_RANK", "MUSTER_NODE", "MY_TOKEN", "OURS")]
 print(f"I am {rank.value} of {size.value}: {total.value}", *told, os.getcwd()[-12:], os.uname().nodename, flush=True)
 mpi.MPI_Finalize()
 """
-)
 EXPECTED = [
     f"I am {rank} of 4: 10 {rank} {rank % 2} {rank // 2} sesame yes nodes/{rank // 2}/work node{rank // 2 + 1}\n"
     for rank in range(4)
 ]
-FAIL = 'import os, sys\nif os.environ["SLURM_PROCID"] == "3":\n    sys.exit(5)\n' + MPI
-SAVE = (
-    MPI
-    + """
-def save(*_):
-    time.sleep(0.5)
-    print("saved", flush=True)
-    os._exit(0)
-signal.signal(signal.SIGTERM, save)
-print("up", os.environ["MUSTER_ATTEMPT"], flush=True)
-while True:
-    time.sleep(0.1)
-"""
-)
-# Nodes of two sites have the same names and job numbers, and this machine's shared memory in common: no use is made of it.
-LOOPBACK = {"OMPI_MCA_btl": "self,tcp", "OMPI_MCA_btl_tcp_if_include": "lo"}
-JOB = {"framework": "mpi", "nodes": 2, "devices": 2, "device": "cpu", "slurm": {"mpi": "pmix"}, "env": LOOPBACK}
+FAIL = "test $SLURM_PROCID != 3 && sleep 1000 || exit 5"
+JOB = {"framework": "mpi", "nodes": 2, "devices": 2, "device": "cpu", "slurm": {"mpi": "pmi2"}}
 
 
 def unavailable() -> str | None:
@@ -93,9 +73,16 @@ def site(slurm: Cluster, config: object, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def logs(view: dict[str, Any]) -> list[str]:
-    folder = Path(view["dir"], "attempts", "1", "nodes")
+    """What each rank wrote in the last attempt, after the run has succeeded."""
+    folder = Path(view["dir"], "attempts", str(len(view["attempts"])), "nodes")
     assert view["state"] == "succeeded", f"{view['reason']}\n{(folder / '0/logs/main.log').read_text()}"
     return [(folder / f"{rank // 2}/logs/rank-{rank}.log").read_text() for rank in range(4)]
+
+
+# Nodes of two sites have the same names, and all of them this machine's loopback. There Open MPI 4.1 crashes once in some
+# hundred starts, by srun alone as well.
+LOOPBACK = {"OMPI_MCA_btl": "self,tcp", "OMPI_MCA_btl_tcp_if_include": "lo"}
+CRASHES = 5
 
 
 @needs_mpi
@@ -103,45 +90,32 @@ def logs(view: dict[str, Any]) -> list[str]:
 def test_ranks_are_one_world_and_each_is_at_home_on_its_node(
     site: Cluster, config: Callable[[str], None], namespaces: str, run_json: RunJson, write_job: WriteJob
 ) -> None:
-    config(f"namespaces = {namespaces}\n")
-    job = write_job({**JOB, "secrets": ["MY_TOKEN"], "setup": "export OURS=yes"}, **{"train.py": LOOK})
-    view = run_json(job, "--engine", "slurm", MY_TOKEN="sesame")
+    config(f'namespaces = {namespaces}\nmpi = "pmix"\n')
+    env = {**LOOPBACK, "TMPDIR": str(site.folder)}
+    fields = {**JOB, "slurm": {}, "secrets": ["MY_TOKEN"], "setup": "export OURS=yes", "env": env, "retries": CRASHES}
+    view = run_json(write_job(fields, **{"train.py": LOOK}), "--engine", "slurm", MY_TOKEN="sesame")
     assert logs(view) == EXPECTED
-    assert view["reason"] == "all 4 ranks succeeded"
+    assert view["reason"].startswith("all 4 ranks succeeded")
 
 
-@needs_mpi
-def test_the_site_can_say_it_for_all_jobs_and_devices_are_no_hindrance(
-    site: Cluster, config: Callable[[str], None], run_json: RunJson, write_job: WriteJob
-) -> None:
-    config('mpi = "pmix"\nssh = true\n')
-    job = write_job(
-        {**JOB, "slurm": {"exclusive": True}, "cpus": 1, "memory": "200M"}, **{"train.py": MPI + "print(total.value)"}
-    )
-    assert logs(run_json(job, "--engine", "slurm")) == ["10\n"] * 4
-
-
-@needs_mpi
 def test_a_rank_that_fails_fails_the_run_though_the_others_wait_for_it(
     site: Cluster, run_json: RunJson, write_job: WriteJob
 ) -> None:
-    view = run_json(write_job(JOB, **{"train.py": FAIL}), "--engine", "slurm")
+    view = run_json(write_job({**JOB, "command": FAIL}), "--engine", "slurm")
     assert (view["state"], view["reason"]) == ("failed", "rank 3 on node 1 exited with code 5")
     assert view["failure"]["others"] == []
 
 
-@needs_mpi
 def test_a_stop_gives_the_ranks_their_grace(site: Cluster, muster: Muster, write_job: WriteJob) -> None:
-    run = OnSlurm(site, muster, write_job(JOB, **{"train.py": SAVE}))
+    run = OnSlurm(site, muster, write_job({**JOB, "command": SAVES}))
     run.until_up(4)
     assert muster("stop", run.id).returncode == 0
     assert run.end()["state"] == "stopped"
     assert run.logs().count("saved\n") == 4
 
 
-@needs_mpi
 def test_so_does_an_end_from_outside(site: Cluster, muster: Muster, write_job: WriteJob) -> None:
-    run = OnSlurm(site, muster, write_job(JOB, **{"train.py": SAVE}))
+    run = OnSlurm(site, muster, write_job({**JOB, "command": SAVES}))
     run.until_up(4)
     site.run("scancel", run.job)
     assert run.end()["state"] == "stopped"
@@ -158,15 +132,18 @@ print(said[0], os.environ["PMI_RANK"], os.environ["PMI_SIZE"])
 """
 
 
-def test_the_older_kind_of_pmi_is_passed_on(site: Cluster, run_json: RunJson, write_job: WriteJob) -> None:
-    view = run_json(write_job({**JOB, "slurm": {"mpi": "pmi2"}}, **{"train.py": PMI2}), "--engine", "slurm")
+def test_the_older_kind_of_pmi_is_passed_on_however_little_the_job_has(
+    site: Cluster, config: Callable[[str], None], run_json: RunJson, write_job: WriteJob
+) -> None:
+    config("ssh = true\n")
+    view = run_json(write_job({**JOB, "cpus": 1, "memory": "200M"}, **{"train.py": PMI2}), "--engine", "slurm")
     assert logs(view) == [f"cmd=response_to_init {rank} 4\n" for rank in range(4)]
 
 
 def test_a_program_that_is_not_there_is_told_in_the_log_of_its_rank(
     site: Cluster, run_json: RunJson, write_job: WriteJob
 ) -> None:
-    view = run_json(write_job({**JOB, "slurm": {"mpi": "pmi2"}, "command": ["no-such-program"]}), "--engine", "slurm")
+    view = run_json(write_job({**JOB, "command": ["no-such-program"]}), "--engine", "slurm")
     assert view["state"] == "failed"
     assert re.fullmatch(r"rank \d on node \d exited with code 127", view["reason"])
     assert view["failure"]["tail"] == ["muster: `no-such-program` was not found on its PATH"]

@@ -173,7 +173,8 @@ class Processes:
         ended: List[Running] = []
         empty = 0
         while empty < LOOKS:
-            left = [pid for pid in self.others() if _kill(pid)]
+            # those started here until they are reaped: one whose first thread has ended looks dead while others of its go on
+            left = [pid for pid in {*self.others(), *self.running} if _kill(pid)]
             empty = 0 if left else empty + 1
             ended += self.reap(stopping=True)
             if left:

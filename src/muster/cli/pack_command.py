@@ -59,9 +59,9 @@ def command(
 ) -> int:
     """Make an AISBench package of a workload.
 
-    WORKLOAD is the name of one that comes with Muster, or a directory with `code/` (the training code) and, where it has its
-    own, `config/config.sh`, `config/modelarts_config.py`, `config.json`, `system.json` and `README.md`. The package runs wherever
-    Muster is installed: `./ais-bench-stubs test`.
+    WORKLOAD is the name of one that comes with Muster, or a directory with `code/` (the training code) and, where it has
+    its own, `config/config.sh`, `config/modelarts_config.py`, `config.json`, `system.json` and `README.md`. The package runs
+    wherever Muster is installed: `./ais-bench-stubs test`.
 
     \b
     Examples:

@@ -1,0 +1,147 @@
+"""BERT's TFRecord files: read and written without TensorFlow, compared with it, and damaged."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bert_programs import BERT, programs, run
+from bert_programs import data as data
+
+sys.path.append(str(BERT))
+import crc32c  # type: ignore[import-not-found,unused-ignore]
+import tfrecord  # type: ignore[import-not-found,unused-ignore]
+
+pytestmark = pytest.mark.timeout(300)
+FEATURES = {
+    "input_ids": np.array([[101, 7, 30521, 102], [101, 300, 102, 0], [101, 128, 127, 102]]),
+    "input_mask": np.array([[1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 1, 1]]),
+    "masked_lm_weights": np.array([[1, 0.5], [0.25, 0], [1, 1]], np.float32),
+    "big": np.array([[2**62], [0], [2**35 + 1]]),
+}
+
+
+def plain(piece: bytes) -> int:
+    """CRC-32C bit by bit."""
+    register = 0xFFFFFFFF
+    for byte in piece:
+        register ^= byte
+        for _ in range(8):
+            register = register >> 1 ^ (0x82F63B78 if register & 1 else 0)
+    return register ^ 0xFFFFFFFF
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    tfrecord.write(tmp_path / "a.tfrecord", FEATURES)
+    return tmp_path / "a.tfrecord"
+
+
+def test_checksums_of_pieces_of_any_length_are_those_of_the_standard() -> None:
+    assert plain(b"123456789") == 0xE3069283  # of RFC 3720
+    lengths = np.array([9, 0, 1, 2, 3, 4, 5, 8, 31, 1000])
+    buffer = np.random.default_rng(1).integers(0, 256, lengths.sum(), dtype=np.uint8)
+    buffer[:9] = np.frombuffer(b"123456789", np.uint8)
+    starts = np.cumsum(lengths) - lengths
+    expected = [plain(buffer[start : start + length].tobytes()) for start, length in zip(starts, lengths, strict=True)]
+    assert crc32c.checksums(buffer, starts, lengths).tolist() == expected
+
+
+def test_what_was_written_is_read(file: Path) -> None:
+    found = tfrecord.read(file, list(FEATURES))
+    for name, array in FEATURES.items():
+        assert (found[name] == array).all(), name
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [(0, "a damaged length"), (5, "a damaged length"), (9, "a damaged length"), (40, "damaged data"), (-1, "damaged data")],
+)
+def test_a_changed_bit_is_one_error_with_file_and_byte(file: Path, place: int, wrong: str) -> None:
+    content = bytearray(file.read_bytes())
+    second = 16 + struct.unpack_from("<Q", content)[0]
+    third = second + 16 + struct.unpack_from("<Q", content, second)[0]
+    at = third + place if place >= 0 else len(content) + place
+    content[at] ^= 16
+    file.write_bytes(content)
+    with pytest.raises(tfrecord.BadRecord, match=f"^{re.escape(str(file))}: {wrong} in the record at byte {third:,};"):
+        tfrecord.read(file, list(FEATURES))
+
+
+@pytest.mark.parametrize("cut", [1, 4, 20])
+def test_a_file_that_was_cut_off_is_an_error(file: Path, cut: int) -> None:
+    file.write_bytes(file.read_bytes()[:-cut])
+    with pytest.raises(tfrecord.BadRecord, match="the file ends in the record at byte"):
+        tfrecord.read(file, list(FEATURES))
+
+
+def test_a_feature_that_is_missing_or_uneven_is_named(tmp_path: Path, file: Path) -> None:
+    with pytest.raises(tfrecord.BadRecord, match="no packed numbers called `segment_ids` in the record at byte 0;"):
+        tfrecord.read(file, ["segment_ids"])
+    tfrecord.write(tmp_path / "b.tfrecord", {"input_ids": np.ones((1, 3), int)})
+    file.write_bytes(file.read_bytes() + (tmp_path / "b.tfrecord").read_bytes())
+    with pytest.raises(tfrecord.BadRecord, match="3 values of `input_ids` where the first has 4"):
+        tfrecord.read(file, ["input_ids"])
+
+
+def test_the_generated_set_has_all_features_and_is_always_the_same(data: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    run("pytorch", BERT / "generate.py", again, "--train=256", "--val=100")
+    paths = [path.relative_to(data) for path in sorted(data.rglob("*")) if path.is_file()]
+    names = ["ms_bert_large.ckpt", "train/part-00000.tfrecord", "train/part-00001.tfrecord", "val/eval_10k.tfrecord"]
+    assert [str(path) for path in paths] == names
+    assert all((again / path).read_bytes() == (data / path).read_bytes() for path in paths)
+    features = ["segment_ids", "next_sentence_labels", "masked_lm_positions", "masked_lm_ids", *list(FEATURES)[:3]]
+    found = tfrecord.read(data / "val/eval_10k.tfrecord", features)
+    masked = np.take_along_axis(found["input_ids"], found["masked_lm_positions"], 1)[found["masked_lm_weights"] > 0]
+    assert 0.7 < (masked == 103).mean() < 0.9
+    assert sorted(set(found["next_sentence_labels"].ravel().tolist())) == [0, 1]
+
+
+WITH_TENSORFLOW = """
+import sys
+import numpy as np, tensorflow as tf
+sys.path.append(sys.argv[1])
+import tfrecord
+from pathlib import Path
+ours, theirs = Path(sys.argv[2]), Path(sys.argv[3])
+names = ["input_ids", "input_mask", "segment_ids", "next_sentence_labels",
+         "masked_lm_positions", "masked_lm_ids", "masked_lm_weights"]
+read = tfrecord.read(ours, names)
+with tf.io.TFRecordWriter(str(theirs)) as writer:
+    for row, raw in enumerate(tf.data.TFRecordDataset(str(ours))):
+        example = tf.train.Example.FromString(raw.numpy())
+        assert sorted(example.features.feature) == sorted(names)
+        for name in names:
+            feature = example.features.feature[name]
+            values = (feature.float_list if name == "masked_lm_weights" else feature.int64_list).value
+            assert (np.array(values) == read[name][row]).all(), (row, name)
+        writer.write(example.SerializeToString())
+assert row + 1 == len(read["input_ids"])
+again = tfrecord.read(theirs, names)
+assert all((again[name] == read[name]).all() for name in names)
+print("the same")
+"""
+
+
+def test_tensorflow_reads_what_we_write_and_the_other_way_round(data: Path, tmp_path: Path) -> None:
+    said = run("tensorflow", "-c", WITH_TENSORFLOW, BERT, data / "val/eval_10k.tfrecord", tmp_path / "theirs.tfrecord")
+    assert "the same" in said
+
+
+def test_a_damaged_file_ends_a_training_with_2_and_one_line(data: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    subprocess.run(["cp", "-r", data, broken], check=True)
+    victim = broken / "train/part-00001.tfrecord"
+    content = bytearray(victim.read_bytes())
+    content[1000] ^= 1
+    victim.write_bytes(content)
+    argv = [f"{programs('pytorch')}/python", str(BERT / "train.py"), f"--data_path={broken}", "--bert_network=tiny"]
+    ended = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"{victim}: damaged data in the record at byte ") and ended.stderr.count("\n") == 1

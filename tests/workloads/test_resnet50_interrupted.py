@@ -1,0 +1,71 @@
+"""ResNet-50's training when it is killed, stopped, or cut into other numbers of ranks: the result stays the same."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from resnet_programs import cifar as cifar
+from resnet_programs import evaluation, python, start, train
+
+from conftest import until
+
+pytestmark = pytest.mark.timeout(600)
+STEPS = "--train_steps=14"
+SAME = """
+import sys, torch
+one, other = (torch.load(path, weights_only=True) for path in sys.argv[1:])
+assert one["step"] == other["step"], (one["step"], other["step"])
+for name, value in one["model"].items():
+    assert torch.equal(value, other["model"][name]), name
+for one_state, other_state in zip(one["optimizer"]["inner"]["state"].values(), other["optimizer"]["inner"]["state"].values()):
+    assert torch.equal(one_state["momentum_buffer"], other_state["momentum_buffer"])
+"""
+
+# How far the weights of others lie from those of the first, as a part of their size.
+APART = """
+import sys, torch
+one, *others = (torch.load(path, weights_only=True)["model"] for path in sys.argv[1:])
+flat = lambda model: torch.cat([value.flatten().float() for name, value in model.items() if "num_batches" not in name])
+print(*(((flat(one) - flat(other)).norm() / flat(one).norm()).item() for other in others))
+"""
+
+
+def test_a_training_that_is_killed_goes_on_as_if_nothing_had_happened(cifar: Path, tmp_path: Path) -> None:
+    words = (STEPS, "--save_checkpoint_steps=4", "--save_checkpoint_num=2", f"--data_path={cifar}")
+    whole = train(tmp_path / "whole", *words)
+    killed = tmp_path / "killed"
+    with start(killed, *words) as (process,):
+        until(lambda: list(killed.glob("checkpoint-*8.pt")), 300)
+        process.kill()
+    (killed / "checkpoint-000000013.pt").write_bytes(b"half of a checkpoint")
+    said = train(killed, *words)
+    assert "checkpoint-000000013.pt cannot be read and is passed over" in said and "goes on after step" in said
+    assert evaluation(said) == evaluation(whole)
+    python("-c", SAME, *(tmp_path / name / "checkpoint-000000014.pt" for name in ("whole", "killed")))
+    assert not list(killed.glob("*.tmp*"))
+
+
+def test_sigterm_to_one_rank_stops_all_after_the_same_step_and_the_next_start_goes_on(cifar: Path, tmp_path: Path) -> None:
+    words = (f"--data_path={cifar}", "--train_steps=100000")
+    with start(tmp_path / "stopped", *words, ranks=2) as processes:
+        until(lambda: "step 3:" in (tmp_path / "stopped/rank-0.log").read_text(), 300)
+        processes[1].send_signal(signal.SIGTERM)
+        assert [process.wait() for process in processes] == [143, 143]
+    (saved,) = (tmp_path / "stopped").glob("checkpoint-*.pt")
+    step = int(saved.stem.rpartition("-")[2])
+    said = train(tmp_path / "stopped", f"--data_path={cifar}", f"--train_steps={step + 2}", ranks=2)
+    assert f"stopped after step {step:,}" in said and f"goes on after step {step:,}" in said
+    assert f"step {step + 2:,}: accuracy" in said
+
+
+def test_the_number_of_ranks_does_not_change_the_result(cifar: Path, tmp_path: Path) -> None:
+    words = ("--train_steps=6", f"--data_path={cifar}", "--lr_max=0.1")
+    accuracy, loss = evaluation(train(tmp_path / "one", *words))
+    accuracies, losses = evaluation(train(tmp_path / "two", *words, ranks=2))
+    assert abs(accuracy - accuracies) < 0.015 and abs(loss - losses) < 1e-3
+    train(tmp_path / "other", *words, "--seed=2")
+    paths = [tmp_path / name / "checkpoint-000000006.pt" for name in ("one", "two", "other")]
+    near, far = map(float, python("-c", APART, *paths).split())
+    assert near < 0.002 < 0.2 < far

@@ -1,0 +1,232 @@
+"""ResNet-50 in MindSpore on CPUs: it learns, goes on after a kill, gives the same with two ranks, and knows its labels."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Muster, processes_with, until
+
+ROOT = Path(__file__).parents[2]
+WORKLOAD = ROOT / "workloads" / "resnet50-mindspore"
+INSTALL = ROOT / "scripts" / "frameworks" / "install.py"
+LIMIT = 580  # seconds, on a machine that has other things to do
+NARROW = ("--depth=14", "--width=8", "--image_size=32", "--batch_size=8", "--workers=2")
+# What AISBench's packages pass, after its reference.
+AISBENCH = {
+    "config_path": "zoo.yaml",
+    "enable_modelarts": "True",
+    "run_distribute": "True",
+    "epoch_size": "90",
+    "device_num": "8",
+    "save_checkpoint": "False",
+    "save_checkpoint_epochs": "90",
+}
+ZOO = """
+# ResNet
+batch_size: 240
+lr_max: 0.8
+optimizer: 'Momentum'
+loss_scale: 512
+epoch_size: 1
+"""
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="session")
+def programs() -> str:
+    """The directory of MindSpore's programs; without it a test is skipped, or fails where CI has installed it."""
+    found = subprocess.run([sys.executable, INSTALL, "--check", "mindspore"], capture_output=True, text=True)
+    if found.returncode:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(found.stderr.strip())
+    return found.stdout.strip()
+
+
+def python(programs: str, *words: object, code: int = 0, cwd: Path | None = None) -> str:
+    """What a program of MindSpore's Python said; it ends with the code that is expected."""
+    env = {**os.environ, "PYTHONPATH": f"{WORKLOAD}:{ROOT / 'workloads'}:{ROOT / 'src'}"}
+    done = subprocess.run([f"{programs}/python", *map(str, words)], capture_output=True, text=True, env=env, cwd=cwd)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def recorded(run: Path) -> dict[str, dict[int, float]]:
+    """What rank 0 told over all attempts: values by name and step."""
+    told: dict[str, dict[int, float]] = {}
+    for attempt in sorted((run / "attempts").iterdir()):
+        for line in (attempt / "nodes/0/results/record-0.jsonl").read_text().splitlines():
+            entry = json.loads(line)
+            if entry.get("step") is not None:
+                told.setdefault(entry["name"], {})[entry["step"]] = entry["value"]
+    return told
+
+
+def test_a_small_network_learns_to_the_stated_accuracy(muster: Muster, programs: str, home: Path) -> None:
+    path = f"{programs}:{os.environ['PATH']}"
+    told = muster("bench", WORKLOAD / "small.yaml", "--json", PATH=path, timeout=LIMIT)
+    result = json.loads(told.stdout)
+    assert result["verdict"]["passed"], result["verdict"]
+    metrics = {name: metric["value"] for name, metric in result["metrics"].items()}
+    assert metrics["accuracy"] >= 0.9
+    assert metrics["throughput"] > 0
+    assert 0 <= metrics["input_wait"] <= 1
+    assert metrics["seed"] == 1
+    assert all(result["runs"][0]["phases"][name]["seconds"] is not None for name in ("prepare", "dataload", "proc"))
+    (run,) = (home / "runs").iterdir()
+    losses = recorded(run)["loss"]
+    assert list(losses) == list(range(31, 249, 31))
+    assert losses[248] < losses[31] / 2
+    assert [path.name for path in (run / "shared/checkpoints").iterdir()] == ["checkpoint-000000248.ckpt"]
+
+
+def ranks(run: str) -> Iterator[tuple[int, int]]:
+    """The rank and the process id of each rank that lives."""
+    for line in processes_with(f"MUSTER_RUN={run}"):
+        pid = int(line.partition(":")[0])
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_text().split("\0")
+        except OSError:
+            continue
+        found = [entry.removeprefix("MUSTER_RANK=") for entry in environment if entry.startswith("MUSTER_RANK=")]
+        if found and "train.py" in line:
+            yield int(found[0]), pid
+
+
+SHORT = {"generate": 400, "train_steps": 40, "lr_max": 0.02, "log_steps": 4, "save_checkpoint_steps": 8}
+
+
+def test_two_ranks_that_are_killed_in_the_middle_end_as_one_rank_that_was_not(
+    muster: Muster, command: list[str], programs: str, home: Path
+) -> None:
+    words = [WORKLOAD / "small.yaml", "--json", *(f"--set=parameters.{name}={value}" for name, value in SHORT.items())]
+    env = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    alone = json.loads(muster("run", *words, PATH=env["PATH"], timeout=LIMIT).stdout)
+    assert alone["state"] == "succeeded", alone["reason"]
+
+    argv = [*command, "run", *map(str, words), "--set=devices=2", "--set=retries=1"]
+    both = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        runs = until(lambda: [path for path in (home / "runs").iterdir() if path != Path(alone["dir"])])
+        until(lambda: list(runs[0].glob("shared/checkpoints/checkpoint-*.ckpt")), LIMIT)
+        os.kill(dict(ranks(runs[0].name))[1], signal.SIGKILL)
+        view: dict[str, Any] = json.loads(both.communicate(timeout=LIMIT)[0])
+    finally:
+        both.kill()
+        both.communicate()
+    assert view["state"] == "succeeded", view["reason"]
+    assert "goes on after step" in (runs[0] / "attempts/2/nodes/0/logs/rank-0.log").read_text()
+    wanted, found = recorded(Path(alone["dir"])), recorded(runs[0])
+    assert list(wanted["loss"]) == sorted(found["loss"]) == list(range(4, 41, 4))
+    for step, loss in wanted["loss"].items():
+        assert found["loss"][step] == pytest.approx(loss, abs=1e-3), step
+    assert found["accuracy"][40] == pytest.approx(wanted["accuracy"][40], abs=0.03)
+
+
+def test_sigterm_saves_and_what_cannot_be_read_is_passed_over(programs: str, tmp_path: Path) -> None:
+    """On JPEG files in folders, with a checkpoint that somebody else left half written."""
+    python(programs, ROOT / "workloads/resnet50/generate.py", tmp_path / "data", "--classes=3", "--train=48", "--val=9")
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints/checkpoint-000000007.ckpt").write_bytes(b"half")
+    words = [f"--data_path={tmp_path / 'data'}", *NARROW, "--train_steps=1000000", "--eval_steps=2", "--log_steps=1"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "3"}
+    log = tmp_path / "log"
+    with log.open("w") as stream:
+        argv = [f"{programs}/python", str(WORKLOAD / "train.py"), *words]
+        process = subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=stream, stderr=stream)
+    try:
+        until(lambda: "step 3: loss" in log.read_text() or process.poll() is not None, LIMIT)
+        process.terminate()
+        assert process.wait(LIMIT) == 143, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+    assert "checkpoint-000000007.ckpt cannot be read and is passed over" in log.read_text()
+    assert "step 2: accuracy" in log.read_text()
+    last = max(int(line.split()[1].strip(":")) for line in log.read_text().splitlines() if ": loss" in line)
+    assert f"stopped after step {last}; a checkpoint is saved" in log.read_text()
+    assert (tmp_path / f"checkpoints/checkpoint-{last:09d}.ckpt").stat().st_size > 1000
+
+
+LAYOUTS = """
+import json, sys
+from pathlib import Path
+import numpy as np
+import pictures
+from common.order import Order
+
+folder, size = Path(sys.argv[1]), 32
+train, val = pictures.find(folder, size, 0.5)
+batches = {}
+for ranks in (1, 2):  # 2 passes of one rank are what 2 ranks have in one
+    orders = [Order(len(train.labels), 6, 2 // ranks, rank, ranks, 1) for rank in range(ranks)]
+    parts = [pictures.Training(train, order, 1, 4)[2] for order in orders]
+    batches[ranks] = [np.concatenate(column) for column in zip(*parts)]
+again = pictures.Training(train, orders[0], 1, 4)[3]
+shares = [pictures.Evaluation(val, 4, rank, 3) for rank in range(3)]
+seen = np.concatenate([share[index][1] for share in shares for index in range(len(share))])
+print(json.dumps({
+    "classes": train.classes, "counts": [len(train.labels), len(val.labels)], "shape": batches[1][0].shape,
+    "type": str(batches[1][0].dtype), "alike": all(np.array_equal(*pair) for pair in zip(batches[1], batches[2])),
+    "moves": not np.array_equal(again[0], batches[2][0][:6]),
+    "evaluated": sorted(seen[seen >= 0].tolist()) == sorted(val.labels.tolist()),
+    "filled": int((seen < 0).sum()),
+}))
+"""
+
+
+@pytest.mark.parametrize("layout", ["imagenet", "cifar10", "cifar10 of the guide"])
+def test_each_layout_gives_any_number_of_ranks_the_same_images(programs: str, tmp_path: Path, layout: str) -> None:
+    data = tmp_path / "data"
+    kind = layout.split()[0]
+    python(programs, ROOT / "workloads/resnet50/generate.py", data, f"--layout={kind}", "--classes=5", "--train=60", "--val=10")
+    if layout.endswith("guide"):
+        for place, names in (("train", "data_batch_*.bin"), ("eval", "test_batch.bin")):
+            (data / place).mkdir()
+            for file in data.glob(names):
+                file.rename(data / place / file.name)
+    told = json.loads(python(programs, "-c", LAYOUTS, data))
+    assert told["counts"] == [60, 10]
+    assert told["classes"] == 5
+    assert (told["shape"], told["type"]) == ([12, 3, 32, 32], "uint8")
+    assert told["alike"] and told["moves"] and told["evaluated"]
+    assert told["filled"] == 3 * 4 - 10
+
+
+READ = """
+import dataclasses, json, sys
+import train
+from common import labels
+print(json.dumps(dataclasses.asdict(labels.read(train.Settings, sys.argv[1:]))))
+"""
+
+
+def test_the_labels_of_aisbench_are_known(programs: str, tmp_path: Path) -> None:
+    (tmp_path / "zoo.yaml").write_text(ZOO)
+    words = [f"--{name}={value}" for name, value in AISBENCH.items()]
+    *said, settings = python(programs, "-c", READ, *words, cwd=tmp_path).splitlines()
+    assert said == [f"label {name} has no meaning here" for name in ("enable_modelarts", "run_distribute", "device_num")]
+    told = json.loads(settings)
+    assert {name: told[name] for name in ("batch_size", "lr_max", "loss_scale", "epoch_size", "save_checkpoint")} == {
+        "batch_size": 240,
+        "lr_max": 0.8,
+        "loss_scale": 512,
+        "epoch_size": 90,
+        "save_checkpoint": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [("--epoch_sise=1", "Did you mean `epoch_size`?"), ("--depth=deep", "It takes a whole number.")],
+)
+def test_a_wrong_label_is_told_at_once(programs: str, word: str, reason: str) -> None:
+    assert reason in python(programs, WORKLOAD / "train.py", word, code=2)

@@ -1,0 +1,221 @@
+"""The parts of ResNet-50's workload: layouts of data, decoding, order, optimizers, the network, and the labels of AISBench."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from resnet_programs import RESNET, TINY, python
+from resnet_programs import cifar as cifar
+
+pytestmark = pytest.mark.timeout(600)
+
+LAYOUTS = """
+import sys
+from pathlib import Path
+import numpy as np, torch
+from PIL import Image
+import decoding
+from cifar import Cifar, found
+from common.labels import Wrong
+from common.order import Order, shares
+from images import Decoders, Folder, Images
+
+here = Path(sys.argv[1])
+train = Folder(here, "train")
+assert len(train) == 57 and train.classes == ["n%08d" % i for i in range(5)]
+assert train.labels.bincount().tolist() == [12, 12, 11, 11, 11]
+decoders = lambda: Decoders(2, 8, 24, 1, 0.3, False)
+order = Order(57, 8, 1, 0, 1, seed=1)
+batches = Images(train, decoders).batches(order, 2)
+for number, (epoch, chosen) in zip(range(12), order.chunks(2)):  # over the end of an epoch
+    images, labels = next(batches)
+    for row, index in enumerate(chosen):
+        assert labels[row] == train.labels[index]
+        wanted = decoding.decode(train.paths[index], 24, decoding.choice(1, epoch, int(index)), 0.3)
+        assert np.array_equal(images[row].numpy(), wanted)
+batches.close()
+seen = [images.shape[0] for images, _ in Images(train, decoders).evaluation(shares(57, 8, 1, 2))]
+assert seen == [8, 8, 8, 4], seen
+middle = next(Images(train, decoders).evaluation(iter([np.array([5])])))[0][0].numpy()
+with Image.open(train.paths[5]) as image:
+    near = np.asarray(image.resize((24, 24), Image.Resampling.BILINEAR))
+assert np.abs(middle.astype(int) - near).mean() < 2
+
+import gpu_decoding  # its cutting works on any device
+with Image.open(train.paths[6]) as image:
+    wanted = np.asarray(image.crop((3, 5, 39, 33)).resize((24, 24), Image.Resampling.BILINEAR))
+    part = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None, :, 5:33, 3:39]
+assert np.abs(gpu_decoding.resized(part, 24)[0].permute(1, 2, 0).numpy() - wanted).max() < 1.5
+
+Path(train.paths[30]).write_bytes(b"no image")
+try:
+    for _ in Images(train, decoders).evaluation(shares(57, 8, 0, 1)):
+        pass
+    raise SystemExit("a broken file was not told")
+except Wrong as wrong:
+    assert train.paths[30] in str(wrong), wrong
+
+flat = Path(sys.argv[2])
+part = Cifar(flat, "val", torch.device("cpu"))
+raw = np.fromfile(flat / "test_batch.bin", np.uint8).reshape(-1, 3073)
+assert len(part) == 101 and part.images.shape == (101, 32, 32, 3) and part.labels.tolist() == raw[:, 0].tolist()
+assert (part.images[7, 3, 5].numpy() == raw[7, 1:].reshape(3, 32, 32)[:, 3, 5]).all()
+guide = here / "guide"  # as in ModelArts' guide
+for name, kind in (("train", "data_batch_*.bin"), ("eval", "test_batch.bin")):
+    (guide / name).mkdir(parents=True)
+    for path in flat.glob(kind):
+        (guide / name / path.name).symlink_to(path)
+assert found(guide) and not found(here)
+train = Cifar(guide, "train", torch.device("cpu"))
+order = Order(203, 16, 1, 0, 1, seed=1)
+halves = [Cifar.batches(train, Order(203, 8, 1, rank, 2, seed=1), 3) for rank in (0, 1)]
+(images, labels), *parts = [next(batches) for batches in (train.batches(order, 3), *halves)]
+assert torch.equal(images, torch.cat([part[0] for part in parts]))
+assert torch.equal(labels, torch.cat([part[1] for part in parts]))
+padded = torch.nn.functional.pad(train.images, (0, 0, 4, 4, 4, 4))
+for row, index in enumerate(order.permutation(0)[48:64]):  # each is a shifted, perhaps mirrored part of its image
+    views = [padded[index, top : top + 32, left : left + 32] for top in range(9) for left in range(9)]
+    assert any(torch.equal(images[row], view) or torch.equal(images[row], view.flip(1)) for view in views)
+(guide / "eval" / "test_batch.bin").unlink()
+(guide / "eval" / "test_batch.bin").write_bytes(b"short")
+try:
+    Cifar(guide, "val", torch.device("cpu"))
+    raise SystemExit("a short file was not told")
+except Wrong as wrong:
+    assert "5 bytes" in str(wrong)
+"""
+
+OPTIMIZERS = """
+import torch
+from common.optimizers import Optimizer
+from resnet import STEMS, ResNet
+
+def model():
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Linear(5, 2))
+
+def lars(p, g, state, decay, rate, count):
+    norm, slope = p.norm(), g.norm()
+    trusted = p.ndim > 1
+    d = g + (decay if trusted else 0) * p
+    local = 0.001 * norm / (slope + decay * norm + 1e-9) if trusted else 1.0
+    state["m"] = 0.9 * state.get("m", 0) + rate * local * d
+    return p - state["m"]
+
+def lamb(p, g, state, decay, rate, count):
+    state["m"] = 0.9 * state.get("m", 0) + 0.1 * g
+    state["v"] = 0.999 * state.get("v", 0) + 0.001 * g * g
+    update = state["m"] / (1 - 0.9**count) / ((state["v"] / (1 - 0.999**count)).sqrt() + 1e-6)
+    if p.ndim > 1:
+        update = update + decay * p
+    return p - rate * (p.norm() / update.norm() if p.ndim > 1 else 1.0) * update
+
+for kind, plain in (("lars", lars), ("lamb", lamb)):
+    ours = model()
+    optimizer = Optimizer(kind, ours, weight_decay=0.02)
+    theirs, states = [p.detach().clone() for p in ours.parameters()], [{} for _ in ours.parameters()]
+    for count in range(1, 5):
+        optimizer.zero_grad()
+        ours(torch.randn(7, 6)).square().mean().backward()
+        optimizer.rate.fill_(0.1 * count)
+        theirs = [plain(p, q.grad, s, 0.02, 0.1 * count, count) for p, q, s in zip(theirs, ours.parameters(), states)]
+        optimizer.step()
+        if count == 2:
+            saved = optimizer.state_dict()
+            optimizer = Optimizer(kind, ours, weight_decay=0.02)
+            optimizer.load_state_dict(saved)
+    for mine, wanted in zip(ours.parameters(), theirs):
+        torch.testing.assert_close(mine.detach(), wanted)
+
+full, half = model(), model().bfloat16()
+optimizers = Optimizer("sgd", full, weight_decay=0.0), Optimizer("sgd", half, weight_decay=0.0, masters=True)
+for _ in range(200):
+    for optimizer, network in zip(optimizers, (full, half)):
+        optimizer.rate.fill_(1e-4)  # too small for bf16 alone
+        for parameter in network.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+for mine, wanted in zip(half.parameters(), full.parameters()):
+    torch.testing.assert_close(mine.float(), wanted, atol=2e-2, rtol=2e-2)
+
+network = ResNet(10, 14, 8, image_size=64)
+assert sum(p.numel() for p in ResNet(1000).parameters()) == 25_557_032
+images = torch.randint(0, 256, (2, 64, 64, 3), dtype=torch.uint8)
+network.eval()
+with torch.no_grad():
+    block = network.blocks[1]
+    assert block.conv2.stride == (2, 2) and block.conv1.stride == (1, 1) and not block.norm3.weight.any()
+    scores = []
+    for stem in STEMS:
+        network.stem = stem
+        scores.append(network(images))
+for other in scores[1:]:
+    torch.testing.assert_close(scores[0], other)
+"""
+
+LABELS = """
+import sys
+from pathlib import Path
+from common import labels, schedule
+from common.labels import Wrong
+from train import Settings
+
+said = []
+read = lambda *words: labels.read(Settings, words, said.append)
+settings = read(
+    "--config_path=nowhere.yaml", "--enable_modelarts=True", "--run_distribute=True", "--epoch_size=90", "--device_num=8",
+    "--save_checkpoint=False", "--save_checkpoint_epochs=90", "--data_url=/d", "--train_url=/t", "--init_method=tcp://x",
+    "--num_gpus=8", "--distribute=true", "--enable_save_ckpt=true", "--enable_lossscale=true", "--do_shuffle=true",
+    "--enable_data_sink=true", "--data_sink_steps=100", "--accumulation_steps=1", "--save_checkpoint_steps=12000",
+    "--save_checkpoint_num=1", "--train_steps=12000",
+)
+assert (settings.epoch_size, settings.train_steps, settings.save_checkpoint, settings.data_url) == (90, 12000, True, "/d")
+assert schedule.lengths(settings, 1_281_167, 8) == (625, 12000)  # train_steps wins
+assert "label device_num has no meaning here" in said and any("nowhere.yaml" in line for line in said)
+zoo = Path(sys.argv[1], "zoo.yaml")
+zoo.write_text(
+    "# options\\nbatch_size: 240  # of 910B\\nlr_max: 0.8\\noptimizer: 'sgd'\\nunknown_here: 1\\n"
+    'data_path: "/cache"\\n---\\nlr_max: help\\n'
+)
+settings = read(f"--config_path={zoo}", "--lr-max", "0.5")
+assert (settings.batch_size, settings.lr_max, settings.optimizer, settings.data_path) == (240, 0.5, "sgd", "")
+for words, message in (
+    (["--epoch_sise=3"], "There is no label `epoch_sise`. Did you mean `epoch_size`?"),
+    (["--epoch_size=many"], "Label epoch_size is `many`. It takes a whole number."),
+    (["90"], "`90` is no label"),
+):
+    try:
+        read(*words)
+        raise SystemExit(f"{words} was taken")
+    except Wrong as wrong:
+        assert message in str(wrong), wrong
+rates = [schedule.rate(step, 100, 1.0, 10) for step in range(100)]
+assert rates[9] == 1.0 and rates[0] == 0.1 and rates[99] < 0.01 and all(a >= b for a, b in zip(rates[9:], rates[10:]))
+"""
+
+
+def digest(folder: Path) -> str:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return hashlib.sha256(b"".join(str(path.relative_to(folder)).encode() + path.read_bytes() for path in files)).hexdigest()
+
+
+def test_both_layouts_are_generated_alike_every_time_and_read_image_by_image(cifar: Path, tmp_path: Path) -> None:
+    words = ("--train=57", "--val=23", "--classes=5")
+    for name in ("a", "b"):
+        python(RESNET / "generate.py", tmp_path / name, *words)
+    assert digest(tmp_path / "a") == digest(tmp_path / "b")
+    python(RESNET / "generate.py", tmp_path / "a", "--train=1")  # what is there is left alone
+    assert digest(tmp_path / "a") == digest(tmp_path / "b")
+    python("-c", LAYOUTS, tmp_path / "a", cifar)
+
+
+def test_optimizers_and_stems_compute_what_their_formulas_say() -> None:
+    python("-c", OPTIMIZERS)
+
+
+def test_labels_of_aisbench_are_understood_and_others_refused(tmp_path: Path) -> None:
+    python("-c", LABELS, tmp_path)
+    said = python(RESNET / "train.py", *TINY, "--data_path=/nowhere", code=2, cwd=tmp_path)
+    assert said == "There is no directory `/nowhere` with data. Name one with --data_path or --data_url.\n"

@@ -1,0 +1,158 @@
+"""The labels of a job, `--label=value`: a workload declares its settings as a dataclass, and AISBench's are understood."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, get_type_hints
+
+from common import seat
+
+# Labels of AISBench, ModelArts and MindSpore's model zoo that have another name here.
+SYNONYMS = {
+    "enable_save_ckpt": "save_checkpoint",
+    "keep_checkpoint_max": "save_checkpoint_num",
+    "epochs": "epoch_size",
+    "max_epoch": "epoch_size",
+    "train_batch_size": "batch_size",
+    "per_batch_size": "batch_size",
+    "data_dir": "data_path",
+}
+# Labels that those systems pass and that mean nothing here: Muster tells the ranks and their devices.
+WITHOUT_MEANING = frozenset(
+    [
+        *("enable_modelarts", "run_distribute", "distribute", "device_num", "num_gpus", "init_method", "rank", "world_size"),
+        *("device_id", "device_target", "enable_data_sink", "data_sink_steps", "enable_lossscale", "loss_scale"),
+        *("is_dynamic_loss_scale", "enable_profiling", "parameter_server", "checkpoint_url", "output_dir", "load_path"),
+        *("checkpoint_path", "checkpoint_file_path", "pretrain_epoch_size", "run_eval", "num_parallel_workers", "boost_mode"),
+        *("infer_label", "enable_graph_kernel", "allreduce_post_accumulation", "schema_dir", "schema_file", "train_with_eval"),
+        *("eval_samples", "eval_ckpt", "save_checkpoint_path", "loss_scale_value", "scale_factor", "scale_window"),
+        *("enable_global_norm", "bucket_list", "description"),
+    ]
+)
+Settings = TypeVar("Settings", bound="Common")
+
+
+class Wrong(Exception):
+    """Something that the user can put right; its text says what and how."""
+
+
+@dataclasses.dataclass
+class Common:
+    """The settings that every workload has; a workload adds its own and may change the defaults."""
+
+    data_url: str = ""  # a directory, or a URL that is fetched with MoXing; wins over data_path
+    data_path: str = ""  # a directory; environment variables in it are filled in
+    train_url: str = ""  # for checkpoints: a directory, or a URL that they are copied to
+    config_path: str = ""  # a flat yaml file of MindSpore's model zoo with other defaults
+    epoch_size: int = 1
+    train_steps: int = 0  # wins over epoch_size
+    batch_size: int = 32  # samples of one rank in one forward pass
+    accumulation_steps: int = 1  # forward passes per optimizer step
+    global_batch: int = 0  # samples of all ranks in one optimizer step; decides accumulation_steps when given
+    do_shuffle: bool = True
+    seed: int = 1
+    eval_steps: int = 0  # optimizer steps between evaluations; 0: only at the end, unless eval_interval says otherwise
+    eval_interval: int = 0  # the same in epochs
+    save_checkpoint: bool = True
+    save_checkpoint_steps: int = 0  # optimizer steps between checkpoints; 0: none, unless save_checkpoint_epochs says otherwise
+    save_checkpoint_epochs: int = 0  # the same in epochs
+    save_checkpoint_num: int = 1  # how many are kept
+    log_steps: int = 50  # optimizer steps between losses that are told
+    timer_warmup: int = -1  # steps before throughput counts; -1: as the job file says
+
+
+def read(kind: type[Settings], words: Sequence[str], say: Callable[[str], None] | None = None) -> Settings:
+    """The settings of a workload from its command line, over those of config_path, over its own defaults."""
+    say = say or (print if seat.rank() == 0 else _quiet)
+    given = _pairs(words)
+    values: dict[str, Any] = {}
+    path = dict(given).get("config_path", "")
+    if path and os.path.isfile(path):
+        values.update(_known(kind, _flat(path)))
+    elif path:
+        say(f"config_path names {path}, which is not here: it is passed over")
+    for name, text in given:
+        name = SYNONYMS.get(name, name)
+        if name in _types(kind):
+            values[name] = _value(kind, name, text)
+        elif name in WITHOUT_MEANING:
+            say(f"label {name} has no meaning here")
+        else:
+            raise Wrong(f"There is no label `{name}`. {_hint(kind, name)}")
+    return kind(**values)
+
+
+def run(main: Callable[[], int]) -> None:
+    """Ends the program with what `main` returns; with 2 and one message where the user can put something right."""
+    try:
+        code = main()
+    except Wrong as wrong:
+        print(wrong, file=sys.stderr)
+        code = 2
+    sys.exit(code)
+
+
+def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
+    """`--name=value`, `--name value` and a bare `--name`, which is true."""
+    pairs: list[tuple[str, str]] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("--"):
+            raise Wrong(f"`{word}` is no label. Labels are written --name=value.")
+        name, equals, value = word[2:].partition("=")
+        if not equals:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
+        pairs.append((name.replace("-", "_"), value))
+    return pairs
+
+
+def _flat(path: str) -> list[tuple[str, str]]:
+    """The `key: value` lines of a yaml file without nesting; comments, quotes and help texts are left out."""
+    pairs = []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("---"):  # help texts follow in the model zoo's files
+                break
+            found = re.match(r"([A-Za-z_]\w*):\s*(.*?)\s*(?:#.*)?$", line)
+            if found and found[2]:
+                pairs.append((found[1], found[2].strip("'\"")))
+    return pairs
+
+
+def _known(kind: type[Common], pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    """What a file of the model zoo says about settings that exist here; paths and files are the command line's."""
+    named = [(SYNONYMS.get(name, name), text) for name, text in pairs]
+    own = ("config_path", "data_url", "data_path", "train_url")
+    return {name: _value(kind, name, text) for name, text in named if name in _types(kind) and name not in own}
+
+
+def _types(kind: type[Common]) -> dict[str, type]:
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+def _value(kind: type[Common], name: str, text: str) -> Any:
+    wanted = _types(kind)[name]
+    try:
+        if wanted is bool:
+            return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[text.lower()]
+        return wanted(text)
+    except (KeyError, ValueError):
+        words = {bool: "true or false", int: "a whole number", float: "a number"}[wanted]
+        raise Wrong(f"Label {name} is `{text}`. It takes {words}.") from None
+
+
+def _hint(kind: type[Common], name: str) -> str:
+    known = [*_types(kind), *SYNONYMS, *WITHOUT_MEANING]
+    near = difflib.get_close_matches(name, known, 1)
+    return f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(sorted(_types(kind)))}."
+
+
+def _quiet(text: str) -> None:
+    """Ranks other than 0 say nothing that rank 0 says."""

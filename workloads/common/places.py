@@ -1,0 +1,61 @@
+"""Where data is read and checkpoints are written: directories, or URLs that MoXing copies; plain Python."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from common import seat
+from common.labels import Common, Wrong
+
+WAIT = 0.2  # seconds between looks at whether another rank of the node has fetched the data
+
+
+def data(settings: Common, required: bool = True) -> Path:
+    """The directory with the data; a URL is fetched once per node into the node's cache."""
+    told = settings.data_url or settings.data_path or os.path.dirname(os.environ.get("TRAIN_DATA_PATH", ""))
+    if "://" in told:
+        return _fetched(told)
+    folder = Path(os.path.expandvars(told or "."))
+    if required and not (told and folder.is_dir()):
+        raise Wrong(f"There is no directory `{told}` with data. Name one with --data_path or --data_url.")
+    return folder
+
+
+def checkpoints(settings: Common) -> Path:
+    """The directory of this run's checkpoints: train_url, else a directory that all attempts of the run see."""
+    if settings.train_url and "://" not in settings.train_url:
+        return Path(os.path.expandvars(settings.train_url))
+    shared = os.environ.get("MUSTER_SHARED", "")
+    server = os.environ.get("MUSTER_SERVER", "")  # set where every server trains alone
+    return Path(shared, "checkpoints" + (f"-{server}" if server else ""))
+
+
+def publish(settings: Common, folder: Path) -> None:
+    """Copies the checkpoints to train_url where that is a URL."""
+    if "://" in settings.train_url:
+        _moxing().file.copy_parallel(str(folder), settings.train_url)
+
+
+def _fetched(url: str) -> Path:
+    """A copy of a URL; the first rank of the node makes it, the others wait for its mark."""
+    root = Path(os.environ.get("DLS_LOCAL_CACHE_PATH") or os.environ.get("MUSTER_SHARED") or "cache")
+    node = os.environ.get("MUSTER_NODE", "0")
+    target, mark = root / f"data-{node}", root / f"data-{node}.complete"
+    if seat.local_rank() == 0 and not mark.exists():
+        target.mkdir(parents=True, exist_ok=True)
+        _moxing().file.copy_parallel(url, str(target))
+        mark.touch()
+    while not mark.exists():
+        time.sleep(WAIT)
+    return target
+
+
+def _moxing() -> Any:
+    try:
+        import moxing  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        raise Wrong("A URL needs MoXing, which is not here. Run the job with Muster, or name a directory.") from None
+    return moxing

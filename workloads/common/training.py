@@ -1,0 +1,216 @@
+"""The loop: steps, timer, losses, evaluations, checkpoints, and an orderly end when somebody asks for one.
+
+A workload brings its model, its batches, its step and its evaluation.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from common import checkpoints, places, schedule
+from common.feeding import Batch
+from common.labels import Common
+from common.optimizers import Optimizer
+from common.records import record
+from common.stepping import Stepper
+from common.stopping import EXIT_CODE, Stop
+from common.world import World
+
+AHEAD = 2  # steps that the host may be ahead of the device
+
+
+@dataclass
+class Training:
+    """Everything that the loop needs of a workload."""
+
+    world: World
+    settings: Common
+    model: nn.Module  # as it is saved
+    optimizer: Optimizer
+    step: Stepper
+    rate: Callable[[int], float]  # the learning rate of a step
+    batches: Callable[[int], Iterator[Batch]]  # those of every pass from a step on
+    steps: int
+    epoch: int  # steps of one epoch
+    evaluate: Callable[[], dict[str, float]] | None = None  # called by all ranks; the same numbers on all
+
+    def run(self) -> int:
+        """Trains to the end, or until somebody asks for it, and returns the exit code."""
+        first = self._resume()
+        if self.world.first:
+            record.metric("seed", self.settings.seed)
+        source = self.batches(first)
+        try:
+            stopped = self._steps(first, source)
+        finally:
+            getattr(source, "close", int)()
+        if stopped:
+            self._save(stopped)
+            self._say(f"stopped after step {stopped:,}; a checkpoint is saved")
+            return EXIT_CODE
+        self._evaluate(self.steps)
+        if self.settings.save_checkpoint and (self._saves or self.settings.train_url) and not _due(self.steps, self._saves):
+            self._save(self.steps)
+        return 0
+
+    def _steps(self, first: int, source: Iterator[Batch]) -> int:
+        """All steps after the first ones; returns the last one that was done where somebody asked to stop, else 0."""
+        stop, clock, last = Stop(self.world), Clock(self.world, self._timer()), self.steps
+        evaluations = schedule.interval(self.settings.eval_steps, self.settings.eval_interval, self.epoch)
+        for done in range(first + 1, last + 1):
+            batches = clock.waiting(lambda: list(itertools.islice(source, self.step.passes)))
+            self.optimizer.rate.fill_(self.rate(done - 1))
+            loss = self.step(batches)
+            evaluating, saving = _due(done, evaluations) and done < last, _due(done, self._saves)
+            stopping = stop.agreed() and done < last
+            pausing = evaluating or saving or stopping or done == last
+            clock.step(done, loss if _due(done, self.settings.log_steps) else None, pausing)
+            if stopping:
+                clock.done()
+                return done
+            if saving:
+                self._save(done)
+            if evaluating:
+                self._evaluate(done)
+            if pausing:
+                clock.go_on()
+        stop.settle()
+        clock.done()
+        return 0
+
+    @property
+    def _saves(self) -> int:
+        """Steps between two checkpoints; 0 for none."""
+        settings = self.settings
+        every = schedule.interval(settings.save_checkpoint_steps, settings.save_checkpoint_epochs, self.epoch)
+        return every if settings.save_checkpoint else 0
+
+    def _timer(self) -> Any:
+        settings = self.settings
+        warmup = settings.timer_warmup if settings.timer_warmup >= 0 else None
+        return record.timer(settings.batch_size * self.step.passes, warmup)
+
+    def _settle(self) -> None:
+        """Statistics that every rank keeps of its own samples become those of all."""
+        self.world.average(buffer for name, buffer in self.model.named_buffers() if "running_" in name)
+
+    def _evaluate(self, done: int) -> None:
+        if self.evaluate is None:
+            return
+        self._settle()
+        started = time.perf_counter()
+        self.model.eval()
+        numbers = self.evaluate()
+        self.model.train()
+        if self.world.first:
+            for name, value in numbers.items():
+                record.metric(name, value, step=done)
+        shown = ", ".join(f"{name} {value:.4f}" for name, value in numbers.items())
+        self._say(f"step {done:,}: {shown} ({time.perf_counter() - started:.1f} s)")
+
+    def _save(self, done: int) -> None:
+        self._settle()
+        generators = self.world.gathered(_generators(self.world))
+        if self.world.first:
+            folder = places.checkpoints(self.settings)
+            state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "generators": generators}
+            checkpoints.save(folder, done, state, self.settings.save_checkpoint_num)
+            places.publish(self.settings, folder)
+        self.world.barrier()
+
+    def _resume(self) -> int:
+        """Takes up the newest checkpoint of this run and returns its step; 0 where there is none."""
+        path = self.world.told(checkpoints.newest(places.checkpoints(self.settings)) if self.world.first else None)
+        if path is None:
+            return 0
+        state = checkpoints.load(path)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if len(state["generators"]) == self.world.size:
+            _set_generators(self.world, state["generators"][self.world.rank])
+        self._say(f"goes on after step {state['step']:,} of {path}")
+        return int(state["step"])
+
+    def _say(self, text: str) -> None:
+        if self.world.first:
+            print(text, flush=True)
+
+
+class Clock:
+    """Tells the timer when steps end, without holding up the device: it only waits for a step that lies `AHEAD` behind.
+
+    Losses are copied to the host by the device and read when their step is over.
+    """
+
+    def __init__(self, world: World, timer: Any) -> None:
+        self.world, self.timer = world, timer
+        self._waited = 0.0
+        self._flying: collections.deque[tuple[Any, int, Tensor | None]] = collections.deque()
+
+    def waiting(self, fetch: Callable[[], list[Batch]]) -> list[Batch]:
+        """Fetches batches and counts the time that it took as waiting for input, in steps that the timer counts."""
+        started = time.perf_counter()
+        batches = fetch()
+        if self.timer.steps >= max(1, self.timer.warmup):
+            self._waited += time.perf_counter() - started
+        return batches
+
+    def step(self, done: int, loss: Tensor | None, pausing: bool) -> None:
+        """Ends a step; before a pause its work is waited for."""
+        event = None
+        if self.world.device.type == "cuda":
+            if loss is not None:
+                loss = torch.empty_like(loss, device="cpu", pin_memory=True).copy_(loss, non_blocking=True)
+            event = torch.cuda.Event()
+            event.record()
+        self._flying.append((event, done, loss))
+        while len(self._flying) > (0 if pausing else AHEAD):
+            self._land()
+        self.timer.step()
+
+    def go_on(self) -> None:
+        """A pause is over."""
+        self.timer.start()
+
+    def done(self) -> None:
+        """Records throughput and the share of the time in which the training waited for its input."""
+        if self.timer.seconds:
+            record.metric("input_wait", min(1.0, self._waited / self.timer.seconds), unit="1")
+        rate = self.timer.done()
+        if rate and self.world.first:
+            waited = self._waited / self.timer.seconds
+            print(f"{rate * self.world.size:,.1f} samples/s, waited for input {waited:.1%} of the time", flush=True)
+
+    def _land(self) -> None:
+        event, done, loss = self._flying.popleft()
+        if event is not None:
+            event.synchronize()
+        if loss is not None and self.world.first:
+            record.metric("loss", float(loss), step=done)
+            print(f"step {done:,}: loss {float(loss):.4f}", flush=True)
+
+
+def _due(done: int, every: int) -> bool:
+    return bool(every) and done % every == 0
+
+
+def _generators(world: World) -> dict[str, Tensor]:
+    """The states of the random numbers that this rank draws."""
+    states = {"cpu": torch.get_rng_state()}
+    if world.device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(world.device)
+    return states
+
+
+def _set_generators(world: World, states: dict[str, Tensor]) -> None:
+    torch.set_rng_state(states["cpu"].clone())
+    if world.device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"].clone(), world.device)

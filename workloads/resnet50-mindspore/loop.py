@@ -1,0 +1,203 @@
+"""The loop: steps, timer, losses, evaluations, checkpoints, and an orderly end when somebody asks for one.
+
+One call of the network is one step on CPUs; on Ascend the device takes its batches from a queue and a call is `sink` steps.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import mindspore as ms
+import mindspore.dataset as ds
+import numpy as np
+from mindspore import nn, ops
+
+import snapshots
+from common import places, schedule
+from common.labels import Common
+from common.order import Order
+from common.records import record
+from gang import Gang
+from pictures import Evaluation, Pictures, Training
+
+STOPPED = 128 + signal.SIGTERM
+
+
+class Correct(nn.Cell):
+    """How many images of a batch a network names rightly."""
+
+    def __init__(self, network: nn.Cell) -> None:
+        super().__init__(auto_prefix=False)
+        self.network = network
+
+    def construct(self, images: ms.Tensor, labels: ms.Tensor) -> ms.Tensor:
+        return ops.equal(ops.argmax(self.network(images), 1).astype(ms.int32), labels).astype(ms.float32).sum()
+
+
+class Stop:
+    """SIGTERM, noted until the ranks look at it together."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        signal.signal(signal.SIGTERM, self._note)
+
+    def _note(self, number: int, frame: Any) -> None:
+        self.asked = True
+
+
+@dataclass
+class Loop:
+    """Everything that training needs."""
+
+    gang: Gang
+    settings: Common
+    network: nn.Cell
+    step: nn.Cell  # the network with its loss and optimizer
+    order: Order
+    images: tuple[Pictures, Pictures | None]  # to train on and to evaluate
+    steps: int
+    workers: int
+    sink: int  # the most steps that one call may take
+
+    def run(self) -> int:
+        """Trains to the end, or until somebody asks for it, and returns the exit code."""
+        first = self._resume()
+        stopped = self._steps(first) if first < self.steps else 0
+        if stopped:
+            self._save(stopped)
+            self.gang.say(f"stopped after step {stopped:,}; a checkpoint is saved")
+            return STOPPED
+        self._evaluate(self.steps)
+        if self._saves or (self.settings.save_checkpoint and self.settings.train_url):
+            self._save(self.steps)
+        return 0
+
+    def _steps(self, first: int) -> int:
+        """All steps after the first ones; returns the last one that was done where somebody asked to stop, else 0."""
+        settings, steps = self.settings, self.steps
+        evaluations = schedule.interval(settings.eval_steps, settings.eval_interval, self.order.steps)
+        sink = math.gcd(math.gcd(self.sink, steps - first), math.gcd(evaluations, self._saves))
+        network, feed = self._feed(first, sink)
+        timer = self._timer(sink)
+        stop, waited = Stop(), 0.0
+        for done in range(first + sink, steps + 1, sink):
+            started = time.perf_counter()
+            batch = next(feed)
+            waited += time.perf_counter() - started if timer.steps >= max(1, timer.warmup) else 0.0
+            loss = network(*batch)
+            evaluating, saving = _due(done, evaluations) and done < steps, _due(done, self._saves) and done < steps
+            stopping = _due(done, settings.log_steps, sink) and self._look(done, loss, stop)
+            if evaluating or saving or stopping or done == steps:
+                loss.asnumpy()  # the device is behind; a step ends when its work is done
+            timer.step()
+            if stopping and done < steps:
+                break
+            if saving:
+                self._save(done)
+            if evaluating:
+                self._evaluate(done)
+            if evaluating or saving:
+                timer.start()
+        self._told(timer, waited)
+        return done if done < steps else 0
+
+    def _feed(self, first: int, sink: int) -> tuple[nn.Cell, Iterator[Any]]:
+        """The network to call and what to call it with, once for each call."""
+        source = Training(self.images[0], self.order, first, self.steps - first)
+        calls = (self.steps - first) // sink
+        helper = ms.DatasetHelper(self._dataset(source), self.gang.ascend, sink, calls if self.gang.ascend else 1)
+        network = ms.connect_network_with_dataset(self.step, helper) if self.gang.ascend else self.step
+        return network, _endless(helper)
+
+    def _dataset(self, source: Any) -> ds.Dataset:
+        workers = min(self.workers, len(source))
+        return ds.GeneratorDataset(source, ["images", "labels"], shuffle=False, num_parallel_workers=workers)
+
+    def _look(self, done: int, loss: ms.Tensor, stop: Stop) -> bool:
+        """Tells the mean loss of all ranks, and returns whether any of them was asked to stop."""
+        total, asked = self.gang.sum([float(loss.asnumpy()), float(stop.asked)])
+        mean = float(total) / self.gang.size
+        self.gang.say(f"step {done:,}: loss {mean:.4f}")
+        if self.gang.first and math.isfinite(mean):
+            record.metric("loss", mean, step=done)
+        return bool(asked)
+
+    def _timer(self, sink: int) -> Any:
+        warmup = self.settings.timer_warmup if self.settings.timer_warmup >= 0 else None
+        return record.timer(self.order.batch * self.order.passes * sink, warmup)
+
+    def _told(self, timer: Any, waited: float) -> None:
+        """Records throughput and, where the host feeds the device, the share of the time in which it had nothing to feed."""
+        seconds, rate = timer.seconds, timer.done()
+        if not rate:
+            return
+        waiting = ""
+        if not self.gang.ascend:
+            record.metric("input_wait", min(1.0, waited / seconds), unit="1")
+            waiting = f", waited for input {waited / seconds:.1%}"
+        self.gang.say(f"{rate * self.gang.size:,.1f} samples/s{waiting}")
+
+    def _evaluate(self, done: int) -> None:
+        """Records the share of all images that the network names rightly, each image counted by one rank."""
+        images = self.images[1]
+        if images is None:
+            return
+        self.gang.average(self._statistics())
+        started = time.perf_counter()
+        source = Evaluation(images, self.order.batch, self.gang.rank, self.gang.size)
+        correct = Correct(self.network)
+        correct.set_train(False)
+        found = [correct(*batch).asnumpy() for batch in _batches(self._dataset(source))] if len(source) else []
+        self.network.set_train()
+        accuracy = float(self.gang.sum([np.sum(found)])[0]) / len(images.labels)
+        self.gang.say(f"step {done:,}: accuracy {accuracy:.4f} ({time.perf_counter() - started:.1f} s)")
+        if self.gang.first:
+            record.metric("accuracy", accuracy, step=done)
+
+    @property
+    def _saves(self) -> int:
+        """Steps between two checkpoints; 0 for none."""
+        settings = self.settings
+        every = schedule.interval(settings.save_checkpoint_steps, settings.save_checkpoint_epochs, self.order.steps)
+        return every if settings.save_checkpoint else 0
+
+    def _save(self, done: int) -> None:
+        self.gang.average(self._statistics())
+        if self.gang.first:
+            folder = places.checkpoints(self.settings)
+            snapshots.save(folder, done, self.step, self.settings.save_checkpoint_num)
+            places.publish(self.settings, folder)
+        self.gang.sum([0])
+
+    def _resume(self) -> int:
+        """Takes up the newest checkpoint of this run and returns its step; 0 where there is none."""
+        folder = places.checkpoints(self.settings)
+        step = int(self.gang.sum([snapshots.newest(folder) if self.gang.first else 0])[0])
+        if step:
+            snapshots.load(folder, step, self.step)
+            self.gang.say(f"goes on after step {step:,} of {folder}")
+        return step
+
+    def _statistics(self) -> list[ms.Parameter]:
+        """The running means and variances of the norms, which every rank gathers for itself."""
+        return [parameter for parameter in self.network.get_parameters() if not parameter.requires_grad]
+
+
+def _batches(dataset: ds.Dataset) -> Iterator[Any]:
+    yield from dataset.create_tuple_iterator(num_epochs=1)
+
+
+def _endless(helper: ms.DatasetHelper) -> Iterator[Any]:
+    """On Ascend a helper yields nothing, once for each call that it is asked for; elsewhere all batches."""
+    while True:
+        yield from helper
+
+
+def _due(done: int, every: int, calls: int = 1) -> bool:
+    """Whether something that happens every so many steps falls into the last `calls` of them."""
+    return bool(every) and done % every < calls

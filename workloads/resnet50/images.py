@@ -1,0 +1,157 @@
+"""ImageNet's folders, `train/<class>/*.JPEG` and `val/<class>/*.JPEG`, decoded by processes and, where it can, by the GPU."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import mmap
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import decoding
+from common.feeding import Batch
+from common.labels import Wrong
+from common.order import Order
+
+ENDINGS = (".jpeg", ".jpg", ".png")
+SLOTS = 4  # batches that are being decoded or wait
+PIECES = 16  # tasks that a batch is cut into
+SMALLEST = 8  # images of a task
+PATIENCE = 5.0  # seconds without a result after which the processes are looked at
+
+
+class Folder:
+    """The files of one part of the data set with their labels; classes are numbered as the names of their folders sort."""
+
+    def __init__(self, folder: Path, part: str, classes: Sequence[str] = ()) -> None:
+        self.root = folder / part
+        names = sorted(entry.name for entry in os.scandir(self.root) if entry.is_dir()) if self.root.is_dir() else []
+        if not names:
+            raise Wrong(f"{self.root} has no folders with images. Put one per class there, or make some with generate.py.")
+        self.classes = list(classes) or names
+        if strange := sorted(set(names) - set(self.classes)):
+            raise Wrong(f"{self.root} has a class `{strange[0]}` that is not in train. Give both the same classes.")
+        numbers = {name: number for number, name in enumerate(self.classes)}
+        self.paths: list[str] = []
+        labels: list[int] = []
+        for name in names:
+            files = sorted(entry.path for entry in os.scandir(self.root / name) if entry.name.lower().endswith(ENDINGS))
+            self.paths.extend(files)
+            labels.extend([numbers[name]] * len(files))
+        self.labels = torch.tensor(labels, dtype=torch.int64)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+class Decoders:
+    """Processes that fill rows of one piece of memory with images; they take tasks from one socket as they are free."""
+
+    def __init__(self, workers: int, batch: int, size: int, seed: int, smallest_area: float, pinned: bool) -> None:
+        self.batch = batch
+        rows = SLOTS * batch
+        memory = os.memfd_create("images")
+        os.truncate(memory, rows * size * size * 3)
+        self._memory = mmap.mmap(memory, 0)
+        pixels = np.frombuffer(self._memory, dtype=np.uint8).reshape(SLOTS, batch, size, size, 3)
+        self.slots = torch.from_numpy(pixels)
+        self._pinned = pinned
+        if pinned:
+            torch.cuda.cudart().cudaHostRegister(self.slots.data_ptr(), self.slots.numel(), 0)
+        self._tasks, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._results, answers = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._results.settimeout(PATIENCE)
+        numbers = (theirs.fileno(), answers.fileno(), memory, rows, size, seed, round(smallest_area * 1000))
+        command = [sys.executable, decoding.__file__, *map(str, numbers)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        self._processes = [subprocess.Popen(command, pass_fds=numbers[:3], env=environment) for _ in range(workers)]
+        theirs.close()
+        answers.close()
+        os.close(memory)
+        self._left: dict[int, int] = collections.Counter()
+
+    def start(self, slot: int, paths: Sequence[str], indices: Sequence[int], epoch: int | None) -> None:
+        """Lets images be decoded into a slot; with an epoch as training wants them, else as evaluation does."""
+        piece = max(SMALLEST, -(-len(paths) // PIECES))
+        rows = [(slot * self.batch + row, int(index), path) for row, (index, path) in enumerate(zip(indices, paths))]
+        self._left[slot] = len(rows)
+        for first in range(0, len(rows), piece):
+            self._tasks.send(json.dumps([slot, epoch is not None, epoch or 0, rows[first : first + piece]]).encode())
+
+    def wait(self, slot: int) -> Tensor:
+        """The images of a slot, as soon as all are there; they stay until the slot is used again."""
+        while self._left[slot]:
+            done, count, problem = json.loads(self._result())
+            if problem:
+                raise Wrong(problem)
+            self._left[done] -= count
+        return self.slots[slot]
+
+    def _result(self) -> bytes:
+        while True:
+            try:
+                return self._results.recv(decoding.LARGEST)
+            except socket.timeout:  # noqa: UP041  (not TimeoutError before Python 3.10)
+                if ended := [process.returncode for process in self._processes if process.poll() is not None]:
+                    raise Wrong(f"A process that decodes images ended with {ended[0]}. Is there enough memory?") from None
+
+    def close(self) -> None:
+        """Closes the sockets, upon which the processes end."""
+        if self._pinned:
+            torch.cuda.cudart().cudaHostUnregister(self.slots.data_ptr())
+        self._tasks.close()
+        self._results.close()
+        for process in self._processes:
+            process.wait()
+
+
+class Images:
+    """Batches of a folder, decoded in the background; `share` of each training batch is decoded by the GPU."""
+
+    def __init__(self, folder: Folder, decoders: Callable[[], Decoders], gpu: Any = None, share: float = 0.0) -> None:
+        self.folder, self.decoders, self.gpu = folder, decoders, gpu
+        self.share = share if gpu else 0.0
+
+    def batches(self, order: Order, first: int) -> Iterator[Batch]:
+        """What a rank trains on from a step on; the images of a batch are there until the next one is asked for."""
+        chunks = order.chunks(first)
+        by_gpu = round(order.batch * self.share)
+        with contextlib.closing(self.decoders()) as decoders:
+            flying = collections.deque(self._start(decoders, slot, *next(chunks), by_gpu) for slot in range(SLOTS))
+            while True:
+                slot, chosen, files = flying.popleft()
+                images = decoders.wait(slot)[: len(chosen) - by_gpu]
+                labels = self.folder.labels[chosen]
+                yield (torch.cat([self.gpu.finish(files), self.gpu.moved(images)]) if by_gpu else images), labels
+                flying.append(self._start(decoders, slot, *next(chunks), by_gpu))
+
+    def _start(self, decoders: Decoders, slot: int, epoch: int, chosen: np.ndarray, by_gpu: int) -> tuple[int, np.ndarray, Any]:
+        paths = [self.folder.paths[index] for index in chosen]
+        decoders.start(slot, paths[by_gpu:], chosen[by_gpu:].tolist(), epoch)
+        return slot, chosen, self.gpu.start(paths[:by_gpu], chosen[:by_gpu].tolist(), epoch) if by_gpu else None
+
+    def evaluation(self, shares: Iterator[np.ndarray]) -> Iterator[Batch]:
+        """The images of a rank's share, cut from the middle."""
+        flying: collections.deque[tuple[int, np.ndarray]] = collections.deque()
+        with contextlib.closing(self.decoders()) as decoders:
+            for number, chosen in enumerate(shares):
+                if len(flying) == SLOTS:
+                    yield self._landed(decoders, *flying.popleft())
+                slot = number % SLOTS
+                decoders.start(slot, [self.folder.paths[index] for index in chosen], chosen.tolist(), None)
+                flying.append((slot, chosen))
+            while flying:
+                yield self._landed(decoders, *flying.popleft())
+
+    def _landed(self, decoders: Decoders, slot: int, chosen: np.ndarray) -> Batch:
+        return decoders.wait(slot)[: len(chosen)], self.folder.labels[chosen]

@@ -1,0 +1,205 @@
+"""Trains ResNet-50: on CPUs, one GPU or many, on ImageNet's folders, CIFAR-10's files or synthetic images."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import cifar
+import gpu_decoding
+from common import labels, places, schedule, seat, world
+from common.feeding import Batch, Feed
+from common.optimizers import Optimizer
+from common.order import Order, shares
+from common.records import record
+from common.stepping import Speed, Stepper, mixed
+from common.training import Training
+from common.world import World
+from images import Decoders, Folder, Images
+from resnet import ResNet
+
+SYNTHETIC_SETS = 4
+SYNTHETIC_SAMPLES = 1_281_167  # as many as ImageNet has
+DECODES = ("auto", "cpu", "gpu", "both")
+
+
+@dataclass
+class Settings(Speed):
+    """The labels of this workload; names are those of MindSpore's model zoo where it has them."""
+
+    dataset: str = "auto"  # imagenet2012, cifar10, synthetic; auto: what the data directory holds
+    synthetic: bool = False  # the same as dataset=synthetic
+    batch_size: int = 256
+    epoch_size: int = 90
+    class_num: int = 0  # 0: as many as the data has
+    image_size: int = 224
+    depth: int = 50
+    width: int = 64
+    stem: str = "plain"
+    optimizer: str = "sgd"
+    lr_max: float = 0.0  # 0: 0.1 for each 256 samples of the global batch (sgd), 2.0 (lars)
+    lr_end: float = 0.0
+    lr_decay_mode: str = "cosine"
+    warmup_epochs: float = 5
+    momentum: float = 0.9
+    weight_decay: float = 5e-5
+    label_smooth_factor: float = 0.1
+    decode: str = "auto"
+    gpu_share: float = 0.5  # with decode=both: the part of each batch that the GPU decodes
+    workers: int = 0  # processes that decode; 0: one for each CPU of this rank
+    smallest_area: float = 0.08  # of the part of an image that is trained on
+    generate: int = 0  # makes a data set of so many images, and a fifth of that to evaluate with, where there is none
+
+
+@dataclass(frozen=True)
+class Data:
+    """What there is to train on and to evaluate with."""
+
+    samples: int
+    classes: int
+    image_size: int
+    batches: Callable[[Order, int], Iterator[Batch]]
+    validation: int = 0
+    evaluation: Callable[[Iterator[Any]], Iterator[Batch]] = iter
+
+
+def synthetic(settings: Settings, device: torch.device) -> Data:
+    """Random images that lie on the device, a few sets in turn: what the computation alone can do."""
+    classes, size = settings.class_num or 1000, settings.image_size
+    shape = (settings.batch_size, size, size, 3)
+    sets = [
+        (torch.randint(0, 256, shape, dtype=torch.uint8, device=device), torch.randint(0, classes, shape[:1], device=device))
+        for _ in range(SYNTHETIC_SETS)
+    ]
+
+    def batches(order: Order, first: int) -> Iterator[Batch]:
+        while True:
+            yield from sets
+
+    return Data(max(SYNTHETIC_SAMPLES, settings.global_batch), classes, size, batches)
+
+
+def from_cifar(settings: Settings, folder: Path, device: torch.device) -> Data:
+    train, val = cifar.Cifar(folder, "train", device), cifar.Cifar(folder, "val", device)
+    return Data(len(train), settings.class_num or train.classes, cifar.SIZE, train.batches, len(val), val.evaluation)
+
+
+def from_folders(settings: Settings, folder: Path, device: torch.device) -> Data:
+    if settings.decode not in DECODES:
+        raise labels.Wrong(f"`{settings.decode}` is no decoder. Take one of {', '.join(DECODES)}.")
+    train = Folder(folder, "train")
+    val = Folder(folder, "val", train.classes)
+    with_gpu = settings.decode != "cpu" and gpu_decoding.available(device)
+    if settings.decode in ("gpu", "both") and not with_gpu:
+        raise labels.Wrong("Decoding on the GPU needs torchvision and a GPU. Install it, or take decode=cpu.")
+    size, seed, area = settings.image_size, settings.seed, settings.smallest_area
+    gpu = gpu_decoding.GpuDecoder(device, size, seed, area) if with_gpu else None
+    share = 1.0 if settings.decode == "gpu" else settings.gpu_share
+    workers, pinned = settings.workers or cpus(), device.type == "cuda"
+
+    def decoders() -> Decoders:
+        return Decoders(workers, settings.batch_size, size, seed, area, pinned)
+
+    training, evaluating = Images(train, decoders, gpu, share), Images(val, decoders)
+    return Data(
+        len(train),
+        settings.class_num or len(train.classes),
+        size,
+        lambda order, first: Feed(training.batches(order, first), device),
+        len(val),
+        lambda parts: Feed(evaluating.evaluation(parts), device),
+    )
+
+
+def cpus() -> int:
+    """The CPUs that this rank may use for decoding, one left to itself."""
+    return max(1, len(os.sched_getaffinity(0)) // seat.local_ranks() - 1)
+
+
+def made(settings: Settings) -> Path:
+    """Data that is generated where there is none; the first rank of a node does it, the others wait until it is complete."""
+    folder = places.data(settings, required=False)
+    if seat.local_rank() == 0:
+        from generate import generate
+
+        layout = "cifar10" if settings.dataset == "cifar10" else "imagenet"
+        size, classes = settings.image_size * 7 // 6, settings.class_num or 10
+        generate(folder, layout, classes, settings.generate, settings.generate // 5, size, settings.seed)
+    while not folder.exists():
+        time.sleep(0.1)
+    return folder
+
+
+def opened(settings: Settings, device: torch.device) -> Data:
+    """The data that the labels name."""
+    if settings.synthetic or settings.dataset == "synthetic":
+        return synthetic(settings, device)
+    folder = made(settings) if settings.generate else places.data(settings)
+    if settings.dataset == "cifar10" or (settings.dataset == "auto" and cifar.found(folder)):
+        return from_cifar(settings, folder, device)
+    if settings.dataset in ("auto", "imagenet2012"):
+        return from_folders(settings, folder, device)
+    raise labels.Wrong(f"`{settings.dataset}` is no data set. Take imagenet2012, cifar10 or synthetic.")
+
+
+def evaluated(where: World, settings: Settings, model: nn.Module, data: Data) -> dict[str, float]:
+    """Top-1 accuracy and loss over the whole validation set, each image counted once over all ranks."""
+    sums = torch.zeros(3, dtype=torch.float64, device=where.device)
+    with torch.inference_mode(), mixed(where, settings):
+        for images, wanted in data.evaluation(shares(data.validation, settings.batch_size, where.rank, where.size)):
+            scores = model(images).float()
+            right, loss = (scores.argmax(1) == wanted).sum(), functional.cross_entropy(scores, wanted, reduction="sum")
+            sums += torch.stack([right.double(), loss.double(), torch.tensor(float(len(wanted)), device=where.device).double()])
+    right, loss, count = where.sum(sums.tolist())
+    return {"accuracy": right / count, "eval_loss": loss / count}
+
+
+def learning(settings: Settings, order: Order) -> tuple[int, int, Callable[[int], float]]:
+    """Steps of an epoch, steps of all, and the learning rate of each."""
+    epoch, steps = schedule.lengths(settings, order.samples, order.ranks)
+    batch = order.batch * order.passes * order.ranks
+    peak = settings.lr_max or (2.0 if settings.optimizer == "lars" else 0.1 * batch / 256)
+    warmup = min(round(settings.warmup_epochs * epoch), steps // 2)
+    return epoch, steps, lambda step: schedule.rate(step, steps, peak, warmup, settings.lr_decay_mode, settings.lr_end)
+
+
+def main() -> int:
+    settings = labels.read(Settings, sys.argv[1:])
+    with record.phase("prepare"):
+        where = world.join()
+        torch.manual_seed(settings.seed)
+    with record.phase("dataload"):
+        data = opened(settings, where.device)
+    model = ResNet(data.classes, settings.depth, settings.width, data.image_size, settings.stem)
+    model = model.to(where.device, memory_format=torch.channels_last)
+    optimizer = Optimizer(settings.optimizer, model, weight_decay=settings.weight_decay, momentum=settings.momentum)
+    order = Order.of(settings, data.samples, where.rank, where.size)
+    model.remember(order.passes)
+    epoch, steps, rate = learning(settings, order)
+
+    def loss(model: nn.Module, images: Tensor, wanted: Tensor) -> Tensor:
+        return functional.cross_entropy(model(images).float(), wanted, label_smoothing=settings.label_smooth_factor)
+
+    step = Stepper(where, settings, model, loss, optimizer, order.passes)
+    evaluate = (lambda: evaluated(where, settings, model, data)) if data.validation else None
+    try:
+        return Training(
+            where, settings, model, optimizer, step, rate, lambda first: data.batches(order, first), steps, epoch, evaluate
+        ).run()
+    finally:
+        where.leave()
+
+
+if __name__ == "__main__":
+    labels.run(main)
