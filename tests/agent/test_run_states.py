@@ -90,6 +90,7 @@ def test_a_run_goes_from_pending_to_running_as_its_files_appear(written: Written
     written.meet("up.1")
     assert written.derived() == ("running", "running", "")
     assert derive(read(written.run), ALIVE)["up"] == 2
+    assert written.derived(Status(True, "Slurm has suspended it")) == ("running", "running", "Slurm has suspended it")
 
 
 def test_parameter_servers_count_as_nodes(tmp_path: Path) -> None:
@@ -125,6 +126,15 @@ def test_between_two_attempts_a_run_is_retrying(written: Written) -> None:
     assert written.derived() == ("starting", "retrying", "attempt 1: rank 3 on node 1 exited with code 1")
     written.attempt(2)
     assert written.derived() == ("starting", "rendezvous", "0 of 2 nodes are up")
+
+
+def test_an_attempt_that_begins_is_no_attempt_after_which_the_run_was_requeued(written: Written) -> None:
+    queued = Status(True, "waiting", "pending", 200.0)
+    written.attempt()
+    written.event("attempt-ended", attempt=1, reason="node2 is down")
+    assert written.derived(queued) == ("pending", "queued", "requeued after attempt 1 (node2 is down); waiting")
+    os.makedirs(written.run.attempt(2).meet)  # before a word of it is written
+    assert written.derived(queued) == ("starting", "rendezvous", "0 of 2 nodes are up")
 
 
 def test_without_its_supervisor_a_run_is_lost_whatever_else_is_written(written: Written) -> None:

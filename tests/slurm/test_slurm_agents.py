@@ -106,7 +106,8 @@ def test_before_the_end_of_the_time_that_slurm_gives_the_ranks_are_told(slurm_si
     site = slurm_site(Nodes(count=2), partitions=[Partition("main", default=True, settings={"DefaultTime": "00:01:00"})])
     run = start(site, {"nodes": 2, "grace": "30s", "retries": 2})
     ended = run.end()
-    assert (ended["state"], ended["reason"]) == ("failed", "it came to the time limit of its Slurm job")
+    words = "it came to the time limit of its Slurm job; set `time_limit` to ask for more"
+    assert (ended["state"], ended["reason"]) == ("failed", words)
     assert run.logs().count("saved") == 2
     assert len(ended["attempts"]) == 1
 

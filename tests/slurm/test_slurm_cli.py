@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -116,6 +118,37 @@ def test_without_slurm_the_command_says_what_to_do(write_job: WriteJob, muster: 
     done = muster("run", write_job({"command": "true"}), "--engine", "slurm", PATH=str(tmp_path))
     assert done.returncode == 3
     assert "there is no sinfo on your PATH; log in to a machine of the cluster" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "site_sbatch",
+    [
+        'echo Welcome; REAL "$@"; echo You have 3 hours left',
+        'REAL "$@" | sed "s/^/Submitted batch job /"',
+        'REAL "$@" >/dev/null; echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv" >&2; exit 1',
+    ],
+    ids=["says more", "says it in words", "hears nothing of a job that was taken"],
+)
+def test_a_site_may_have_an_sbatch_of_its_own(
+    site: Cluster, write_job: WriteJob, muster: Muster, tmp_path: Path, site_sbatch: str
+) -> None:
+    (tmp_path / "sbatch").write_text("#!/bin/sh\n" + site_sbatch.replace("REAL", shutil.which("sbatch") or ""))
+    (tmp_path / "sbatch").chmod(0o755)
+    job = write_job({"command": FOREVER, "slurm": {"options": ["--hold"]}})
+    done = muster("run", job, "--engine", "slurm", "--detach", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert done.returncode == 0, done.stderr
+    run = done.stdout.strip()
+    assert json.loads(muster("show", run, "--json").stdout)["state"] == "pending"
+    assert muster("stop", run).returncode == 0
+    assert site.run("squeue", "--noheader") == ""
+
+
+def test_a_submitter_without_a_path(site: Cluster, write_job: WriteJob, command: list[str]) -> None:
+    job = write_job({"command": ["/bin/echo", "here"], "nodes": 2})
+    words = ["env", "-u", "PATH", *command, "run", str(job), "--engine", "slurm"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("here") == 2
 
 
 def test_doctor_shows_the_cluster_and_what_of_it_is_free(site: Cluster, muster: Muster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -62,6 +63,16 @@ def test_a_run_that_may_not_be_requeued_is_submitted_again(slurm_site: MakeSite,
     assert "submitted again" in run.muster("show", run.id).stdout
     assert len(run.jobs) == 2
     assert [event["handle"] for event in run.events("submitted-again")] == [run.job]
+
+
+def test_a_run_without_a_time_limit_says_what_a_preemption_leaves_of_its_grace(slurm_site: MakeSite, start: Start) -> None:
+    site = preempting(slurm_site, grace=7)
+    run = start(site, {"nodes": 2, "slurm": {"partition": "low"}})
+    run.until_up(2)
+    preempt(site)
+    until(lambda: run.events("told-to-end"), 60)
+    [told] = run.events("stopping")
+    assert re.fullmatch(r"Slurm preempted the job; Slurm leaves its ranks \d+s of their grace of 20s", told["reason"])
 
 
 def test_a_run_that_is_cancelled_for_another_goes_back_into_the_queue(slurm_site: MakeSite, start: Start) -> None:
@@ -177,7 +188,7 @@ def test_the_run_says_what_the_end_of_its_time_leaves_of_the_grace(slurm_site: M
     ended = start(site, {"grace": "70s", "command": SAVES}).end()
     assert (ended["state"], ended["attempts"][0]["cause"]) == ("failed", "time_limit")
     assert ended["reason"].startswith("it came to the time limit of its Slurm job; Slurm leaves its ranks ")
-    assert ended["reason"].endswith(" of their grace of 1m10s")
+    assert ended["reason"].endswith(" of their grace of 1m10s; set `time_limit` to ask for more")
 
 
 def test_stop_needs_no_controller(slurm_site: MakeSite, start: Start, muster: Muster) -> None:

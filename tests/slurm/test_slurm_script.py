@@ -131,7 +131,10 @@ def test_the_job_wins_over_the_site_and_the_site_over_the_shell() -> None:
     assert chosen.options == ("--nice=1", "--nice=2")
 
 
-@pytest.mark.parametrize("option", ["--mem=3", "--output=x", "--nodes=2", "-n4", "nice", "--export=NONE", "--partition=x"])
+@pytest.mark.parametrize(
+    "option",
+    ["--mem=3", "--output=x", "--nodes=2", "-n4", "nice", "--export=NONE", "--partition=x", "--arr=1-2", "--test", "--no-kill"],
+)
 def test_options_that_muster_sets_are_refused_with_what_to_use_instead(option: str) -> None:
     [(refused, hint)] = options.refused((option, "--nice=3"))
     assert refused == option

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Muster, WriteJob
+from conftest import Muster, WriteJob, until
 from muster.engines.slurm import commands, refusals
 from slurm_cluster import Cluster
 from slurm_site.configuration import Nodes, Partition
@@ -137,6 +137,19 @@ def test_where_nodes_are_nobodys_business_jobs_can_be_submitted_all_the_same(
     assert "Slurm shows you no nodes: `device: auto` means `cpu` here; set `device` for accelerators" in done.stderr
     [finding] = slurm_findings(muster, **env)
     assert finding["found"] == "shows you no nodes (PrivateData of the site); jobs can be submitted all the same"
+
+
+def test_where_jobs_are_nobodys_business_those_ahead_are_not_counted(
+    slurm_site: MakeSite, config: object, muster: Muster, write_job: WriteJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = slurm_site(Nodes(count=1), PrivateData="jobs")
+    monkeypatch.setenv("SLURM_CONF", site.env["SLURM_CONF"])
+    for _ in range(2):
+        site.run("sbatch", "--exclusive", "--output=/dev/null", "--wrap", "sleep 60")
+    run = muster("run", write_job({"command": "true"}), "--engine", "slurm", "--detach").stdout.strip()
+    until(lambda: site.run("squeue", "--noheader", f"--name={run}", "--format=%r") == "Priority")
+    told = json.loads(muster("show", run, "--json").stdout)
+    assert (told["state"], told["reason"]) == ("pending", "waiting: other jobs have a higher priority")
 
 
 def test_a_sinfo_that_does_not_know_what_is_in_use_is_asked_without_it(site: Cluster, muster: Muster, stand_in: Stand) -> None:

@@ -123,6 +123,15 @@ def test_what_a_signal_means_is_for_slurm_to_say(shown: str, cause: str, seconds
 
 
 @pytest.mark.parametrize(
+    ("grace_time", "seconds"), [("GraceTime=30", 20), ("GraceTime=5", 0), ("GraceTime=0", math.inf), ("", math.inf)]
+)
+def test_a_preempted_job_without_a_time_limit_has_the_grace_time_of_its_partition(grace_time: str, seconds: float) -> None:
+    job = slurm.fields("JobState=RUNNING EndTime=Unknown PreemptTime=2026-11-15T11:59:50")
+    shown = f"PartitionName=low {grace_time} Hidden=NO"
+    assert slurm.meaning(job, "SIGTERM", NOW, 150, slurm.grace_time(shown)).seconds == seconds
+
+
+@pytest.mark.parametrize(
     ("words", "cause"),
     [
         (" DUE TO PREEMPTION", "preempted"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,16 @@ def test_directories_can_be_empty(place: Place) -> None:
     assert place.storage.remove(place.at("d/e/x"))
     assert place.storage.remove(place.at("d"), recursive=True)
     assert place.storage.stat(place.at("d/e")) is None
+
+
+def test_none_of_several_who_make_the_same_directory_at_once_is_refused(place: Place) -> None:
+    def make(number: int) -> None:
+        with Storage(place.storage._settings) as storage:
+            storage.make_dir(place.at(f"out{number // 4}/v"))
+
+    with ThreadPoolExecutor(4) as ranks:
+        list(ranks.map(make, range(40)))
+    assert place.storage.stat(place.url)
 
 
 def test_a_directory_needs_those_above_it_unless_they_are_to_be_made(place: Place) -> None:

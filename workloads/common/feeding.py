@@ -34,6 +34,7 @@ class Feed:
         item = self._ready.get()
         if isinstance(item, BaseException):
             self._put(item)  # whoever asks again is told again
+            self._thread.join()  # PyTorch does not survive a thread that is still at work when the program ends
             raise item
         batch, copied = item
         if copied is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -131,12 +132,18 @@ class Allocated(Site):
 
     def farewell(self, signal: str) -> Farewell:
         """Asks Slurm: a job that it warns still runs, before the end of its time or a preemption; one that it ends does not."""
-        near = NEAR + self.assignment.job.grace
-        meant = slurm.meaning_of(self._ends()) or slurm.meaning(self._shown(), signal, time.time(), near)
+        meant = slurm.meaning_of(self._ends()) or self._meaning(signal)
         grace = self.assignment.job.grace
         left = max(0.0, meant.seconds + self.allocation.kill_wait - slurm.MARGIN)
         short = "; Slurm leaves its ranks %s of their grace of %s" % (duration(left), duration(grace)) if left < grace else ""
-        return Farewell(meant.cause, meant.words + short, left)
+        unasked = meant.cause == "time_limit" and not self.assignment.job.time_limit
+        return Farewell(meant.cause, meant.words + short + "; set `time_limit` to ask for more" * unasked, left)
+
+    def _meaning(self, signal: str) -> slurm.Meaning:
+        """What a signal means by what Slurm shows of the job."""
+        shown = self._shown()
+        grace_time = _grace_time(shown.get("Partition", "")) if shown.get("EndTime") == "Unknown" else math.inf
+        return slurm.meaning(shown, signal, time.time(), NEAR + self.assignment.job.grace, grace_time)
 
     def _ends(self) -> str:
         """Why Slurm ends the job, if it has said so since this start."""
@@ -227,6 +234,14 @@ def _nodes(names: List[str]) -> List[slurm.Machine]:
         return slurm.machines(slurm.ask("scontrol", "--oneliner", "show", "node", ",".join(names))) if names else []
     except slurm.SlurmError:
         return []
+
+
+def _grace_time(partition: str) -> float:
+    """How long the jobs of a partition may go on that are preempted, as far as Slurm tells."""
+    try:
+        return slurm.grace_time(slurm.ask("scontrol", "--oneliner", "show", "partition", partition))
+    except slurm.SlurmError:
+        return math.inf
 
 
 def _is_down(state: str) -> bool:

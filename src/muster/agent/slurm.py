@@ -89,8 +89,11 @@ class Meaning:
     seconds: float = 0.0
 
 
-def meaning(job: Mapping[str, str], signal: str, now: float, near: float) -> Meaning:
-    """What a signal to a job means that `scontrol show job` shows like this; its end is near in the last `near` seconds."""
+def meaning(job: Mapping[str, str], signal: str, now: float, near: float, grace_time: float = math.inf) -> Meaning:
+    """What a signal to a job means that `scontrol show job` shows like this; its end is near in the last `near` seconds.
+
+    Of a job without a time limit it does not show when a preemption ends it: that is after the GraceTime of its partition.
+    """
     if not job:
         return Meaning("terminated", "the job was told to end (%s), and Slurm does not say why" % signal)
     preempted = _moment(job.get("PreemptTime", ""))
@@ -99,7 +102,7 @@ def meaning(job: Mapping[str, str], signal: str, now: float, near: float) -> Mea
     end = _moment(job.get("EndTime", ""))
     left = max(0.0, end - now) if end else math.inf
     if preempted:
-        return Meaning(*ENDS["PREEMPTION"], left)
+        return Meaning(*ENDS["PREEMPTION"], left if end else max(0.0, preempted + grace_time - now))
     if left <= near:
         return Meaning(*ENDS["TIME LIMIT"], left)
     return Meaning("stop", "somebody told the job to end (%s)" % signal, left)
@@ -127,7 +130,11 @@ def _moment(text: str) -> float:
 def submit(script: str, environment: Mapping[str, str]) -> str:
     """Hands in a script from inside of a job, with the environment of who submitted that; returns the id of the new one."""
     kept = {name: value for name, value in environment.items() if name in OF_THE_SITE or not name.startswith(OF_THE_JOB)}
-    return ask("sbatch", "--parsable", script, environment=kept).split()[-1]
+    said = ask("sbatch", "--parsable", script, environment=kept)
+    numbers = re.findall(r"^[0-9]+(?:;\S+)?$", said, re.MULTILINE)  # a site's own sbatch may say more
+    if not numbers:
+        raise SlurmError("sbatch told no number of a job: %s" % said.strip())
+    return str(numbers[-1])
 
 
 def ask(*words: str, environment: Optional[Mapping[str, str]] = None) -> str:
@@ -162,6 +169,12 @@ def kill_wait(shown: str) -> float:
     return float(match.group(1)) if match else KILL_WAIT
 
 
+def grace_time(shown: str) -> float:
+    """GraceTime as `scontrol show partition` shows it; where it is none, that of a QOS may count, which nobody tells."""
+    match = re.search(r"\bGraceTime=(\d+)", shown)
+    return float(match.group(1)) if match and match.group(1) != "0" else math.inf
+
+
 def resolved(address: str) -> str:
     """A node's address as a number: ranks may not be able to look names up."""
     try:
@@ -178,7 +191,7 @@ def srun(nodes: int, environment: Mapping[str, str], command: Sequence[str]) -> 
 
 def agent(python: str, archive: str, words: Sequence[str]) -> List[str]:
     """The argv of an agent on a node that may lack what it needs."""
-    return ["sh", "-c", LOOK, "sh", python, archive, *words]
+    return ["/bin/sh", "-c", LOOK, "sh", python, archive, *words]
 
 
 def ended_tasks(log: str) -> Dict[int, str]:

@@ -211,7 +211,9 @@ class Story:
         newest = attempt or (self._run.dir.attempt_numbers() or [1])[-1]
         if newest > self._attempt:
             self._shown.interlude()
-            show_retry(self._run.attempts()[self._attempt - 1 : newest - 1], self._run.job.retries + 1, self._live)
+            ended = self._run.attempts()[: newest - 1]
+            free = sum(1 for one in ended if one["state"] != "failed")  # those cost no retry
+            show_retry(ended[self._attempt - 1 :], self._run.job.retries + 1 + free, self._live)
             self._attempt = newest
         if self._run.trouble != self._trouble:
             self._trouble = self._run.trouble

@@ -30,9 +30,13 @@ def show_end(view: dict[str, Any], tail: bool) -> None:
 
 
 def show_retry(attempts: list[dict[str, Any]], most: int, tail: bool) -> None:
-    """Prints to stderr why attempts failed that others follow; with `tail` what rank 0 did not say itself."""
+    """Prints to stderr why attempts ended that others follow; with `tail` what rank 0 did not say itself."""
     for attempt in attempts:
-        click.echo(f"✗ attempt {attempt['attempt']} of {most} failed: {plain(attempt['reason'])}; trying again", err=True)
+        number, reason = attempt["attempt"], plain(attempt["reason"])
+        if attempt["state"] == "failed":
+            click.echo(f"✗ attempt {number} of {most} failed: {reason}; trying again", err=True)
+        else:  # by its site, not by the program
+            click.echo(f"✗ attempt {number} was cut off: {reason}; starting again", err=True)
         if attempt["failure"]:
             show_failure(attempt["failure"], tail and attempt["failure"].get("rank") != 0)
 

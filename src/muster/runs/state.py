@@ -180,7 +180,8 @@ def derive(record: Record, status: Optional[Status]) -> Dict[str, Any]:
     """The state of a run that has no final record yet. Without an engine's answer the run counts as alive."""
     last = record.attempts[-1] if record.attempts else None
     again = [entry for entry in record.submissions if last and entry.get("attempt") == last.dir.number]
-    queued = status is not None and status.state == "pending" and (last is None or last.started <= status.time)
+    # an attempt without a moment of its start begins just now
+    queued = status is not None and status.state == "pending" and (last is None or 0.0 < last.started <= status.time)
     waits = queued or bool(again)
     phase, reason = "", ""
     if status is not None and not status.alive:
@@ -208,7 +209,8 @@ def derive(record: Record, status: Optional[Status]) -> Dict[str, Any]:
         count = record.job.nodes + record.job.ps
         state = "running" if up == count else "starting"
         phase = "running" if up == count else "rendezvous" if "world" not in last.met else "staging"
-        reason = "" if up == count else "%d of %d nodes are up" % (up, count)
+        said = status.reason if status and not status.state else ""  # such as that the engine has suspended it
+        reason = said if up == count else "%d of %d nodes are up" % (up, count)
     if state in ("running", "stopping") and last and any(name.startswith("uploading.") for name in last.met):
         phase = "uploading"
     return _view(record, state, phase, reason, None)

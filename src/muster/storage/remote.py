@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import threading
+import time
 from email.utils import parsedate_to_datetime
 from itertools import islice
 from typing import BinaryIO, Dict, Iterable, Iterator, Mapping, Optional, Sequence, Tuple, Union
@@ -16,12 +17,13 @@ from xml.sax.saxutils import escape
 
 from muster.storage import answers, listing
 from muster.storage.client import Client, Request, Response
-from muster.storage.errors import NoBucket, NotFound, Refused, StorageError, Unsafe, Wrong
+from muster.storage.errors import NoBucket, NotFound, Refused, StorageError, Unreachable, Unsafe, Wrong
 from muster.storage.model import Entry
 from muster.storage.native import Bucket, speaks
 from muster.storage.urls import join
 
 BATCH = 1000  # keys that one request deletes
+LOOKS, LOOK = 10, 0.05  # at an empty object that may become a directory, and the seconds between them
 LARGE_AT_ONCE = 3  # files that move in parts at the same time; each holds some of them in memory
 
 
@@ -155,16 +157,36 @@ class Remote:
 
     def make_dir(self, path: str, parents: bool = True) -> None:
         entry = self.stat(path)
+        for _ in range(LOOKS):
+            if entry is None or entry.is_dir or entry.size:
+                break
+            time.sleep(LOOK)  # an empty object may be what somebody makes a directory of at this moment
+            entry = self.stat(path)
         if entry is not None and not entry.is_dir:
             raise Wrong("%s is a file, where a directory is needed; rename one of them" % self.url(path))
         above = path.rpartition("/")[0]
         if not path or not (parents or self.stat(above)):
             raise self.missing(above)
         if entry is None:
-            self._mark(path)
+            self._become_dir(path)
+
+    def _become_dir(self, path: str) -> None:
+        """Marks a directory, which others may do at the same moment: a server that drops slashes then refuses some of them."""
+        self.refuse_name(path)
+        for left in reversed(range(LOOKS)):
+            try:
+                self._mark(path)
+                return
+            except Unreachable:
+                entry = self.stat(path)  # one that is down does not answer this either
+                if entry is not None and entry.is_dir:
+                    return
+                if not left:
+                    raise
+                self.client.drops_slashes = True
+                time.sleep(LOOK)
 
     def _mark(self, path: str) -> None:
-        self.refuse_name(path)
         if not self.client.drops_slashes:
             self.call("PUT", path + "/")
             self.client.drops_slashes = self.head(path) is not None

@@ -9,6 +9,7 @@ import re
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from muster.engines.base import EngineError, Refused
 from muster.engines.slurm import refusals
@@ -24,6 +25,7 @@ SILENT = re.compile(
     re.IGNORECASE,
 )
 UNKNOWN = re.compile(r"invalid job id|already completed|no such", re.IGNORECASE)
+HANDLE = re.compile(r"^[0-9]+(?:;\S+)?$", re.MULTILINE)  # `12`, or `12;west` of a cluster with a name
 QUEUE = "%A|%T|%Q|%P|%u|%l|%S|%e|%r|%j"  # the name last: it may hold anything
 ENDS = "JobIDRaw,State,ExitCode,NodeList"
 
@@ -59,7 +61,10 @@ def submit(argv: Iterable[str], script: str, environment: Mapping[str, str]) -> 
     done = _call([*argv], environment, script)
     if done.returncode != 0:
         raise Refused(refusals.explained(_lines(done), script, _rights))
-    return done.stdout.strip().splitlines()[-1]
+    numbers = HANDLE.findall(done.stdout)  # a site's own sbatch may say more
+    if not numbers:
+        raise EngineError("sbatch took the script and told no number of a job; `sbatch --parsable` by hand may tell more")
+    return str(numbers[-1])
 
 
 def queue(cluster: str = "") -> list[Queued]:
@@ -112,6 +117,13 @@ def nodes(format: str) -> str | None:
     if done.returncode != 0:
         raise EngineError(f"sinfo does not work: {_words(done)}; `sinfo` by hand may tell more")
     return done.stdout
+
+
+@cache
+def hides_jobs(cluster: str = "") -> bool:
+    """Whether users of the site see no jobs but their own."""
+    shown = _call(["scontrol", "show", "config", *_of(cluster)]).stdout
+    return re.search(r"^PrivateData +=.*\bjobs\b", shown, re.MULTILINE) is not None
 
 
 def gives_cpus(partitions: Collection[str]) -> bool:

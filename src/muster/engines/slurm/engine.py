@@ -89,7 +89,19 @@ class Slurm:
 
     def submit(self, request: Request, follower: int | None) -> str:
         _answers.clear()
-        return commands.submit(request.argv, request.script, request.environment)
+        try:
+            return commands.submit(request.argv, request.script, request.environment)
+        except EngineError:
+            if handle := self._taken(request.log):
+                return handle
+            raise
+
+    def _taken(self, log: str) -> str | None:
+        """The job of a run that Slurm has taken although sbatch did not hear of it."""
+        try:
+            return self.find(os.path.dirname(log)) if log else None
+        except EngineError:
+            return None
 
     def submit_again(self, script: str, environment: Mapping[str, str]) -> str:
         return self.submit(Request(ARGV, "/", "", options.clean(environment), script), None)
@@ -180,7 +192,8 @@ def _statuses(ids: list[str], name: str) -> dict[str, Status]:
     if not {*ids} <= {job.id for job in answer.jobs}:  # they may be younger than the answer
         answer = _queue(name, fresh=True)
     known = {job.id: job for job in answer.jobs}
-    found = {job: replace(states.status(known[job], answer.jobs), time=answer.time) for job in ids if job in known}
+    seen = [] if _sees_own_jobs_alone(answer.jobs, name) else answer.jobs
+    found = {job: replace(states.status(known[job], seen), time=answer.time) for job in ids if job in known}
     over = [job for job in ids if job not in found or not found[job].alive]
     ends = _ends(over, known, name) if over else {}
     for job in over:
@@ -190,6 +203,12 @@ def _statuses(ids: list[str], name: str) -> dict[str, Status]:
         elif job not in found:
             found[job] = states.gone(job)
     return found
+
+
+def _sees_own_jobs_alone(jobs: list[commands.Queued], name: str) -> bool:
+    """Whether there may be jobs of others that the controller does not show; asked only where that matters."""
+    waiting = any(job.reason == "Priority" for job in jobs)
+    return waiting and all(job.user == getpass.getuser() for job in jobs) and commands.hides_jobs(name)
 
 
 def _ends(over: list[str], known: Mapping[str, commands.Queued], name: str) -> dict[str, commands.End]:

@@ -32,6 +32,7 @@ OURS = {
     "signal": "`grace`",
     "requeue": "",
     "no-requeue": "",
+    "no-kill": "",
     "output": "",
     "error": "",
     "input": "",
@@ -97,8 +98,8 @@ def refused(options: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         name, _, _ = option.removeprefix("--").partition("=")
         if not option.startswith("--") or not name:
             yield option, "write long options, each as one word, such as `--nice=100`"
-        elif name in OURS:
-            yield option, f"use {OURS[name]}" if OURS[name] else "remove it: Muster sets it itself"
+        elif ours := next((known for known in OURS if known.startswith(name)), ""):  # sbatch takes the beginning of a name, too
+            yield option, f"use {OURS[ours]}" if OURS[ours] else "remove it: Muster sets it itself"
 
 
 def clean(environment: Mapping[str, str]) -> dict[str, str]:

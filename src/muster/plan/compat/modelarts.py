@@ -30,7 +30,7 @@ fi
 
 
 class ModelArts(Compat):
-    private = ("/user",)
+    private = ("/user", "/tmp")  # a container has a fresh one: scripts leave flags there for each other
     home = ""
     jobs = ""  # the directory above the code
 
