@@ -165,3 +165,13 @@ def test_what_holds_for_all_is_said_by_the_first(attempt: AttemptDir) -> None:
     assert "stop" in one.news()
     for each in (zero, one):
         each.close()
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes for others")
+def test_what_root_writes_into_the_directory_of_another_is_his(tmp_path: Path) -> None:
+    """An administrator who stops a run must not lock its owner, and its supervisor, out of why."""
+    os.chown(tmp_path, 4711, 4712)
+    assert write_once(str(tmp_path / "stop.json"), {"reason": "maintenance"})
+    found = (tmp_path / "stop.json").stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (4711, 4712, 0o600)
