@@ -17,7 +17,7 @@ demo: $(DEMO)  ## run the quickstart and show its result
 	PATH="$(BIN):$$PATH" muster run examples/quickstart/job.yaml
 
 test: $(READY)  ## run all tests
-	$(BIN)/python -m pytest -n 4 $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
 
 browser:  ## install the browser of the tests of pages, Chromium, by apt-get where that can be done; else it says what to do
 	scripts/browser.sh
@@ -30,7 +30,7 @@ frameworks: $(READY)  ## install the frameworks of the examples, each into a cac
 
 test-frameworks: $(READY)  ## install them and run the examples and the workloads on them; without CI, those that cannot be had are skipped
 	$(BIN)/python scripts/frameworks/install.py || [ -z "$$CI" ]
-	$(BIN)/python -m pytest -n 3 tests/frameworks tests/workloads $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal tests/frameworks tests/workloads $(ARGS)
 
 lint: $(READY)  ## style, types, the rooms' contracts, and that what travels runs on Python 3.9, in jobs on 3.7
 	$(BIN)/ruff check src tests benchmarks examples scripts workloads
