@@ -52,7 +52,8 @@ class Feed:
     def _work(self) -> None:
         try:
             if self._device.type == "cuda":
-                with torch.cuda.stream(torch.cuda.Stream(self._device)):  # also for what the source itself does on the device
+                # Ahead of the training, which else would let it wait; also for what the source itself does on the device.
+                with torch.cuda.stream(torch.cuda.Stream(self._device, priority=-1)):
                     self._bring()
             else:
                 self._bring()

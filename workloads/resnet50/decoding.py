@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image
 
 LARGEST = 1 << 17  # bytes of one task
+BROKEN = (OSError, ValueError, SyntaxError)  # what Pillow raises for broken files
 Box = tuple[float, float, float, float]
 
 
@@ -70,6 +71,11 @@ def decode(path: str, size: int, numbers: random.Random | None, smallest_area: f
     return pixels[:, ::-1] if mirrored else pixels
 
 
+def told(path: str, error: Exception) -> str:
+    """What to do about a file that is broken."""
+    return f"{path} cannot be decoded ({error}). Copy it again, or remove it."
+
+
 def work(tasks: socket.socket, results: socket.socket, memory: np.ndarray, size: int, seed: int, smallest_area: float) -> None:
     """Decodes the images of each task into its rows of the memory and tells when they are there."""
     while message := tasks.recv(LARGEST):
@@ -78,8 +84,8 @@ def work(tasks: socket.socket, results: socket.socket, memory: np.ndarray, size:
         for row, index, path in images:
             try:
                 memory[row] = decode(path, size, choice(seed, epoch, index) if training else None, smallest_area)
-            except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for broken files
-                answer[2] = f"{path} cannot be decoded ({error}). Copy it again, or remove it."
+            except BROKEN as error:
+                answer[2] = told(path, error)
         results.send(json.dumps(answer).encode())
 
 
