@@ -126,16 +126,16 @@ def test_keys_are_not_packed(muster: Muster, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--vendor", "vision"), "`vision` is none of train; take huawei or nvidia"),
-        (("--version", "1.3"), "`1.3` is no version of a workload; write one such as r1.3"),
-        (("--type", "modelarts"), "stands behind a version in the name; add --version"),
-        (("--workload", "a-b"), "`a-b` is no name"),
+        (("--vendor", "vision"), "`--vendor: vision` is none of train; take huawei or nvidia"),
+        (("--version", "1.3"), "`--version: 1.3` is no version of a workload; write one such as r1.3"),
+        (("--type", "modelarts"), "`--type` stands behind a version in the name; add --version, such as r1.3"),
+        (("--workload", "a-b"), "`--workload: a-b` is no name; it takes letters, digits, `_` and `.`"),
     ],
 )
 def test_names_that_cannot_be_are_told(muster: Muster, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     done = muster("pack", workload(tmp_path / "load"), *words)
     assert done.returncode == 2
-    assert said.partition("` ")[2] in done.stderr
+    assert done.stderr == f"muster: {said}\n"
 
 
 def test_a_workload_without_code_is_told(muster: Muster, tmp_path: Path) -> None:
