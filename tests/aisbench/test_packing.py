@@ -96,6 +96,14 @@ def test_the_same_workload_gives_the_same_bytes(muster: Muster, tmp_path: Path) 
     assert Path(made[0]).read_bytes() == Path(made[1]).read_bytes()
 
 
+def test_what_tools_leave_behind_is_not_packed(muster: Muster, tmp_path: Path) -> None:
+    caches = ("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache")
+    left = {f"{part}/{cache}/left": "behind" for part in ("code", "code/models", "config") for cache in caches}
+    made = muster("pack", workload(tmp_path / "load", **left), "-o", tmp_path / "out").stdout.strip()
+    with tarfile.open(made) as packed:
+        assert [name for name in packed.getnames() if name.endswith("/left")] == []
+
+
 @pytest.mark.parametrize(
     ("train", "said"),
     [
