@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fake_devices import Gpus, Npus
-from on_slurm import OnSlurm
+from on_slurm import OnSlurm, settle
 
 from conftest import Muster, WriteJob
 from slurm_cluster import Cluster
@@ -26,9 +26,7 @@ def seen(
 
     def call(nodes: Nodes, fields: dict[str, object], env: dict[str, str]) -> tuple[str, list[str]]:
         site = slurm_site(nodes)
-        monkeypatch.setenv("SLURM_CONF", site.env["SLURM_CONF"])
-        home.mkdir(exist_ok=True)
-        (home / "config.toml").write_text(f'[slurm]\nshared = ["{home.parent}"]\n')
+        settle(site, home, monkeypatch)
         run = OnSlurm(site, muster, write_job({"command": SEEN, **fields}), **env)
         return run.end()["reason"], sorted(run.logs().splitlines())
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from on_slurm import settle
+from on_slurm import site as site
 
 import muster as library
 from conftest import Muster, WriteJob, until
@@ -17,20 +19,6 @@ from slurm_cluster import Cluster
 
 RunJson = Callable[..., dict[str, Any]]
 FOREVER = "trap 'echo told; exit 9' TERM; echo here; while true; do sleep 0.1; done"
-
-
-@pytest.fixture
-def site(slurm: Cluster, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """A site that this test's commands talk to, with nobody else on it."""
-    settle(slurm, home, monkeypatch)
-    yield slurm
-    slurm.clear()
-
-
-def settle(site: Cluster, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_CONF", site.env["SLURM_CONF"])
-    home.mkdir(exist_ok=True)
-    (home / "config.toml").write_text(f'[slurm]\nshared = ["{home.parent}"]\n')
 
 
 def detached(muster: Muster, *words: object) -> str:

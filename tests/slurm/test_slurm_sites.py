@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from on_slurm import config as config
+from on_slurm import site as site
 
 from conftest import Muster, WriteJob, until
 from muster.engines.slurm import commands, refusals
@@ -19,25 +21,6 @@ from slurm_site.configuration import Nodes, Partition
 MakeSite = Callable[..., Cluster]
 Stand = Callable[[str, str], dict[str, str]]
 WARNING = "most sites give it one CPU on each node; set `cpus`, or `slurm: {exclusive: true}`"
-
-
-@pytest.fixture
-def config(home: Path) -> Callable[[str], None]:
-    """Writes the settings of the site."""
-
-    def write(text: str = "") -> None:
-        home.mkdir(exist_ok=True)
-        (home / "config.toml").write_text(f'[slurm]\nshared = ["{home.parent}"]\n{text}')
-
-    write()
-    return write
-
-
-@pytest.fixture
-def site(slurm: Cluster, config: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setenv("SLURM_CONF", slurm.env["SLURM_CONF"])
-    yield slurm
-    slurm.clear()
 
 
 @pytest.fixture
