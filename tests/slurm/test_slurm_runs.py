@@ -50,6 +50,13 @@ def test_a_job_runs_on_four_nodes_to_its_success(site: Cluster, write_job: Write
     ]
 
 
+def test_whatever_the_submitter_s_environment_says_a_run_begins_with_its_first_submission(
+    site: Cluster, write_job: WriteJob, run_json: RunJson
+) -> None:
+    details = run_json(write_job({"command": "true"}), "--engine", "slurm", MUSTER_SUBMISSION="7")
+    assert (details["state"], details["submissions"]) == ("succeeded", [])
+
+
 def test_a_failure_of_the_program_is_tried_again_in_the_same_allocation(
     site: Cluster, write_job: WriteJob, run_json: RunJson
 ) -> None:
