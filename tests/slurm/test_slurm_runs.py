@@ -142,6 +142,14 @@ def test_a_python_that_the_nodes_do_not_have_is_told(site: Cluster, write_job: W
     assert "failed (code 127) on node1: muster: node1 has no Python 3.9 or newer, not even /no/python" in details["reason"]
 
 
+def test_show_has_the_number_of_the_slurm_job(site: Cluster, write_job: WriteJob, muster: Muster) -> None:
+    run = detached(muster, write_job({"command": "true", "slurm": {"options": ["--hold"]}}))
+    [job] = [job["job_id"] for job in site.jobs().values() if job["name"] == run]
+    assert shown(muster, run)["handle"] == str(job)
+    assert f"  {'Slurm job'.ljust(18)}  {job}\n" in muster("show", run).stdout
+    muster("stop", run)
+
+
 def test_devices_are_asked_for_by_the_name_of_the_site(site: Cluster, write_job: WriteJob, muster: Muster) -> None:
     run = detached(muster, write_job({"command": "true", "device": "auto", "devices": 4, "slurm": {"options": ["--hold"]}}))
     [job] = [job for job in site.jobs().values() if job["name"] == run]
