@@ -114,8 +114,9 @@ def test_a_run_that_waits_says_why_and_can_be_stopped_before_it_starts(
     run = detached(muster, write_job({"command": "true", "nodes": 4}))
     until(lambda: shown(muster, run)["reason"] == "waiting: 2 jobs ahead with higher priority")
     assert shown(muster, run)["state"] == "pending"
-    assert json.loads(muster("stop", run, "--json").stdout)["state"] == "stopped"
-    assert shown(muster, run)["reason"] == "stopped by the user"
+    done = muster("stop", run)
+    assert done.stderr == f"stopping {run}; it still waits, and is taken out of the queue\n"
+    assert done.stdout == f"{run}  stopped: stopped by the user\n"
     assert shown(muster, run)["attempts"] == []
 
 
