@@ -149,6 +149,20 @@ def test_many_devices_and_no_cpus_are_warned_of_once(site: Cluster, muster: Must
         assert WARNING not in muster("run", job, "--engine", "slurm", "--dry-run", "--set", enough).stderr
 
 
+def test_a_grace_that_leaves_no_time_to_run_is_refused(
+    slurm_site: MakeSite, config: object, muster: Muster, write_job: WriteJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = Partition("short", default=True, settings={"MaxTime": 60, "DefaultTime": 10})
+    monkeypatch.setenv("SLURM_CONF", slurm_site(Nodes(count=1), partitions=[short]).env["SLURM_CONF"])
+    job = write_job({"command": "true", "grace": "10m"})
+    done = muster("run", job, "--engine", "slurm", "--check")
+    assert done.returncode == 2
+    assert "`grace` cannot be given; the request can never be met: partition short gives a job 10m unless" in done.stderr
+    done = muster("run", job, "--engine", "slurm", "--check", "--set", "time_limit=30m", "--set", "grace=1h")
+    assert "partition short gives a job 1h at most, and all of it would be grace" in done.stderr
+    assert muster("run", job, "--engine", "slurm", "--check", "--set", "time_limit=30m").returncode == 0
+
+
 @pytest.mark.parametrize(
     ("partition", "settings"),
     [
