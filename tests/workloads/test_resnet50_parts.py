@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 import numpy as np, torch
 from PIL import Image
-import decoding
 from cifar import Cifar, found
 from common.labels import Wrong
+from common import pixels
 from common.order import Order, shares
 from images import Decoders, Folder, Images
 
@@ -33,7 +33,7 @@ for number, (epoch, chosen) in zip(range(12), order.chunks(2)):  # over the end 
     images, labels = next(batches)
     for row, index in enumerate(chosen):
         assert labels[row] == train.labels[index]
-        wanted = decoding.decode(train.paths[index], 24, decoding.choice(1, epoch, int(index)), 0.3)
+        wanted = pixels.decode(train.paths[index], 24, pixels.choice(1, epoch, int(index)), 0.3)
         assert np.array_equal(images[row].numpy(), wanted)
 batches.close()
 seen = [images.shape[0] for images, _ in Images(train, decoders).evaluation(shares(57, 8, 1, 2))]

@@ -6,25 +6,23 @@ How an image is cropped and flipped is a function of seed, epoch and sample, so 
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from PIL import Image
 
+from common import pixels
 from common.labels import Wrong
 from common.order import Order, shares
 
 SIDE, MARGIN = 32, 4  # of CIFAR-10's images, and how far a crop may lie outside
 RECORD = 1 + 3 * SIDE * SIDE
-ENDINGS = (".jpeg", ".jpg", ".png")
 SYNTHETIC = 1_281_167  # images, as many as ImageNet has
 Batch = tuple[np.ndarray, np.ndarray]
-Box = tuple[float, float, float, float]
 
 
 class Pictures(Protocol):
@@ -80,35 +78,15 @@ class Folders:
         self.labels = np.array([number for _, number in found], np.int32)
 
     def train(self, samples: np.ndarray, seed: int, epoch: int) -> np.ndarray:
-        return np.stack([self._train(int(sample), seed, epoch) for sample in samples])
+        return self._stacked(samples, [pixels.choice(seed, epoch, int(sample)) for sample in samples])
 
     def plain(self, samples: np.ndarray) -> np.ndarray:
-        return np.stack([self._plain(int(sample)) for sample in samples])
+        return self._stacked(samples, [None] * len(samples))
 
-    def _train(self, sample: int, seed: int, epoch: int) -> np.ndarray:
-        """A random part of the image, mirrored or not."""
-        chance = random.Random((seed * 1_000_003 + epoch) << 32 | sample)
-        with self._open(sample) as image:
-            pixels = self._part(image, random_part(chance, image.width, image.height, self.smallest_area))
-        return pixels[:, :, ::-1] if chance.random() < 0.5 else pixels
-
-    def _plain(self, sample: int) -> np.ndarray:
-        """The middle of the image: as if its shorter side were 256 where 224 are wanted, and whole where it is small."""
-        with self._open(sample) as image:
-            side = min(image.size) * (224 / 256 if self.size >= 224 else 1)
-            return self._part(image, middle(image.width, image.height, side))
-
-    def _open(self, sample: int) -> Any:
-        return Image.open(os.fsdecode(self.paths[sample]))
-
-    def _part(self, image: Any, box: Box) -> np.ndarray:
-        width, height = image.size
-        share = self.size / min(box[2] - box[0], box[3] - box[1])
-        image.draft("RGB", (math.ceil(width * share), math.ceil(height * share)))  # JPEG can be decoded at 1/2, 1/4 and 1/8
-        across, down = image.width / width, image.height / height
-        inside = (box[0] * across, box[1] * down, box[2] * across, box[3] * down)
-        shown = image.convert("RGB").resize((self.size, self.size), Image.Resampling.BILINEAR, inside)
-        return np.asarray(shown).transpose(2, 0, 1)
+    def _stacked(self, samples: np.ndarray, chances: Sequence[random.Random | None]) -> np.ndarray:
+        paths = [os.fsdecode(path) for path in self.paths[samples]]
+        images = [pixels.decode(path, self.size, chance, self.smallest_area) for path, chance in zip(paths, chances)]
+        return np.stack(images).transpose(0, 3, 1, 2)
 
 
 class Synthetic:
@@ -180,23 +158,6 @@ def find(folder: Path, size: int, smallest_area: float) -> tuple[Pictures, Pictu
     return train, val
 
 
-def random_part(chance: random.Random, width: int, height: int, smallest_area: float) -> Box:
-    """A random part of an image: from the smallest area (0.08 for ImageNet) to all of it, between 3:4 and 4:3."""
-    for _ in range(10):
-        area = width * height * chance.uniform(smallest_area, 1.0)
-        ratio = math.exp(chance.uniform(math.log(3 / 4), math.log(4 / 3)))
-        across, down = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
-        if 0 < across <= width and 0 < down <= height:
-            left, top = chance.randint(0, width - across), chance.randint(0, height - down)
-            return left, top, left + across, top + down
-    return middle(width, height, min(width, height))
-
-
-def middle(width: int, height: int, side: float) -> Box:
-    """A square in the middle of an image."""
-    return (width - side) / 2, (height - side) / 2, (width + side) / 2, (height + side) / 2
-
-
 def _binary(folder: Path, name: str, *below: str) -> list[Path]:
     """CIFAR-10's files: flat, as in its archive, or in `train` and `eval` as ModelArts' guides have them."""
     for place in ("", "cifar-10-batches-bin", *below):
@@ -207,4 +168,4 @@ def _binary(folder: Path, name: str, *below: str) -> list[Path]:
 
 def _files(folder: Path) -> list[str]:
     names = os.listdir(folder) if folder.is_dir() else []
-    return sorted(str(folder / name) for name in names if name.lower().endswith(ENDINGS))
+    return sorted(str(folder / name) for name in names if name.lower().endswith(pixels.ENDINGS))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-import decoding
+from common import pixels
 
 READERS = 8
 Started = tuple["list[Future[Tensor]]", Sequence[str], Sequence[int], int]
@@ -45,8 +45,8 @@ class GpuDecoder:
         images = self._decoded([file.result() for file in files], paths)
         parts, mirrored = [], []
         for image, index in zip(images, indices):
-            numbers = decoding.choice(self._seed, epoch, index)
-            left, top, right, bottom = decoding.training_box(image.shape[2], image.shape[1], numbers, self._smallest_area)
+            numbers = pixels.choice(self._seed, epoch, index)
+            left, top, right, bottom = pixels.training_box(image.shape[2], image.shape[1], numbers, self._smallest_area)
             parts.append(resized(image[None, :, int(top) : int(bottom), int(left) : int(right)], self._size))
             mirrored.append(numbers.random() < 0.5)
         flags = self.moved(torch.tensor(mirrored).pin_memory())
@@ -70,7 +70,7 @@ class GpuDecoder:
         try:
             found = self._io.decode_jpeg([file], mode=self._io.ImageReadMode.RGB, device=self._device)[0]
         except RuntimeError:
-            found = torch.from_numpy(decoding.whole(path)).permute(2, 0, 1).to(self._device)
+            found = torch.from_numpy(pixels.whole(path)).permute(2, 0, 1).to(self._device)
         return found
 
 

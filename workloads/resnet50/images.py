@@ -22,8 +22,8 @@ import decoding
 from common.feeding import Batch
 from common.labels import Wrong
 from common.order import Order
+from common.pixels import ENDINGS
 
-ENDINGS = (".jpeg", ".jpg", ".png")
 SLOTS = 4  # batches that are being decoded or wait
 PIECES = 16  # tasks that a batch is cut into
 SMALLEST = 8  # images of a task
