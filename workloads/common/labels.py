@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import difflib
 import os
@@ -94,7 +95,10 @@ def run(main: Callable[[], int]) -> None:
     except Wrong as wrong:
         print(wrong, file=sys.stderr)
         code = 2
-    sys.exit(code)
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # Gloo's threads outlive their group, and now and then abort when the interpreter is taken down around them
 
 
 def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,19 +85,14 @@ def opened(settings: Settings) -> tuple[Pictures, Pictures | None]:
 
 
 def made(settings: Settings) -> Path:
-    """Data that is generated where there is none; the first rank of a node does it, the others wait until it is complete."""
+    """Generated data, and a quarter of it to evaluate with."""
     try:
         from resnet50.generate import generate
     except ImportError:  # a package of AISBench holds one workload
         raise Wrong("The workload `resnet50` generates data, and is not here. Name data with --data_path.") from None
-    folder = places.data(settings, required=False)
-    if seat.local_rank() == 0:
-        layout = "cifar10" if settings.dataset == "cifar10" else "imagenet"
-        size, classes = settings.image_size * 7 // 6, settings.class_num or 10
-        generate(folder, layout, classes, settings.generate, settings.generate // 4, size, settings.seed)
-    while not folder.exists():
-        time.sleep(0.1)
-    return folder
+    layout = "cifar10" if settings.dataset == "cifar10" else "imagenet"
+    size, classes, val = settings.image_size * 7 // 6, settings.class_num or 10, max(1, settings.generate // 4)
+    return places.made(settings, lambda to: generate(to, layout, classes, settings.generate, val, size, settings.seed))
 
 
 def assemble(settings: Settings, gang: Gang, order: Order, images: tuple[Pictures, Pictures | None]) -> Loop:

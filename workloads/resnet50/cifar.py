@@ -24,6 +24,11 @@ def found(folder: Path) -> bool:
     return bool(_files(folder, "train"))
 
 
+def of_python(folder: Path) -> bool:
+    """Whether a folder holds the other version of CIFAR-10, pickled for Python."""
+    return any((folder / place / "data_batch_1").exists() for place in ("", "cifar-10-batches-py", "train"))
+
+
 def _files(folder: Path, part: str) -> list[Path]:
     name, below = ("data_batch_*.bin", ("train",)) if part == "train" else ("test_batch.bin", ("eval", "val", "test"))
     for place in ("", "cifar-10-batches-bin", *below):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +91,8 @@ def synthetic(settings: Settings, device: torch.device) -> Data:
 
 def from_cifar(settings: Settings, folder: Path, device: torch.device) -> Data:
     train, val = cifar.Cifar(folder, "train", device), cifar.Cifar(folder, "val", device)
-    return Data(len(train), settings.class_num or train.classes, cifar.SIZE, train.batches, len(val), val.evaluation)
+    classes = enough(settings, max(train.classes, val.classes))
+    return Data(len(train), classes, cifar.SIZE, train.batches, len(val), val.evaluation)
 
 
 def from_folders(settings: Settings, folder: Path, device: torch.device) -> Data:
@@ -114,12 +114,19 @@ def from_folders(settings: Settings, folder: Path, device: torch.device) -> Data
     training, evaluating = Images(train, decoders, gpu, share), Images(val, decoders)
     return Data(
         len(train),
-        settings.class_num or len(train.classes),
+        enough(settings, len(train.classes)),
         size,
         lambda order, first: Feed(training.batches(order, first), device),
         len(val),
         lambda parts: Feed(evaluating.evaluation(parts), device),
     )
+
+
+def enough(settings: Settings, classes: int) -> int:
+    """As many classes as the network tells apart: those of the data, or more where class_num says so."""
+    if 0 < settings.class_num < classes:
+        raise labels.Wrong(f"The data has {classes} classes, and class_num is {settings.class_num}. Leave that out.")
+    return settings.class_num or classes
 
 
 def cpus() -> int:
@@ -128,17 +135,12 @@ def cpus() -> int:
 
 
 def made(settings: Settings) -> Path:
-    """Data that is generated where there is none; the first rank of a node does it, the others wait until it is complete."""
-    folder = places.data(settings, required=False)
-    if seat.local_rank() == 0:
-        from generate import generate
+    """Generated data, and a fifth of it to evaluate with."""
+    from generate import generate
 
-        layout = "cifar10" if settings.dataset == "cifar10" else "imagenet"
-        size, classes = settings.image_size * 7 // 6, settings.class_num or 10
-        generate(folder, layout, classes, settings.generate, settings.generate // 5, size, settings.seed)
-    while not folder.exists():
-        time.sleep(0.1)
-    return folder
+    layout = "cifar10" if settings.dataset == "cifar10" else "imagenet"
+    size, classes, val = settings.image_size * 7 // 6, settings.class_num or 10, max(1, settings.generate // 5)
+    return places.made(settings, lambda to: generate(to, layout, classes, settings.generate, val, size, settings.seed))
 
 
 def opened(settings: Settings, device: torch.device) -> Data:
@@ -146,6 +148,8 @@ def opened(settings: Settings, device: torch.device) -> Data:
     if settings.synthetic or settings.dataset == "synthetic":
         return synthetic(settings, device)
     folder = made(settings) if settings.generate else places.data(settings)
+    if cifar.of_python(folder):
+        raise labels.Wrong(f"{folder} holds CIFAR-10's Python version. Take its binary version, whose files end with .bin.")
     if settings.dataset == "cifar10" or (settings.dataset == "auto" and cifar.found(folder)):
         return from_cifar(settings, folder, device)
     if settings.dataset in ("auto", "imagenet2012"):
