@@ -164,7 +164,7 @@ import pictures
 from common.order import Order
 
 folder, size = Path(sys.argv[1]), 32
-train, val = pictures.find(folder, size, 0.5)
+train, val = pictures.find(folder, size, 0.5, 2)
 batches = {}
 for ranks in (1, 2):  # 2 passes of one rank are what 2 ranks have in one
     orders = [Order(len(train.labels), 6, 2 // ranks, rank, ranks, 1) for rank in range(ranks)]

@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 import numpy as np, torch
 from PIL import Image
-from cifar import Cifar, found
+from cifar import Cifar
 from common.labels import Wrong
-from common import pixels
+from common import layouts, pixels
 from common.order import Order, shares
 from images import Decoders, Folder, Images
 
@@ -67,7 +67,7 @@ for name, kind in (("train", "data_batch_*.bin"), ("eval", "test_batch.bin")):
     (guide / name).mkdir(parents=True)
     for path in flat.glob(kind):
         (guide / name / path.name).symlink_to(path)
-assert found(guide) and not found(here)
+assert layouts.is_cifar(guide) and not layouts.is_cifar(here)
 train = Cifar(guide, "train", torch.device("cpu"))
 order = Order(203, 16, 1, 0, 1, seed=1)
 halves = [Cifar.batches(train, Order(203, 8, 1, rank, 2, seed=1), 3) for rank in (0, 1)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from common import labels, places, schedule, seat
+from common import labels, layouts, places, schedule, seat
 from common.labels import Common, Wrong
 from common.order import Order
 from common.records import record
@@ -47,7 +47,7 @@ class Settings(Common):
     label_smooth_factor: float = 0.1
     smallest_area: float = 0.08  # of the part of an image that is trained on
     generate: int = 0  # makes a data set of so many images, and a quarter of that to evaluate with, where there is none
-    workers: int = 0  # processes of each rank that decode; 0: one for each of its CPUs
+    workers: int = 0  # threads of each rank that decode; 0: one for each of its CPUs
     device_target: str = "auto"  # Ascend | CPU
     amp_level: str = "auto"  # O2 on Ascend, O0 elsewhere
     loss_scale: float = 1024  # but not at O0
@@ -81,7 +81,8 @@ def opened(settings: Settings) -> tuple[Pictures, Pictures | None]:
     if settings.dataset == "synthetic":
         return pictures.Synthetic(settings.class_num or 1000, settings.image_size), None
     folder = made(settings) if settings.generate else places.data(settings)
-    return pictures.find(folder, settings.image_size, settings.smallest_area)
+    workers = settings.workers or max(1, len(os.sched_getaffinity(0)) // seat.local_ranks())
+    return pictures.find(folder, settings.image_size, settings.smallest_area, workers)
 
 
 def made(settings: Settings) -> Path:
@@ -106,12 +107,11 @@ def assemble(settings: Settings, gang: Gang, order: Order, images: tuple[Picture
     if gang.first:
         record.metric("seed", settings.seed)
     epoch, steps = schedule.lengths(settings, order.samples, gang.size)
-    classes = max(settings.class_num, images[0].classes)
+    classes = layouts.classes(settings.class_num, max(part.classes for part in images if part))
     network = ResNet(classes, images[0].size, settings.depth, settings.width, order.passes)
     step = stepper(settings, gang, network, rates(settings, epoch, steps, order))
-    workers = settings.workers or max(1, len(os.sched_getaffinity(0)) // seat.local_ranks())
-    sink = settings.data_sink_steps if gang.ascend and settings.enable_data_sink else 1
-    return Loop(gang, settings, network, step, order, images, steps, workers, sink)
+    sink = settings.data_sink_steps if gang.ascend and settings.enable_data_sink else 0
+    return Loop(gang, settings, network, step, order, images, steps, sink)
 
 
 def rates(settings: Settings, epoch: int, steps: int, order: Order) -> list[float]:

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 import decoding
+from common import layouts
 from common.feeding import Batch
 from common.labels import Wrong
 from common.order import Order
-from common.pixels import ENDINGS
 
 SLOTS = 4  # batches that are being decoded or wait
 PIECES = 16  # tasks that a batch is cut into
@@ -35,22 +35,7 @@ class Folder:
     """The files of one part of the data set with their labels; classes are numbered as the names of their folders sort."""
 
     def __init__(self, folder: Path, part: str, classes: Sequence[str] = ()) -> None:
-        self.root = folder / part
-        names = sorted(entry.name for entry in os.scandir(self.root) if entry.is_dir()) if self.root.is_dir() else []
-        if not names:
-            raise Wrong(f"{self.root} has no folders with images. Put one per class there, or make some with generate.py.")
-        self.classes = list(classes) or names
-        if strange := sorted(set(names) - set(self.classes)):
-            raise Wrong(f"{self.root} has a class `{strange[0]}` that is not in train. Give both the same classes.")
-        numbers = {name: number for number, name in enumerate(self.classes)}
-        self.paths: list[str] = []
-        labels: list[int] = []
-        for name in names:
-            files = sorted(entry.path for entry in os.scandir(self.root / name) if entry.name.lower().endswith(ENDINGS))
-            self.paths.extend(files)
-            labels.extend([numbers[name]] * len(files))
-        if not labels:
-            raise Wrong(f"The folders in {self.root} have no images ({', '.join(ENDINGS)}). Copy them there.")
+        self.paths, labels, self.classes = layouts.folders(folder, part, classes)
         self.labels = torch.tensor(labels, dtype=torch.int64)
 
     def __len__(self) -> int:

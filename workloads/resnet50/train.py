@@ -17,7 +17,7 @@ from torch.nn import functional
 
 import cifar
 import gpu_decoding
-from common import labels, places, schedule, seat, world
+from common import labels, layouts, places, schedule, seat, world
 from common.feeding import Batch, Feed
 from common.optimizers import Optimizer
 from common.order import Order, shares
@@ -91,8 +91,8 @@ def synthetic(settings: Settings, device: torch.device) -> Data:
 
 def from_cifar(settings: Settings, folder: Path, device: torch.device) -> Data:
     train, val = cifar.Cifar(folder, "train", device), cifar.Cifar(folder, "val", device)
-    classes = enough(settings, max(train.classes, val.classes))
-    return Data(len(train), classes, cifar.SIZE, train.batches, len(val), val.evaluation)
+    classes = layouts.classes(settings.class_num, max(train.classes, val.classes))
+    return Data(len(train), classes, layouts.SIDE, train.batches, len(val), val.evaluation)
 
 
 def from_folders(settings: Settings, folder: Path, device: torch.device) -> Data:
@@ -114,19 +114,12 @@ def from_folders(settings: Settings, folder: Path, device: torch.device) -> Data
     training, evaluating = Images(train, decoders, gpu, share), Images(val, decoders)
     return Data(
         len(train),
-        enough(settings, len(train.classes)),
+        layouts.classes(settings.class_num, len(train.classes)),
         size,
         lambda order, first: Feed(training.batches(order, first), device),
         len(val),
         lambda parts: Feed(evaluating.evaluation(parts), device),
     )
-
-
-def enough(settings: Settings, classes: int) -> int:
-    """As many classes as the network tells apart: those of the data, or more where class_num says so."""
-    if 0 < settings.class_num < classes:
-        raise labels.Wrong(f"The data has {classes} classes, and class_num is {settings.class_num}. Leave that out.")
-    return settings.class_num or classes
 
 
 def cpus() -> int:
@@ -148,9 +141,7 @@ def opened(settings: Settings, device: torch.device) -> Data:
     if settings.synthetic or settings.dataset == "synthetic":
         return synthetic(settings, device)
     folder = made(settings) if settings.generate else places.data(settings)
-    if cifar.of_python(folder):
-        raise labels.Wrong(f"{folder} holds CIFAR-10's Python version. Take its binary version, whose files end with .bin.")
-    if settings.dataset == "cifar10" or (settings.dataset == "auto" and cifar.found(folder)):
+    if settings.dataset == "cifar10" or (settings.dataset == "auto" and layouts.is_cifar(folder)):
         return from_cifar(settings, folder, device)
     if settings.dataset in ("auto", "imagenet2012"):
         return from_folders(settings, folder, device)
