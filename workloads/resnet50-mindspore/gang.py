@@ -72,10 +72,11 @@ def join(target: str) -> Gang:
     if size == 1:  # with a rank table HCCL would be set up, and a device that is alone has nobody to talk to
         for name in ("RANK_TABLE_FILE", "MINDSPORE_HCCL_CONFIG_PATH"):
             os.environ.pop(name, None)
-    if ascend:
-        ms.set_device("Ascend", int(os.environ.get("DEVICE_ID", "0")))
-    else:
-        ms.set_device("CPU")
+    try:
+        ms.set_device(*(("Ascend", int(os.environ.get("DEVICE_ID", "0"))) if ascend else ["CPU"]))
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise Wrong(f"MindSpore cannot use Ascend here: {reason} Install CANN and source its set_env.sh in `setup`.") from None
     if size > 1:
         init()
         ms.set_auto_parallel_context(device_num=size, parallel_mode=ms.ParallelMode.DATA_PARALLEL, gradients_mean=True)

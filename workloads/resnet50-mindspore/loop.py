@@ -94,13 +94,15 @@ class Loop:
             raise
 
     def _run(self) -> int:
+        if self._keeps and self.gang.first:
+            snapshots.prepare(places.checkpoints(self.settings))
         first = self._resume()
         stopped = self._steps(first) if first < self.steps else 0
         if stopped:
             self._save(stopped)
             self.gang.say(f"stopped after step {stopped:,}; a checkpoint is saved")
             return STOPPED
-        if first < self.steps and (self._saves or (self.settings.save_checkpoint and self.settings.train_url)):
+        if first < self.steps and self._keeps:
             self._save(self.steps)  # before the evaluation, in which somebody may lose patience
         self._evaluate(self.steps)
         return 0
@@ -194,6 +196,11 @@ class Loop:
         settings = self.settings
         every = schedule.interval(settings.save_checkpoint_steps, settings.save_checkpoint_epochs, self.order.steps)
         return every if settings.save_checkpoint else 0
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether the last weights are kept."""
+        return bool(self._saves or (self.settings.save_checkpoint and self.settings.train_url))
 
     def _save(self, done: int) -> None:
         self.gang.average(self._statistics())

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from loop import Loop
     from pictures import Pictures
 
+OPTIMIZERS = ("momentum", "sgd", "lars")
+LEVELS = ("auto", "O0", "O1", "O2", "O3")
 DATASETS = ("auto", "imagenet2012", "cifar10", "synthetic")
 
 
@@ -126,8 +128,12 @@ def stepper(settings: Settings, gang: Gang, network: nn.Cell, rates: list[float]
     import mindspore as ms
     from mindspore import nn
 
-    if settings.optimizer.lower() not in ("momentum", "sgd"):
-        raise Wrong(f"There is no optimizer `{settings.optimizer}` here. Take Momentum.")
+    if settings.optimizer.lower() not in OPTIMIZERS:
+        raise Wrong(f"There is no optimizer `{settings.optimizer}` here. Take one of {', '.join(OPTIMIZERS)}.")
+    if settings.optimizer.lower() == "lars" and not gang.ascend:
+        raise Wrong("MindSpore has LARS on Ascend alone. Take Momentum.")
+    if settings.amp_level not in LEVELS:
+        raise Wrong(f"`{settings.amp_level}` is no amp_level. Take one of {', '.join(LEVELS)}.")
     level = ("O2" if gang.ascend else "O0") if settings.amp_level == "auto" else settings.amp_level
     scale = 1.0 if level == "O0" else settings.loss_scale
     decayed = [parameter for parameter in network.trainable_params() if len(parameter.shape) > 1]
@@ -138,6 +144,8 @@ def stepper(settings: Settings, gang: Gang, network: nn.Cell, rates: list[float]
         {"order_params": network.trainable_params()},
     ]
     optimizer = nn.Momentum(groups, rates, settings.momentum, loss_scale=scale)
+    if settings.optimizer.lower() == "lars":
+        optimizer = nn.LARS(optimizer, coefficient=0.001, lars_filter=lambda parameter: len(parameter.shape) > 1)
     loss = nn.CrossEntropyLoss(label_smoothing=settings.label_smooth_factor if settings.use_label_smooth else 0.0)
     manager = None if level == "O0" else ms.amp.FixedLossScaleManager(scale, drop_overflow_update=False)
     step = ms.amp.build_train_network(network, optimizer, loss, level, loss_scale_manager=manager)

@@ -30,6 +30,7 @@ from resnet import ResNet
 
 SYNTHETIC_SETS = 4
 SYNTHETIC_SAMPLES = 1_281_167  # as many as ImageNet has
+OPTIMIZERS = {"Momentum": "sgd", "LARS": "lars"}  # as the model zoo calls them
 DECODES = ("auto", "cpu", "gpu", "both")
 
 
@@ -53,6 +54,7 @@ class Settings(Speed):
     warmup_epochs: float = 5
     momentum: float = 0.9
     weight_decay: float = 5e-5
+    use_label_smooth: bool = True
     label_smooth_factor: float = 0.1
     decode: str = "auto"
     gpu_share: float = 0.5  # with decode=both: the part of each batch that the GPU decodes
@@ -171,6 +173,7 @@ def learning(settings: Settings, order: Order) -> tuple[int, int, Callable[[int]
 
 def main() -> int:
     settings = labels.read(Settings, sys.argv[1:])
+    settings.optimizer = OPTIMIZERS.get(settings.optimizer, settings.optimizer)
     with record.phase("prepare"):
         where = world.join()
         torch.manual_seed(settings.seed)
@@ -183,8 +186,10 @@ def main() -> int:
     model.remember(order.passes)
     epoch, steps, rate = learning(settings, order)
 
+    smoothing = settings.label_smooth_factor if settings.use_label_smooth else 0.0
+
     def loss(model: nn.Module, images: Tensor, wanted: Tensor) -> Tensor:
-        return functional.cross_entropy(model(images).float(), wanted, label_smoothing=settings.label_smooth_factor)
+        return functional.cross_entropy(model(images).float(), wanted, label_smoothing=smoothing)
 
     step = Stepper(where, settings, model, loss, optimizer, order.passes)
     evaluate = (lambda: evaluated(where, settings, model, data)) if data.validation else None
