@@ -45,7 +45,7 @@ def checkpoints(settings: Common) -> Path:
     if settings.train_url and "://" not in settings.train_url:
         return Path(os.path.expandvars(settings.train_url))
     shared = os.environ.get("MUSTER_SHARED", "")
-    server = os.environ.get("MUSTER_SERVER", "")  # set where every server trains alone
+    server = seat.server()
     return Path(shared, "checkpoints" + (f"-{server}" if server else ""))
 
 

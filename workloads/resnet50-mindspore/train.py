@@ -14,6 +14,7 @@ from common import labels, layouts, places, schedule, seat
 from common.labels import Common, Wrong
 from common.order import Order
 from common.records import record
+from servers import stand_alone
 
 if TYPE_CHECKING:
     from mindspore import nn
@@ -59,8 +60,8 @@ class Settings(Common):
 
 def main() -> int:
     settings = labels.read(Settings, sys.argv[1:])
-    if os.environ.get("SINGLESERVER_MODE") == "True":
-        raise Wrong("SINGLESERVER_MODE has no meaning here. Take `bench: {scope: server}`: every server trains alone.")
+    if seat.alone():
+        stand_alone()
     with record.phase("prepare"):  # MindSpore takes seconds to load: what is wrong with a label is told before
         from gang import join
 
