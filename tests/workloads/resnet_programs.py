@@ -48,7 +48,10 @@ def start(folder: Path, *words: object, ranks: int = 1) -> Iterator[list[subproc
     for rank in range(ranks):
         places = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks), "GLOO_SOCKET_IFNAME": "lo"}
         with open(folder / f"rank-{rank}.log", "a") as log:
-            processes.append(subprocess.Popen(argv, env={**shared, **places}, stdout=log, stderr=log, text=True, cwd=folder))
+            env = {**shared, **places}
+            processes.append(
+                subprocess.Popen(argv, env=env, stdout=log, stderr=log, text=True, cwd=folder, start_new_session=True)
+            )
     try:
         yield processes
     finally:

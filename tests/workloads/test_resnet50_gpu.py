@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np, torch
 from PIL import Image
 from torch.nn.functional import interpolate
-import cutting, decoding
+import cutting
+from common import pixels
 from common.feeding import Feed
 from common.order import Order
 from gpu_decoding import GpuImages
@@ -42,7 +43,7 @@ for _, (epoch, chosen) in zip(range(20), order.chunks(3)):
     images, labels = next(feed)
     assert labels.tolist() == folder.labels[chosen].tolist()
     for image, index in zip(images.cpu().numpy().astype(int), chosen.tolist()):
-        wanted = decoding.decode(folder.paths[index], 64, decoding.choice(1, epoch, index), 0.08)
+        wanted = pixels.decode(folder.paths[index], 64, pixels.choice(1, epoch, index), 0.08)
         assert np.abs(image - wanted).mean() < 6  # two decoders: they differ in how they enlarge colours
 feed.close()
 """

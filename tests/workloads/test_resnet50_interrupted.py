@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
 import pytest
+from resnet_programs import RESNET, evaluation, python, start, train
 from resnet_programs import cifar as cifar
-from resnet_programs import evaluation, python, start, train
 
 from conftest import until
 
@@ -55,9 +56,22 @@ def test_sigterm_to_one_rank_stops_all_after_the_same_step_and_the_next_start_go
         assert [process.wait() for process in processes] == [143, 143]
     (saved,) = (tmp_path / "stopped").glob("checkpoint-*.pt")
     step = int(saved.stem.rpartition("-")[2])
-    said = train(tmp_path / "stopped", f"--data_path={cifar}", f"--train_steps={step + 2}", ranks=2)
+    said = train(tmp_path / "stopped", f"--data_path={cifar}", f"--train_steps={step + 2}")  # with another number of ranks
     assert f"stopped after step {step:,}" in said and f"goes on after step {step:,}" in said
     assert f"step {step + 2:,}: accuracy" in said
+
+
+def test_sigterm_to_the_whole_group_in_an_evaluation_leaves_it_its_decoders(tmp_path: Path) -> None:
+    data, folder = tmp_path / "data", tmp_path / "stopped"
+    python(RESNET / "generate.py", data, "--train=32", "--val=1500", "--size=56")
+    words = (f"--data_path={data}", "--train_steps=100000", "--eval_steps=1", "--image_size=48", "--workers=2")
+    with start(folder, *words) as (process,):
+        until(lambda: "step 2: loss" in (folder / "rank-0.log").read_text(), 300)  # its evaluation is next, and takes longest
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.wait() == 143, (folder / "rank-0.log").read_text()
+    (saved,) = folder.glob("checkpoint-*.pt")
+    step = int(saved.stem.rpartition("-")[2])
+    assert f"stopped after step {step}; a checkpoint is saved" in (folder / "rank-0.log").read_text()
 
 
 def test_the_number_of_ranks_does_not_change_the_result(cifar: Path, tmp_path: Path) -> None:

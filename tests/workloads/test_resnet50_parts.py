@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 import numpy as np, torch
 from PIL import Image
-import decoding
-from cifar import Cifar, found
+from cifar import Cifar
 from common.labels import Wrong
+from common import layouts, pixels
 from common.order import Order, shares
 from images import Decoders, Folder, Images
 
@@ -33,7 +33,7 @@ for number, (epoch, chosen) in zip(range(12), order.chunks(2)):  # over the end 
     images, labels = next(batches)
     for row, index in enumerate(chosen):
         assert labels[row] == train.labels[index]
-        wanted = decoding.decode(train.paths[index], 24, decoding.choice(1, epoch, int(index)), 0.3)
+        wanted = pixels.decode(train.paths[index], 24, pixels.choice(1, epoch, int(index)), 0.3)
         assert np.array_equal(images[row].numpy(), wanted)
 batches.close()
 seen = [images.shape[0] for images, _ in Images(train, decoders).evaluation(shares(57, 8, 1, 2))]
@@ -50,6 +50,20 @@ try:
     raise SystemExit("a broken file was not told")
 except Wrong as wrong:
     assert train.paths[30] in str(wrong), wrong
+for workers in (1, 2):  # the last one that dies, and one of several
+    dying = Decoders(workers, 8, 24, 1, 0.3, False)
+    dying.start(0, train.paths[:8], range(8), 0)
+    dying.wait(0)
+    for process in dying._processes:
+        process.kill()
+        process.wait()
+    try:
+        dying.start(1, train.paths[:8], range(8), 0)
+        dying.wait(1)
+        raise SystemExit("the end of decoders was not told")
+    except Wrong as wrong:
+        assert "ended with -9" in str(wrong), wrong
+    dying.close()
 
 flat = Path(sys.argv[2])
 part = Cifar(flat, "val", torch.device("cpu"))
@@ -61,7 +75,7 @@ for name, kind in (("train", "data_batch_*.bin"), ("eval", "test_batch.bin")):
     (guide / name).mkdir(parents=True)
     for path in flat.glob(kind):
         (guide / name / path.name).symlink_to(path)
-assert found(guide) and not found(here)
+assert layouts.is_cifar(guide) and not layouts.is_cifar(here)
 train = Cifar(guide, "train", torch.device("cpu"))
 order = Order(203, 16, 1, 0, 1, seed=1)
 halves = [Cifar.batches(train, Order(203, 8, 1, rank, 2, seed=1), 3) for rank in (0, 1)]
@@ -79,6 +93,68 @@ try:
     raise SystemExit("a short file was not told")
 except Wrong as wrong:
     assert "5 bytes" in str(wrong)
+"""
+
+KINDS = """
+import sys
+from pathlib import Path
+import numpy as np
+from PIL import Image
+from common import layouts, pixels
+from common.labels import Wrong
+
+here = Path(sys.argv[1])
+grid = np.stack(np.meshgrid(np.arange(60) * 4, np.arange(40) * 6, indexing="xy"), 2).astype(np.uint8)
+coloured = Image.fromarray(np.concatenate([grid, grid[..., :1]], 2))
+exif = Image.Exif()
+exif[0x112] = 6  # "turn me": nobody in the field does
+saved = {
+    "grey.jpg": coloured.convert("L"), "cmyk.JPEG": coloured.convert("CMYK"), "palette.png": coloured.convert("P"),
+    "alpha.png": coloured.convert("RGBA"), "bits.png": coloured.convert("1"), "plain.png": coloured,
+    "dot.png": coloured.crop((0, 0, 1, 1)),
+}
+for name, image in saved.items():
+    image.save(here / name)
+coloured.save(here / "turned.jpg", exif=exif, quality=95)
+for name in (*saved, "turned.jpg"):
+    for chance in (None, pixels.choice(1, 2, 3)):
+        assert pixels.decode(str(here / name), 16, chance, 0.5).shape == (16, 16, 3), name
+turned, plain = (pixels.decode(str(here / name), 16, None, 0.5).astype(int) for name in ("turned.jpg", "plain.png"))
+assert np.abs(turned - plain).mean() < 6
+whole = (here / "turned.jpg").read_bytes()
+for name, data in (("cut.jpg", whole[:-300]), ("empty.jpg", b""), ("text.jpg", b"no image")):
+    (here / name).write_bytes(data)
+    for read in (lambda path: pixels.decode(path, 16, None, 0.5), pixels.whole):
+        try:
+            read(str(here / name))
+            raise SystemExit(f"{name} was taken")
+        except Wrong as wrong:
+            assert f"{name} cannot be decoded" in str(wrong), wrong
+
+def refused(message, work):
+    try:
+        work()
+        raise SystemExit(f"nobody said: {message}")
+    except Wrong as wrong:
+        assert message in str(wrong), wrong
+
+for name in ("train/a", "train/b", "val/a"):
+    (here / name).mkdir(parents=True)
+refused("train have no images", lambda: layouts.folders(here, "train"))
+(here / "train/a/1.JPEG").write_bytes(whole)
+paths, labels, classes = layouts.folders(here, "train")
+assert (len(paths), labels, classes) == (1, [0], ["a", "b"])
+refused("val have no images", lambda: layouts.folders(here, "val", classes))
+(here / "val/c").mkdir()
+refused("a class `c` that is not in train", lambda: layouts.folders(here, "val", classes))
+(here / "flat/val").mkdir(parents=True)
+(here / "flat/val/1.JPEG").write_bytes(whole)
+refused("val has no folders with images", lambda: layouts.folders(here / "flat", "val", classes))
+(here / "flat/data_batch_1").write_bytes(b"pickled")
+refused("CIFAR-10's Python version", lambda: layouts.is_cifar(here / "flat"))
+refused("has no test_batch.bin", lambda: layouts.cifar(here, "val"))
+refused("The data has 10 classes, and class_num is 5.", lambda: layouts.classes(5, 10))
+assert (layouts.classes(0, 10), layouts.classes(1001, 1000)) == (10, 1001)
 """
 
 OPTIMIZERS = """
@@ -167,11 +243,14 @@ assert schedule.lengths(settings, 1_281_167, 8) == (625, 12000)  # train_steps w
 assert "label device_num has no meaning here" in said and any("nowhere.yaml" in line for line in said)
 zoo = Path(sys.argv[1], "zoo.yaml")
 zoo.write_text(
-    "# options\\nbatch_size: 240  # of 910B\\nlr_max: 0.8\\noptimizer: 'sgd'\\nunknown_here: 1\\n"
+    "# options\\nbatch_size: 240  # of 910B\\nlr_max: 0.8\\noptimizer: 'LARS'\\nunknown_here: 1\\nuse_label_smooth: False\\n"
+    "train_image_size: 192\\nwidth: 224\\nheight: 224\\nall_reduce_fusion_config:\\n    - 85\\n"
     'data_path: "/cache"\\n---\\nlr_max: help\\n'
 )
-settings = read(f"--config_path={zoo}", "--lr-max", "0.5")
-assert (settings.batch_size, settings.lr_max, settings.optimizer, settings.data_path) == (240, 0.5, "sgd", "")
+settings = read(f"--config_path={zoo}", "--lr-max", "0.5", "--net_name=resnet50")
+assert (settings.batch_size, settings.lr_max, settings.optimizer, settings.data_path) == (240, 0.5, "LARS", "")
+assert (settings.image_size, settings.width, settings.use_label_smooth) == (192, 64, False)  # a width there is an image's
+assert said[-1] == "label net_name has no meaning here"
 for words, message in (
     (["--epoch_sise=3"], "There is no label `epoch_sise`. Did you mean `epoch_size`?"),
     (["--epoch_size=many"], "Label epoch_size is `many`. It takes a whole number."),
@@ -200,6 +279,24 @@ def test_both_layouts_are_generated_alike_every_time_and_read_image_by_image(cif
     python(RESNET / "generate.py", tmp_path / "a", "--train=1")  # what is there is left alone
     assert digest(tmp_path / "a") == digest(tmp_path / "b")
     python("-c", LAYOUTS, tmp_path / "a", cifar)
+
+
+def test_images_of_all_kinds_are_read_and_what_is_wrong_with_data_is_said(tmp_path: Path) -> None:
+    python("-c", KINDS, tmp_path)
+
+
+ENDING = """
+import atexit, threading
+from common import labels
+
+threading.Thread(target=threading.Event().wait).start()  # the interpreter would wait for it
+atexit.register(print, "what was left to do")
+labels.run(lambda: 7)
+"""
+
+
+def test_a_program_ends_with_its_code_whatever_threads_are_left() -> None:
+    assert python("-c", ENDING, code=7) == "what was left to do\n"
 
 
 def test_optimizers_and_the_network_compute_what_their_formulas_say() -> None:

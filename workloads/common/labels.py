@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import difflib
 import os
@@ -21,6 +22,7 @@ SYNONYMS = {
     "train_batch_size": "batch_size",
     "per_batch_size": "batch_size",
     "data_dir": "data_path",
+    "train_image_size": "image_size",
 }
 # Labels that those systems pass and that mean nothing here: Muster tells the ranks and their devices.
 WITHOUT_MEANING = frozenset(
@@ -32,6 +34,10 @@ WITHOUT_MEANING = frozenset(
         *("infer_label", "enable_graph_kernel", "allreduce_post_accumulation", "schema_dir", "schema_file", "train_with_eval"),
         *("eval_samples", "eval_ckpt", "save_checkpoint_path", "loss_scale_value", "scale_factor", "scale_window"),
         *("enable_global_norm", "bucket_list", "description"),
+        *("net_name", "pre_trained", "eval_dataset_path", "filter_weight", "save_best_ckpt", "eval_start_epoch"),
+        *("enable_cache", "cache_session_id", "mode_name", "conv_init", "dense_init", "all_reduce_fusion_config"),
+        *("eval_image_size", "lr_init", "lars_epsilon", "lars_coefficient", "start_epoch", "resume_ckpt", "has_trained_epoch"),
+        "has_trained_step",
     ]
 )
 Settings = TypeVar("Settings", bound="Common")
@@ -94,7 +100,10 @@ def run(main: Callable[[], int]) -> None:
     except Wrong as wrong:
         print(wrong, file=sys.stderr)
         code = 2
-    sys.exit(code)
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # Gloo's threads outlive their group, and now and then abort when the interpreter is taken down around them
 
 
 def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
@@ -128,7 +137,7 @@ def _flat(path: str) -> list[tuple[str, str]]:
 def _known(kind: type[Common], pairs: list[tuple[str, str]]) -> dict[str, Any]:
     """What a file of the model zoo says about settings that exist here; paths and files are the command line's."""
     named = [(SYNONYMS.get(name, name), text) for name, text in pairs]
-    own = ("config_path", "data_url", "data_path", "train_url")
+    own = ("config_path", "data_url", "data_path", "train_url", "width")  # to the model zoo a width is that of an image
     return {name: _value(kind, name, text) for name, text in named if name in _types(kind) and name not in own}
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from common import seat
 from common.labels import Common, Wrong
 
-WAIT = 0.2  # seconds between looks at whether another rank of the node has fetched the data
+WAIT = 0.2  # seconds between looks at whether another rank of the node has fetched or made the data
 
 
 def data(settings: Common, required: bool = True) -> Path:
@@ -24,12 +25,27 @@ def data(settings: Common, required: bool = True) -> Path:
     return folder
 
 
+def made(settings: Common, make: Callable[[Path], None]) -> Path:
+    """Data that is made where there is none; the first rank of a node does it, the others wait until it is complete."""
+    if not (settings.data_url or settings.data_path):
+        raise Wrong("Data is to be made, and nothing says where. Name a directory with --data_path.")
+    folder = data(settings, required=False)
+    try:
+        if seat.local_rank() == 0:
+            make(folder)
+    except OSError as error:
+        raise Wrong(f"Data cannot be made in {folder}: {error.strerror}. Make room, or name another directory.") from None
+    while not folder.exists():
+        time.sleep(WAIT)
+    return folder
+
+
 def checkpoints(settings: Common) -> Path:
     """The directory of this run's checkpoints: train_url, else a directory that all attempts of the run see."""
     if settings.train_url and "://" not in settings.train_url:
         return Path(os.path.expandvars(settings.train_url))
     shared = os.environ.get("MUSTER_SHARED", "")
-    server = os.environ.get("MUSTER_SERVER", "")  # set where every server trains alone
+    server = seat.server()
     return Path(shared, "checkpoints" + (f"-{server}" if server else ""))
 
 

@@ -56,9 +56,9 @@ class Training:
             self._save(stopped)
             self._say(f"stopped after step {stopped:,}; a checkpoint is saved")
             return EXIT_CODE
-        self._evaluate(self.steps)
         if self.settings.save_checkpoint and (self._saves or self.settings.train_url) and not _due(self.steps, self._saves):
-            self._save(self.steps)
+            self._save(self.steps)  # before the evaluation, in which somebody may lose patience
+        self._evaluate(self.steps)
         return 0
 
     def _steps(self, first: int, source: Iterator[Batch]) -> int:

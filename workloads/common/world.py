@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -81,8 +82,16 @@ def join() -> World:
         bound = device if backend == "nccl" else None
         for name in ("MASTER_ADDR", "MASTER_PORT"):
             os.environ.setdefault(name, seat.told(name))
-        dist.init_process_group(backends, rank=rank, world_size=size, timeout=PATIENCE, device_id=bound)
+        dist.init_process_group(backends, _meeting(), PATIENCE, size, rank, device_id=bound)
     return World(rank, size, local, device)
+
+
+def _meeting() -> str | None:
+    """Where ranks meet: at MASTER_ADDR, or by a file of their server where that makes a world of its own."""
+    if not seat.alone():
+        return None
+    shared, attempt = os.environ.get("MUSTER_SHARED", "."), os.environ.get("MUSTER_ATTEMPT", "1")
+    return Path(shared, f"server-{seat.server()}-{attempt}").absolute().as_uri()
 
 
 def _device(local: int) -> tuple[torch.device, str]:

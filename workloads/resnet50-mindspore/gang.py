@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import mindspore as ms
 import numpy as np
 from mindspore import nn, ops
 from mindspore.communication import init
+
+from common.labels import Wrong
 
 
 class Sum(nn.Cell):
@@ -34,6 +36,7 @@ class Gang:
     rank: int
     size: int
     ascend: bool
+    _sum: Sum = field(default_factory=Sum)  # one for all: a cell is compiled once for each shape
 
     @property
     def first(self) -> bool:
@@ -42,7 +45,7 @@ class Gang:
     def sum(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
         """Numbers of all ranks, added up in single precision: whole ones are exact up to 16 million."""
         own = np.asarray(values, np.float32)
-        return own if self.size == 1 else Sum()(ms.Tensor(own)).asnumpy()
+        return own if self.size == 1 else self._sum(ms.Tensor(own)).asnumpy()
 
     def average(self, parameters: Sequence[ms.Parameter]) -> None:
         """Replaces parameters by their means over all ranks, in one message."""
@@ -63,11 +66,17 @@ def join(target: str) -> Gang:
     """Takes the place that RANK_ID and RANK_SIZE name; without them this process is alone."""
     ascend = target == "Ascend" or (target == "auto" and os.path.exists("/dev/davinci_manager"))
     size = int(os.environ.get("RANK_SIZE", "1"))
+    if not hasattr(ms, "set_device"):
+        raise Wrong(f"This is MindSpore {ms.__version__}. Take 2.5 or newer.")
     ms.set_context(mode=ms.GRAPH_MODE)
-    if ascend:
-        ms.set_device("Ascend", int(os.environ.get("DEVICE_ID", "0")))
-    else:
-        ms.set_device("CPU")
+    if size == 1:  # with a rank table HCCL would be set up, and a device that is alone has nobody to talk to
+        for name in ("RANK_TABLE_FILE", "MINDSPORE_HCCL_CONFIG_PATH"):
+            os.environ.pop(name, None)
+    try:
+        ms.set_device(*(("Ascend", int(os.environ.get("DEVICE_ID", "0"))) if ascend else ["CPU"]))
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise Wrong(f"MindSpore cannot use Ascend here: {reason} Install CANN and source its set_env.sh in `setup`.") from None
     if size > 1:
         init()
         ms.set_auto_parallel_context(device_num=size, parallel_mode=ms.ParallelMode.DATA_PARALLEL, gradients_mean=True)

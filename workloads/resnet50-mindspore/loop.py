@@ -1,6 +1,6 @@
 """The loop: steps, timer, losses, evaluations, checkpoints, and an orderly end when somebody asks for one.
 
-One call of the network is one step on CPUs; on Ascend the device takes its batches from a queue and a call is `sink` steps.
+One call of the network is one step; where the device takes its batches from a queue, as on Ascend, a call is `sink` steps.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from mindspore import nn, ops
 
 import snapshots
 from common import places, schedule
-from common.labels import Common
+from common.labels import Common, Wrong
 from common.order import Order
 from common.records import record
 from gang import Gang
@@ -37,6 +37,23 @@ class Correct(nn.Cell):
 
     def construct(self, images: ms.Tensor, labels: ms.Tensor) -> ms.Tensor:
         return ops.equal(ops.argmax(self.network(images), 1).astype(ms.int32), labels).astype(ms.float32).sum()
+
+
+class Careful:
+    """Batches by number, in which what the user can put right is noted: MindSpore forgets it."""
+
+    def __init__(self, source: Any, wrongs: list[Wrong]) -> None:
+        self.source, self.wrongs = source, wrongs
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, index: int) -> Any:
+        try:
+            return self.source[index]
+        except Wrong as wrong:
+            self.wrongs.append(wrong)
+            raise
 
 
 class Stop:
@@ -61,28 +78,42 @@ class Loop:
     order: Order
     images: tuple[Pictures, Pictures | None]  # to train on and to evaluate
     steps: int
-    workers: int
-    sink: int  # the most steps that one call may take
+    sink: int  # the most steps that one call may take from the device's queue; 0: the host feeds each step
+
+    def __post_init__(self) -> None:
+        self._correct = Correct(self.network)  # one for all evaluations, so that it is compiled once
+        self._wrongs: list[Wrong] = []
 
     def run(self) -> int:
         """Trains to the end, or until somebody asks for it, and returns the exit code."""
+        try:
+            return self._run()
+        except RuntimeError:  # which MindSpore makes of whatever its sources raise
+            if self._wrongs:
+                raise self._wrongs[0] from None
+            raise
+
+    def _run(self) -> int:
+        if self._keeps and self.gang.first:
+            snapshots.prepare(places.checkpoints(self.settings))
         first = self._resume()
         stopped = self._steps(first) if first < self.steps else 0
         if stopped:
             self._save(stopped)
             self.gang.say(f"stopped after step {stopped:,}; a checkpoint is saved")
             return STOPPED
+        if first < self.steps and self._keeps:
+            self._save(self.steps)  # before the evaluation, in which somebody may lose patience
         self._evaluate(self.steps)
-        if self._saves or (self.settings.save_checkpoint and self.settings.train_url):
-            self._save(self.steps)
         return 0
 
     def _steps(self, first: int) -> int:
         """All steps after the first ones; returns the last one that was done where somebody asked to stop, else 0."""
         settings, steps = self.settings, self.steps
         evaluations = schedule.interval(settings.eval_steps, settings.eval_interval, self.order.steps)
-        sink = math.gcd(math.gcd(self.sink, steps - first), math.gcd(evaluations, self._saves))
-        network, feed = self._feed(first, sink)
+        sink = math.gcd(self.sink or 1, math.gcd(steps - first, math.gcd(evaluations, self._saves)))
+        looks = settings.log_steps or self.order.steps
+        network, feed, close = self._feed(first, sink)
         timer = self._timer(sink)
         stop, waited = Stop(), 0.0
         for done in range(first + sink, steps + 1, sink):
@@ -91,7 +122,7 @@ class Loop:
             waited += time.perf_counter() - started if timer.steps >= max(1, timer.warmup) else 0.0
             loss = network(*batch)
             evaluating, saving = _due(done, evaluations) and done < steps, _due(done, self._saves) and done < steps
-            stopping = _due(done, settings.log_steps, sink) and self._look(done, loss, stop)
+            stopping = _due(done, looks, sink) and self._look(done, loss, stop)
             if evaluating or saving or stopping or done == steps:
                 loss.asnumpy()  # the device is behind; a step ends when its work is done
             timer.step()
@@ -103,20 +134,21 @@ class Loop:
                 self._evaluate(done)
             if evaluating or saving:
                 timer.start()
+        close()
         self._told(timer, waited)
         return done if done < steps else 0
 
-    def _feed(self, first: int, sink: int) -> tuple[nn.Cell, Iterator[Any]]:
-        """The network to call and what to call it with, once for each call."""
-        source = Training(self.images[0], self.order, first, self.steps - first)
-        calls = (self.steps - first) // sink
-        helper = ms.DatasetHelper(self._dataset(source), self.gang.ascend, sink, calls if self.gang.ascend else 1)
-        network = ms.connect_network_with_dataset(self.step, helper) if self.gang.ascend else self.step
-        return network, _endless(helper)
+    def _feed(self, first: int, sink: int) -> tuple[nn.Cell, Iterator[Any], Callable[[], None]]:
+        """The network to call, what to call it with, once for each call, and what ends the feed."""
+        dataset = self._dataset(Training(self.images[0], self.order, first, self.steps - first))
+        if not self.sink:
+            return self.step, _batches(dataset), lambda: None
+        helper = ms.DatasetHelper(dataset, True, sink)
+        return ms.connect_network_with_dataset(self.step, helper), _endless(helper), helper.stop_send
 
     def _dataset(self, source: Any) -> ds.Dataset:
-        workers = min(self.workers, len(source))
-        return ds.GeneratorDataset(source, ["images", "labels"], shuffle=False, num_parallel_workers=workers)
+        # One worker: more of them would handle SIGTERM in their own way, or, as processes, die of the one that a group gets.
+        return ds.GeneratorDataset(Careful(source, self._wrongs), ["images", "labels"], shuffle=False, num_parallel_workers=1)
 
     def _look(self, done: int, loss: ms.Tensor, stop: Stop) -> bool:
         """Tells the mean loss of all ranks, and returns whether any of them was asked to stop."""
@@ -137,7 +169,7 @@ class Loop:
         if not rate:
             return
         waiting = ""
-        if not self.gang.ascend:
+        if not self.sink:
             record.metric("input_wait", min(1.0, waited / seconds), unit="1")
             waiting = f", waited for input {waited / seconds:.1%}"
         self.gang.say(f"{rate * self.gang.size:,.1f} samples/s{waiting}")
@@ -150,9 +182,8 @@ class Loop:
         self.gang.average(self._statistics())
         started = time.perf_counter()
         source = Evaluation(images, self.order.batch, self.gang.rank, self.gang.size)
-        correct = Correct(self.network)
-        correct.set_train(False)
-        found = [correct(*batch).asnumpy() for batch in _batches(self._dataset(source))] if len(source) else []
+        self._correct.set_train(False)
+        found = [self._correct(*batch).asnumpy() for batch in _batches(self._dataset(source))] if len(source) else []
         self.network.set_train()
         accuracy = float(self.gang.sum([np.sum(found)])[0]) / len(images.labels)
         self.gang.say(f"step {done:,}: accuracy {accuracy:.4f} ({time.perf_counter() - started:.1f} s)")
@@ -165,6 +196,11 @@ class Loop:
         settings = self.settings
         every = schedule.interval(settings.save_checkpoint_steps, settings.save_checkpoint_epochs, self.order.steps)
         return every if settings.save_checkpoint else 0
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether the last weights are kept."""
+        return bool(self._saves or (self.settings.save_checkpoint and self.settings.train_url))
 
     def _save(self, done: int) -> None:
         self.gang.average(self._statistics())
@@ -193,7 +229,7 @@ def _batches(dataset: ds.Dataset) -> Iterator[Any]:
 
 
 def _endless(helper: ms.DatasetHelper) -> Iterator[Any]:
-    """On Ascend a helper yields nothing, once for each call that it is asked for; elsewhere all batches."""
+    """A helper of the device's queue yields nothing at all, once in each iteration."""
     while True:
         yield from helper
 

@@ -6,25 +6,23 @@ How an image is cropped and flipped is a function of seed, epoch and sample, so 
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import random
+from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from PIL import Image
 
-from common.labels import Wrong
+from common import layouts, pixels
+from common.layouts import SIDE
 from common.order import Order, shares
 
-SIDE, MARGIN = 32, 4  # of CIFAR-10's images, and how far a crop may lie outside
-RECORD = 1 + 3 * SIDE * SIDE
-ENDINGS = (".jpeg", ".jpg", ".png")
+MARGIN = 4  # how far a crop of CIFAR-10's images may lie outside
 SYNTHETIC = 1_281_167  # images, as many as ImageNet has
 Batch = tuple[np.ndarray, np.ndarray]
-Box = tuple[float, float, float, float]
 
 
 class Pictures(Protocol):
@@ -44,14 +42,10 @@ class Cifar:
 
     size = SIDE
 
-    def __init__(self, files: list[Path]) -> None:
-        records = np.concatenate([np.fromfile(file, np.uint8) for file in files])
-        if len(records) % RECORD:
-            raise Wrong(f"A file in {files[0].parent} is no whole number of records of {RECORD:,} bytes. Fetch it again.")
-        records = records.reshape(-1, RECORD)
-        self.labels = records[:, 0].astype(np.int32)
+    def __init__(self, folder: Path, part: str) -> None:
+        labels, self.images = layouts.cifar(folder, part)
+        self.labels = labels.astype(np.int32)
         self.classes = int(self.labels.max()) + 1
-        self.images = records[:, 1:].reshape(-1, 3, SIDE, SIDE)
 
     def train(self, samples: np.ndarray, seed: int, epoch: int) -> np.ndarray:
         chance = np.random.Generator(np.random.PCG64([seed, epoch, 1]))
@@ -69,46 +63,26 @@ class Cifar:
 
 
 class Folders:
-    """JPEG files, one folder per class; decoded at the smallest scale that serves."""
+    """JPEG files, one folder per class, decoded by threads: Pillow works outside of Python's lock."""
 
-    def __init__(self, folder: Path, numbers: dict[str, int], size: int, smallest_area: float) -> None:
-        self.classes, self.size, self.smallest_area = len(numbers), size, smallest_area
-        found = [(path, number) for name, number in numbers.items() for path in _files(folder / name)]
-        if not found:
-            raise Wrong(f"There are no images in {folder}. Put those of each class into a folder of its own.")
-        self.paths = np.array([os.fsencode(path) for path, _ in found])  # one object, which forked workers share
-        self.labels = np.array([number for _, number in found], np.int32)
+    def __init__(self, folder: Path, part: str, names: Sequence[str], size: int, smallest_area: float, pool: Executor) -> None:
+        paths, labels, self.names = layouts.folders(folder, part, names)
+        self.classes, self.size, self.smallest_area = len(self.names), size, smallest_area
+        self.pool = pool
+        self.paths = np.array([os.fsencode(path) for path in paths])
+        self.labels = np.array(labels, np.int32)
 
     def train(self, samples: np.ndarray, seed: int, epoch: int) -> np.ndarray:
-        return np.stack([self._train(int(sample), seed, epoch) for sample in samples])
+        return self._stacked(samples, [pixels.choice(seed, epoch, int(sample)) for sample in samples])
 
     def plain(self, samples: np.ndarray) -> np.ndarray:
-        return np.stack([self._plain(int(sample)) for sample in samples])
+        return self._stacked(samples, [None] * len(samples))
 
-    def _train(self, sample: int, seed: int, epoch: int) -> np.ndarray:
-        """A random part of the image, mirrored or not."""
-        chance = random.Random((seed * 1_000_003 + epoch) << 32 | sample)
-        with self._open(sample) as image:
-            pixels = self._part(image, random_part(chance, image.width, image.height, self.smallest_area))
-        return pixels[:, :, ::-1] if chance.random() < 0.5 else pixels
-
-    def _plain(self, sample: int) -> np.ndarray:
-        """The middle of the image: as if its shorter side were 256 where 224 are wanted, and whole where it is small."""
-        with self._open(sample) as image:
-            side = min(image.size) * (224 / 256 if self.size >= 224 else 1)
-            return self._part(image, middle(image.width, image.height, side))
-
-    def _open(self, sample: int) -> Any:
-        return Image.open(os.fsdecode(self.paths[sample]))
-
-    def _part(self, image: Any, box: Box) -> np.ndarray:
-        width, height = image.size
-        share = self.size / min(box[2] - box[0], box[3] - box[1])
-        image.draft("RGB", (math.ceil(width * share), math.ceil(height * share)))  # JPEG can be decoded at 1/2, 1/4 and 1/8
-        across, down = image.width / width, image.height / height
-        inside = (box[0] * across, box[1] * down, box[2] * across, box[3] * down)
-        shown = image.convert("RGB").resize((self.size, self.size), Image.Resampling.BILINEAR, inside)
-        return np.asarray(shown).transpose(2, 0, 1)
+    def _stacked(self, samples: np.ndarray, chances: Sequence[random.Random | None]) -> np.ndarray:
+        paths = [os.fsdecode(path) for path in self.paths[samples]]
+        sizes, areas = itertools.repeat(self.size), itertools.repeat(self.smallest_area)
+        images = list(self.pool.map(pixels.decode, paths, sizes, chances, areas))
+        return np.stack(images).transpose(0, 3, 1, 2)
 
 
 class Synthetic:
@@ -164,47 +138,10 @@ class Evaluation:
         return filled, np.pad(labels, (0, missing), constant_values=-1)
 
 
-def find(folder: Path, size: int, smallest_area: float) -> tuple[Pictures, Pictures]:
+def find(folder: Path, size: int, smallest_area: float, workers: int) -> tuple[Pictures, Pictures]:
     """The images to train on and those to evaluate, in whichever layout they lie there."""
-    if batches := _binary(folder, "data_batch_*.bin", "train"):
-        tests = _binary(folder, "test_batch.bin", "eval", "val", "test")
-        if not tests:
-            raise Wrong(f"There is no test_batch.bin in {folder}. Put it beside the batches, or into eval/.")
-        return Cifar(batches), Cifar(tests)
-    folders = [folder / "train", folder / "val"]
-    if missing := [path for path in folders if not path.is_dir()]:
-        raise Wrong(f"There is neither {missing[0]} nor data_batch_1.bin. Name the directory of the data set with --data_path.")
-    names = sorted(entry.name for entry in os.scandir(folders[0]) if entry.is_dir())
-    numbers = {name: number for number, name in enumerate(names)}
-    train, val = (Folders(path, numbers, size, smallest_area) for path in folders)
-    return train, val
-
-
-def random_part(chance: random.Random, width: int, height: int, smallest_area: float) -> Box:
-    """A random part of an image: from the smallest area (0.08 for ImageNet) to all of it, between 3:4 and 4:3."""
-    for _ in range(10):
-        area = width * height * chance.uniform(smallest_area, 1.0)
-        ratio = math.exp(chance.uniform(math.log(3 / 4), math.log(4 / 3)))
-        across, down = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
-        if 0 < across <= width and 0 < down <= height:
-            left, top = chance.randint(0, width - across), chance.randint(0, height - down)
-            return left, top, left + across, top + down
-    return middle(width, height, min(width, height))
-
-
-def middle(width: int, height: int, side: float) -> Box:
-    """A square in the middle of an image."""
-    return (width - side) / 2, (height - side) / 2, (width + side) / 2, (height + side) / 2
-
-
-def _binary(folder: Path, name: str, *below: str) -> list[Path]:
-    """CIFAR-10's files: flat, as in its archive, or in `train` and `eval` as ModelArts' guides have them."""
-    for place in ("", "cifar-10-batches-bin", *below):
-        if files := sorted((folder / place).glob(name)):
-            return files
-    return []
-
-
-def _files(folder: Path) -> list[str]:
-    names = os.listdir(folder) if folder.is_dir() else []
-    return sorted(str(folder / name) for name in names if name.lower().endswith(ENDINGS))
+    if layouts.is_cifar(folder):
+        return Cifar(folder, "train"), Cifar(folder, "val")
+    pool = ThreadPoolExecutor(workers)
+    train = Folders(folder, "train", (), size, smallest_area, pool)
+    return train, Folders(folder, "val", train.names, size, smallest_area, pool)

@@ -3,20 +3,48 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import mindspore as ms
 from mindspore import nn
 
+from common.labels import Wrong
+
 RUN = os.environ.get("MUSTER_RUN", "")
 NAME = "checkpoint-{:09d}.ckpt"
+SCHEDULE = "learning_rate"  # of all steps, which the labels say and not a checkpoint
+ELSEWHERE = "Make room, or name another directory with --train_url."
+
+
+def prepare(folder: Path) -> None:
+    """Makes the directory, and sees now rather than hours later whether a file can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise Wrong(f"Checkpoints cannot be written to {folder}: {error.strerror}. {ELSEWHERE}") from None
 
 
 def save(folder: Path, step: int, training: nn.Cell, keep: int) -> None:
     """Writes weights and optimizer under a temporary name and renames it when it is on the disk; only `keep` stay."""
-    folder.mkdir(parents=True, exist_ok=True)
     target = folder / NAME.format(step)
+    try:
+        _write(target, training)
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or (str(error).splitlines() or ["no reason was given"])[0]
+        raise Wrong(f"{target} cannot be written: {reason}. {ELSEWHERE}") from None
+    others = [path for path in _found(folder) if path != target and _run_of(path) == RUN]
+    for old in others[max(0, keep - 1) :]:
+        old.unlink(missing_ok=True)
+
+
+def _write(target: Path, training: nn.Cell) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)  # where nothing but a stop is saved, nobody prepared it
+    for left in target.parent.glob("writing-*.ckpt"):  # of a writer that was killed
+        left.unlink(missing_ok=True)
     temporary = target.with_name(f"writing-{os.getpid()}.ckpt")  # MindSpore adds .ckpt to names without it
     try:
         ms.save_checkpoint(training, str(temporary), append_dict={"run": RUN}, crc_check=True)
@@ -26,29 +54,35 @@ def save(folder: Path, step: int, training: nn.Cell, keep: int) -> None:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
-    others = [path for path in _found(folder) if path != target]  # one that cannot be read may have a higher number
-    for old in others[max(0, keep - 1) :]:
-        old.unlink(missing_ok=True)
 
 
 def newest(folder: Path) -> int:
     """The step of the newest checkpoint of this run that can be read; 0 where there is none."""
-    for path in _found(folder):
-        try:
-            if _read(path)["run"] == RUN:
-                return int(path.stem.split("-")[1])
-        except (ValueError, RuntimeError, KeyError, OSError) as error:
-            print(f"{path} cannot be read and is passed over: {error}", flush=True)
-    return 0
+    own = (path for path in _found(folder) if _run_of(path) == RUN)
+    return next((int(path.stem.split("-")[1]) for path in own), 0)
+
+
+def _run_of(path: Path) -> str | None:
+    """The run that wrote a checkpoint; none of one that cannot be read, which is told."""
+    try:
+        return str(_read(path)["run"])
+    except (ValueError, RuntimeError, KeyError, OSError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        print(f"{path} cannot be read and is passed over: {reason}", flush=True)
+        return None
 
 
 def load(folder: Path, step: int, training: nn.Cell) -> None:
     """Puts weights and optimizer back as they were after a step."""
-    kept = _read(folder / NAME.format(step))
-    del kept["run"]
-    missing, _ = ms.load_param_into_net(training, kept, strict_load=True)
-    if missing:
-        raise RuntimeError(f"The checkpoint of step {step} lacks {', '.join(missing)}")
+    path = folder / NAME.format(step)
+    kept = {name: value for name, value in _read(path).items() if name not in ("run", SCHEDULE)}
+    try:
+        missing, strange = ms.load_param_into_net(training, kept, strict_load=True)
+    except (RuntimeError, ValueError, TypeError):  # other shapes
+        missing, strange = ["all"], []
+    if set(missing) - {SCHEDULE} or strange:
+        hint = "Train with the same labels, remove it, or name another directory with --train_url."
+        raise Wrong(f"{path} is the checkpoint of another network or optimizer. {hint}")
 
 
 def _read(path: Path) -> dict[str, Any]:

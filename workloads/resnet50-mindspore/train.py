@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from common import labels, places, schedule, seat
+from common import labels, layouts, places, schedule, seat
 from common.labels import Common, Wrong
 from common.order import Order
 from common.records import record
+from servers import stand_alone
 
 if TYPE_CHECKING:
     from mindspore import nn
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from loop import Loop
     from pictures import Pictures
 
+OPTIMIZERS = ("momentum", "sgd", "lars")
+LEVELS = ("auto", "O0", "O1", "O2", "O3")
 DATASETS = ("auto", "imagenet2012", "cifar10", "synthetic")
 
 
@@ -48,7 +50,7 @@ class Settings(Common):
     label_smooth_factor: float = 0.1
     smallest_area: float = 0.08  # of the part of an image that is trained on
     generate: int = 0  # makes a data set of so many images, and a quarter of that to evaluate with, where there is none
-    workers: int = 0  # processes of each rank that decode; 0: one for each of its CPUs
+    workers: int = 0  # threads of each rank that decode; 0: one for each of its CPUs
     device_target: str = "auto"  # Ascend | CPU
     amp_level: str = "auto"  # O2 on Ascend, O0 elsewhere
     loss_scale: float = 1024  # but not at O0
@@ -58,8 +60,8 @@ class Settings(Common):
 
 def main() -> int:
     settings = labels.read(Settings, sys.argv[1:])
-    if os.environ.get("SINGLESERVER_MODE") == "True":
-        raise Wrong("SINGLESERVER_MODE has no meaning here. Take `bench: {scope: server}`: every server trains alone.")
+    if seat.alone():
+        stand_alone()
     with record.phase("prepare"):  # MindSpore takes seconds to load: what is wrong with a label is told before
         from gang import join
 
@@ -82,23 +84,19 @@ def opened(settings: Settings) -> tuple[Pictures, Pictures | None]:
     if settings.dataset == "synthetic":
         return pictures.Synthetic(settings.class_num or 1000, settings.image_size), None
     folder = made(settings) if settings.generate else places.data(settings)
-    return pictures.find(folder, settings.image_size, settings.smallest_area)
+    workers = settings.workers or max(1, len(os.sched_getaffinity(0)) // seat.local_ranks())
+    return pictures.find(folder, settings.image_size, settings.smallest_area, workers)
 
 
 def made(settings: Settings) -> Path:
-    """Data that is generated where there is none; the first rank of a node does it, the others wait until it is complete."""
+    """Generated data, and a quarter of it to evaluate with."""
     try:
         from resnet50.generate import generate
     except ImportError:  # a package of AISBench holds one workload
         raise Wrong("The workload `resnet50` generates data, and is not here. Name data with --data_path.") from None
-    folder = places.data(settings, required=False)
-    if seat.local_rank() == 0:
-        layout = "cifar10" if settings.dataset == "cifar10" else "imagenet"
-        size, classes = settings.image_size * 7 // 6, settings.class_num or 10
-        generate(folder, layout, classes, settings.generate, settings.generate // 4, size, settings.seed)
-    while not folder.exists():
-        time.sleep(0.1)
-    return folder
+    layout = "cifar10" if settings.dataset == "cifar10" else "imagenet"
+    size, classes, val = settings.image_size * 7 // 6, settings.class_num or 10, max(1, settings.generate // 4)
+    return places.made(settings, lambda to: generate(to, layout, classes, settings.generate, val, size, settings.seed))
 
 
 def assemble(settings: Settings, gang: Gang, order: Order, images: tuple[Pictures, Pictures | None]) -> Loop:
@@ -112,12 +110,11 @@ def assemble(settings: Settings, gang: Gang, order: Order, images: tuple[Picture
     if gang.first:
         record.metric("seed", settings.seed)
     epoch, steps = schedule.lengths(settings, order.samples, gang.size)
-    classes = max(settings.class_num, images[0].classes)
+    classes = layouts.classes(settings.class_num, max(part.classes for part in images if part))
     network = ResNet(classes, images[0].size, settings.depth, settings.width, order.passes)
     step = stepper(settings, gang, network, rates(settings, epoch, steps, order))
-    workers = settings.workers or max(1, len(os.sched_getaffinity(0)) // seat.local_ranks())
-    sink = settings.data_sink_steps if gang.ascend and settings.enable_data_sink else 1
-    return Loop(gang, settings, network, step, order, images, steps, workers, sink)
+    sink = settings.data_sink_steps if gang.ascend and settings.enable_data_sink else 0
+    return Loop(gang, settings, network, step, order, images, steps, sink)
 
 
 def rates(settings: Settings, epoch: int, steps: int, order: Order) -> list[float]:
@@ -132,8 +129,12 @@ def stepper(settings: Settings, gang: Gang, network: nn.Cell, rates: list[float]
     import mindspore as ms
     from mindspore import nn
 
-    if settings.optimizer.lower() not in ("momentum", "sgd"):
-        raise Wrong(f"There is no optimizer `{settings.optimizer}` here. Take Momentum.")
+    if settings.optimizer.lower() not in OPTIMIZERS:
+        raise Wrong(f"There is no optimizer `{settings.optimizer}` here. Take one of {', '.join(OPTIMIZERS)}.")
+    if settings.optimizer.lower() == "lars" and not gang.ascend:
+        raise Wrong("MindSpore has LARS on Ascend alone. Take Momentum.")
+    if settings.amp_level not in LEVELS:
+        raise Wrong(f"`{settings.amp_level}` is no amp_level. Take one of {', '.join(LEVELS)}.")
     level = ("O2" if gang.ascend else "O0") if settings.amp_level == "auto" else settings.amp_level
     scale = 1.0 if level == "O0" else settings.loss_scale
     decayed = [parameter for parameter in network.trainable_params() if len(parameter.shape) > 1]
@@ -144,6 +145,8 @@ def stepper(settings: Settings, gang: Gang, network: nn.Cell, rates: list[float]
         {"order_params": network.trainable_params()},
     ]
     optimizer = nn.Momentum(groups, rates, settings.momentum, loss_scale=scale)
+    if settings.optimizer.lower() == "lars":
+        optimizer = nn.LARS(optimizer, coefficient=0.001, lars_filter=lambda parameter: len(parameter.shape) > 1)
     loss = nn.CrossEntropyLoss(label_smoothing=settings.label_smooth_factor if settings.use_label_smooth else 0.0)
     manager = None if level == "O0" else ms.amp.FixedLossScaleManager(scale, drop_overflow_update=False)
     step = ms.amp.build_train_network(network, optimizer, loss, level, loss_scale_manager=manager)

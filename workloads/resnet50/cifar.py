@@ -10,40 +10,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from common import layouts
 from common.feeding import Batch
-from common.labels import Wrong
+from common.layouts import SIDE
 from common.order import Order
 
-SIZE = 32
-ROW = 1 + 3 * SIZE * SIZE  # a byte for the label, then the colours one after the other
 MARGIN = 4
-
-
-def found(folder: Path) -> bool:
-    """Whether a folder holds CIFAR-10: flat as in its archive, or in `train` and `eval` as ModelArts' guides have it."""
-    return bool(_files(folder, "train"))
-
-
-def _files(folder: Path, part: str) -> list[Path]:
-    name, below = ("data_batch_*.bin", ("train",)) if part == "train" else ("test_batch.bin", ("eval", "val", "test"))
-    for place in ("", "cifar-10-batches-bin", *below):
-        if files := sorted((folder / place).glob(name)):
-            return files
-    return []
 
 
 class Cifar:
     """One part of the data set, train or val, with random numbers that are a function of seed, epoch and image."""
 
     def __init__(self, folder: Path, part: str, device: torch.device) -> None:
-        files = _files(folder, part)
-        if not files:
-            wanted = "data_batch_1.bin" if part == "train" else "test_batch.bin"
-            raise Wrong(f"{folder} has no {wanted}. Put CIFAR-10's binary files there, or make some with generate.py.")
-        table = np.concatenate([_rows(path) for path in files])
-        images = table[:, 1:].reshape(-1, 3, SIZE, SIZE).transpose(0, 2, 3, 1)
-        self.images = torch.from_numpy(np.ascontiguousarray(images)).to(device)
-        self.labels = torch.from_numpy(table[:, 0].astype(np.int64)).to(device)
+        labels, images = layouts.cifar(folder, part)
+        self.images = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 2, 3, 1))).to(device)
+        self.labels = torch.from_numpy(labels.astype(np.int64)).to(device)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -64,9 +45,9 @@ class Cifar:
             yield self._cut(padded, index.to(device, non_blocking=True), *numbers.to(device, non_blocking=True))
 
     def _cut(self, padded: Tensor, index: Tensor, top: Tensor, left: Tensor, mirrored: Tensor) -> Batch:
-        line = torch.arange(SIZE, device=index.device)
+        line = torch.arange(SIDE, device=index.device)
         rows = top[:, None] + line
-        columns = left[:, None] + torch.where(mirrored[:, None] > 0, SIZE - 1 - line, line)
+        columns = left[:, None] + torch.where(mirrored[:, None] > 0, SIDE - 1 - line, line)
         return padded[index[:, None, None], rows[:, :, None], columns[:, None, :]], self.labels[index]
 
     def evaluation(self, shares: Iterator[np.ndarray]) -> Iterator[Batch]:
@@ -74,13 +55,6 @@ class Cifar:
         for chosen in shares:
             index = torch.from_numpy(chosen).to(self.images.device)
             yield self.images[index], self.labels[index]
-
-
-def _rows(path: Path) -> np.ndarray:
-    data = np.fromfile(path, dtype=np.uint8)
-    if not len(data) or len(data) % ROW:
-        raise Wrong(f"{path} has {len(data):,} bytes, which is no multiple of {ROW:,}. It is not whole: copy it again.")
-    return data.reshape(-1, ROW)
 
 
 def _random(seed: int, epoch: int, chosen: np.ndarray) -> np.ndarray:
@@ -97,5 +71,3 @@ def mixed(values: np.ndarray) -> np.ndarray:
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     spread: np.ndarray = values ^ (values >> np.uint64(31))
     return spread
-
-

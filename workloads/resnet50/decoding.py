@@ -7,73 +7,20 @@ training does: its socket is closed then, however that came.
 from __future__ import annotations
 
 import json
-import math
 import mmap
-import random
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import numpy as np
-from PIL import Image
+
+from common.labels import Wrong
+from common.pixels import choice, decode
 
 LARGEST = 1 << 17  # bytes of one task
-BROKEN = (OSError, ValueError, SyntaxError)  # what Pillow raises for broken files
-Box = tuple[float, float, float, float]
-
-
-def training_box(width: int, height: int, numbers: random.Random, smallest_area: float) -> Box:
-    """A random part of an image: from the smallest area (0.08 for ImageNet) to all of it, between 3:4 and 4:3."""
-    for _ in range(10):
-        area = width * height * numbers.uniform(smallest_area, 1.0)
-        ratio = math.exp(numbers.uniform(math.log(3 / 4), math.log(4 / 3)))
-        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
-        if 0 < w <= width and 0 < h <= height:
-            left, top = numbers.randint(0, width - w), numbers.randint(0, height - h)
-            return left, top, left + w, top + h
-    side = min(width, height)
-    return _middle(width, height, side, side)
-
-
-def evaluation_box(width: int, height: int, size: int) -> Box:
-    """The middle of an image whose shorter side would be 256 where 224 are wanted."""
-    side = min(width, height) * 224 / 256 if size >= 224 else min(width, height)
-    return _middle(width, height, side, side)
-
-
-def _middle(width: int, height: int, w: float, h: float) -> Box:
-    return (width - w) / 2, (height - h) / 2, (width + w) / 2, (height + h) / 2
-
-
-def choice(seed: int, epoch: int, index: int) -> random.Random:
-    """The chance of one image in one epoch, the same in whatever batch and rank it is."""
-    return random.Random((seed * 1_000_003 + epoch) << 32 | index)
-
-
-def whole(path: str) -> np.ndarray:
-    """An image as it is, height × width × 3."""
-    with Image.open(path) as image:
-        return np.array(image.convert("RGB"))
-
-
-def decode(path: str, size: int, numbers: random.Random | None, smallest_area: float) -> np.ndarray:
-    """One image, size × size × 3; with `numbers` a random part, perhaps mirrored, else the middle."""
-    with Image.open(path) as image:
-        width, height = image.size
-        box = training_box(width, height, numbers, smallest_area) if numbers else evaluation_box(width, height, size)
-        mirrored = bool(numbers and numbers.random() < 0.5)
-        scale = max(size / (box[2] - box[0]), size / (box[3] - box[1]))
-        image.draft("RGB", (math.ceil(width * scale), math.ceil(height * scale)))  # JPEG can be decoded at 1/2, 1/4 and 1/8
-        across, down = image.size[0] / width, image.size[1] / height
-        scaled = (box[0] * across, box[1] * down, min(box[2] * across, image.size[0]), min(box[3] * down, image.size[1]))
-        coloured = image if image.mode == "RGB" else image.convert("RGB")
-        pixels = np.asarray(coloured.resize((size, size), Image.Resampling.BILINEAR, scaled))
-    return pixels[:, ::-1] if mirrored else pixels
-
-
-def told(path: str, error: Exception) -> str:
-    """What to do about a file that is broken."""
-    return f"{path} cannot be decoded ({error}). Copy it again, or remove it."
 
 
 def work(tasks: socket.socket, results: socket.socket, memory: np.ndarray, size: int, seed: int, smallest_area: float) -> None:
@@ -84,8 +31,8 @@ def work(tasks: socket.socket, results: socket.socket, memory: np.ndarray, size:
         for row, index, path in images:
             try:
                 memory[row] = decode(path, size, choice(seed, epoch, index) if training else None, smallest_area)
-            except BROKEN as error:
-                answer[2] = told(path, error)
+            except Wrong as wrong:
+                answer[2] = str(wrong)
         results.send(json.dumps(answer).encode())
 
 

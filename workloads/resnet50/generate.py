@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import colorsys
-import os
+import secrets
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -126,7 +126,7 @@ def generate(folder: Path, layout: str, classes: int, train: int, val: int, size
     """The whole data set, under a temporary name until it is complete; who comes second has nothing to do."""
     if folder.exists():
         return
-    temporary = folder.with_name(f"{folder.name}.tmp-{os.getpid()}")
+    temporary = folder.with_name(f"{folder.name}.tmp-{secrets.token_hex(4)}")  # nodes may number their processes alike
     temporary.mkdir(parents=True)
     try:
         for name, count in (("train", train), ("val", val)):

@@ -15,9 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import decoding
+from common import pixels
 from common.feeding import Batch
-from common.labels import Wrong
 from common.order import Order
 from images import Folder
 
@@ -93,11 +92,7 @@ class GpuImages:
         try:
             return self._decoded([file])[0]
         except RuntimeError:
-            pass
-        try:
-            return torch.from_numpy(decoding.whole(path)).permute(2, 0, 1).contiguous().to(self._device)
-        except decoding.BROKEN as error:
-            raise Wrong(decoding.told(path, error)) from None
+            return torch.from_numpy(pixels.whole(path)).permute(2, 0, 1).contiguous().to(self._device)
 
     def _parts(self, images: Sequence[Tensor], epoch: int, chosen: np.ndarray) -> Tensor:
         """Count × size × size × 3."""
@@ -108,8 +103,8 @@ class GpuImages:
     def _part(self, image: Tensor, epoch: int, index: int) -> tuple[int, ...]:
         """What `cutting` is told about an image: its size, the part of it that is wanted, whether it is mirrored."""
         height, width = image.shape[1:]
-        numbers = decoding.choice(self.seed, epoch, index)
-        left, top, right, bottom = map(int, decoding.training_box(width, height, numbers, self.smallest_area))
+        numbers = pixels.choice(self.seed, epoch, index)
+        left, top, right, bottom = map(int, pixels.training_box(width, height, numbers, self.smallest_area))
         return height, width, left, top, right - left, bottom - top, int(numbers.random() < 0.5)
 
     def _moved(self, tensor: Tensor) -> Tensor:

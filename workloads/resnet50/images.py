@@ -7,6 +7,7 @@ import contextlib
 import json
 import mmap
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -18,11 +19,11 @@ import torch
 from torch import Tensor
 
 import decoding
+from common import layouts
 from common.feeding import Batch
 from common.labels import Wrong
 from common.order import Order
 
-ENDINGS = (".jpeg", ".jpg", ".png")
 SLOTS = 4  # batches that are being decoded or wait
 PIECES = 16  # tasks that a batch is cut into
 SMALLEST = 8  # images of a task
@@ -33,20 +34,7 @@ class Folder:
     """The files of one part of the data set with their labels; classes are numbered as the names of their folders sort."""
 
     def __init__(self, folder: Path, part: str, classes: Sequence[str] = ()) -> None:
-        self.root = folder / part
-        names = sorted(entry.name for entry in os.scandir(self.root) if entry.is_dir()) if self.root.is_dir() else []
-        if not names:
-            raise Wrong(f"{self.root} has no folders with images. Put one per class there, or make some with generate.py.")
-        self.classes = list(classes) or names
-        if strange := sorted(set(names) - set(self.classes)):
-            raise Wrong(f"{self.root} has a class `{strange[0]}` that is not in train. Give both the same classes.")
-        numbers = {name: number for number, name in enumerate(self.classes)}
-        self.paths: list[str] = []
-        labels: list[int] = []
-        for name in names:
-            files = sorted(entry.path for entry in os.scandir(self.root / name) if entry.name.lower().endswith(ENDINGS))
-            self.paths.extend(files)
-            labels.extend([numbers[name]] * len(files))
+        self.paths, labels, self.classes = layouts.folders(folder, part, classes)
         self.labels = torch.tensor(labels, dtype=torch.int64)
 
     def __len__(self) -> int:
@@ -73,7 +61,8 @@ class Decoders:
         numbers = (theirs.fileno(), answers.fileno(), memory, rows, size, seed, round(smallest_area * 1000))
         command = [sys.executable, decoding.__file__, *map(str, numbers)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        self._processes = [subprocess.Popen(command, pass_fds=numbers[:3], env=environment) for _ in range(workers)]
+        with _deaf():
+            self._processes = [subprocess.Popen(command, pass_fds=numbers[:3], env=environment) for _ in range(workers)]
         theirs.close()
         answers.close()
         os.close(memory)
@@ -85,7 +74,11 @@ class Decoders:
         rows = [(slot * self.batch + row, int(index), path) for row, (index, path) in enumerate(zip(indices, paths))]
         self._left[slot] = len(rows)
         for first in range(0, len(rows), piece):
-            self._tasks.send(json.dumps([slot, epoch is not None, epoch or 0, rows[first : first + piece]]).encode())
+            task = json.dumps([slot, epoch is not None, epoch or 0, rows[first : first + piece]]).encode()
+            try:
+                self._tasks.send(task)
+            except (BrokenPipeError, ConnectionResetError):
+                raise _gone(self._processes[0]) from None
 
     def wait(self, slot: int) -> Tensor:
         """The images of a slot, as soon as all are there; they stay until the slot is used again."""
@@ -99,10 +92,13 @@ class Decoders:
     def _result(self) -> bytes:
         while True:
             try:
-                return self._results.recv(decoding.LARGEST)
+                if message := self._results.recv(decoding.LARGEST):
+                    return message
+                raise _gone(self._processes[0])
             except socket.timeout:  # noqa: UP041  (not TimeoutError before Python 3.10)
-                if ended := [process.returncode for process in self._processes if process.poll() is not None]:
-                    raise Wrong(f"A process that decodes images ended with {ended[0]}. Is there enough memory?") from None
+                for process in self._processes:
+                    if process.poll() is not None:
+                        raise _gone(process) from None
 
     def close(self) -> None:
         """Closes the sockets, upon which the processes end."""
@@ -112,6 +108,20 @@ class Decoders:
         self._results.close()
         for process in self._processes:
             process.wait()
+
+
+def _gone(process: subprocess.Popen[bytes]) -> Wrong:
+    return Wrong(f"A process that decodes images ended with {process.wait()}. Is there enough memory?")
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that are started now do not hear what a whole group is told; they end when the training has ended."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Images:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from torch.nn import functional
 
 import cifar
 import gpu_decoding
-from common import labels, places, schedule, seat, world
+from common import labels, layouts, places, schedule, seat, world
 from common.feeding import Batch, Feed
 from common.optimizers import Optimizer
 from common.order import Order, shares
@@ -31,6 +30,7 @@ from resnet import ResNet
 
 SYNTHETIC_SETS = 4
 SYNTHETIC_SAMPLES = 1_281_167  # as many as ImageNet has
+OPTIMIZERS = {"Momentum": "sgd", "LARS": "lars"}  # as the model zoo calls them
 DECODES = ("auto", "cpu", "gpu")
 
 
@@ -53,6 +53,7 @@ class Settings(Speed):
     warmup_epochs: float = 5
     momentum: float = 0.9
     weight_decay: float = 5e-5
+    use_label_smooth: bool = True
     label_smooth_factor: float = 0.1
     decode: str = "auto"  # cpu or gpu; auto: the GPU where it can
     workers: int = 0  # processes that decode; 0: one for each CPU of this rank
@@ -90,7 +91,8 @@ def synthetic(settings: Settings, device: torch.device) -> Data:
 
 def from_cifar(settings: Settings, folder: Path, device: torch.device) -> Data:
     train, val = cifar.Cifar(folder, "train", device), cifar.Cifar(folder, "val", device)
-    return Data(len(train), settings.class_num or train.classes, cifar.SIZE, train.batches, len(val), val.evaluation)
+    classes = layouts.classes(settings.class_num, max(train.classes, val.classes))
+    return Data(len(train), classes, layouts.SIDE, train.batches, len(val), val.evaluation)
 
 
 def from_folders(settings: Settings, folder: Path, device: torch.device) -> Data:
@@ -111,7 +113,7 @@ def from_folders(settings: Settings, folder: Path, device: torch.device) -> Data
     training, evaluating = gpu or Images(train, decoders), Images(val, decoders)
     return Data(
         len(train),
-        settings.class_num or len(train.classes),
+        layouts.classes(settings.class_num, len(train.classes)),
         size,
         lambda order, first: Feed(training.batches(order, first), device),
         len(val),
@@ -125,17 +127,12 @@ def cpus() -> int:
 
 
 def made(settings: Settings) -> Path:
-    """Data that is generated where there is none; the first rank of a node does it, the others wait until it is complete."""
-    folder = places.data(settings, required=False)
-    if seat.local_rank() == 0:
-        from generate import generate
+    """Generated data, and a fifth of it to evaluate with."""
+    from generate import generate
 
-        layout = "cifar10" if settings.dataset == "cifar10" else "imagenet"
-        size, classes = settings.image_size * 7 // 6, settings.class_num or 10
-        generate(folder, layout, classes, settings.generate, settings.generate // 5, size, settings.seed)
-    while not folder.exists():
-        time.sleep(0.1)
-    return folder
+    layout = "cifar10" if settings.dataset == "cifar10" else "imagenet"
+    size, classes, val = settings.image_size * 7 // 6, settings.class_num or 10, max(1, settings.generate // 5)
+    return places.made(settings, lambda to: generate(to, layout, classes, settings.generate, val, size, settings.seed))
 
 
 def opened(settings: Settings, device: torch.device) -> Data:
@@ -143,7 +140,7 @@ def opened(settings: Settings, device: torch.device) -> Data:
     if settings.synthetic or settings.dataset == "synthetic":
         return synthetic(settings, device)
     folder = made(settings) if settings.generate else places.data(settings)
-    if settings.dataset == "cifar10" or (settings.dataset == "auto" and cifar.found(folder)):
+    if settings.dataset == "cifar10" or (settings.dataset == "auto" and layouts.is_cifar(folder)):
         return from_cifar(settings, folder, device)
     if settings.dataset in ("auto", "imagenet2012"):
         return from_folders(settings, folder, device)
@@ -173,6 +170,7 @@ def learning(settings: Settings, order: Order) -> tuple[int, int, Callable[[int]
 
 def main() -> int:
     settings = labels.read(Settings, sys.argv[1:])
+    settings.optimizer = OPTIMIZERS.get(settings.optimizer, settings.optimizer)
     with record.phase("prepare"):
         where = world.join()
         torch.manual_seed(settings.seed)
@@ -185,8 +183,10 @@ def main() -> int:
     model.remember(order.passes)
     epoch, steps, rate = learning(settings, order)
 
+    smoothing = settings.label_smooth_factor if settings.use_label_smooth else 0.0
+
     def loss(model: nn.Module, images: Tensor, wanted: Tensor) -> Tensor:
-        return functional.cross_entropy(model(images).float(), wanted, label_smoothing=settings.label_smooth_factor)
+        return functional.cross_entropy(model(images).float(), wanted, label_smoothing=smoothing)
 
     step = Stepper(where, settings, model, loss, optimizer, order.passes)
     evaluate = (lambda: evaluated(where, settings, model, data)) if data.validation else None
