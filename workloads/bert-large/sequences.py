@@ -99,7 +99,8 @@ def _decoded(path: Path, cache: Path) -> Path:
         for name, array in arrays.items():
             np.save(made / f"{name}.npy", array)
     except OSError as error:
-        raise Wrong(f"What is decoded of {path} cannot be written to {cache}: {error.strerror}. Make room there.") from None
+        reason = error.strerror or error
+        raise Wrong(f"What is decoded of {path} cannot be written to {cache}: {reason}. Make room there.") from None
     try:
         made.rename(target)
     except OSError:  # another rank was quicker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import difflib
 import math
@@ -91,15 +92,27 @@ def read(kind: type[Settings], words: Sequence[str], say: Callable[[str], None] 
 
 
 def run(main: Callable[[], int]) -> None:
-    """Ends the program with what `main` returns; with 2 and one message where the user can put something right."""
+    """Ends the program with what `main` returns; with 2 and one message where the user can put something right.
+
+    It ends at once: threads of PyTorch's process groups, which nothing ends as long as a DistributedDataParallel has been, may
+    still want Python while it is taken down, and abort.
+    """
+    code = outcome(main)
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def outcome(main: Callable[[], int]) -> int:
+    """The exit code of a program whose errors are told."""
     try:
-        code = main()
+        return main()
     except Wrong as wrong:
         print(wrong, file=sys.stderr)
-        code = 2
+        return 2
     except KeyboardInterrupt:
-        code = 128 + signal.SIGINT
-    sys.exit(code)
+        return 128 + signal.SIGINT
 
 
 def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
