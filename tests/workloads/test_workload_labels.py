@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "workloads"))
-from common import labels  # type: ignore[import-not-found,unused-ignore]
+from common import labels, places  # type: ignore[import-not-found,unused-ignore]
 from common.labels import Common, Wrong  # type: ignore[import-not-found,unused-ignore]
 
 
@@ -103,6 +103,17 @@ def test_variables_of_aisbench_are_taken_where_no_label_says_otherwise(zoo: str,
     monkeypatch.setenv("TRAIN_STEPS", "12000")
     found, _ = read(f"--config_path={zoo}", "--train_steps=7")
     assert (found["epoch_size"], found["train_steps"]) == (5, 7)
+
+
+def test_data_lies_where_aisbench_says_unless_a_label_names_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("train", "words"):
+        (tmp_path / name).mkdir()
+    for told, expected in (("train", tmp_path), ("train/", tmp_path), ("words/", tmp_path / "words")):
+        monkeypatch.setenv("TRAIN_DATA_PATH", f"{tmp_path}/{told}")
+        assert places.data(Settings()) == expected
+    assert places.data(Settings(data_path=f"{tmp_path}/train")) == tmp_path / "train"
+    with pytest.raises(Wrong, match=r"^There is no directory `/nowhere` with data\. "):
+        places.data(Settings(data_path="/nowhere"))
 
 
 def test_labels_without_a_meaning_are_said_once_and_the_last_of_several_counts() -> None:

@@ -192,6 +192,8 @@ def real(settings: Settings, size: Size, world: World) -> Data:
     val = sequences.load(validation_folder(settings, folder), cache, world)
     order = Order.of(settings, len(train), world.rank, world.size)
     packed = settings.layout == "packed"
+    if packed and world.device.type not in ("cpu", "cuda"):
+        raise Wrong("Packed sequences need a GPU of NVIDIA. Leave --layout out.")
     longest = max(train.length, val.length)
     if longest > size.positions:
         hint = "Take another with --bert_network."
