@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import colorsys
+import os
 import secrets
 import shutil
 from concurrent.futures import ThreadPoolExecutor
