@@ -34,7 +34,7 @@ WITHOUT_MEANING = frozenset(
         *("infer_label", "enable_graph_kernel", "allreduce_post_accumulation", "schema_dir", "schema_file", "train_with_eval"),
         *("eval_samples", "eval_ckpt", "save_checkpoint_path", "loss_scale_value", "scale_factor", "scale_window"),
         *("enable_global_norm", "bucket_list", "description", "output_path", "dataset_format", "num_samples", "data_file"),
-        "finetune_ckpt",
+        *("finetune_ckpt", "base_batch_size", "nezha_batch_size", "large_batch_size", "large_boost_batch_size"),
     ]
 )
 VARIABLES = {"EPOCH_SIZE": "epoch_size", "TRAIN_STEPS": "train_steps"}  # of AISBench's config.sh
@@ -53,7 +53,7 @@ class Common:
     data_url: str = ""  # a directory, or a URL that is fetched with MoXing; wins over data_path
     data_path: str = ""  # a directory; environment variables in it are filled in
     train_url: str = ""  # for checkpoints: a directory, or a URL that they are copied to
-    config_path: str = ""  # a yaml file of MindSpore's model zoo with other defaults
+    config_path: str = ""  # a yaml file of MindSpore's model zoo with other defaults, there or beside the program
     epoch_size: int = 1
     train_steps: int = 0  # wins over epoch_size
     batch_size: int = 32  # samples of one rank in one forward pass
@@ -132,11 +132,12 @@ def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
 
 def _of_file(kind: type[Common], given: Mapping[str, str], say: Callable[[str], None]) -> dict[str, Any]:
     """What a file of the model zoo says about settings that exist here; paths and files are the command line's."""
-    path, types = given.get("config_path", ""), _types(kind)
+    told, types = given.get("config_path", ""), _types(kind)
+    beside = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), os.path.basename(told))
+    path = next((path for path in (told, beside) if os.path.isfile(path)), "")
     if not path:
-        return {}
-    if not os.path.isfile(path):
-        say(f"config_path names {path}, which is not here: it is passed over")
+        if told:
+            say(f"config_path names {told}, which is not here: it is passed over")
         return {}
     found = zoo.settings(path, {name: given.get(name, "") for name, wanted in types.items() if wanted is str})
     own = ("config_path", "data_url", "data_path", "train_url")
