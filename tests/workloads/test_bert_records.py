@@ -121,7 +121,7 @@ def test_numbers_that_a_writer_left_unpacked_are_read(tmp_path: Path, monkeypatc
 
 
 DATA_SETS = """
-import shutil, sys
+import resource, sys
 from pathlib import Path
 import numpy as np, torch
 import generate, sequences, tfrecord
@@ -166,6 +166,12 @@ load("hole", put("input_mask", (0, 3), 0))
 load("nothing", put("input_mask", 0, 0))
 load("weight", put("masked_lm_weights", (0, 0), np.nan))
 load("position", put("masked_lm_positions", (0, 0), 31 if made["input_mask"][0, 31] == 0 else 32))
+resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))  # as on a disk that is full
+try:
+    sequences._decoded(root / "plain/0.tfrecord", root / "full")
+except Wrong as wrong:
+    print("full", str(wrong).replace(str(root), "ROOT"))
+assert not list((root / "full").iterdir())
 """
 
 
@@ -176,6 +182,7 @@ def test_data_sets_that_are_odd_are_read_and_wrong_ones_are_one_sentence_each(tm
     assert found["one-empty"] == found["whole-weights"] == found["fillers"] == f"8 {weight}"
     assert found["half-weights"] == f"8 {weight / 2}"
     assert found["none"].startswith("There is no TFRecord file with records in ROOT/none. ")
+    assert found["full"].startswith("What is decoded of ROOT/plain/0.tfrecord cannot be written to ROOT/full: ")
     assert found["lengths"].startswith("The files hold sequences of 16 and 32 tokens. ")
     wrong = {
         "mask": "tokens, masks, segments and labels that do not fit together",

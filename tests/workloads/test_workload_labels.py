@@ -92,6 +92,16 @@ def test_labels_win_over_the_file_and_choose_its_sections(zoo: str) -> None:
     assert "warmup_steps" not in found
 
 
+def test_a_file_that_is_not_there_is_looked_for_beside_the_program(zoo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the model zoo's own programs do, whose packages say `../../pretrain_config.yaml`."""
+    assert read("--config_path=../../pretrain_config.yaml")[1] == [
+        "config_path names ../../pretrain_config.yaml, which is not here: it is passed over"
+    ]
+    monkeypatch.setattr(sys, "argv", [str(Path(zoo).parent / "train.py")])
+    found, said = read("--config_path=../../pretrain_config.yaml")
+    assert found["batch_size"] == 24 and not said
+
+
 def test_a_wrong_value_in_the_file_is_told_with_its_place(zoo: str) -> None:
     Path(zoo).write_text("epoch_size: many\n")
     with pytest.raises(Wrong, match=f"^{zoo}: Label epoch_size is `many`. It takes a whole number.$"):

@@ -28,7 +28,7 @@ def training(sequences: Sequences, order: Order, first: int, vocabulary: int, pa
         if epoch != current:
             whole = order.permutation(epoch)[: order.steps * order.batch * passes * order.ranks]
             of_step, current = weights[whole].reshape(order.steps, -1).sum(1), epoch
-        share = passes * order.ranks / max(1.0, of_step[number // passes % order.steps])
+        share = passes * order.ranks / (of_step[number // passes % order.steps] or 1.0)
         rows = sequences.rows(samples)
         if max(rows["tokens"].max(), rows["targets"].max()) >= vocabulary:
             raise unknown(vocabulary)

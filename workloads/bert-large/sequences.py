@@ -94,18 +94,29 @@ def _decoded(path: Path, cache: Path) -> Path:
         return target
     arrays = _arrays(path)
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix="making-", dir=cache))
-        for name, array in arrays.items():
-            np.save(made / f"{name}.npy", array)
-    except OSError as error:
-        reason = error.strerror or error
+        made = _written(arrays, cache)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise Wrong(f"What is decoded of {path} cannot be written to {cache}: {reason}. Make room there.") from None
     try:
         made.rename(target)
     except OSError:  # another rank was quicker
         shutil.rmtree(made)
     return target
+
+
+def _written(arrays: Rows, cache: Path) -> Path:
+    """A new directory with the arrays; none is left where there is no room for them."""
+    cache.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix="making-", dir=cache))
+    try:
+        for name, array in arrays.items():
+            np.save(made / f"{name}.npy", array)
+        _mapped(made)  # NumPy does not tell of every end that was not written
+    except (OSError, ValueError):
+        shutil.rmtree(made)
+        raise
+    return made
 
 
 def _mapped(folder: Path) -> Rows:

@@ -229,7 +229,7 @@ def accuracy(model: Bert, data: Data, world: World) -> dict[str, float]:
     with torch.no_grad():
         hits += [model.hits(*batch) for batch in data.validation()]
     found, weight = world.sum(torch.stack(hits).cpu().double().sum(0).tolist())
-    return {"accuracy": found / max(1.0, weight)}
+    return {"accuracy": found / (weight or 1.0)}
 
 
 if __name__ == "__main__":

@@ -38,7 +38,8 @@ WITHOUT_MEANING = frozenset(
         *("net_name", "pre_trained", "eval_dataset_path", "filter_weight", "save_best_ckpt", "eval_start_epoch"),
         *("enable_cache", "cache_session_id", "mode_name", "conv_init", "dense_init", "all_reduce_fusion_config"),
         *("eval_image_size", "lr_init", "lars_epsilon", "lars_coefficient", "start_epoch", "resume_ckpt", "has_trained_epoch"),
-        *("has_trained_step", "finetune_ckpt"),
+        "has_trained_step",
+        *("finetune_ckpt", "base_batch_size", "nezha_batch_size", "large_batch_size", "large_boost_batch_size"),
     ]
 )
 VARIABLES = {"EPOCH_SIZE": "epoch_size", "TRAIN_STEPS": "train_steps"}  # of AISBench's config.sh
@@ -57,7 +58,7 @@ class Common:
     data_url: str = ""  # a directory, or a URL that is fetched with MoXing; wins over data_path
     data_path: str = ""  # a directory; environment variables in it are filled in
     train_url: str = ""  # for checkpoints: a directory, or a URL that they are copied to
-    config_path: str = ""  # a yaml file of MindSpore's model zoo with other defaults
+    config_path: str = ""  # a yaml file of MindSpore's model zoo with other defaults, there or beside the program
     epoch_size: int = 1
     train_steps: int = 0  # wins over epoch_size
     batch_size: int = 32  # samples of one rank in one forward pass
@@ -136,11 +137,12 @@ def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
 
 def _of_file(kind: type[Common], given: Mapping[str, str], say: Callable[[str], None]) -> dict[str, Any]:
     """What a file of the model zoo says about settings that exist here; paths and files are the command line's."""
-    path, types = given.get("config_path", ""), _types(kind)
+    told, types = given.get("config_path", ""), _types(kind)
+    beside = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), os.path.basename(told))
+    path = next((path for path in (told, beside) if os.path.isfile(path)), "")
     if not path:
-        return {}
-    if not os.path.isfile(path):
-        say(f"config_path names {path}, which is not here: it is passed over")
+        if told:
+            say(f"config_path names {told}, which is not here: it is passed over")
         return {}
     found = zoo.settings(path, {name: given.get(name, "") for name, wanted in types.items() if wanted is str})
     own = ("config_path", "data_url", "data_path", "train_url", "width")  # to the model zoo a width is that of an image

@@ -12,7 +12,7 @@ KINDS = ("cosine", "poly", "linear", "constant")
 def rate(
     step: int, steps: int, peak: float, warmup: int = 0, kind: str = "cosine", end: float = 0.0, power: float = 2.0
 ) -> float:
-    """The rate of optimizer step `step` (from 0): linear warm-up from `peak / warmup`, then down to `end` at the last one."""
+    """The rate of optimizer step `step` (from 0): linear warm-up from `peak / warmup`, then down to `end` after the last."""
     if step < warmup:
         return peak * (step + 1) / warmup
     left = 1 - (step - warmup) / max(1, steps - warmup)
