@@ -23,6 +23,8 @@ RATE = re.compile(r"^([\d,.]+) samples/s", re.MULTILINE)
 SHORT = 10  # steps that compile, tune and capture
 WARM_UP = 50  # steps that are not timed
 PEERS = {"resnet50": "torchvision", "bert-large": "transformers"}
+PEER_COLUMNS = (("plain", 9), ("compiled", 10))
+FILES = ("--layout=imagenet", "--classes=100", "--train=6000", "--val=256", "--size=440")  # about as large as ImageNet's
 
 
 @dataclass(frozen=True)
@@ -34,14 +36,22 @@ class Case:
     batch: int
     aim: float
     labels: dict[str, str] = field(default_factory=dict)
+    files: bool = False  # JPEG files instead of random numbers; nobody is timed beside it
 
     @property
     def name(self) -> str:
-        return f"{self.workload} {self.size}"
+        return f"{self.workload} {self.size}{' JPEG' * self.files}"
+
+    def set(self, steps: int, labels: dict[str, str]) -> list[str]:
+        """What of the job file is changed for this case."""
+        files = {"dataset": "imagenet2012", "data_path": str(_files()), "class_num": "1000"} if self.files else {}
+        chosen = {"batch_size": str(self.batch), "train_steps": str(steps), **self.labels, **files, **labels}
+        return [f"parameters.{name}={value}" for name, value in chosen.items()]
 
 
 CASES = [
     Case("resnet50", 224, 256, 7000.0),
+    Case("resnet50", 224, 256, 7000.0, files=True),
     Case("bert-large", 512, 64, 400.0, {"seq_length": "512"}),
     Case("bert-large", 128, 256, 1800.0, {"seq_length": "128"}),
 ]
@@ -63,15 +73,18 @@ def plain(case: Case, compiled: bool, steps: int) -> list[str]:
 
 def bare(case: Case, steps: int, labels: dict[str, str]) -> list[str]:
     """The command of the workload's script, started by hand with the parameters of its job file."""
-    job = api.load(WORKLOADS / case.workload / "one-gpu.yaml", _set(case, steps, labels))
+    job = api.load(WORKLOADS / case.workload / "one-gpu.yaml", case.set(steps, labels))
     warmup = job.bench.warmup if job.bench else 0
     words = [f"--{name}={value}" for name, value in job.parameters.items()]
     return [sys.executable, str(WORKLOADS / job.boot), *words, f"--timer_warmup={warmup}"]
 
 
-def compile_all(cases: list[Case], labels: dict[str, str]) -> None:
-    """Runs everything that compiles for a few steps, all at once: that takes CPUs, and what is timed later finds it cached."""
-    commands = [command for case in cases for command in (plain(case, True, 4), bare(case, SHORT, labels))]
+def prepare(cases: list[Case], labels: dict[str, str]) -> None:
+    """Makes the files, and runs everything that compiles for a few steps, all at once: what is timed later finds it cached."""
+    random = [case for case in cases if not case.files]
+    commands = [command for case in random for command in (plain(case, True, 4), bare(case, SHORT, labels))]
+    if len(random) < len(cases):
+        commands.append([sys.executable, str(WORKLOADS / "resnet50" / "generate.py"), str(_files()), *FILES])
     started = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for command in commands]
     for process in started:
         process.wait()
@@ -79,15 +92,14 @@ def compile_all(cases: list[Case], labels: dict[str, str]) -> None:
 
 def under_muster(case: Case, steps: int, labels: dict[str, str]) -> Bench:
     """The same under `muster bench`, sampling included."""
-    overrides = [word for setting in _set(case, steps, labels) for word in ("--set", setting)]
+    overrides = [word for setting in case.set(steps, labels) for word in ("--set", setting)]
     command = [sys.executable, "-m", "muster.cli.main", "bench", str(WORKLOADS / case.workload / "one-gpu.yaml")]
     result = json.loads(_run([*command, *overrides, "--set", f"python={sys.executable}", "--json"]))
     return Bench(float(result["metrics"]["throughput"]["value"]), result["power"])
 
 
-def _set(case: Case, steps: int, labels: dict[str, str]) -> list[str]:
-    chosen = {"batch_size": str(case.batch), "train_steps": str(steps), **case.labels, **labels}
-    return [f"parameters.{name}={value}" for name, value in chosen.items()]
+def _files() -> Path:
+    return Path(os.environ["MUSTER_HOME"], "images")
 
 
 def _run(command: list[str]) -> str:
@@ -104,15 +116,16 @@ def _rate(text: str) -> float:
 def measure(case: Case, labels: dict[str, str], options: argparse.Namespace) -> dict[str, Any]:
     """One row: the peers once, the bare script and the same under Muster in turns."""
     steps = math.ceil(options.seconds * case.aim / case.batch) + WARM_UP
-    found: dict[str, Any] = {"name": case.name, "batch": case.batch, "aim": case.aim}
-    for column, compiled in (("plain", False), ("compiled", True)):
-        _say(f"{case.name}: {PEERS[case.workload]}{', compiled' * compiled}")
+    found: dict[str, Any] = {"name": case.name, "batch": case.batch, "aim": case.aim, "plain": None, "compiled": None}
+    for column, compiled in () if case.files else (("plain", False), ("compiled", True)):
         found[column] = float(json.loads(_run(plain(case, compiled, steps)).splitlines()[-1])["throughput"])
+        _say(f"{case.name}: {found[column]:,.1f} {PEERS[case.workload]}, {column}")
     alone, benches = [], []
     for turn in range(options.turns):
-        _say(f"{case.name}: turn {turn + 1} of {options.turns}")
         alone.append(_rate(_run(bare(case, steps, labels))))
+        _say(f"{case.name}: {alone[-1]:,.1f} ours, turn {turn + 1} of {options.turns}")
         benches.append(under_muster(case, steps, labels))
+        _say(f"{case.name}: {benches[-1].throughput:,.1f} under Muster, {json.dumps(benches[-1].power)}")
     found["bare"], found["bench"] = statistics.median(alone), statistics.median(bench.throughput for bench in benches)
     found["below_percent"] = 100 * (1 - found["bench"] / found["bare"])
     found["bare_turns"], found["bench_turns"] = alone, [bench.throughput for bench in benches]
@@ -140,21 +153,21 @@ def main() -> None:
         os.environ["MUSTER_HOME"] = home
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{home}/compiled"  # a node of a run has a /tmp of its own
         _say("compiling")
-        compile_all(cases, labels)
-        rows = []
-        for case in cases:
-            rows.append(measure(case, labels, options))
-            _say(_text({}, rows[-1:]))
+        prepare(cases, labels)
+        rows = [measure(case, labels, options) for case in cases]
     versions = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda}
     print(json.dumps({**versions, "rows": rows}, indent=1) if options.json else _text(versions, rows))
 
 
 def _text(versions: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     lines = [", ".join(f"{name} {value}" for name, value in versions.items())]
-    lines.append(f"{'samples/s':<18}{'batch':>6}{'plain':>9}{'compiled':>10}{'ours':>9}{'bench':>9}{'below':>8}{'aim':>8}")
+    lines.append(f"{'samples/s':<20}{'batch':>6}{'plain':>9}{'compiled':>10}{'ours':>9}{'bench':>9}{'below':>8}{'aim':>8}")
     for row in rows:
-        numbers = f"{row['plain']:>9,.0f}{row['compiled']:>10,.0f}{row['bare']:>9,.0f}{row['bench']:>9,.0f}"
-        lines.append(f"{row['name']:<18}{row['batch']:>6}{numbers}{row['below_percent']:>7.2f}%{row['aim']:>8,.0f}")
+        peers = "".join(f"{'' if row[name] is None else format(row[name], ',.0f'):>{width}}" for name, width in PEER_COLUMNS)
+        lines.append(
+            f"{row['name']:<20}{row['batch']:>6}{peers}{row['bare']:>9,.0f}{row['bench']:>9,.0f}"
+            f"{row['below_percent']:>7.2f}%{row['aim']:>8,.0f}"
+        )
     return "\n".join(lines)
 
 

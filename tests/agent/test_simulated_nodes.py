@@ -49,6 +49,16 @@ def test_a_node_is_a_namespace_with_processes_and_a_name_of_its_own(
         assert events(view)["nodes"]["reason"] == "switched off"
 
 
+def test_process_ids_of_a_namespace_begin_anywhere(run_json: RunJson, write_job: WriteJob) -> None:
+    """Programs name by them what they keep in /dev/shm and on Slurm's nodes in /tmp, where others of theirs keep the same."""
+    if reason := namespace.available():
+        pytest.skip(f"namespaces are not to be had: {reason}")
+    if not os.access("/proc/sys/kernel/ns_last_pid", os.W_OK):
+        pytest.skip("this kernel numbers processes as it likes")
+    view = run_json(write_job({"nodes": 2, "command": "echo $$"}))
+    assert [int(line) > namespace.FIRST_PIDS[0] for line in said(view)] == [True, True]
+
+
 def test_where_namespaces_are_refused_nodes_do_without(command: list[str], write_job: WriteJob) -> None:
     unshared = ["unshare", "--user", "--map-root-user"]
     if subprocess.run([*unshared, "true"], capture_output=True).returncode != 0:

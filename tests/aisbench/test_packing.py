@@ -97,6 +97,14 @@ def test_the_same_workload_gives_the_same_bytes(muster: Muster, tmp_path: Path) 
     assert Path(made[0]).read_bytes() == Path(made[1]).read_bytes()
 
 
+def test_what_tools_leave_behind_is_not_packed(muster: Muster, tmp_path: Path) -> None:
+    caches = ("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache")
+    left = {f"{part}/{cache}/left": "behind" for part in ("code", "code/models", "config") for cache in caches}
+    made = muster("pack", workload(tmp_path / "load", **left), "-o", tmp_path / "out").stdout.strip()
+    with tarfile.open(made) as packed:
+        assert [name for name in packed.getnames() if name.endswith("/left")] == []
+
+
 @pytest.mark.parametrize(
     ("train", "said"),
     [
@@ -127,16 +135,16 @@ def test_keys_are_not_packed(muster: Muster, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--vendor", "vision"), "`vision` is none of train; take huawei or nvidia"),
-        (("--version", "1.3"), "`1.3` is no version of a workload; write one such as r1.3"),
-        (("--type", "modelarts"), "stands behind a version in the name; add --version"),
-        (("--workload", "a-b"), "`a-b` is no name"),
+        (("--vendor", "vision"), "`--vendor: vision` is none of train; take huawei or nvidia"),
+        (("--version", "1.3"), "`--version: 1.3` is no version of a workload; write one such as r1.3"),
+        (("--type", "modelarts"), "`--type` stands behind a version in the name; add --version, such as r1.3"),
+        (("--workload", "a-b"), "`--workload: a-b` is no name; it takes letters, digits, `_` and `.`"),
     ],
 )
 def test_names_that_cannot_be_are_told(muster: Muster, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     done = muster("pack", workload(tmp_path / "load"), *words)
     assert done.returncode == 2
-    assert said.partition("` ")[2] in done.stderr
+    assert done.stderr == f"muster: {said}\n"
 
 
 def test_a_workload_without_code_is_told(muster: Muster, tmp_path: Path) -> None:

@@ -81,6 +81,14 @@ def test_the_edges_of_the_window_are_read_between_samples() -> None:
     assert joules(metered(counter), Window(20.5, 21.5, "proc")).value == pytest.approx(210.0)
 
 
+def test_readings_of_a_counter_before_and_after_the_window_do_not_mix_in_the_power_of_another_time() -> None:
+    watts = [(float(t), 100.0 if t < 20 else 700.0) for t in range(60)]
+    counter = [(12.0, 1200.0), (27.0, 2000.0 + 7 * 700.0), (34.0, 2000.0 + 14 * 700.0)]
+    found = joules(metered(watts, counter), Window(22.0, 28.0, "proc"))
+    assert found.value == pytest.approx(6 * 700.0)
+    assert found.method == "trapezoids"
+
+
 def test_a_counter_that_was_reset_is_not_believed() -> None:
     watts = [(float(t), 50.0) for t in range(110)]
     counter = [(float(t), 50.0 * (t if t < 60 else t - 60)) for t in range(110)]

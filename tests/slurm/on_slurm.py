@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,33 @@ class OnSlurm:
         return found
 
 
+def settle(site: Cluster, home: Path, monkeypatch: pytest.MonkeyPatch, setting: str = "") -> None:
+    """Has the commands of a test talk to a site."""
+    monkeypatch.setenv("SLURM_CONF", site.env["SLURM_CONF"])
+    write_settings(home, setting)
+
+
+def write_settings(home: Path, setting: str = "") -> None:
+    """Those of a site that shares the directories of the test."""
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(f'[slurm]\nshared = ["{home.parent}"]\n{setting}\n')
+
+
+@pytest.fixture
+def config(home: Path) -> Callable[[str], None]:
+    """Writes the settings of the site."""
+    write_settings(home)
+    return lambda text: write_settings(home, text)
+
+
+@pytest.fixture
+def site(slurm: Cluster, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """The site that tests share, with nobody else on it."""
+    settle(slurm, home, monkeypatch)
+    yield slurm
+    slurm.clear()
+
+
 Start = Callable[..., OnSlurm]
 
 
@@ -80,9 +107,7 @@ def start(muster: Muster, write_job: WriteJob, home: Path, monkeypatch: pytest.M
     """Starts a run on a site: `start(site, {"nodes": 2})`; its ranks wait unless told otherwise."""
 
     def call(site: Cluster, fields: dict[str, object], setting: str = "", **env: str) -> OnSlurm:
-        monkeypatch.setenv("SLURM_CONF", site.env["SLURM_CONF"])
-        home.mkdir(exist_ok=True)
-        (home / "config.toml").write_text(f'[slurm]\nshared = ["{home.parent}"]\n{setting}\n')
+        settle(site, home, monkeypatch, setting)
         return OnSlurm(site, muster, write_job({"command": SAVES, "grace": "20s", **fields}), **env)
 
     return call

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from on_slurm import settle
 
 from conftest import Muster, WriteJob, until
 from slurm_cluster import Cluster, need_slurm
@@ -48,9 +49,7 @@ def accounts() -> Iterator[Cluster]:
 
 @pytest.fixture
 def site(accounts: Cluster, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setenv("SLURM_CONF", accounts.env["SLURM_CONF"])
-    home.mkdir(exist_ok=True)
-    (home / "config.toml").write_text(f'[slurm]\nshared = ["{home.parent}"]\n')
+    settle(accounts, home, monkeypatch)
     yield accounts
     accounts.clear()
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from on_slurm import SAVES, OnSlurm, Start
+from on_slurm import site as site
 from on_slurm import start as start
 
 from conftest import gone, until
@@ -17,13 +18,6 @@ from slurm_cluster import EVERYTHING, SOON_NOTICED, Cluster
 from slurm_site.configuration import Nodes, Partition
 
 MakeSite = Callable[..., Cluster]
-
-
-@pytest.fixture
-def site(slurm: Cluster) -> Iterator[Cluster]:
-    """The site that tests share; nothing is left on it to the next one."""
-    yield slurm
-    slurm.clear()
 
 
 def agent_of(run: OnSlurm, node: int) -> int:

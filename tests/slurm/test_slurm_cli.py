@@ -11,31 +11,14 @@ from pathlib import Path
 
 import pexpect
 import pytest
+from on_slurm import config as config
+from on_slurm import site as site
 
 from conftest import Muster, WriteJob, until
 from slurm_cluster import Cluster
 from slurm_site.configuration import Nodes, Partition
 
 FOREVER = "trap 'exit 9' TERM; echo here; while true; do sleep 0.1; done"
-
-
-@pytest.fixture
-def config(home: Path) -> Callable[[str], None]:
-    """Writes the settings of the site."""
-
-    def write(text: str = "") -> None:
-        home.mkdir(exist_ok=True)
-        (home / "config.toml").write_text(f'[slurm]\nshared = ["{home.parent}"]\n{text}')
-
-    write()
-    return write
-
-
-@pytest.fixture
-def site(slurm: Cluster, config: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setenv("SLURM_CONF", slurm.env["SLURM_CONF"])
-    yield slurm
-    slurm.clear()
 
 
 def test_dry_run_prints_the_script_and_makes_nothing(site: Cluster, write_job: WriteJob, muster: Muster, home: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fake_devices import Gpus, Npus
-from on_slurm import OnSlurm
+from on_slurm import OnSlurm, settle
 
 from conftest import Muster, WriteJob
 from slurm_cluster import Cluster
@@ -26,9 +26,7 @@ def seen(
 
     def call(nodes: Nodes, fields: dict[str, object], env: dict[str, str]) -> tuple[str, list[str]]:
         site = slurm_site(nodes)
-        monkeypatch.setenv("SLURM_CONF", site.env["SLURM_CONF"])
-        home.mkdir(exist_ok=True)
-        (home / "config.toml").write_text(f'[slurm]\nshared = ["{home.parent}"]\n')
+        settle(site, home, monkeypatch)
         run = OnSlurm(site, muster, write_job({"command": SEEN, **fields}), **env)
         return run.end()["reason"], sorted(run.logs().splitlines())
 
@@ -51,10 +49,15 @@ def test_of_devices_that_slurm_only_counts_each_node_takes_free_ones(
     assert {line[2:] for line in devices} == {"0,1,2,3", "4,5,6,7"}  # both nodes are this machine, with eight in all
 
 
+@pytest.mark.parametrize(
+    ("there", "asked", "words"),
+    [((0, 1), 4, "4 ascend devices, and it shows 2"), ((), 1, "1 ascend device, and it shows none")],
+)
 def test_a_node_that_shows_fewer_devices_than_it_was_given_for_is_named(
-    seen: Callable[..., tuple[str, list[str]]], tmp_path: Path
+    seen: Callable[..., tuple[str, list[str]]], tmp_path: Path, there: tuple[int, ...], asked: int, words: str
 ) -> None:
-    npus = Npus(tmp_path / "machine", 0, 1)
-    reason, devices = seen(Nodes(count=1, gres="npu:8", files=False), {"device": "ascend", "devices": 4}, npus.env)
-    assert "(node1): the job asks for 4 ascend devices, and it shows 2" in reason
+    npus = Npus(tmp_path / "machine", *there)
+    reason, devices = seen(Nodes(count=1, gres="npu:8", files=False), {"device": "ascend", "devices": asked}, npus.env)
+    assert f"(node1): the job asks for {words}" in reason
+    assert reason.endswith("or set `device: cpu`")
     assert devices == []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from on_slurm import settle
 
 from conftest import Muster, WriteJob, until
 from slurm_cluster import Cluster
@@ -24,9 +25,7 @@ pytestmark = pytest.mark.skipif(cgroups.unavailable() is not None, reason=str(cg
 @pytest.fixture
 def site(slurm_site: Callable[..., Cluster], home: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = slurm_site(Nodes(f"oom{os.getpid()}n", 1), cgroups=True)
-    monkeypatch.setenv("SLURM_CONF", made.env["SLURM_CONF"])
-    home.mkdir(exist_ok=True)
-    (home / "config.toml").write_text(f'[slurm]\nshared = ["{home.parent}"]\n')
+    settle(made, home, monkeypatch)
     return made
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from on_slurm import SAVES, OnSlurm
+from on_slurm import config as config
+from on_slurm import site as site
 
 from conftest import Muster, WriteJob
 from slurm_cluster import Cluster
@@ -51,25 +53,6 @@ def unavailable() -> str | None:
 
 
 needs_mpi = pytest.mark.skipif(unavailable() is not None and not os.environ.get("CI"), reason=str(unavailable()))
-
-
-@pytest.fixture
-def config(home: Path) -> Callable[[str], None]:
-    """Writes the settings of the site."""
-
-    def write(text: str = "") -> None:
-        home.mkdir(exist_ok=True)
-        (home / "config.toml").write_text(f'[slurm]\nshared = ["{home.parent}"]\n{text}')
-
-    write()
-    return write
-
-
-@pytest.fixture
-def site(slurm: Cluster, config: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setenv("SLURM_CONF", slurm.env["SLURM_CONF"])
-    yield slurm
-    slurm.clear()
 
 
 def logs(view: dict[str, Any]) -> list[str]:

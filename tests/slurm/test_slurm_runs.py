@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from on_slurm import settle
+from on_slurm import site as site
 
 import muster as library
 from conftest import Muster, WriteJob, until
@@ -17,20 +19,6 @@ from slurm_cluster import Cluster
 
 RunJson = Callable[..., dict[str, Any]]
 FOREVER = "trap 'echo told; exit 9' TERM; echo here; while true; do sleep 0.1; done"
-
-
-@pytest.fixture
-def site(slurm: Cluster, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """A site that this test's commands talk to, with nobody else on it."""
-    settle(slurm, home, monkeypatch)
-    yield slurm
-    slurm.clear()
-
-
-def settle(site: Cluster, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_CONF", site.env["SLURM_CONF"])
-    home.mkdir(exist_ok=True)
-    (home / "config.toml").write_text(f'[slurm]\nshared = ["{home.parent}"]\n')
 
 
 def detached(muster: Muster, *words: object) -> str:
@@ -60,6 +48,13 @@ def test_a_job_runs_on_four_nodes_to_its_success(site: Cluster, write_job: Write
     assert [b"".join(run.logs(rank=rank)).decode() for rank in range(8)] == [
         f"rank {rank} of 8 on node{rank // 2 + 1}\n" for rank in range(8)
     ]
+
+
+def test_whatever_the_submitter_s_environment_says_a_run_begins_with_its_first_submission(
+    site: Cluster, write_job: WriteJob, run_json: RunJson
+) -> None:
+    details = run_json(write_job({"command": "true"}), "--engine", "slurm", MUSTER_SUBMISSION="7")
+    assert (details["state"], details["submissions"]) == ("succeeded", [])
 
 
 def test_a_failure_of_the_program_is_tried_again_in_the_same_allocation(
@@ -119,8 +114,9 @@ def test_a_run_that_waits_says_why_and_can_be_stopped_before_it_starts(
     run = detached(muster, write_job({"command": "true", "nodes": 4}))
     until(lambda: shown(muster, run)["reason"] == "waiting: 2 jobs ahead with higher priority")
     assert shown(muster, run)["state"] == "pending"
-    assert json.loads(muster("stop", run, "--json").stdout)["state"] == "stopped"
-    assert shown(muster, run)["reason"] == "stopped by the user"
+    done = muster("stop", run)
+    assert done.stderr == f"stopping {run}; it still waits, and is taken out of the queue\n"
+    assert done.stdout == f"{run}  stopped: stopped by the user\n"
     assert shown(muster, run)["attempts"] == []
 
 
@@ -145,6 +141,14 @@ def test_a_python_that_the_nodes_do_not_have_is_told(site: Cluster, write_job: W
     details = run_json(write_job({"command": "true", "slurm": {"python": "/no/python"}}), "--engine", "slurm")
     assert (details["exit"], details["state"]) == (1, "lost")
     assert "failed (code 127) on node1: muster: node1 has no Python 3.9 or newer, not even /no/python" in details["reason"]
+
+
+def test_show_has_the_number_of_the_slurm_job(site: Cluster, write_job: WriteJob, muster: Muster) -> None:
+    run = detached(muster, write_job({"command": "true", "slurm": {"options": ["--hold"]}}))
+    [job] = [job["job_id"] for job in site.jobs().values() if job["name"] == run]
+    assert shown(muster, run)["handle"] == str(job)
+    assert f"  {'Slurm job'.ljust(18)}  {job}\n" in muster("show", run).stdout
+    muster("stop", run)
 
 
 def test_devices_are_asked_for_by_the_name_of_the_site(site: Cluster, write_job: WriteJob, muster: Muster) -> None:

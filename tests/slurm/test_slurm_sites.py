@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from on_slurm import config as config
+from on_slurm import site as site
 
 from conftest import Muster, WriteJob, until
 from muster.engines.slurm import commands, refusals
@@ -19,25 +21,6 @@ from slurm_site.configuration import Nodes, Partition
 MakeSite = Callable[..., Cluster]
 Stand = Callable[[str, str], dict[str, str]]
 WARNING = "most sites give it one CPU on each node; set `cpus`, or `slurm: {exclusive: true}`"
-
-
-@pytest.fixture
-def config(home: Path) -> Callable[[str], None]:
-    """Writes the settings of the site."""
-
-    def write(text: str = "") -> None:
-        home.mkdir(exist_ok=True)
-        (home / "config.toml").write_text(f'[slurm]\nshared = ["{home.parent}"]\n{text}')
-
-    write()
-    return write
-
-
-@pytest.fixture
-def site(slurm: Cluster, config: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setenv("SLURM_CONF", slurm.env["SLURM_CONF"])
-    yield slurm
-    slurm.clear()
 
 
 @pytest.fixture
@@ -164,6 +147,20 @@ def test_many_devices_and_no_cpus_are_warned_of_once(site: Cluster, muster: Must
     assert done.stderr.count(f"the job asks for 8 devices and no `cpus`: {WARNING}") == 1
     for enough in ("cpus=8", "slurm={exclusive: true}", "slurm={options: [--cpus-per-gpu=4]}", "devices=1"):
         assert WARNING not in muster("run", job, "--engine", "slurm", "--dry-run", "--set", enough).stderr
+
+
+def test_a_grace_that_leaves_no_time_to_run_is_refused(
+    slurm_site: MakeSite, config: object, muster: Muster, write_job: WriteJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = Partition("short", default=True, settings={"MaxTime": 60, "DefaultTime": 10})
+    monkeypatch.setenv("SLURM_CONF", slurm_site(Nodes(count=1), partitions=[short]).env["SLURM_CONF"])
+    job = write_job({"command": "true", "grace": "10m"})
+    done = muster("run", job, "--engine", "slurm", "--check")
+    assert done.returncode == 2
+    assert "`grace` cannot be given; the request can never be met: partition short gives a job 10m unless" in done.stderr
+    done = muster("run", job, "--engine", "slurm", "--check", "--set", "time_limit=30m", "--set", "grace=1h")
+    assert "partition short gives a job 1h at most, and all of it would be grace" in done.stderr
+    assert muster("run", job, "--engine", "slurm", "--check", "--set", "time_limit=30m").returncode == 0
 
 
 @pytest.mark.parametrize(

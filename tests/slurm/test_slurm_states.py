@@ -128,7 +128,7 @@ def machine(name: str, gres: str = "npu:8", partition: str = "main", cpus: int =
     return cluster.Machine(name, partition, partition == "main", "idle", cpus, cpus, 16 << 30, "infinite", cluster.gres(gres))
 
 
-SHORT = replace(machine("d1", partition="short"), limit="1:00:00")
+SHORT = replace(machine("d1", partition="short"), limit="1:00:00", usual="10:00")
 TEAM = [replace(machine(name, partition="team"), least=2, most=3) for name in ("e1", "e2", "e3", "e4")]
 SITE = [machine("a1"), machine("a2"), machine("b1", "npu:16"), machine("c1", "", "cpu", 64), SHORT, *TEAM]
 NPU = Chosen(gres="npu")
@@ -144,6 +144,18 @@ NPU = Chosen(gres="npu")
         (Job(memory=64 << 30), Chosen(), "memory", "partition main has no node with 64G of memory"),
         (Job(), Chosen(partition="cpu", gres="npu"), "devices", "partition cpu has no node with 1 npu"),
         (Job(time_limit=7200.0), Chosen(partition="short"), "time_limit", "partition short gives a job 1h at most"),
+        (
+            Job(grace=3600.0, time_limit=60.0),
+            Chosen(partition="short"),
+            "grace",
+            "partition short gives a job 1h at most, and all of it would be grace",
+        ),
+        (
+            Job(grace=600.0),
+            Chosen(partition="short"),
+            "grace",
+            "partition short gives a job 10m unless `time_limit` asks for more, and all of it would be grace",
+        ),
         (Job(), Chosen(partition="gone"), "slurm", "there is no partition gone"),
         (Job(nodes=4), Chosen(partition="team"), "nodes", "partition team gives a job 2 to 3 nodes"),
     ],
@@ -157,12 +169,14 @@ def test_a_request_that_can_never_be_met_says_why(job: Job, chosen: Chosen, fiel
     [
         (Job(devices=16), NPU),
         (Job(time_limit=3600.0), Chosen(partition="short")),
+        (Job(grace=600.0, time_limit=3600.0), Chosen(partition="short")),
+        (Job(grace=90000.0), Chosen()),
         (Job(time_limit=7200.0), Chosen(partition="short,main")),
         (Job(devices=8, nodes=3), NPU),
         (Job(cpus=64), Chosen(partition="main,cpu")),
         (Job(), Chosen(partition="cpu")),
         (Job(nodes=2), Chosen(partition="team")),
-        (Job(nodes=4, time_limit=9e9), Chosen(partition="team", qos="vast")),  # which may lift such limits
+        (Job(nodes=4, time_limit=9e9, grace=9e9), Chosen(partition="team", qos="vast")),  # which may lift such limits
     ],
 )
 def test_a_request_that_some_partition_can_meet_is_possible(job: Job, chosen: Chosen) -> None:

@@ -64,6 +64,27 @@ def test_a_rank_that_fails_on_another_node_fails_the_run(containment: str, run_j
     assert view["failure"]["log"].endswith("/nodes/1/logs/rank-3.log")
 
 
+@needs_ssh
+@needs_mpi
+@pytest.mark.parametrize("chosen", [True, False])
+def test_what_open_mpi_keeps_is_each_node_s_own_and_gone_with_the_run(
+    containment: str, run_json: RunJson, write_job: WriteJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, chosen: bool
+) -> None:
+    above = tmp_path if chosen else Path("/tmp")
+    monkeypatch.delenv("TMPDIR", raising=False)
+    both = "touch $MUSTER_SHARED/$MUSTER_RANK; until test -e $MUSTER_SHARED/$((1 - MUSTER_RANK)); do sleep 0.05; done"
+    command = f"echo $OMPI_MCA_orte_tmpdir_base $TMPDIR; {both}; kill -9 $PPID; sleep 1000"
+    view = run_json(
+        write_job({"framework": "mpi", "nodes": 2, "command": command}), **({"TMPDIR": str(above)} if chosen else {})
+    )
+    said = [log.read_text().split() for log in Path(view["dir"]).glob("attempts/1/nodes/*/logs/rank-*.log")]
+    kept = {Path(words[0]) for words in said}
+    assert [words[1] for words in said] == [str(above)] * 2
+    assert len(kept) == 2
+    assert {folder.parent for folder in kept} == {above}
+    assert not [folder for folder in kept if folder.exists()]
+
+
 # What Horovod's own launcher does with its environment and with ssh, in a few lines of shell.
 HOROVODRUN = r"""#!/bin/bash
 rank=0 port=

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from s3_server import free_port
+
 ROOT = Path(__file__).parents[2]
 BERT = ROOT / "workloads" / "bert-large"
 INSTALL = ROOT / "scripts" / "frameworks" / "install.py"
@@ -44,12 +46,23 @@ def start(cwd: Path, *words: str, program: Sequence[str] = (str(BERT / "train.py
     return subprocess.Popen(argv, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def train(cwd: Path, *words: str) -> str:
-    """What it said to its end."""
-    process = start(cwd, *words)
-    output, _ = process.communicate()
-    assert process.returncode == 0, output
-    return output
+def ranks(folder: Path, count: int, *words: str, program: Sequence[str] = (str(BERT / "train.py"),)) -> list[tuple[int, str]]:
+    """A training of several ranks with its checkpoints in a folder: the exit code of each and what it said."""
+    folder.mkdir(exist_ok=True)
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(count), "GLOO_SOCKET_IFNAME": "lo"}
+    argv = [f"{programs('pytorch')}/python", *program, *TINY, f"--train_url={folder}", *words]
+    processes = []
+    for rank in range(count):
+        environment = {**os.environ, **ENVIRONMENT, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        with open(folder / f"rank-{rank}.log", "w") as log:
+            processes.append(subprocess.Popen(argv, cwd=folder, env=environment, stdout=log, stderr=log))
+    try:
+        codes = [process.wait() for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    return [(code, (folder / f"rank-{rank}.log").read_text()) for rank, code in enumerate(codes)]
 
 
 ONE_AFTER_THE_OTHER = """
@@ -59,10 +72,7 @@ from common import labels
 for number, words in enumerate(json.loads(sys.argv[1])):
     os.makedirs(str(number)), os.chdir(str(number))
     sys.argv[1:] = words
-    try:
-        labels.run(train.main)
-    except SystemExit as ended:
-        print(f"=== {ended.code}")
+    print(f"=== {labels.outcome(train.main)}", flush=True)
     os.chdir("..")
 """
 

@@ -14,7 +14,7 @@ import json, sys
 import torch
 from pathlib import Path
 import mindspore_ckpt
-from bert import NETWORKS, Bert
+from bert import NETWORKS, Bert, Size
 from checkpoint_in import HUGGING_FACE, MINDSPORE, BadCheckpoint, exported, take
 
 folder, size = Path(sys.argv[1]), NETWORKS["tiny"]
@@ -57,7 +57,9 @@ def check(name, without=(), besides=0):
     return str(taken)
 
 
-torch.save(hugging_face, folder / "a.bin")
+words, bias = "bert.embeddings.word_embeddings.weight", "cls.predictions.bias"
+padded = {words: torch.cat([hugging_face[words], torch.zeros(8, 64)]), bias: torch.cat([hugging_face[bias], torch.zeros(8)])}
+torch.save({**hugging_face, **padded}, folder / "a.bin")
 check("a.bin")
 more = {**{old(name): tensor for name, tensor in hugging_face.items()}, "cls.predictions.decoder.weight": torch.zeros(256, 64),
         "optimizer.something": torch.zeros(3)}
@@ -76,9 +78,13 @@ print(check("d.pt"))
 torch.save({"weight": torch.ones(2)}, folder / "e.pt")
 (folder / "f.ckpt").write_bytes(b"\\n" + bytes([200] * 50))
 (folder / "g.ckpt").write_bytes(b"hello")
-for name in ("e.pt", "f.ckpt", "g.ckpt", "none.ckpt"):
+for name, whole in (("h.bin", "a.bin"), ("i.safetensors", "b.safetensors"), ("j.ckpt", "c.ckpt")):
+    (folder / name).write_bytes((folder / whole).read_bytes()[:-1000])
+wider = Bert(Size(2, 128, 2, 256, 64))
+wrong = {"e.pt", "f.ckpt", "g.ckpt", "none.ckpt", "h.bin", "i.safetensors", "j.ckpt"}
+for name, network in [*((name, Bert(size)) for name in sorted(wrong)), ("c.ckpt", wider)]:
     try:
-        take(folder / name, Bert(size), size.vocabulary)
+        take(folder / name, network, size.vocabulary)
     except BadCheckpoint as error:
         print(error)
     else:
@@ -95,7 +101,8 @@ def test_weights_are_found_in_files_of_every_kind_and_what_does_not_fit_is_told(
     assert "c.ckpt (MindSpore's names): 38 weights taken; 1 of it without a place here (lamb_m.bert)\n" in said
     assert "d.pt (our names): 38 weights taken\n" in said
     assert f"{tmp_path}/e.pt holds no weights of this network; " in said
-    assert said.count("is no checkpoint that can be read") == 2
+    assert said.count("is no checkpoint that can be read") == 5 and said.count("\n") == 11
+    assert f"{tmp_path}/c.ckpt is of another network: words is 256 × 64 there and 256 × 128 here; " in said
     assert f"{tmp_path}/none.ckpt cannot be read: No such file or directory; " in said
 
 

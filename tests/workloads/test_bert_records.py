@@ -16,6 +16,7 @@ from bert_programs import data as data
 sys.path.append(str(BERT))
 import crc32c  # type: ignore[import-not-found,unused-ignore]
 import tfrecord  # type: ignore[import-not-found,unused-ignore]
+import wire  # type: ignore[import-not-found,unused-ignore]
 
 pytestmark = pytest.mark.timeout(300)
 FEATURES = {
@@ -81,7 +82,7 @@ def test_a_file_that_was_cut_off_is_an_error(file: Path, cut: int) -> None:
 
 
 def test_a_feature_that_is_missing_or_uneven_is_named(tmp_path: Path, file: Path) -> None:
-    with pytest.raises(tfrecord.BadRecord, match="no packed numbers called `segment_ids` in the record at byte 0;"):
+    with pytest.raises(tfrecord.BadRecord, match="no numbers called `segment_ids` in the record at byte 0;"):
         tfrecord.read(file, ["segment_ids"])
     tfrecord.write(tmp_path / "b.tfrecord", {"input_ids": np.ones((1, 3), int)})
     file.write_bytes(file.read_bytes() + (tmp_path / "b.tfrecord").read_bytes())
@@ -101,6 +102,92 @@ def test_the_generated_set_has_all_features_and_is_always_the_same(data: Path, t
     masked = np.take_along_axis(found["input_ids"], found["masked_lm_positions"], 1)[found["masked_lm_weights"] > 0]
     assert 0.7 < (masked == 103).mean() < 0.9
     assert sorted(set(found["next_sentence_labels"].ravel().tolist())) == [0, 1]
+
+
+def test_numbers_that_a_writer_left_unpacked_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Protocol buffers allow it, and the parts of an entry in any order."""
+
+    def entry(name: str, values: np.ndarray) -> bytes:
+        if values.dtype.kind == "f":
+            kind, pieces = tfrecord.FLOATS, [wire.number(1 << 3 | wire.FIXED32) + value.tobytes() for value in values]
+        else:
+            kind, pieces = tfrecord.INTEGERS, [wire.number(1 << 3) + wire.number(int(value)) for value in values]
+        return bytes(wire.field(2, wire.field(kind, b"".join(pieces))) + wire.field(1, name.encode()))
+
+    monkeypatch.setattr(tfrecord, "_entry", entry)
+    tfrecord.write(tmp_path / "a.tfrecord", FEATURES)
+    found = tfrecord.read(tmp_path / "a.tfrecord", list(FEATURES))
+    assert all((found[name] == array).all() for name, array in FEATURES.items())
+
+
+DATA_SETS = """
+import shutil, sys
+from pathlib import Path
+import numpy as np, torch
+import generate, sequences, tfrecord
+from common.labels import Wrong
+from common.world import World
+
+root, made = Path(sys.argv[1]), generate.sequences(np.random.default_rng(1), 8, 32)
+alone = World(0, 1, 0, torch.device("cpu"))
+
+
+def put(name, row, value):
+    changed = made[name].copy()
+    changed[row] = value
+    return {**made, name: changed}
+
+
+def load(name, *files):
+    folder = root / name
+    folder.mkdir()
+    for number, columns in enumerate(files):
+        tfrecord.write(folder / f"{number}.tfrecord", columns) if columns else (folder / f"{number}.tfrecord").touch()
+    try:
+        found = sequences.load(folder, root / "decoded", alone)
+        print(name, len(found), float(found.weights.sum()))
+        return found
+    except Wrong as wrong:
+        print(name, str(wrong).replace(str(root), "ROOT"))
+
+
+short = {name: made[name][:, :16] for name in ("input_ids", "input_mask", "segment_ids")}
+fillers = put("masked_lm_positions", made["masked_lm_weights"] == 0, 31)
+load("one-empty", made, {})
+load("none", {})
+load("whole-weights", {**made, "masked_lm_weights": made["masked_lm_weights"].astype(int)})
+load("half-weights", {**made, "masked_lm_weights": made["masked_lm_weights"] / 2})
+assert (load("fillers", fillers).parts[0]["positions"] == load("plain", made).parts[0]["positions"]).all()
+load("mask", {**made, "input_mask": made["input_mask"][:, 1:]})
+load("ids", {**made, "masked_lm_ids": made["masked_lm_ids"][:, 1:]})
+load("lengths", made, {**made, **short, "masked_lm_weights": made["masked_lm_weights"] * 0})
+load("label", put("next_sentence_labels", 0, 2))
+load("hole", put("input_mask", (0, 3), 0))
+load("nothing", put("input_mask", 0, 0))
+load("weight", put("masked_lm_weights", (0, 0), np.nan))
+load("position", put("masked_lm_positions", (0, 0), 31 if made["input_mask"][0, 31] == 0 else 32))
+"""
+
+
+def test_data_sets_that_are_odd_are_read_and_wrong_ones_are_one_sentence_each(tmp_path: Path) -> None:
+    said = run("pytorch", "-c", DATA_SETS, tmp_path).splitlines()
+    found = dict(line.split(" ", 1) for line in said)
+    weight = float(found["plain"].split()[1])
+    assert found["one-empty"] == found["whole-weights"] == found["fillers"] == f"8 {weight}"
+    assert found["half-weights"] == f"8 {weight / 2}"
+    assert found["none"].startswith("There is no TFRecord file with records in ROOT/none. ")
+    assert found["lengths"].startswith("The files hold sequences of 16 and 32 tokens. ")
+    wrong = {
+        "mask": "tokens, masks, segments and labels that do not fit together",
+        "ids": "masked positions, ids and weights that do not fit together",
+        "label": "masks, segments or labels other than 0 and 1",
+        "hole": "an input_mask with a hole",
+        "nothing": "an input_mask with a hole",
+        "weight": "masked_lm_weights that are no weights",
+        "position": "a masked position behind the end of its sequence",
+    }
+    for name, what in wrong.items():
+        assert found[name] == f"ROOT/{name}/0.tfrecord has {what}. Make the file anew.", name
 
 
 WITH_TENSORFLOW = """

@@ -30,9 +30,13 @@ def training(sequences: Sequences, order: Order, first: int, vocabulary: int, pa
             of_step, current = weights[whole].reshape(order.steps, -1).sum(1), epoch
         share = passes * order.ranks / max(1.0, of_step[number // passes % order.steps])
         rows = sequences.rows(samples)
-        if rows["tokens"].max() >= vocabulary or rows["targets"].max() >= vocabulary:
-            raise Wrong(f"The data has words beyond the {vocabulary:,} of the network. Take another with --bert_network.")
+        if max(rows["tokens"].max(), rows["targets"].max()) >= vocabulary:
+            raise unknown(vocabulary)
         yield batch(rows, share, full, packed)
+
+
+def unknown(vocabulary: int) -> Wrong:
+    return Wrong(f"The data has words beyond the {vocabulary:,} of the network. Take another with --bert_network.")
 
 
 def validation(sequences: Sequences, size: int, world: World, packed: bool) -> Iterator[Tensors]:

@@ -21,6 +21,8 @@ import mindspore_ckpt
 
 SAFETENSORS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
 SHOWN = 3  # names of each kind that are told
+OTHERS = "name another with --load_checkpoint_path, or another --bert_network"
+OF_WORDS = ("words", "word_bias")  # have a row for each word
 
 QKV = ("query", "key", "value")
 # Our names, and those of the weights that they are made of, one behind the other; {} is the number of the layer.
@@ -89,7 +91,7 @@ class Taken:
 
 
 def take(path: Path, network: nn.Module, vocabulary: int) -> Taken:
-    """Loads what fits into the network; none at all is an error."""
+    """Loads what there is for the network; weights of another size, or none at all, are an error."""
     found = read(path)
     layout, names = _layout(found)
     matched, missing, used = 0, [], set(TIED)
@@ -97,16 +99,19 @@ def take(path: Path, network: nn.Module, vocabulary: int) -> Taken:
         for ours, weight in network.named_parameters():
             theirs = source(ours, names)
             value = _joined([found.get(name) for name in theirs])
-            target = weight[:vocabulary] if ours == "words" and value is not None and len(value) == vocabulary else weight
-            if value is None or value.shape != target.shape:
+            if value is None:
                 missing.append(ours)
                 continue
-            target.copy_(value)
+            if ours in OF_WORDS:  # there may be some more that pad it, here and there
+                value, weight = value[:vocabulary], weight[:vocabulary]
+            if value.shape != weight.shape:
+                sizes = f"{ours} is {_size(value)} there and {_size(weight)} here"
+                raise BadCheckpoint(f"{path} is of another network: {sizes}; {OTHERS}")
+            weight.copy_(value)
             used.update(theirs)
             matched += 1
     if not matched:
-        hint = "name another with --load_checkpoint_path, or another --bert_network"
-        raise BadCheckpoint(f"{path} holds no weights of this network; {hint}")
+        raise BadCheckpoint(f"{path} holds no weights of this network; {OTHERS}")
     return Taken(path, layout, matched, missing, [name for name in found if name not in used])
 
 
@@ -147,8 +152,9 @@ def read(path: Path) -> dict[str, Tensor]:
             found = _torch(path)
     except OSError as error:
         raise BadCheckpoint(f"{path} cannot be read: {error.strerror}; look at --load_checkpoint_path") from None
-    except (ValueError, RuntimeError, KeyError, EOFError, AttributeError) as error:
-        raise BadCheckpoint(f"{path} is no checkpoint that can be read ({error}); copy it again") from None
+    except (ValueError, RuntimeError, LookupError, EOFError, AttributeError, TypeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BadCheckpoint(f"{path} is no checkpoint that can be read ({reason}); copy it again") from None
     return {_today(name): tensor for name, tensor in found.items()}
 
 
@@ -192,6 +198,10 @@ def _layout(found: Mapping[str, Tensor]) -> tuple[str, Mapping[str, list[str]]]:
 def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
     there = [part for part in parts if part is not None]
     return torch.cat(there) if len(there) == len(parts) else None
+
+
+def _size(tensor: Tensor) -> str:
+    return " × ".join(map(str, tensor.shape))
 
 
 def _some(names: Sequence[str]) -> str:

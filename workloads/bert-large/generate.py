@@ -38,7 +38,9 @@ def main() -> None:
     parser.add_argument("--train", type=int, default=TRAIN, help="sequences to train with")
     parser.add_argument("--val", type=int, default=VAL, help="sequences to evaluate with")
     parser.add_argument("--length", type=int, default=LENGTH, help="of a sequence")
-    parser.add_argument("--network", default="tiny", help="for which the starting checkpoint is")
+    parser.add_argument(
+        "--network", default="tiny", choices=("tiny", "base", "large"), help="for which the starting checkpoint is"
+    )
     options = parser.parse_args()
     generate(options.folder, options.train, options.val, options.length, options.network)
 
@@ -48,11 +50,12 @@ def generate(folder: Path, train: int = TRAIN, val: int = VAL, length: int = LEN
     if folder.is_dir():
         return
     made = folder.with_name(f"{folder.name}.{os.uname().nodename}.{os.getpid()}")
+    shutil.rmtree(made, ignore_errors=True)  # of one that was killed
     (made / "train").mkdir(parents=True)
     (made / "val").mkdir()
     for number in range(FILES):
         rng = np.random.Generator(np.random.PCG64([SEED, number]))
-        tfrecord.write(made / "train" / f"part-{number:05d}.tfrecord", sequences(rng, train // FILES, length))
+        tfrecord.write(made / "train" / f"part-{number:05d}.tfrecord", sequences(rng, (train + number) // FILES, length))
     rng = np.random.Generator(np.random.PCG64([SEED, FILES]))
     tfrecord.write(made / "val" / "eval_10k.tfrecord", sequences(rng, val, length))
     checkpoint(made / "ms_bert_large.ckpt", network)

@@ -13,6 +13,7 @@ from crc32c import checksums, masked
 
 HEADER, FOOTER = struct.Struct("<QI"), struct.Struct("<I")
 FLOATS, INTEGERS = 2, 3  # the kinds of tf.train.Feature that are read
+Feature = tuple[int, bytes]  # its kind and its packed numbers
 
 
 class BadRecord(ValueError):
@@ -26,13 +27,13 @@ def read(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """The named features of all records, each as one array with a row per record."""
     buffer = np.fromfile(path, np.uint8)
     starts, lengths = _records(path, buffer)
-    places = []
+    features = []
     for start, length in zip(starts.tolist(), lengths.tolist()):
         try:
-            places.append(_features(buffer.data, start, start + length))
-        except ValueError:
+            features.append(_features(buffer.data, start, start + length))
+        except (ValueError, KeyError):
             raise BadRecord(path, start - HEADER.size, "something that is no tf.train.Example") from None
-    return {name: _column(path, buffer, starts, places, name) for name in names}
+    return {name: _column(path, starts, features, name) for name in names}
 
 
 def write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
@@ -73,40 +74,46 @@ def _check(path: Path, buffer: np.ndarray, starts: np.ndarray, lengths: np.ndarr
         raise BadRecord(path, int(records[damaged[0]]) - HEADER.size, wrong)
 
 
-def _features(data: memoryview, start: int, end: int) -> dict[str, tuple[int, int, int]]:
-    """Of each feature its kind, and where its packed numbers lie."""
+def _features(data: memoryview, start: int, end: int) -> dict[str, Feature]:
+    """The features of an example by name; what else it may hold is passed over."""
     found = {}
-    for _, _, first, last in wire.fields(data, start, end):
-        for _, _, entry, entry_end in wire.fields(data, first, last):
-            (_, _, name, name_end), (_, _, feature, feature_end) = wire.fields(data, entry, entry_end)
-            for kind, _, values, values_end in wire.fields(data, feature, feature_end):
-                for _, form, packed, packed_end in wire.fields(data, values, values_end):
-                    if form == wire.BYTES:
-                        found[str(data[name:name_end], "utf-8")] = kind, packed, packed_end
+    for number, _, first, last in wire.fields(data, start, end):
+        for _, _, entry, entry_end in wire.fields(data, first, last) if number == 1 else ():
+            parts = {part: (at, behind) for part, _, at, behind in wire.fields(data, entry, entry_end)}
+            name, name_end = parts[1]
+            found[str(data[name:name_end], "utf-8")] = _feature(data, *parts.get(2, (0, 0)))
     return found
 
 
-def _column(
-    path: Path, buffer: np.ndarray, starts: np.ndarray, places: list[dict[str, tuple[int, int, int]]], name: str
-) -> np.ndarray:
+def _feature(data: memoryview, start: int, end: int) -> Feature:
+    """Those numbers that a writer left unpacked are packed here."""
+    for kind, _, values, values_end in wire.fields(data, start, end):
+        lists = wire.fields(data, values, values_end)
+        return kind, b"".join(wire.number(at) if form == wire.VARINT else data[at:behind] for _, form, at, behind in lists)
+    return 0, b""
+
+
+def _column(path: Path, starts: np.ndarray, features: list[dict[str, Feature]], name: str) -> np.ndarray:
     """One feature of all records; they have it in the same kind and number."""
-    for start, place in zip(starts.tolist(), places):
-        if name not in place or place[name][0] != places[0][name][0] or place[name][0] not in (FLOATS, INTEGERS):
-            raise BadRecord(path, start - HEADER.size, f"no packed numbers called `{name}`")
-    if not places:
-        return np.empty((0, 0))
-    data = np.concatenate([buffer[place[name][1] : place[name][2]] for place in places])
-    ends = np.cumsum([place[name][2] - place[name][1] for place in places])
-    if places[0][name][0] == FLOATS:
-        values, counts = data.view("<f4"), np.diff(ends, prepend=0) // 4
+    if not features:
+        return np.empty((0, 0), np.int64)
+    kind = features[0].get(name, (0, b""))[0]
+    for start, found in zip(starts.tolist(), features):
+        if name not in found or found[name][0] != kind or kind not in (FLOATS, INTEGERS):
+            raise BadRecord(path, start - HEADER.size, f"no numbers called `{name}`")
+    pieces = [found[name][1] for found in features]
+    data, ends = np.frombuffer(b"".join(pieces), np.uint8), np.cumsum([len(piece) for piece in pieces])
+    if kind == FLOATS:
+        value_ends = np.arange(4, len(data) + 1, 4)
+        values = data[: len(value_ends) * 4].view("<f4")
     else:
         values, value_ends = wire.unpacked(data)
-        counts = np.diff(np.searchsorted(value_ends, ends, side="right"), prepend=0)
+    counts = np.diff(np.searchsorted(value_ends, ends, side="right"), prepend=0)
     uneven = np.flatnonzero(counts != counts[0])
     if len(uneven):
         wrong = f"{counts[uneven[0]]} values of `{name}` where the first has {counts[0]}"
         raise BadRecord(path, int(starts[uneven[0]]) - HEADER.size, wrong)
-    return values.reshape(len(places), -1)
+    return values.reshape(len(features), -1)
 
 
 def _example(row: Mapping[str, np.ndarray]) -> bytes:

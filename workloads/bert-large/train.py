@@ -1,7 +1,7 @@
 """BERT's pre-training: masked words and next sentences, from TFRecord files in the layout of AISBench or from random tokens.
 
-    python train.py --data_path=DIRECTORY --bert_network=large --batch_size=64
-    python train.py --synthetic --seq_length=128 --batch_size=256 --train_steps=100
+python train.py --data_path=DIRECTORY --bert_network=large --batch_size=64
+python train.py --synthetic --seq_length=128 --batch_size=256 --train_steps=100
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from common.records import record
 from common.stepping import Speed, Stepper
 from common.training import Training
 from common.world import World, join
-from tfrecord import BadRecord
 
 STARTING = "ms_bert_large.ckpt"  # of AISBench's data set
 OPTIMIZERS = {"adamweightdecay": "adamw"}  # MindSpore's names for them
@@ -97,7 +96,7 @@ def main() -> int:
         evaluate = (lambda: accuracy(model, data, world)) if data.validation else None
         rates = lambda done: rate(settings, done, steps)  # noqa: E731
         return Training(world, settings, model, optimizer, step, rates, data.batches, steps, epoch, evaluate).run()
-    except (BadCheckpoint, BadRecord) as error:
+    except BadCheckpoint as error:
         raise Wrong(str(error)) from None
     finally:
         world.leave()
@@ -106,7 +105,6 @@ def main() -> int:
 def check(settings: Settings) -> None:
     """Words that settings take, before anything is loaded."""
     settings.optimizer = OPTIMIZERS.get(settings.optimizer.lower(), settings.optimizer.lower())
-    settings.train_steps = max(0, settings.train_steps)  # the model zoo writes -1 for none
     choices = {
         "bert_network": tuple(NETWORKS),
         "optimizer": ("lamb", "adamw"),
@@ -118,6 +116,9 @@ def check(settings: Settings) -> None:
     for name, words in choices.items():
         if getattr(settings, name) not in words:
             raise Wrong(f"Label {name} is `{getattr(settings, name)}`. It takes {', '.join(words[:-1])} or {words[-1]}.")
+    for name in ("dropout", "attention_dropout", "beta1", "beta2"):
+        if not 0 <= getattr(settings, name) < 1:
+            raise Wrong(f"Label {name} is {getattr(settings, name)}. It takes a number from 0 to less than 1.")
     if settings.synthetic and not settings.train_steps:
         raise Wrong("Random sequences have no end. Say how long to train with --train_steps.")
 
@@ -188,16 +189,30 @@ def real(settings: Settings, size: Size, world: World) -> Data:
     folder, cache = places.data(settings), Path(os.environ.get("MUSTER_SHARED", ""), "decoded")
     inside = folder / "train"
     train = sequences.load(inside if inside.is_dir() else folder, cache, world)
-    val = sequences.load(Path(settings.eval_data_dir or folder / "val"), cache, world)
+    val = sequences.load(validation_folder(settings, folder), cache, world)
     order = Order.of(settings, len(train), world.rank, world.size)
     packed = settings.layout == "packed"
-    if train.length > size.positions:
-        raise Wrong(f"The data has sequences of {train.length}, and the network {size.positions} positions. Take another.")
+    if packed and world.device.type not in ("cpu", "cuda"):
+        raise Wrong("Packed sequences need a GPU of NVIDIA. Leave --layout out.")
+    longest = max(train.length, val.length)
+    if longest > size.positions:
+        hint = "Take another with --bert_network."
+        raise Wrong(f"The data has sequences of {longest} tokens, and the network {size.positions} positions. {hint}")
+    if val.highest >= size.vocabulary:  # those of the training are looked at batch by batch
+        raise batches.unknown(size.vocabulary)
     return Data(
         len(train),
         lambda first: Feed(batches.training(train, order, first, size.vocabulary, packed), world.device),
         lambda: Feed(batches.validation(val, settings.batch_size, world, packed), world.device),
     )
+
+
+def validation_folder(settings: Settings, folder: Path) -> Path:
+    """val/ beside train/, unless a label or AISBench's variable names another."""
+    told = settings.eval_data_dir or os.environ.get("EVAL_DATA_PATH", "")
+    if told:
+        return Path(os.path.expandvars(told))
+    return folder.parent / "val" if folder.name == "train" else folder / "val"
 
 
 def synthetic(settings: Settings, size: Size, world: World) -> Data:
@@ -210,11 +225,10 @@ def synthetic(settings: Settings, size: Size, world: World) -> Data:
 def accuracy(model: Bert, data: Data, world: World) -> dict[str, float]:
     """The share of masked words that are found, by weight, over the whole validation set."""
     assert data.validation is not None
-    totals = torch.zeros(2, dtype=torch.float64, device=world.device)
+    hits = [torch.zeros(2, device=world.device)]
     with torch.no_grad():
-        for batch in data.validation():
-            totals += model.hits(*batch)
-    found, weight = world.sum(totals.tolist())
+        hits += [model.hits(*batch) for batch in data.validation()]
+    found, weight = world.sum(torch.stack(hits).cpu().double().sum(0).tolist())
     return {"accuracy": found / max(1.0, weight)}
 
 

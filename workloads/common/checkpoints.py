@@ -3,45 +3,74 @@
 from __future__ import annotations
 
 import os
+import pickle
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from common.labels import Wrong
+
 RUN = os.environ.get("MUSTER_RUN", "")
 NAME = "checkpoint-{:09d}.pt"
+ELSEWHERE = "Make room, or name another directory with --train_url."
 
 
 def save(folder: Path, step: int, state: dict[str, Any], keep: int) -> Path:
     """Writes a checkpoint under a temporary name and renames it when it is on the disk; older ones beyond `keep` go."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for left in folder.glob("checkpoint-*.tmp"):  # of a writer that was killed
-        left.unlink(missing_ok=True)
     target = folder / NAME.format(step)
+    try:
+        _write(target, {**state, "step": step, "run": RUN})
+    except (OSError, RuntimeError) as error:
+        raise Wrong(f"{target} cannot be written: {_reason(error)}. {ELSEWHERE}") from None
+    for old in [path for path in _found(folder) if path != target and _run_of(path) == RUN][max(0, keep - 1) :]:
+        old.unlink(missing_ok=True)
+    return target
+
+
+def prepare(folder: Path) -> None:
+    """Makes the directory, and sees now rather than hours later whether a file can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise Wrong(f"Checkpoints cannot be written to {folder}: {error.strerror}. {ELSEWHERE}") from None
+
+
+def _write(target: Path, state: dict[str, Any]) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for left in target.parent.glob("checkpoint-*.tmp"):  # of a writer that was killed
+        left.unlink(missing_ok=True)
     temporary = target.with_suffix(".tmp")
     try:
         with open(temporary, "wb") as file:
-            torch.save({**state, "step": step, "run": RUN}, file)
+            torch.save(state, file)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
-    others = [path for path in _found(folder) if path != target]  # one that cannot be read may have a higher number
-    for old in others[max(0, keep - 1) :]:
-        old.unlink(missing_ok=True)
-    return target
 
 
 def newest(folder: Path) -> Path | None:
     """The newest checkpoint of this run that can be read."""
-    for path in _found(folder):
-        try:
-            if load(path)["run"] == RUN:
-                return path
-        except (OSError, RuntimeError, KeyError, EOFError, ValueError) as error:
-            print(f"{path} cannot be read and is passed over: {error}")
-    return None
+    return next((path for path in _found(folder) if _run_of(path) == RUN), None)
+
+
+def _run_of(path: Path) -> str | None:
+    """The run that wrote a checkpoint; none of one that cannot be read, which is told."""
+    try:
+        return str(load(path)["run"])
+    except (OSError, RuntimeError, KeyError, EOFError, ValueError, TypeError, pickle.UnpicklingError) as error:
+        print(f"{path} cannot be read and is passed over: {_reason(error)}", flush=True)
+        return None
+
+
+def _reason(error: Exception) -> str:
+    """One line, whatever PyTorch has to say."""
+    return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def load(path: Path) -> dict[str, Any]:

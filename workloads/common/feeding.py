@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from common.world import accelerator
+
 Batch = tuple[torch.Tensor, ...]
 DEPTH = 3  # batches that wait on the device
 
@@ -38,7 +40,7 @@ class Feed:
             raise item
         batch, copied = item
         if copied is not None:
-            stream = torch.cuda.current_stream()
+            stream = accelerator(self._device).current_stream()
             stream.wait_event(copied)
             for tensor in batch:
                 tensor.record_stream(stream)
@@ -51,10 +53,13 @@ class Feed:
 
     def _work(self) -> None:
         try:
-            if self._device.type == "cuda":
-                with torch.cuda.stream(torch.cuda.Stream(self._device)):  # also for what the source itself does on the device
-                    self._bring()
-            else:
+            if self._device.type == "cpu":
+                self._bring()
+                return
+            devices = accelerator(self._device)
+            devices.set_device(self._device)  # every thread has its own
+            # Ahead of the training, which else would let it wait; also for what the source itself does on the device.
+            with devices.stream(devices.Stream(self._device, priority=-1)):
                 self._bring()
         except BaseException as error:
             self._put(error)
@@ -68,11 +73,11 @@ class Feed:
         self._put(StopIteration())
 
     def _moved(self, batch: Batch) -> tuple[Batch, Any]:
-        if self._device.type != "cuda":
+        if self._device.type == "cpu":
             return tuple(tensor.to(self._device, copy=True) for tensor in batch), None
-        pinned = [tensor if tensor.is_cuda or tensor.is_pinned() else tensor.pin_memory() for tensor in batch]
+        pinned = [tensor.pin_memory() if tensor.device.type == "cpu" and not tensor.is_pinned() else tensor for tensor in batch]
         moved = tuple(tensor.to(self._device, non_blocking=True) for tensor in pinned)
-        copied = torch.cuda.Event()
+        copied = accelerator(self._device).Event()
         copied.record()
         copied.synchronize()
         return moved, copied

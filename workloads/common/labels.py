@@ -5,13 +5,14 @@ from __future__ import annotations
 import atexit
 import dataclasses
 import difflib
+import math
 import os
-import re
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, get_type_hints
 
-from common import seat
+from common import seat, zoo
 
 # Labels of AISBench, ModelArts and MindSpore's model zoo that have another name here.
 SYNONYMS = {
@@ -33,13 +34,15 @@ WITHOUT_MEANING = frozenset(
         *("checkpoint_path", "checkpoint_file_path", "pretrain_epoch_size", "run_eval", "num_parallel_workers", "boost_mode"),
         *("infer_label", "enable_graph_kernel", "allreduce_post_accumulation", "schema_dir", "schema_file", "train_with_eval"),
         *("eval_samples", "eval_ckpt", "save_checkpoint_path", "loss_scale_value", "scale_factor", "scale_window"),
-        *("enable_global_norm", "bucket_list", "description"),
+        *("enable_global_norm", "bucket_list", "description", "output_path", "dataset_format", "num_samples", "data_file"),
         *("net_name", "pre_trained", "eval_dataset_path", "filter_weight", "save_best_ckpt", "eval_start_epoch"),
         *("enable_cache", "cache_session_id", "mode_name", "conv_init", "dense_init", "all_reduce_fusion_config"),
         *("eval_image_size", "lr_init", "lars_epsilon", "lars_coefficient", "start_epoch", "resume_ckpt", "has_trained_epoch"),
-        "has_trained_step",
+        *("has_trained_step", "finetune_ckpt"),
     ]
 )
+VARIABLES = {"EPOCH_SIZE": "epoch_size", "TRAIN_STEPS": "train_steps"}  # of AISBench's config.sh
+AT_LEAST_ONE = ("epoch_size", "batch_size", "accumulation_steps", "save_checkpoint_num")
 Settings = TypeVar("Settings", bound="Common")
 
 
@@ -54,7 +57,7 @@ class Common:
     data_url: str = ""  # a directory, or a URL that is fetched with MoXing; wins over data_path
     data_path: str = ""  # a directory; environment variables in it are filled in
     train_url: str = ""  # for checkpoints: a directory, or a URL that they are copied to
-    config_path: str = ""  # a flat yaml file of MindSpore's model zoo with other defaults
+    config_path: str = ""  # a yaml file of MindSpore's model zoo with other defaults
     epoch_size: int = 1
     train_steps: int = 0  # wins over epoch_size
     batch_size: int = 32  # samples of one rank in one forward pass
@@ -73,37 +76,47 @@ class Common:
 
 
 def read(kind: type[Settings], words: Sequence[str], say: Callable[[str], None] | None = None) -> Settings:
-    """The settings of a workload from its command line, over those of config_path, over its own defaults."""
+    """The settings of a workload from its command line, over AISBench's variables, over config_path, over its own defaults."""
     say = say or (print if seat.rank() == 0 else _quiet)
-    given = _pairs(words)
-    values: dict[str, Any] = {}
-    path = dict(given).get("config_path", "")
-    if path and os.path.isfile(path):
-        values.update(_known(kind, _flat(path)))
-    elif path:
-        say(f"config_path names {path}, which is not here: it is passed over")
-    for name, text in given:
-        name = SYNONYMS.get(name, name)
-        if name in _types(kind):
-            values[name] = _value(kind, name, text)
+    given = {SYNONYMS.get(name, name): text for name, text in _pairs(words)}
+    types, values = _types(kind), _of_file(kind, given, say)
+    for variable, name in VARIABLES.items():
+        if os.environ.get(variable):
+            values[name] = _value(types, name, os.environ[variable])
+    for name, text in given.items():
+        if name in types:
+            values[name] = _value(types, name, text)
         elif name in WITHOUT_MEANING:
             say(f"label {name} has no meaning here")
         else:
             raise Wrong(f"There is no label `{name}`. {_hint(kind, name)}")
-    return kind(**values)
+    if "accumulation_steps" in given and values.get("global_batch"):
+        say("label accumulation_steps is passed over, since global_batch decides")
+    return _checked(kind(**values))
 
 
 def run(main: Callable[[], int]) -> None:
-    """Ends the program with what `main` returns; with 2 and one message where the user can put something right."""
-    try:
-        code = main()
-    except Wrong as wrong:
-        print(wrong, file=sys.stderr)
-        code = 2
+    """Ends the program with what `main` returns; with 2 and one message where the user can put something right.
+
+    It ends at once: threads of PyTorch's process groups, which nothing ends as long as a DistributedDataParallel has been, may
+    still want Python while it is taken down, and abort.
+    """
+    code = outcome(main)
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # Gloo's threads outlive their group, and now and then abort when the interpreter is taken down around them
+    os._exit(code)
+
+
+def outcome(main: Callable[[], int]) -> int:
+    """The exit code of a program whose errors are told."""
+    try:
+        return main()
+    except Wrong as wrong:
+        print(wrong, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
 
 
 def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
@@ -121,24 +134,21 @@ def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _flat(path: str) -> list[tuple[str, str]]:
-    """The `key: value` lines of a yaml file without nesting; comments, quotes and help texts are left out."""
-    pairs = []
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            if line.startswith("---"):  # help texts follow in the model zoo's files
-                break
-            found = re.match(r"([A-Za-z_]\w*):\s*(.*?)\s*(?:#.*)?$", line)
-            if found and found[2]:
-                pairs.append((found[1], found[2].strip("'\"")))
-    return pairs
-
-
-def _known(kind: type[Common], pairs: list[tuple[str, str]]) -> dict[str, Any]:
+def _of_file(kind: type[Common], given: Mapping[str, str], say: Callable[[str], None]) -> dict[str, Any]:
     """What a file of the model zoo says about settings that exist here; paths and files are the command line's."""
-    named = [(SYNONYMS.get(name, name), text) for name, text in pairs]
+    path, types = given.get("config_path", ""), _types(kind)
+    if not path:
+        return {}
+    if not os.path.isfile(path):
+        say(f"config_path names {path}, which is not here: it is passed over")
+        return {}
+    found = zoo.settings(path, {name: given.get(name, "") for name, wanted in types.items() if wanted is str})
     own = ("config_path", "data_url", "data_path", "train_url", "width")  # to the model zoo a width is that of an image
-    return {name: _value(kind, name, text) for name, text in named if name in _types(kind) and name not in own}
+    try:
+        named = {SYNONYMS.get(name, name): text for name, text in found.items()}
+        return {name: _value(types, name, text) for name, text in named.items() if name in types and name not in own}
+    except Wrong as wrong:
+        raise Wrong(f"{path}: {wrong}") from None
 
 
 def _types(kind: type[Common]) -> dict[str, type]:
@@ -146,8 +156,8 @@ def _types(kind: type[Common]) -> dict[str, type]:
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
-def _value(kind: type[Common], name: str, text: str) -> Any:
-    wanted = _types(kind)[name]
+def _value(types: Mapping[str, type], name: str, text: str) -> Any:
+    wanted = types[name]
     try:
         if wanted is bool:
             return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[text.lower()]
@@ -155,6 +165,19 @@ def _value(kind: type[Common], name: str, text: str) -> Any:
     except (KeyError, ValueError):
         words = {bool: "true or false", int: "a whole number", float: "a number"}[wanted]
         raise Wrong(f"Label {name} is `{text}`. It takes {words}.") from None
+
+
+def _checked(settings: Settings) -> Settings:
+    """Numbers that can be meant; the model zoo writes -1 for no number of steps."""
+    settings.train_steps = max(0, settings.train_steps)
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        least = 1 if field.name in AT_LEAST_ONE else 0
+        if type(value) is int and value < least and field.name != "timer_warmup":
+            raise Wrong(f"Label {field.name} is {value}. It takes a number from {least} on.")
+        if type(value) is float and not math.isfinite(value):
+            raise Wrong(f"Label {field.name} is {value}. It takes a number.")
+    return settings
 
 
 def _hint(kind: type[Common], name: str) -> str:

@@ -35,11 +35,14 @@ class Optimizer:
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.masters = [parameter.detach().float().clone() for parameter in self.parameters] if masters else self.parameters
         self.rate = torch.zeros((), device=self.parameters[0].device)
+        self.kind = kind
         groups, fused = _groups(self.masters, weight_decay), self.rate.device.type in ("cpu", "cuda")
         if kind == "sgd":
-            self.inner: Any = torch.optim.SGD(groups, lr=self.rate, momentum=momentum, nesterov=momentum > 0, fused=fused)
+            rest: dict[str, Any] = {"fused": fused or None}
+            self.inner: Any = torch.optim.SGD(groups, lr=self.rate, momentum=momentum, nesterov=momentum > 0, **rest)
         elif kind == "adamw":
-            self.inner = torch.optim.AdamW(groups, lr=self.rate, betas=betas, eps=eps, fused=fused)
+            rest = {"fused": True} if fused else {"capturable": True}  # else a rate on the device is fetched for each parameter
+            self.inner = torch.optim.AdamW(groups, lr=self.rate, betas=betas, eps=eps, **rest)
         elif kind == "lars":
             self.inner = Lars(groups, self.rate, momentum, trust)
         elif kind == "lamb":
@@ -69,14 +72,17 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         masters = self.masters if self.masters is not self.parameters else []
-        return {"inner": self.inner.state_dict(), "masters": masters}
+        return {"kind": self.kind, "inner": self.inner.state_dict(), "masters": masters}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        masters = self.masters if self.masters is not self.parameters else []
+        if state["kind"] != self.kind or len(state["masters"]) != len(masters):
+            raise ValueError(f"the state of {state['kind']} is none of {self.kind}")
         self.inner.load_state_dict(state["inner"])
         for group in self.inner.param_groups:
             group["lr"] = self.rate
         with torch.no_grad():
-            for own, saved in zip(self.masters, state["masters"]):
+            for own, saved in zip(masters, state["masters"]):
                 own.copy_(saved)
 
 

@@ -16,7 +16,7 @@ WAIT = 0.2  # seconds between looks at whether another rank of the node has fetc
 
 def data(settings: Common, required: bool = True) -> Path:
     """The directory with the data; a URL is fetched once per node into the node's cache."""
-    told = settings.data_url or settings.data_path or os.path.dirname(os.environ.get("TRAIN_DATA_PATH", ""))
+    told = settings.data_url or settings.data_path or _above(os.environ.get("TRAIN_DATA_PATH", "").rstrip("/"))
     if "://" in told:
         return _fetched(told)
     folder = Path(os.path.expandvars(told or "."))
@@ -38,6 +38,11 @@ def made(settings: Common, make: Callable[[Path], None]) -> Path:
     while not folder.exists():
         time.sleep(WAIT)
     return folder
+
+
+def _above(train: str) -> str:
+    """The directory that has a train/; another than one of that name stands for itself."""
+    return os.path.dirname(train) if os.path.basename(train) == "train" else train
 
 
 def checkpoints(settings: Common) -> Path:

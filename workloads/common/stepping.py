@@ -72,7 +72,7 @@ class Stepper:
                 loss.backward()
             losses.append(loss.detach())
         if self.clip:
-            nn.utils.clip_grad_norm_(self.parameters, self.clip, foreach=True)
+            nn.utils.clip_grad_norm_(self.parameters, self.clip)
         self.optimizer.step()
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 

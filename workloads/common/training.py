@@ -10,6 +10,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,12 +18,12 @@ from torch import Tensor, nn
 
 from common import checkpoints, places, schedule
 from common.feeding import Batch
-from common.labels import Common
+from common.labels import Common, Wrong
 from common.optimizers import Optimizer
 from common.records import record
 from common.stepping import Stepper
 from common.stopping import EXIT_CODE, Stop
-from common.world import World
+from common.world import World, accelerator
 
 AHEAD = 2  # steps that the host may be ahead of the device
 
@@ -44,6 +45,8 @@ class Training:
 
     def run(self) -> int:
         """Trains to the end, or until somebody asks for it, and returns the exit code."""
+        if self._saves or self._keeps:
+            self.world.agree(lambda: checkpoints.prepare(self._folder) if self.world.first else None)
         first = self._resume()
         if self.world.first:
             record.metric("seed", self.settings.seed)
@@ -56,7 +59,7 @@ class Training:
             self._save(stopped)
             self._say(f"stopped after step {stopped:,}; a checkpoint is saved")
             return EXIT_CODE
-        if self.settings.save_checkpoint and (self._saves or self.settings.train_url) and not _due(self.steps, self._saves):
+        if (self._saves or self._keeps) and not _due(self.steps, self._saves):
             self._save(self.steps)  # before the evaluation, in which somebody may lose patience
         self._evaluate(self.steps)
         return 0
@@ -93,6 +96,15 @@ class Training:
         every = schedule.interval(settings.save_checkpoint_steps, settings.save_checkpoint_epochs, self.epoch)
         return every if settings.save_checkpoint else 0
 
+    @property
+    def _keeps(self) -> bool:
+        """Whether the last weights are asked for."""
+        return self.settings.save_checkpoint and bool(self.settings.train_url)
+
+    @property
+    def _folder(self) -> Path:
+        return places.checkpoints(self.settings)
+
     def _timer(self) -> Any:
         settings = self.settings
         warmup = settings.timer_warmup if settings.timer_warmup >= 0 else None
@@ -119,21 +131,25 @@ class Training:
     def _save(self, done: int) -> None:
         self._settle()
         generators = self.world.gathered(_generators(self.world))
-        if self.world.first:
-            folder = places.checkpoints(self.settings)
-            state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "generators": generators}
-            checkpoints.save(folder, done, state, self.settings.save_checkpoint_num)
-            places.publish(self.settings, folder)
-        self.world.barrier()
+        self.world.agree(lambda: self._write(done, generators) if self.world.first else None)
+
+    def _write(self, done: int, generators: Any) -> None:
+        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "generators": generators}
+        checkpoints.save(self._folder, done, state, self.settings.save_checkpoint_num)
+        places.publish(self.settings, self._folder)
 
     def _resume(self) -> int:
         """Takes up the newest checkpoint of this run and returns its step; 0 where there is none."""
-        path = self.world.told(checkpoints.newest(places.checkpoints(self.settings)) if self.world.first else None)
+        path = self.world.told(checkpoints.newest(self._folder) if self.world.first else None)
         if path is None:
             return 0
         state = checkpoints.load(path)
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        try:
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+        except (RuntimeError, ValueError):
+            hint = "Train with the same labels, remove it, or name another directory with --train_url."
+            raise Wrong(f"{path} is the checkpoint of another network or optimizer. {hint}") from None
         if len(state["generators"]) == self.world.size:
             _set_generators(self.world, state["generators"][self.world.rank])
         self._say(f"goes on after step {state['step']:,} of {path}")
@@ -166,10 +182,10 @@ class Clock:
     def step(self, done: int, loss: Tensor | None, pausing: bool) -> None:
         """Ends a step; before a pause its work is waited for."""
         event = None
-        if self.world.device.type == "cuda":
+        if self.world.device.type != "cpu":
             if loss is not None:
                 loss = torch.empty_like(loss, device="cpu", pin_memory=True).copy_(loss, non_blocking=True)
-            event = torch.cuda.Event()
+            event = accelerator(self.world.device).Event()
             event.record()
         self._flying.append((event, done, loss))
         while len(self._flying) > (0 if pausing else AHEAD):
@@ -204,13 +220,14 @@ def _due(done: int, every: int) -> bool:
 
 def _generators(world: World) -> dict[str, Tensor]:
     """The states of the random numbers that this rank draws."""
-    states = {"cpu": torch.get_rng_state()}
-    if world.device.type == "cuda":
-        states["cuda"] = torch.cuda.get_rng_state(world.device)
+    states, kind = {"cpu": torch.get_rng_state()}, world.device.type
+    if kind != "cpu":
+        states[kind] = accelerator(world.device).get_rng_state(world.device)
     return states
 
 
 def _set_generators(world: World, states: dict[str, Tensor]) -> None:
     torch.set_rng_state(states["cpu"].clone())
-    if world.device.type == "cuda" and "cuda" in states:
-        torch.cuda.set_rng_state(states["cuda"].clone(), world.device)
+    kind = world.device.type
+    if kind != "cpu" and kind in states:
+        accelerator(world.device).set_rng_state(states[kind].clone(), world.device)

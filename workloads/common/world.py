@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -52,6 +52,13 @@ class World:
             dist.broadcast_object_list(box)
         return box[0]
 
+    def everywhere(self, value: Any) -> list[Any]:
+        """What all ranks have, for all."""
+        box = [value] * self.size
+        if self.size > 1:
+            dist.all_gather_object(box, value)
+        return box
+
     def gathered(self, value: Any) -> list[Any] | None:
         """What all ranks have, for rank 0."""
         if self.size == 1:
@@ -60,10 +67,21 @@ class World:
         dist.gather_object(value, box)
         return box
 
+    def agree(self, work: Callable[[], Any]) -> None:
+        """Does something that may go wrong on one rank alone: then all ranks say so, and none is left waiting."""
+        wrong = ""
+        try:
+            work()
+        except Wrong as error:
+            wrong = str(error)
+        told = [text for text in self.everywhere(wrong) if text]
+        if told:
+            raise Wrong(told[0])
+
     def synchronize(self) -> None:
         """Waits until the device has done what it was given."""
         if self.device.type != "cpu":
-            getattr(torch, self.device.type).synchronize(self.device)
+            accelerator(self.device).synchronize(self.device)
 
     def barrier(self) -> None:
         self.sum([0])
@@ -71,6 +89,11 @@ class World:
     def leave(self) -> None:
         if self.size > 1:
             dist.destroy_process_group()
+
+
+def accelerator(device: torch.device) -> Any:
+    """PyTorch's module for a device that is no CPU: torch.cuda or torch.npu, with streams, events and random numbers alike."""
+    return getattr(torch, device.type)
 
 
 def join() -> World:
@@ -100,13 +123,21 @@ def _device(local: int) -> tuple[torch.device, str]:
         _check(local, torch.cuda.device_count())
         torch.cuda.set_device(local)
         return torch.device("cuda", local), "nccl"
-    try:  # Ascend; this seam could not be tried without its devices
+    npu = _npu()
+    if npu is None:
+        return torch.device("cpu"), "gloo"
+    _check(local, npu.device_count())
+    npu.set_device(local)
+    return torch.device("npu", local), "hccl"
+
+
+def _npu() -> Any:
+    """Ascend's module where it is installed and finds devices; this seam could not be tried without them."""
+    try:
         import torch_npu  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
-        return torch.device("cpu"), "gloo"
-    _check(local, torch_npu.npu.device_count())
-    torch_npu.npu.set_device(local)
-    return torch.device("npu", local), "hccl"
+        return None
+    return torch_npu.npu if torch_npu.npu.is_available() else None
 
 
 def _check(local: int, devices: int) -> None:

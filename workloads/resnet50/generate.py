@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import colorsys
+import os
 import secrets
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,8 @@ from PIL import Image
 SHAPES = ("disc", "square", "diamond", "ring", "cross")
 TEXTURES = ("plain", "stripes", "columns", "checks")
 COMBINATIONS = len(SHAPES) * len(TEXTURES)
-BLOCK = 500  # images that are made at a time
+BLOCK = 500  # images that are made at a time, at most
+BLOCK_PIXELS = 1 << 23  # those of a block, together
 QUALITY = 90
 CIFAR = 32
 
@@ -74,39 +76,46 @@ def _colours(labels: np.ndarray, classes: int, random: np.random.Generator) -> t
     return np.array(front, np.float32)[:, None, None], np.array(back, np.float32)[:, None, None]
 
 
-def split(name: str, count: int, size: int, classes: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Blocks of labels and pictures of one part of the data set; every class is as frequent as the others."""
-    blocks = []
-    for block, start in enumerate(range(0, count, BLOCK)):
-        random = np.random.default_rng([seed, ("train", "val").index(name), block])
-        labels = random.permutation(np.arange(start, min(count, start + BLOCK)) % classes)
-        blocks.append((labels, pictures(labels, size, classes, random)))
-    return blocks
+def block(name: str, numbers: range, size: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and pictures of one block of a part of the data set; every class is as frequent as the others."""
+    random = np.random.default_rng([seed, ("train", "val").index(name), numbers.start // length(size)])
+    labels = random.permutation(np.array(numbers) % classes)
+    return labels, pictures(labels, size, classes, random)
+
+
+def length(size: int) -> int:
+    """How many images are made at a time: all CPUs do so at once, and large images take much memory."""
+    return max(1, min(BLOCK, BLOCK_PIXELS // size**2))
+
+
+def blocks(count: int, size: int) -> list[range]:
+    """The numbers of all images, cut into blocks."""
+    return [range(start, min(count, start + length(size))) for start in range(0, count, length(size))]
 
 
 def write_imagenet(folder: Path, name: str, count: int, size: int, classes: int, seed: int) -> None:
     """`train/<class>/<number>.JPEG`, as the folders of ImageNet are."""
-    number = 0
     for label in range(classes):
         (folder / name / f"n{label:08d}").mkdir(parents=True)
-    with ThreadPoolExecutor() as threads:
-        for labels, images in split(name, count, size, classes, seed):
-            paths = [folder / name / f"n{label:08d}" / f"{number + i:08d}.JPEG" for i, label in enumerate(labels)]
-            list(threads.map(_write_jpeg, paths, images))
-            number += len(labels)
 
+    def write(numbers: range) -> None:
+        for number, label, image in zip(numbers, *block(name, numbers, size, classes, seed)):
+            Image.fromarray(image).save(folder / name / f"n{label:08d}" / f"{number:08d}.JPEG", "JPEG", quality=QUALITY)
 
-def _write_jpeg(path: Path, image: np.ndarray) -> None:
-    Image.fromarray(image).save(path, "JPEG", quality=QUALITY)
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        list(threads.map(write, blocks(count, size)))
 
 
 def write_cifar(folder: Path, name: str, count: int, classes: int, seed: int) -> None:
     """CIFAR-10's binary files: a byte for the label, then 1,024 bytes of red, of green, of blue."""
-    rows = []
-    for labels, images in split(name, count, CIFAR, classes, seed):
+
+    def rows(numbers: range) -> np.ndarray:
+        labels, images = block(name, numbers, CIFAR, classes, seed)
         planes = images.transpose(0, 3, 1, 2).reshape(len(labels), -1)
-        rows.append(np.concatenate([labels[:, None].astype(np.uint8), planes], axis=1))
-    table = np.concatenate(rows)
+        return np.concatenate([labels[:, None].astype(np.uint8), planes], axis=1)
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        table = np.concatenate(list(threads.map(rows, blocks(count, CIFAR))))
     if name == "val":
         table.tofile(folder / "test_batch.bin")
         return

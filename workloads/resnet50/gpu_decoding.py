@@ -1,79 +1,111 @@
-"""JPEG files decoded by the GPU (nvJPEG, through torchvision where that is installed), cut and mirrored there."""
+"""JPEG files decoded by the GPU (nvJPEG, through torchvision where that is installed), cut and mirrored there.
+
+Beside a training a call of the decoder takes three times as long as alone (H200). So it gets many images at once, in a thread
+of its own, while those that it decoded before are trained on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import collections
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from common import pixels
+from common.feeding import Batch
+from common.order import Order
+from images import Folder
 
 READERS = 8
-Started = tuple["list[Future[Tensor]]", Sequence[str], Sequence[int], int]
+PIECE = 32  # files that a reader takes at a time
+GROUP = 2048  # images that are decoded at once, about
+Group = tuple["list[tuple[int, np.ndarray]]", "Future[tuple[list[Tensor], Any]]"]
 
 
 def available(device: torch.device) -> bool:
-    """Whether torchvision can be imported and there is a GPU to decode with."""
+    """Whether there is a GPU to decode with, and torchvision and Triton to do so."""
     try:
         import torchvision.io  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
+        import triton  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
     except (ImportError, RuntimeError):  # RuntimeError: built for another PyTorch
         return False
     return bool(device.type == "cuda")
 
 
-class GpuDecoder:
-    """Reads files in threads and decodes them when they are wanted, in the stream of whoever wants them."""
+class GpuImages:
+    """Batches of a folder; they are random parts of its images, perhaps mirrored."""
 
-    def __init__(self, device: torch.device, size: int, seed: int, smallest_area: float) -> None:
+    def __init__(self, folder: Folder, device: torch.device, size: int, seed: int, smallest_area: float) -> None:
         from torchvision import io
 
+        from cutting import cut
+
         self._io: Any = io
-        self._device, self._size, self._seed, self._smallest_area = device, size, seed, smallest_area
-        self._readers = ThreadPoolExecutor(READERS)
+        self._cut = cut
+        self.folder, self.size, self.seed, self.smallest_area = folder, size, seed, smallest_area
+        self._device, self._stream = device, torch.cuda.Stream(device, priority=-1)
 
-    def start(self, paths: Sequence[str], indices: Sequence[int], epoch: int) -> Started:
-        """Starts to read files."""
-        return [self._readers.submit(self._io.read_file, path) for path in paths], paths, indices, epoch
+    def batches(self, order: Order, first: int) -> Iterator[Batch]:
+        """What a rank trains on from a step on; a batch must be computed when the next one is asked for."""
+        chunks = order.chunks(first)
+        with ThreadPoolExecutor(READERS) as readers, ThreadPoolExecutor(1) as decoder:
+            groups = collections.deque(self._start(chunks, order.batch, readers, decoder) for _ in range(2))
+            while True:
+                group, found = groups.popleft()
+                images, decoded = found.result()  # which stay until all their parts are computed: that is another stream's work
+                decoded.wait()
+                for number, (epoch, chosen) in enumerate(group):
+                    own = images[number * order.batch : (number + 1) * order.batch]
+                    yield self._parts(own, epoch, chosen), self.folder.labels[chosen]
+                groups.append(self._start(chunks, order.batch, readers, decoder))
 
-    def finish(self, started: Started) -> Tensor:
-        """The images of files that were started, count × size × size × 3."""
-        files, paths, indices, epoch = started
-        images = self._decoded([file.result() for file in files], paths)
-        parts, mirrored = [], []
-        for image, index in zip(images, indices):
-            numbers = pixels.choice(self._seed, epoch, index)
-            left, top, right, bottom = pixels.training_box(image.shape[2], image.shape[1], numbers, self._smallest_area)
-            parts.append(resized(image[None, :, int(top) : int(bottom), int(left) : int(right)], self._size))
-            mirrored.append(numbers.random() < 0.5)
-        flags = self.moved(torch.tensor(mirrored).pin_memory())
-        batch = torch.cat(parts)
-        batch = torch.where(flags[:, None, None, None], batch.flip(3), batch)
-        return batch.round_().clamp_(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
+    def _start(self, chunks: Iterator[Any], batch: int, readers: ThreadPoolExecutor, decoder: ThreadPoolExecutor) -> Group:
+        """Starts to read and to decode the images of the next batches."""
+        group = [next(chunks) for _ in range(max(1, GROUP // batch))]
+        paths = [self.folder.paths[index] for _, chosen in group for index in chosen]
+        pieces = [paths[first : first + PIECE] for first in range(0, len(paths), PIECE)]
+        files = [readers.submit(self._read, piece) for piece in pieces]
+        return group, decoder.submit(self._decode, files, paths)
 
-    def moved(self, tensor: Tensor) -> Tensor:
-        return tensor.to(self._device, non_blocking=True)
+    def _read(self, paths: Sequence[str]) -> list[Tensor]:
+        return [self._io.read_file(path) for path in paths]
 
-    def _decoded(self, files: list[Tensor], paths: Sequence[str]) -> list[Tensor]:
-        """Colour × height × width; what nvJPEG cannot read (a PNG, CMYK) Pillow can."""
-        try:
-            decoded: list[Tensor] = self._io.decode_jpeg(files, mode=self._io.ImageReadMode.RGB, device=self._device)
-            return decoded
-        except RuntimeError:
-            return [self._one(file, path) for file, path in zip(files, paths)]
+    def _decode(self, files: list[Future[list[Tensor]]], paths: Sequence[str]) -> tuple[list[Tensor], Any]:
+        """Colour × height × width, and when they will be; what nvJPEG cannot read (a PNG, CMYK) Pillow can."""
+        read = [file for piece in files for file in piece.result()]
+        with torch.cuda.stream(self._stream):
+            try:
+                images = self._decoded(read)
+            except RuntimeError:
+                images = [self._one(file, path) for file, path in zip(read, paths)]
+            return images, self._stream.record_event()
+
+    def _decoded(self, files: list[Tensor]) -> list[Tensor]:
+        images: list[Tensor] = self._io.decode_jpeg(files, mode=self._io.ImageReadMode.RGB, device=self._device)
+        return images
 
     def _one(self, file: Tensor, path: str) -> Tensor:
-        found: Tensor | None = None
         try:
-            found = self._io.decode_jpeg([file], mode=self._io.ImageReadMode.RGB, device=self._device)[0]
+            return self._decoded([file])[0]
         except RuntimeError:
-            found = torch.from_numpy(pixels.whole(path)).permute(2, 0, 1).to(self._device)
-        return found
+            return torch.from_numpy(pixels.whole(path)).permute(2, 0, 1).contiguous().to(self._device)
 
+    def _parts(self, images: Sequence[Tensor], epoch: int, chosen: np.ndarray) -> Tensor:
+        """Count × size × size × 3."""
+        parts = [self._part(image, epoch, index) for image, index in zip(images, chosen.tolist())]
+        addresses = torch.tensor([image.data_ptr() for image in images])
+        return self._cut(self._moved(addresses), self._moved(torch.tensor(parts, dtype=torch.int32)), self.size)
 
-def resized(part: Tensor, size: int) -> Tensor:
-    """A part of an image as size × size, smoothed where it becomes smaller, as Pillow does it."""
-    return functional.interpolate(part.float(), (size, size), mode="bilinear", antialias=True)
+    def _part(self, image: Tensor, epoch: int, index: int) -> tuple[int, ...]:
+        """What `cutting` is told about an image: its size, the part of it that is wanted, whether it is mirrored."""
+        height, width = image.shape[1:]
+        numbers = pixels.choice(self.seed, epoch, index)
+        left, top, right, bottom = map(int, pixels.training_box(width, height, numbers, self.smallest_area))
+        return height, width, left, top, right - left, bottom - top, int(numbers.random() < 0.5)
+
+    def _moved(self, tensor: Tensor) -> Tensor:
+        return tensor.pin_memory().to(self._device, non_blocking=True)

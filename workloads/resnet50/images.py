@@ -1,4 +1,4 @@
-"""ImageNet's folders, `train/<class>/*.JPEG` and `val/<class>/*.JPEG`, decoded by processes and, where it can, by the GPU."""
+"""ImageNet's folders, `train/<class>/*.JPEG` and `val/<class>/*.JPEG`, decoded by processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -126,29 +125,24 @@ def _deaf() -> Iterator[None]:
 
 
 class Images:
-    """Batches of a folder, decoded in the background; `share` of each training batch is decoded by the GPU."""
+    """Batches of a folder, decoded in the background."""
 
-    def __init__(self, folder: Folder, decoders: Callable[[], Decoders], gpu: Any = None, share: float = 0.0) -> None:
-        self.folder, self.decoders, self.gpu = folder, decoders, gpu
-        self.share = share if gpu else 0.0
+    def __init__(self, folder: Folder, decoders: Callable[[], Decoders]) -> None:
+        self.folder, self.decoders = folder, decoders
 
     def batches(self, order: Order, first: int) -> Iterator[Batch]:
         """What a rank trains on from a step on; the images of a batch are there until the next one is asked for."""
         chunks = order.chunks(first)
-        by_gpu = round(order.batch * self.share)
         with contextlib.closing(self.decoders()) as decoders:
-            flying = collections.deque(self._start(decoders, slot, *next(chunks), by_gpu) for slot in range(SLOTS))
+            flying = collections.deque(self._start(decoders, slot, *next(chunks)) for slot in range(SLOTS))
             while True:
-                slot, chosen, files = flying.popleft()
-                images = decoders.wait(slot)[: len(chosen) - by_gpu]
-                labels = self.folder.labels[chosen]
-                yield (torch.cat([self.gpu.finish(files), self.gpu.moved(images)]) if by_gpu else images), labels
-                flying.append(self._start(decoders, slot, *next(chunks), by_gpu))
+                slot, chosen = flying.popleft()
+                yield self._landed(decoders, slot, chosen)
+                flying.append(self._start(decoders, slot, *next(chunks)))
 
-    def _start(self, decoders: Decoders, slot: int, epoch: int, chosen: np.ndarray, by_gpu: int) -> tuple[int, np.ndarray, Any]:
-        paths = [self.folder.paths[index] for index in chosen]
-        decoders.start(slot, paths[by_gpu:], chosen[by_gpu:].tolist(), epoch)
-        return slot, chosen, self.gpu.start(paths[:by_gpu], chosen[:by_gpu].tolist(), epoch) if by_gpu else None
+    def _start(self, decoders: Decoders, slot: int, epoch: int | None, chosen: np.ndarray) -> tuple[int, np.ndarray]:
+        decoders.start(slot, [self.folder.paths[index] for index in chosen], chosen.tolist(), epoch)
+        return slot, chosen
 
     def evaluation(self, shares: Iterator[np.ndarray]) -> Iterator[Batch]:
         """The images of a rank's share, cut from the middle."""
@@ -157,9 +151,7 @@ class Images:
             for number, chosen in enumerate(shares):
                 if len(flying) == SLOTS:
                     yield self._landed(decoders, *flying.popleft())
-                slot = number % SLOTS
-                decoders.start(slot, [self.folder.paths[index] for index in chosen], chosen.tolist(), None)
-                flying.append((slot, chosen))
+                flying.append(self._start(decoders, number % SLOTS, None, chosen))
             while flying:
                 yield self._landed(decoders, *flying.popleft())
 

@@ -9,7 +9,6 @@ from torch.nn import functional
 from common.labels import Wrong
 
 BLOCKS = {14: (1, 1, 1, 1), 26: (2, 2, 2, 2), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
-STEMS = ("plain", "pad", "fold")
 SMALL = 32  # images up to this size, as CIFAR-10 has, are not reduced by the stem
 MEAN = (0.485, 0.456, 0.406)
 DEVIATION = (0.229, 0.224, 0.225)
@@ -37,19 +36,13 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """`depth` 50 and `width` 64 are the ResNet-50 of the field; smaller ones have the same code.
+    """`depth` 50 and `width` 64 are the ResNet-50 of the field; smaller ones have the same code."""
 
-    The first convolution of large images sees 3 colours, which kernels for many channels are slow at. `stem` chooses among ways
-    that compute the same: `plain`; `pad`, with a fourth colour of zeros; `fold`, on blocks of 2×2 pixels as 12 colours.
-    """
-
-    def __init__(self, classes: int, depth: int = 50, width: int = 64, image_size: int = 224, stem: str = "plain") -> None:
+    def __init__(self, classes: int, depth: int = 50, width: int = 64, image_size: int = 224) -> None:
         super().__init__()
         if depth not in BLOCKS:
             raise Wrong(f"There is no ResNet of depth {depth}. Take one of {', '.join(map(str, BLOCKS))}.")
-        if stem not in STEMS:
-            raise Wrong(f"`{stem}` is no stem. Take one of {', '.join(STEMS)}.")
-        self.stem, self.small = stem, image_size <= SMALL
+        self.small = image_size <= SMALL
         size = {"kernel_size": 3, "padding": 1} if self.small else {"kernel_size": 7, "stride": 2, "padding": 3}
         self.conv, self.norm = nn.Conv2d(3, width, bias=False, **size), nn.BatchNorm2d(width)
         stages, channels = [], width
@@ -84,14 +77,14 @@ class ResNet(nn.Module):
         return scores
 
     def _first(self, images: Tensor) -> Tensor:
-        """The first convolution, of images whose colours are still the last dimension: in memory that is channels-last."""
-        if self.small or self.stem == "plain":
+        """The first convolution, of images whose colours are still the last dimension: in memory that is channels-last.
+
+        Kernels for many channels are slow at 3 colours. So it sees blocks of 2×2 pixels as 12 colours, which computes the same.
+        """
+        count, height, width, colours = images.shape
+        if self.small or height % 2 or width % 2:
             first: Tensor = self.conv(images.permute(0, 3, 1, 2))
             return first
-        if self.stem == "pad":
-            weight = functional.pad(self.conv.weight, (0, 0, 0, 0, 0, 1))
-            return functional.conv2d(functional.pad(images, (0, 1)).permute(0, 3, 1, 2), weight, None, 2, 3)
-        count, height, width, colours = images.shape
         folded = images.view(count, height // 2, 2, width // 2, 2, colours).permute(0, 1, 3, 2, 4, 5)
         folded = folded.reshape(count, height // 2, width // 2, 4 * colours)
         folded = functional.pad(folded, (0, 0, 2, 1, 2, 1)).permute(0, 3, 1, 2)

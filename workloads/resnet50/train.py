@@ -31,7 +31,7 @@ from resnet import ResNet
 SYNTHETIC_SETS = 4
 SYNTHETIC_SAMPLES = 1_281_167  # as many as ImageNet has
 OPTIMIZERS = {"Momentum": "sgd", "LARS": "lars"}  # as the model zoo calls them
-DECODES = ("auto", "cpu", "gpu", "both")
+DECODES = ("auto", "cpu", "gpu")
 
 
 @dataclass
@@ -46,7 +46,6 @@ class Settings(Speed):
     image_size: int = 224
     depth: int = 50
     width: int = 64
-    stem: str = "plain"
     optimizer: str = "sgd"
     lr_max: float = 0.0  # 0: 0.1 for each 256 samples of the global batch (sgd), 2.0 (lars)
     lr_end: float = 0.0
@@ -56,8 +55,7 @@ class Settings(Speed):
     weight_decay: float = 5e-5
     use_label_smooth: bool = True
     label_smooth_factor: float = 0.1
-    decode: str = "auto"
-    gpu_share: float = 0.5  # with decode=both: the part of each batch that the GPU decodes
+    decode: str = "auto"  # cpu or gpu; auto: the GPU where it can
     workers: int = 0  # processes that decode; 0: one for each CPU of this rank
     smallest_area: float = 0.08  # of the part of an image that is trained on
     generate: int = 0  # makes a data set of so many images, and a fifth of that to evaluate with, where there is none
@@ -103,17 +101,16 @@ def from_folders(settings: Settings, folder: Path, device: torch.device) -> Data
     train = Folder(folder, "train")
     val = Folder(folder, "val", train.classes)
     with_gpu = settings.decode != "cpu" and gpu_decoding.available(device)
-    if settings.decode in ("gpu", "both") and not with_gpu:
-        raise labels.Wrong("Decoding on the GPU needs torchvision and a GPU. Install it, or take decode=cpu.")
+    if settings.decode == "gpu" and not with_gpu:
+        raise labels.Wrong("Decoding on the GPU needs a GPU, torchvision and Triton. Install them, or take decode=cpu.")
     size, seed, area = settings.image_size, settings.seed, settings.smallest_area
-    gpu = gpu_decoding.GpuDecoder(device, size, seed, area) if with_gpu else None
-    share = 1.0 if settings.decode == "gpu" else settings.gpu_share
     workers, pinned = settings.workers or cpus(), device.type == "cuda"
 
     def decoders() -> Decoders:
         return Decoders(workers, settings.batch_size, size, seed, area, pinned)
 
-    training, evaluating = Images(train, decoders, gpu, share), Images(val, decoders)
+    gpu = gpu_decoding.GpuImages(train, device, size, seed, area) if with_gpu else None
+    training, evaluating = gpu or Images(train, decoders), Images(val, decoders)
     return Data(
         len(train),
         layouts.classes(settings.class_num, len(train.classes)),
@@ -179,7 +176,7 @@ def main() -> int:
         torch.manual_seed(settings.seed)
     with record.phase("dataload"):
         data = opened(settings, where.device)
-    model = ResNet(data.classes, settings.depth, settings.width, data.image_size, settings.stem)
+    model = ResNet(data.classes, settings.depth, settings.width, data.image_size)
     model = model.to(where.device, memory_format=torch.channels_last)
     optimizer = Optimizer(settings.optimizer, model, weight_decay=settings.weight_decay, momentum=settings.momentum)
     order = Order.of(settings, data.samples, where.rank, where.size)

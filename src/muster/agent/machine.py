@@ -23,6 +23,7 @@ UNFIT = 75  # the exit code of an agent whose node cannot take part
 SHOWN_LIMIT = 30.0  # for a shared file system to show what another machine wrote
 DEVICE_LIMIT = 90.0  # for the devices of an earlier job to be let go
 PAUSE = 0.5
+OTHERWISE = "take another `slurm.partition`, leave the node out with `--exclude` in `slurm.options`, or set `device: cpu`"
 
 
 class Unfit(Exception):
@@ -114,8 +115,8 @@ def _take(kind: str, count: int) -> Tuple[Sequence[Found], Optional[locks.Held]]
     trouble: List[str] = []
     there = found(kind, trouble.append)
     if kind != "cpu" and len(there) < count:
-        seen = "; ".join(["it shows %d" % len(there), *trouble])
-        raise Unfit("the job asks for %d %s devices, and %s" % (count, kind, seen))
+        asked = "the job asks for %d %s device%s" % (count, kind, "s" * (count != 1))
+        raise Unfit("; ".join(["%s, and it shows %s" % (asked, len(there) or "none"), *trouble, OTHERWISE]))
     if kind != "cpu" and len(there) == count:
         return there, None
     queue = locks.Queue(kind, 1, count)

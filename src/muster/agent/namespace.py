@@ -11,6 +11,8 @@ from typing import Any
 
 from muster.agent import root, system
 
+FIRST_PIDS = range(300, 30000)  # below the least that machines count to
+
 
 def available(place: str = "") -> str:
     """Why nodes cannot be namespaces on this machine; empty when they can. Found out by making one, in a directory to be."""
@@ -59,6 +61,7 @@ def enter(host: str) -> int:
     system.make_mounts_private()
     system.mount_proc()
     system.set_host_name(host)
+    _number_processes_apart()
     return seen
 
 
@@ -68,6 +71,14 @@ def show_hosts(file: str) -> None:
         system.bind(file, "/etc/hosts")
     except OSError:
         pass  # a machine without /etc/hosts, or one that refuses: addresses work all the same
+
+
+def _number_processes_apart() -> None:
+    """Lets process ids begin anywhere: programs make names of them in directories that other namespaces see as well."""
+    try:
+        _write("/proc/sys/kernel/ns_last_pid", str(FIRST_PIDS[int.from_bytes(os.urandom(2), "big") % len(FIRST_PIDS)]))
+    except OSError:
+        pass  # a kernel without it
 
 
 def _parent() -> int:

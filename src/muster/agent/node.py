@@ -11,6 +11,7 @@ from muster.agent import ending, environment, mpi, silence, sshd, staging, stori
 from muster.agent.loop import Listener, Loop
 from muster.agent.measuring import Measuring
 from muster.agent.memory import Memory, group
+from muster.agent.openmpi import Sessions
 from muster.agent.ports import Ports
 from muster.agent.processes import Processes, Running, why_not_started
 from muster.agent.rendezvous import Rendezvous
@@ -56,6 +57,7 @@ class Agent(Listener):
         self.door = storing.Door()
         self._wait_for_a_knock()
         self.entrance = sshd.Entrance()
+        self.sessions = Sessions()
         self.plan: Optional[NodePlan] = None
         self.exported: Dict[str, str] = {}
         self.outputs = Outputs(tools, self.dir, self.loop, self._serve)
@@ -222,6 +224,8 @@ class Agent(Listener):
         planned = dict(planned, **self.door.variables)
         env = environment.compose(plan.defaults, planned, plan.secrets, self.exported, cwd, plan.prefix)
         env["PYTHONPATH"] = ":".join(filter(None, (env.get("PYTHONPATH"), self.tools.shims)))
+        if self.job.framework == "mpi" and plan.ssh and not self.spot.reception:  # mpirun starts the ranks
+            env["TMPDIR"] = self.sessions.folder(env)
         return env
 
     def _serve(self, name: str, argv: List[str], keep: Tuple[int, ...] = ()) -> Optional[Running]:
@@ -371,6 +375,7 @@ class Agent(Listener):
         self.measuring.ended()
         for process in self.processes.kill_all():
             self.ended(process)
+        self.sessions.close()
         if self.plan is not None:
             self.measuring.harvest(self.plan)
             self.unsaved = self.outputs.save(self.plan, self.job.log_url)

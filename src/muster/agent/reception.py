@@ -12,10 +12,11 @@ import socket
 import struct
 import subprocess
 import time
-from typing import Any, Dict, List, NoReturn, Tuple
+from typing import Dict, List, NoReturn, Tuple
 
 from muster.agent import mpi
 from muster.agent.processes import why_not_started
+from muster.agent.signals import reap
 from muster.runs.files import is_there, write_once
 from muster.runs.layout import AttemptDir
 
@@ -28,7 +29,7 @@ PAUSE = 0.1
 
 def serve(name: str, attempt: AttemptDir, node: int) -> NoReturn:
     """Starts a rank for each task that comes, until one fails."""
-    signal.signal(signal.SIGCHLD, _reap)
+    signal.signal(signal.SIGCHLD, reap)
     signal.signal(signal.SIGUSR1, lambda number, frame: os._exit(1))
     own = os.getpid()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -115,11 +116,3 @@ class _Attendant:
         deadline = time.monotonic() + STOP_LIMIT
         while not is_there(self.attempt.meet + "/stop") and time.monotonic() < deadline:
             time.sleep(PAUSE)
-
-
-def _reap(number: int, frame: Any) -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass

@@ -1,4 +1,4 @@
-"""Signals as something to wait for beside files and sockets."""
+"""Signals as something to wait for beside files and sockets, and what those do with SIGCHLD who wait for connections alone."""
 
 from __future__ import annotations
 
@@ -25,6 +25,15 @@ class Signals:
             return set(os.read(self._reader, 4096))
         except BlockingIOError:
             return set()
+
+
+def reap(number: int, frame: Any) -> None:
+    """A handler that buries all children that have ended; nobody asks how."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
 
 
 def _nothing(number: int, frame: Any) -> None:

@@ -15,8 +15,9 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import Any, Dict, List, Tuple
+from typing import Dict, List, Tuple
 
+from muster.agent.signals import reap
 from muster.plan import PlanError, ssh
 from muster.runs.files import write_text
 
@@ -93,7 +94,7 @@ def serve(entrance: int, config: str) -> int:
         return checked.returncode
     login = [sys.executable, "-I", "-S", sys.argv[0], "login", str(os.getpid())]
     words = [sshd, "-i", "-e", "-f", config, "-o", "ForceCommand=" + " ".join(map(shlex.quote, login))]
-    signal.signal(signal.SIGCHLD, _reap)
+    signal.signal(signal.SIGCHLD, reap)
     with socket.socket(fileno=entrance) as listener:
         while True:
             connection, _ = listener.accept()
@@ -106,11 +107,3 @@ def program() -> str:
     """The sshd of this machine, which refuses to start without its whole path."""
     path = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
     return shutil.which("sshd", path=path) or "/usr/sbin/sshd"
-
-
-def _reap(number: int, frame: Any) -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass

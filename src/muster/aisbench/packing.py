@@ -34,7 +34,7 @@ PLACES = {
 OF_WORKLOAD = ("code", "config", "doc", "config.json", "system.json", "README.md", "ais_utils.py")
 EMPTY = ("log", "result", "tmp")
 PROGRAMS = ("ais-bench-stubs", "code/benchmark.sh")
-LEFT_OUT = ("__pycache__", ".git", ".venv", ".DS_Store", ".mypy_cache", ".ruff_cache", ".pytest_cache")
+LEFT_OUT = ("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".git", ".venv", ".DS_Store")
 # Ways in which training code reports what a benchmark needs; one of each must be there.
 REPORTS = {
     "throughput": re.compile(rb"throughput_|record\.(?:metric|timer)|MLLOG|set_result"),

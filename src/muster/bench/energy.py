@@ -52,13 +52,16 @@ class Figure:
 
 def joules(meter: Meter, window: Window) -> Figure:
     """The energy that a meter saw in a window."""
-    counted = _counted(meter, window)
+    counter = _trusted(meter, window)
+    counted = _counted(meter, counter, window)
     if counted is not None:
         return Figure(counted, method="counters")
     reason = _uncovered(meter.watts, window, _bridged(meter.watts, meter.interval))
-    if reason:
-        return Figure(reason=f"{meter.name}: {reason}")
-    return Figure(_trapezoids(meter.watts, window), method="trapezoids")
+    if not reason:
+        return Figure(_trapezoids(meter.watts, window), method="trapezoids")
+    if counter:
+        return Figure(_on_line(counter, window.end) - _on_line(counter, window.start), method="counters")
+    return Figure(reason=f"{meter.name}: {reason}")
 
 
 def idle(meters: Sequence[Meter], before: float) -> Figure:
@@ -95,23 +98,30 @@ def _sampled_together(meters: Sequence[Meter]) -> list[Series]:
     ]
 
 
-def _counted(meter: Meter, window: Window) -> float | None:
-    """What the energy counter gained in the window; None where there is no such counter, or it was reset."""
+def _trusted(meter: Meter, window: Window) -> Series:
+    """The energy counter where it covers the window and was not reset; else nothing."""
     counter = meter.counter
     if _uncovered(counter, window, _bridged(counter, meter.interval)):
-        return None
+        return Series()
     first, last = _used(counter, window)
     steps = zip(counter.values[first:last], counter.values[first + 1 : last + 1], strict=True)
-    if any(after < before for before, after in steps):
+    return Series() if any(after < before for before, after in steps) else counter
+
+
+def _counted(meter: Meter, counter: Series, window: Window) -> float | None:
+    """What the counter gained between its first and last reading in the window, and what samples tell of the time around.
+
+    None where there are no two: counters are costly to read, so they may be read far apart, and the line between a reading
+    before the window and one after it tells of a power that was not this window's.
+    """
+    inside = [index for index, time in enumerate(counter.times) if window.start <= time <= window.end]
+    if len(inside) < 2:
         return None
-    inside = [index for index in range(first, last + 1) if window.start <= counter.times[index] <= window.end]
-    if len(inside) > 1:
-        begin, end = inside[0], inside[-1]
-        edges = Window(window.start, counter.times[begin], ""), Window(counter.times[end], window.end, "")
-        if all(_sampled(meter, edge) for edge in edges):  # counters are costly to read, so they may be read far apart
-            gained = counter.values[end] - counter.values[begin]
-            return gained + numbers.total([_trapezoids(meter.watts, edge) for edge in edges])
-    return _on_line(counter, window.end) - _on_line(counter, window.start)
+    begin, end = inside[0], inside[-1]
+    edges = Window(window.start, counter.times[begin], ""), Window(counter.times[end], window.end, "")
+    if not all(_sampled(meter, edge) for edge in edges):
+        return None
+    return counter.values[end] - counter.values[begin] + numbers.total([_trapezoids(meter.watts, edge) for edge in edges])
 
 
 def _sampled(meter: Meter, edge: Window) -> bool:

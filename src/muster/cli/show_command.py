@@ -38,6 +38,8 @@ def command(run: str, json: bool) -> int:
         *numbers(view["result"]),
         ("run directory", view["dir"]),
     ]
+    if view["engine"] == "slurm" and found.handle:
+        facts.append(("Slurm job", found.handle.replace(";", " of cluster ")))
     facts += [
         (f"attempt {entry['attempt']}", f"{entry['state']}: {output.plain(entry['reason'])}") for entry in found.attempts()[:-1]
     ]

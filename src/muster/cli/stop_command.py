@@ -26,8 +26,7 @@ def command(run: str, now: bool, json: bool) -> int:
     if not found.listening and found.seen_to_end():
         click.echo(f"{found.id} has already ended: {found.state}", err=True)
     elif not now and not json:
-        then = ", then its outputs are uploaded" if found.job.outputs or found.job.log_url else ""
-        click.echo(f"stopping {found.id}; its ranks have {duration(found.job.grace)} to end{then}", err=True)
+        click.echo(f"stopping {found.id}; {_what_follows(found)}", err=True)
     found.stop(now)
     view = found.view
     if json:
@@ -35,3 +34,11 @@ def command(run: str, now: bool, json: bool) -> int:
     else:
         click.echo(output.headline(view))
     return 0
+
+
+def _what_follows(run: api.Run) -> str:
+    """What becomes of a run that is asked to stop."""
+    if run.peek()["phase"] == "queued":
+        return "it still waits, and is taken out of the queue"
+    then = ", then its outputs are uploaded" if run.job.outputs or run.job.log_url else ""
+    return f"its ranks have {duration(run.job.grace)} to end{then}"

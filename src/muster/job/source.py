@@ -21,7 +21,7 @@ UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000
 class Problem:
     """One thing that is wrong with a job: where, what, and what to do."""
 
-    file: str
+    file: str  # nothing for what stands in none, such as an option
     line: int | None
     field: str
     message: str
@@ -34,7 +34,8 @@ class Problem:
             said = f"`{self.field}: {said[1:]}"
         elif self.field:
             said = f"`{self.field}` {said}"
-        return _printable(f"{where}: {said}; {self.hint}" if self.hint else f"{where}: {said}")
+        told = f"{where}: {said}" if where else said
+        return _printable(f"{told}; {self.hint}" if self.hint else told)
 
 
 def _printable(text: str) -> str:

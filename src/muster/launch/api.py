@@ -141,6 +141,11 @@ class Run:
     def job(self) -> Job:
         return Job.from_json(read_json(self.dir.job) or {})
 
+    @property
+    def handle(self) -> str | None:
+        """What its engine calls the run, such as the number of its Slurm job; None while nobody has written it down."""
+        return submissions.handle(self.dir)
+
     def ranks(self, attempt: int | None = None) -> list[dict[str, Any]]:
         """The processes of an attempt (the last one) with their states, exit codes and times."""
         known = self.attempts()
@@ -162,7 +167,7 @@ class Run:
             folder = self.dir.attempt(attempt["attempt"])
             over = attempt["state"] in states.ENDED
             attempts.append({**attempt, "nodes": nodes(folder, job), "ranks": ranks(folder, job, over)})
-        extra = {"attempts": attempts, "submissions": self.submissions(), "job": job.to_json()}
+        extra = {"handle": self.handle, "attempts": attempts, "submissions": self.submissions(), "job": job.to_json()}
         return {**view, "failure": view.get("failure"), **extra}
 
     def submissions(self) -> list[dict[str, Any]]:
@@ -345,7 +350,7 @@ class Run:
         if record is None:
             raise RunNotFound(f"{self.id} was removed")
         engine = self._engine(record)
-        handle = submissions.handle(self.dir) or engine.find(self.dir.path)
+        handle = self.handle or engine.find(self.dir.path)
         if handle is None and record.get("host") != os.uname().nodename and time.time() - record.get("created", 0.0) < CREATING:
             return states.Status(True, "it is just being created on another machine")
         if handle is None:
@@ -354,11 +359,11 @@ class Run:
         return self._said
 
     def _cancel(self) -> None:
-        if handle := submissions.handle(self.dir):
+        if handle := self.handle:
             self._engine(read_json(self.dir.run) or {}).cancel(handle)
 
     def _withdraw(self) -> None:
-        if handle := submissions.handle(self.dir):
+        if handle := self.handle:
             self._engine(read_json(self.dir.run) or {}).withdraw(handle)
 
     def _engine(self, record: dict[str, Any]) -> engines.Engine:

@@ -18,6 +18,7 @@ from muster.config import power
 from muster.job import Job
 from muster.job.load import Check
 from muster.launch import data, interpreter, snapshot, zipapp
+from muster.runs import submissions
 from muster.runs.files import locked, write_json, write_text
 from muster.runs.layout import RunDir, home, make_home, run_dir
 from muster.storage.settings import Settings
@@ -130,6 +131,7 @@ class MissingSecrets(Exception):
 def _environment() -> dict[str, str]:
     """The submitter's environment. Where it names no locale, Python has put an LC_CTYPE into its own."""
     environment = dict(os.environ)
+    environment.pop(submissions.VARIABLE, None)  # the run's own, which a later submission is told: no word of a user
     if "MUSTER_HOME" in environment:
         environment["MUSTER_HOME"] = home()  # ranks start elsewhere: a relative one would mean another place to them
     if sys.flags.utf8_mode and b"\0LC_CTYPE=" not in b"\0" + Path("/proc/self/environ").read_bytes():

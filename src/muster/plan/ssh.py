@@ -96,6 +96,7 @@ MUSTER_RANK=${HOROVOD_RANK:-$OMPI_COMM_WORLD_RANK}
 MUSTER_LOCAL_RANK=${HOROVOD_LOCAL_RANK:-$OMPI_COMM_WORLD_LOCAL_RANK}
 MUSTER_LAUNCHED=1  # by which its agent knows whom to tell that the run is being stopped
 export MUSTER_RANK MUSTER_LOCAL_RANK MUSTER_LAUNCHED
+[ -z "$TMPDIR" ] || export TMPDIR="${TMPDIR%/muster-mpi-*}"  # that of Open MPI itself is no place for ranks
 exec >> "${MUSTER_RESULTS%/*}/logs/rank-$MUSTER_RANK.log" 2>&1
 cd "${MUSTER_WORK:-.}" && exec "$@"
 """

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from muster.engines.slurm import commands
 from muster.engines.slurm.options import Chosen
+from muster.engines.slurm.script import warning
 from muster.job import Job
 from muster.runs.explain import duration, size
 
@@ -20,6 +21,7 @@ FIELDS = {
     "Memory": 16,
     "CPUsState": 32,
     "Time": 24,
+    "DefaultTime": 24,
     "Size": 24,
     "Available": 12,
     "OverSubscribe": 16,
@@ -49,6 +51,7 @@ class Machine:
     most: float = math.inf  # and can have
     open: bool = True  # whether the partition starts jobs
     whole: bool = False  # whether a job gets all of a node here, whatever it asks for
+    usual: str = ""  # how long a job may take here that does not say, where that is less
 
     @property
     def free(self) -> bool:
@@ -121,10 +124,9 @@ def _lacking(job: Job, chosen: Chosen, partition: str, nodes: Sequence[Machine])
     """What a partition lacks for a job."""
     if not nodes:
         return "slurm", f"there is no partition {partition}"
-    if not chosen.qos and job.time_limit and job.time_limit > seconds(nodes[0].limit):  # a QOS may lift these limits
-        return "time_limit", f"partition {partition} gives a job {duration(seconds(nodes[0].limit))} at most"
-    if not chosen.qos and not nodes[0].least <= job.nodes + job.ps <= nodes[0].most:
-        return "nodes", f"partition {partition} gives a job {_size(nodes[0])}"
+    if not chosen.qos and (beyond := _beyond(job, nodes[0])):  # a QOS may lift these limits
+        asked, limit = beyond
+        return asked, f"partition {partition} gives a job {limit}"
     left = list(nodes)
     told = []
     for asked, words, has in _needs(job, chosen):
@@ -137,6 +139,20 @@ def _lacking(job: Job, chosen: Chosen, partition: str, nodes: Sequence[Machine])
         such = f" with {' and '.join(told)}" if told else ""
         count = f"{len(left)} node{'s' * (len(left) != 1)}"
         return "nodes", f"partition {partition} has {count}{such}, and the job asks for {job.nodes + job.ps}"
+    return None
+
+
+def _beyond(job: Job, node: Machine) -> tuple[str, str] | None:
+    """The field of a job that asks for more than its partition gives to any, and that limit."""
+    most = seconds(node.limit)
+    if job.time_limit and job.time_limit > most:
+        return "time_limit", f"{duration(most)} at most"
+    if warning(job) >= most:
+        return "grace", f"{duration(most)} at most, and all of it would be grace"
+    if not job.time_limit and warning(job) >= (usual := seconds(node.usual)):
+        return "grace", f"{duration(usual)} unless `time_limit` asks for more, and all of it would be grace"
+    if not node.least <= job.nodes + job.ps <= node.most:
+        return "nodes", _size(node)
     return None
 
 
@@ -182,6 +198,7 @@ def _machine(row: Mapping[str, str]) -> Machine:
         *_limits(row["Size"]),
         row["Available"] in ("up", ""),
         row["OverSubscribe"].upper() == "EXCLUSIVE",
+        row["DefaultTime"],
     )
 
 

@@ -51,21 +51,8 @@ EXPORTED = ("partition", "account", "qos", "constraint", "reservation")
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """What a run asks of Slurm beside its nodes and devices."""
-
-    partition: str = ""
-    account: str = ""
-    qos: str = ""
-    constraint: str = ""
-    reservation: str = ""
-    comment: str = ""
-    exclusive: bool = False
-    gres: str = ""  # the name of its devices, where they are not simulated
-    gpus_per_node: bool = False
-    options: tuple[str, ...] = ()
-    python: str = ""
-    mpi: str = ""
+class Chosen(SlurmOptions):
+    """What a run asks of Slurm beside its nodes and devices; what is empty nobody has said."""
 
     @property
     def partitions(self) -> tuple[str, ...]:

@@ -55,13 +55,12 @@ WAITING = {
     "Nodes required for job are DOWN": "waiting: nodes that it needs are down, drained or reserved",
 }
 COMPETING = ("None", "Priority", "Resources")  # others wait for something that is theirs alone
-NEVER = ("PartitionNodeLimit", "PartitionConfig", "BadConstraints", "Resources", "ReqNodeNotAvail")
 
 
-def status(job: Queued, everybody: Iterable[Queued], never: str = "", now: float | None = None) -> Status:
-    """What the controller shows of a job that it knows; `never` is why nodes like these cannot have it at all."""
+def status(job: Queued, everybody: Iterable[Queued], now: float | None = None) -> Status:
+    """What the controller shows of a job that it knows."""
     if job.state in QUEUED:
-        return Status(True, never if never and job.reason in NEVER else _waiting(job, everybody), "pending")
+        return Status(True, _waiting(job, everybody), "pending")
     if job.state in OVER:
         return ended(job, End(job.state, "", ""), now)
     if job.state in ("SUSPENDED", "STOPPED"):
