@@ -77,6 +77,8 @@ def join(target: str) -> Gang:
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise Wrong(f"MindSpore cannot use Ascend here: {reason} Install CANN and source its set_env.sh in `setup`.") from None
+    if size > 1 and not ascend and "MS_SCHED_HOST" not in os.environ:
+        raise Wrong("Ranks on CPUs meet at MindSpore's scheduler, and there is none. Set `rank_table: none` in the job file.")
     if size > 1:
         init()
         ms.set_auto_parallel_context(device_num=size, parallel_mode=ms.ParallelMode.DATA_PARALLEL, gradients_mean=True)
