@@ -89,8 +89,9 @@ def test_the_same_workload_gives_the_same_bytes(muster: Muster, tmp_path: Path) 
     """Weakness 26: a package could not be compared with another."""
     first = workload(tmp_path / "one" / "load")
     second = workload(tmp_path / "two" / "load")
-    (second / "code/__pycache__").mkdir()
-    (second / "code/__pycache__/train.pyc").write_bytes(b"compiled")
+    for cache in ("__pycache__/train.pyc", ".mypy_cache/3.11/cache.db", ".pytest_cache/README.md"):
+        (second / "code" / cache).parent.mkdir(parents=True)
+        (second / "code" / cache).write_bytes(b"left by a tool")
     os.utime(second / "code/train.py", (1, 1))
     made = [muster("pack", folder, "-o", folder.parent / "out").stdout.strip() for folder in (first, second)]
     assert Path(made[0]).read_bytes() == Path(made[1]).read_bytes()

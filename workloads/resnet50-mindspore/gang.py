@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import mindspore as ms
 import numpy as np
@@ -36,7 +36,7 @@ class Gang:
     rank: int
     size: int
     ascend: bool
-    _sum: Sum = field(default_factory=Sum)  # one for all: a cell is compiled once for each shape
+    total: Sum | None = None  # of several ranks; one for all: a cell is compiled once for each shape
 
     @property
     def first(self) -> bool:
@@ -45,7 +45,7 @@ class Gang:
     def sum(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
         """Numbers of all ranks, added up in single precision: whole ones are exact up to 16 million."""
         own = np.asarray(values, np.float32)
-        return own if self.size == 1 else self._sum(ms.Tensor(own)).asnumpy()
+        return own if self.total is None else self.total(ms.Tensor(own)).asnumpy()
 
     def average(self, parameters: Sequence[ms.Parameter]) -> None:
         """Replaces parameters by their means over all ranks, in one message."""
@@ -77,7 +77,9 @@ def join(target: str) -> Gang:
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise Wrong(f"MindSpore cannot use Ascend here: {reason} Install CANN and source its set_env.sh in `setup`.") from None
+    if size > 1 and not ascend and "MS_SCHED_HOST" not in os.environ:
+        raise Wrong("Ranks on CPUs meet at MindSpore's scheduler, and there is none. Set `rank_table: none` in the job file.")
     if size > 1:
         init()
         ms.set_auto_parallel_context(device_num=size, parallel_mode=ms.ParallelMode.DATA_PARALLEL, gradients_mean=True)
-    return Gang(int(os.environ.get("RANK_ID", "0")), size, ascend)
+    return Gang(int(os.environ.get("RANK_ID", "0")), size, ascend, Sum() if size > 1 else None)

@@ -16,6 +16,7 @@ RUN = os.environ.get("MUSTER_RUN", "")
 NAME = "checkpoint-{:09d}.ckpt"
 SCHEDULE = "learning_rate"  # of all steps, which the labels say and not a checkpoint
 ELSEWHERE = "Make room, or name another directory with --train_url."
+_own: set[Path] = set()  # what this process wrote, which need not be read to know whose it is
 
 
 def prepare(folder: Path) -> None:
@@ -36,15 +37,15 @@ def save(folder: Path, step: int, training: nn.Cell, keep: int) -> None:
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or (str(error).splitlines() or ["no reason was given"])[0]
         raise Wrong(f"{target} cannot be written: {reason}. {ELSEWHERE}") from None
-    others = [path for path in _found(folder) if path != target and _run_of(path) == RUN]
+    _own.add(target)
+    others = [path for path in _found(folder) if path != target and (path in _own or _run_of(path) == RUN)]
     for old in others[max(0, keep - 1) :]:
         old.unlink(missing_ok=True)
 
 
 def _write(target: Path, training: nn.Cell) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)  # where nothing but a stop is saved, nobody prepared it
-    for left in target.parent.glob("writing-*.ckpt"):  # of a writer that was killed
-        left.unlink(missing_ok=True)
+    _sweep(target.parent)  # what a writer that was killed left
     temporary = target.with_name(f"writing-{os.getpid()}.ckpt")  # MindSpore adds .ckpt to names without it
     try:
         ms.save_checkpoint(training, str(temporary), append_dict={"run": RUN}, crc_check=True)
@@ -53,7 +54,12 @@ def _write(target: Path, training: nn.Cell) -> None:
         os.close(descriptor)
         temporary.replace(target)
     finally:
-        temporary.unlink(missing_ok=True)
+        _sweep(target.parent)
+
+
+def _sweep(folder: Path) -> None:
+    for left in folder.glob("writing-*"):  # MindSpore has a temporary name of its own for it
+        left.unlink(missing_ok=True)
 
 
 def newest(folder: Path) -> int:
