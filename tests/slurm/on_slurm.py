@@ -68,6 +68,10 @@ class OnSlurm:
 
     def end(self) -> dict[str, Any]:
         self.muster("wait", self.id, timeout=120)
+        return self.shown()
+
+    def shown(self) -> dict[str, Any]:
+        """What `muster show` says of it now."""
         found: dict[str, Any] = json.loads(self.muster("show", self.id, "--json").stdout)
         return found
 

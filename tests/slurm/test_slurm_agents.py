@@ -43,6 +43,7 @@ def test_a_job_that_is_requeued_goes_on_with_the_next_attempt(site: Cluster, sta
     run = start(site, {"nodes": 4})
     run.until_up(4)
     site.run("scontrol", "requeue", run.job)
+    until(lambda: run.shown()["reason"].endswith("; it was put back into the queue once"), 60)
     run.start_again()
     run.until_up(4, attempt=2)
     assert run.logs(attempt=1).count("saved") == 4

@@ -185,7 +185,8 @@ def test_a_rank_that_slurm_kills_for_its_memory_is_told_as_that(slurm_site: Make
 @pytest.mark.timeout(120)
 def test_the_run_says_what_the_end_of_its_time_leaves_of_the_grace(slurm_site: MakeSite, start: Start) -> None:
     site = slurm_site(Nodes(count=1), partitions=[Partition("main", default=True, settings={"DefaultTime": "00:01:00"})])
-    ended = start(site, {"grace": "70s", "command": SAVES}).end()
+    unknown = {"qos": "high"}  # which may give it more time: nothing is refused
+    ended = start(site, {"grace": "70s", "command": SAVES, "slurm": unknown}).end()
     assert (ended["state"], ended["attempts"][0]["cause"]) == ("failed", "time_limit")
     assert ended["reason"].startswith("it came to the time limit of its Slurm job; Slurm leaves its ranks ")
     assert ended["reason"].endswith(" of their grace of 1m10s; set `time_limit` to ask for more")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -39,6 +40,15 @@ def test_a_job_that_waits_says_for_what(reason: str, words: str) -> None:
     assert found.alive
     assert found.state == "pending"
     assert found.reason.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("returns", "words"),
+    [(0, ""), (1, "; it was put back into the queue once"), (7, "; it was put back into the queue 7 times")],
+)
+def test_a_job_that_slurm_puts_back_again_and_again_says_so(returns: int, words: str) -> None:
+    found = states.status(replace(JOB, reason="BeginTime", starts=86400.0, returns=returns), [])
+    assert re.fullmatch(rf"waiting: Slurm may start it at \d\d:\d\d:\d\d{words}", found.reason)
 
 
 def test_the_unavailable_nodes_are_named() -> None:

@@ -44,6 +44,7 @@ class Queued:
     ended: float  # or when it will have to end
     reason: str
     name: str
+    returns: int = 0  # how often it was put back into the queue, where that was asked
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,13 @@ def queue(cluster: str = "") -> list[Queued]:
     if done.returncode != 0:
         raise EngineError(f"squeue does not work: {_words(done)}; `squeue` by hand may tell more")
     return [found for line in done.stdout.splitlines() if (found := _queued(line)) is not None]
+
+
+def returns(cluster: str = "") -> dict[str, int]:
+    """How often Slurm has put each waiting job of this user back into the queue."""
+    asked = ["--states=PENDING", f"--user={os.getuid()}", "--Format=JobID:20,RestartCnt:12", *_of(cluster)]
+    rows = [line.split() for line in _call(["squeue", "--noheader", *asked]).stdout.splitlines()]
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
 
 
 def accounted(ids: Iterable[str], cluster: str = "") -> dict[str, End]:

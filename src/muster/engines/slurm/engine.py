@@ -182,8 +182,15 @@ def _split(handle: str) -> tuple[str, str]:
 def _queue(name: str, fresh: bool = False) -> Answer:
     answer = _answers.get(name)
     if fresh or answer is None or time.monotonic() - answer.moment > FRESH:
-        answer = _answers[name] = Answer(time.monotonic(), time.time(), commands.queue(name))
+        answer = _answers[name] = Answer(time.monotonic(), time.time(), _jobs(name))
     return answer
+
+
+def _jobs(name: str) -> list[commands.Queued]:
+    """All jobs; of those that Slurm starts later it is asked whether it had them before."""
+    jobs = commands.queue(name)
+    returns = commands.returns(name) if any(job.reason == "BeginTime" for job in jobs) else {}
+    return [replace(job, returns=returns.get(job.id, 0)) for job in jobs] if returns else jobs
 
 
 def _statuses(ids: list[str], name: str) -> dict[str, Status]:

@@ -115,7 +115,10 @@ def _waiting(job: Queued, everybody: Iterable[Queued]) -> str:
     if job.reason == "Priority":
         return _behind(job, everybody)
     if job.reason == "BeginTime" and job.starts:
-        return f"waiting: Slurm may start it at {time.strftime('%H:%M:%S', time.localtime(job.starts))}"
+        begins = time.strftime("%H:%M:%S", time.localtime(job.starts))
+        times = f"{job.returns} times" if job.returns != 1 else "once"
+        back = f"; it was put back into the queue {times}" if job.returns else ""
+        return f"waiting: Slurm may start it at {begins}{back}"
     if job.reason.startswith(("QOS", "Assoc", "MaxCpu", "MaxGRES", "MaxMem", "MaxNode", "MaxJobs", "MaxSubmit")):
         what = "QOS" if job.reason.startswith("QOS") else "account"
         return f"waiting: a limit of its {what} is reached ({spelled(job.reason)})"
