@@ -279,6 +279,8 @@ def test_both_layouts_are_generated_alike_every_time_and_read_image_by_image(cif
     python(RESNET / "generate.py", tmp_path / "a", "--train=1")  # what is there is left alone
     assert digest(tmp_path / "a") == digest(tmp_path / "b")
     python("-c", LAYOUTS, tmp_path / "a", cifar)
+    assert "take numbers from 1 on" in python(RESNET / "generate.py", tmp_path / "c", "--val=0", code=2)
+    assert "/proc/nowhere cannot be written: " in python(RESNET / "generate.py", "/proc/nowhere", code=2)
 
 
 def test_images_of_all_kinds_are_read_and_what_is_wrong_with_data_is_said(tmp_path: Path) -> None:

@@ -155,7 +155,12 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.layout == "cifar10" and chosen.classes > 256:
         parser.error("CIFAR-10's files have one byte for the class. Take --classes=256 or fewer.")
-    generate(chosen.folder, chosen.layout, chosen.classes, chosen.train, chosen.val, chosen.size, chosen.seed)
+    if min(chosen.classes, chosen.train, chosen.val, chosen.size) < 1:
+        parser.error("--classes, --train, --val and --size take numbers from 1 on.")
+    try:
+        generate(chosen.folder, chosen.layout, chosen.classes, chosen.train, chosen.val, chosen.size, chosen.seed)
+    except OSError as error:
+        parser.error(f"{chosen.folder} cannot be written: {error.strerror}. Make room, or name another directory.")
 
 
 if __name__ == "__main__":
