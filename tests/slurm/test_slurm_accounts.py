@@ -104,9 +104,17 @@ def test_a_limit_that_is_reached_is_what_a_run_waits_for(
     ],
 )
 def test_what_a_user_may_not_do_is_refused_and_nothing_is_made(
-    site: Cluster, muster: Muster, write_job: WriteJob, home: Path, fields: dict[str, Any], words: str
+    site: Cluster,
+    muster: Muster,
+    write_job: WriteJob,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fields: dict[str, Any],
+    words: str,
 ) -> None:
-    done = muster("run", write_job({"command": "true", "device": "cpu", **fields}), "--engine", "slurm")
+    with monkeypatch.context() as there:
+        there.setenv("LOGNAME", "somebody")  # Slurm knows who it is all the same
+        done = muster("run", write_job({"command": "true", "device": "cpu", **fields}), "--engine", "slurm")
     assert done.returncode == 2
     assert f"muster: Slurm refuses the job: {words}" in done.stderr
     assert not any((home / "runs").iterdir())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import pwd
 import re
@@ -185,9 +184,14 @@ def _call(
     return done
 
 
+def user() -> str:
+    """Whom Slurm takes this process to belong to, whatever its environment says; it shows the number of one without a name."""
+    return _user(str(os.getuid()))
+
+
 def _rights() -> dict[str, list[str]]:
     """The accounts of this user, each with its QOS, as far as accounting tells."""
-    where = [f"user={getpass.getuser()}", "format=Account,QOS"]
+    where = [f"user={user()}", "format=Account,QOS"]
     try:
         done = _call(["sacctmgr", "--noheader", "--parsable2", "show", "associations", "where", *where])
     except EngineError:
@@ -236,7 +240,7 @@ def _end(state: str, code: str, place: str) -> End:
 
 
 def _user(number: str) -> str:
-    """The name of a user whom accounting knows by a number."""
+    """The name of a user who is known by a number."""
     try:
         return pwd.getpwuid(int(number)).pw_name
     except (ValueError, KeyError):

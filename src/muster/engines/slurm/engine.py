@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import math
 import os
 import sys
@@ -107,7 +106,7 @@ class Slurm:
         return self.submit(Request(ARGV, "/", "", options.clean(environment), script), None)
 
     def find(self, run_dir: str) -> str | None:
-        name, user = os.path.basename(run_dir), getpass.getuser()
+        name, user = os.path.basename(run_dir), commands.user()
         ids = [int(job.id) for job in _queue("", fresh=True).jobs if job.name == name and job.user == user]
         return str(max(ids)) if ids else None
 
@@ -215,7 +214,7 @@ def _statuses(ids: list[str], name: str) -> dict[str, Status]:
 def _sees_own_jobs_alone(jobs: list[commands.Queued], name: str) -> bool:
     """Whether there may be jobs of others that the controller does not show; asked only where that matters."""
     waiting = any(job.reason == "Priority" for job in jobs)
-    return waiting and all(job.user == getpass.getuser() for job in jobs) and commands.hides_jobs(name)
+    return waiting and all(job.user == commands.user() for job in jobs) and commands.hides_jobs(name)
 
 
 def _ends(over: list[str], known: Mapping[str, commands.Queued], name: str) -> dict[str, commands.End]:
