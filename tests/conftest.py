@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -30,6 +31,9 @@ from tester_server import tester as tester
 
 Muster = Callable[..., "subprocess.CompletedProcess[str]"]
 WriteJob = Callable[..., Path]
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell started the tests in the background, and programs inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def processes_with(marker: str) -> list[str]:
