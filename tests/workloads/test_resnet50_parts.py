@@ -119,6 +119,7 @@ coloured.save(here / "turned.jpg", exif=exif, quality=95)
 for name in (*saved, "turned.jpg"):
     for chance in (None, pixels.choice(1, 2, 3)):
         assert pixels.decode(str(here / name), 16, chance, 0.5).shape == (16, 16, 3), name
+    assert pixels.dimensions(str(here / name)) == ((1, 1) if name == "dot.png" else (60, 40))
 turned, plain = (pixels.decode(str(here / name), 16, None, 0.5).astype(int) for name in ("turned.jpg", "plain.png"))
 assert np.abs(turned - plain).mean() < 6
 whole = (here / "turned.jpg").read_bytes()

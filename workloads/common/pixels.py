@@ -47,6 +47,13 @@ def choice(seed: int, epoch: int, index: int) -> random.Random:
     return random.Random((seed * 1_000_003 + epoch) << 32 | index)
 
 
+def dimensions(path: str) -> tuple[int, int]:
+    """Width and height, which stand at the beginning of a file."""
+    with _opened(path) as image:
+        width, height = image.size
+    return width, height
+
+
 def whole(path: str) -> np.ndarray:
     """An image as it is, height × width × 3."""
     with _opened(path) as image:

@@ -22,7 +22,8 @@ from images import Folder
 
 READERS = 8
 PIECE = 32  # files that a reader takes at a time
-GROUP = 2048  # images that are decoded at once, about
+GROUP = 1 << 30  # bytes of the images that are decoded at once, about
+SAMPLE = 16  # images by which their size is judged
 Group = tuple["list[tuple[int, np.ndarray]]", "Future[tuple[list[Tensor], Any]]"]
 
 
@@ -47,6 +48,7 @@ class GpuImages:
         self._io: Any = io
         self._cut = cut
         self.folder, self.size, self.seed, self.smallest_area = folder, size, seed, smallest_area
+        self._together = GROUP // _bytes(folder.paths[:: max(1, len(folder) // SAMPLE)])
         self._device, self._stream = device, torch.cuda.Stream(device, priority=-1)
 
     def batches(self, order: Order, first: int) -> Iterator[Batch]:
@@ -65,7 +67,7 @@ class GpuImages:
 
     def _start(self, chunks: Iterator[Any], batch: int, readers: ThreadPoolExecutor, decoder: ThreadPoolExecutor) -> Group:
         """Starts to read and to decode the images of the next batches."""
-        group = [next(chunks) for _ in range(max(1, GROUP // batch))]
+        group = [next(chunks) for _ in range(max(1, self._together // batch))]
         paths = [self.folder.paths[index] for _, chosen in group for index in chosen]
         pieces = [paths[first : first + PIECE] for first in range(0, len(paths), PIECE)]
         files = [readers.submit(self._read, piece) for piece in pieces]
@@ -109,3 +111,8 @@ class GpuImages:
 
     def _moved(self, tensor: Tensor) -> Tensor:
         return tensor.pin_memory().to(self._device, non_blocking=True)
+
+
+def _bytes(paths: Sequence[str]) -> int:
+    """How many bytes an image has, on the average."""
+    return sum(3 * width * height for width, height in map(pixels.dimensions, paths)) // len(paths)
