@@ -32,8 +32,9 @@ from tester_server import tester as tester
 Muster = Callable[..., "subprocess.CompletedProcess[str]"]
 WriteJob = Callable[..., Path]
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell started the tests in the background, and programs inherit it
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:  # by nohup, or a shell's `&`; programs would inherit that, but no handler
+        signal.signal(number, lambda number, frame: None)
 
 
 def processes_with(marker: str) -> list[str]:
