@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from muster.launch import api
 
 HERE = Path(__file__).resolve().parent
@@ -145,6 +143,10 @@ def main() -> None:
     parser.add_argument("--label", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the workloads")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
+    try:
+        import torch
+    except ImportError:
+        sys.exit(f"{sys.executable} has no PyTorch. Start this with a Python that has it, torchvision, transformers and Muster")
     if not torch.cuda.is_available():
         sys.exit("this machine has no GPU that PyTorch can use")
     cases = [case for case in CASES if case.name.startswith(options.only)]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import pickle
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from common.labels import Wrong
+from common import places
 
 RUN = os.environ.get("MUSTER_RUN", "")
 NAME = "checkpoint-{:09d}.pt"
-ELSEWHERE = "Make room, or name another directory with --train_url."
 
 
 def save(folder: Path, step: int, state: dict[str, Any], keep: int) -> Path:
@@ -23,20 +21,10 @@ def save(folder: Path, step: int, state: dict[str, Any], keep: int) -> Path:
     try:
         _write(target, {**state, "step": step, "run": RUN})
     except (OSError, RuntimeError) as error:
-        raise Wrong(f"{target} cannot be written: {_reason(error)}. {ELSEWHERE}") from None
+        raise places.unwritable(target, error) from None
     for old in [path for path in _found(folder) if path != target and _run_of(path) == RUN][max(0, keep - 1) :]:
         old.unlink(missing_ok=True)
     return target
-
-
-def prepare(folder: Path) -> None:
-    """Makes the directory, and sees now rather than hours later whether a file can be written there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise Wrong(f"Checkpoints cannot be written to {folder}: {error.strerror}. {ELSEWHERE}") from None
 
 
 def _write(target: Path, state: dict[str, Any]) -> None:
@@ -64,13 +52,8 @@ def _run_of(path: Path) -> str | None:
     try:
         return str(load(path)["run"])
     except (OSError, RuntimeError, KeyError, EOFError, ValueError, TypeError, pickle.UnpicklingError) as error:
-        print(f"{path} cannot be read and is passed over: {_reason(error)}", flush=True)
+        print(f"{path} cannot be read and is passed over: {places.reason(error)}", flush=True)
         return None
-
-
-def _reason(error: Exception) -> str:
-    """One line, whatever PyTorch has to say."""
-    return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from common import seat
 from common.labels import Common, Wrong
 
 WAIT = 0.2  # seconds between looks at whether another rank of the node has fetched or made the data
+ELSEWHERE = "Make room, or name another directory with --train_url."
 
 
 def data(settings: Common, required: bool = True) -> Path:
@@ -52,6 +54,26 @@ def checkpoints(settings: Common) -> Path:
     shared = os.environ.get("MUSTER_SHARED", "")
     server = seat.server()
     return Path(shared, "checkpoints" + (f"-{server}" if server else ""))
+
+
+def prepare(folder: Path) -> None:
+    """Makes a directory for checkpoints, and sees now rather than hours later whether a file can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise Wrong(f"Checkpoints cannot be written to {folder}: {error.strerror}. {ELSEWHERE}") from None
+
+
+def unwritable(target: Path, error: Exception) -> Wrong:
+    """What is said of a checkpoint that could not be written."""
+    return Wrong(f"{target} cannot be written: {reason(error)}. {ELSEWHERE}")
+
+
+def reason(error: Exception) -> str:
+    """One line, whatever a framework has to say."""
+    return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def publish(settings: Common, folder: Path) -> None:

@@ -46,7 +46,7 @@ class Training:
     def run(self) -> int:
         """Trains to the end, or until somebody asks for it, and returns the exit code."""
         if self._saves or self._keeps:
-            self.world.agree(lambda: checkpoints.prepare(self._folder) if self.world.first else None)
+            self.world.agree(lambda: places.prepare(self._folder) if self.world.first else None)
         first = self._resume()
         if self.world.first:
             record.metric("seed", self.settings.seed)

@@ -78,11 +78,6 @@ class World:
         if told:
             raise Wrong(told[0])
 
-    def synchronize(self) -> None:
-        """Waits until the device has done what it was given."""
-        if self.device.type != "cpu":
-            accelerator(self.device).synchronize(self.device)
-
     def barrier(self) -> None:
         self.sum([0])
 

@@ -95,7 +95,7 @@ class Loop:
 
     def _run(self) -> int:
         if self._keeps and self.gang.first:
-            snapshots.prepare(places.checkpoints(self.settings))
+            places.prepare(places.checkpoints(self.settings))
         first = self._resume()
         stopped = self._steps(first) if first < self.steps else 0
         if stopped:

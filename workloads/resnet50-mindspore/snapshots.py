@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import mindspore as ms
 from mindspore import nn
 
+from common import places
 from common.labels import Wrong
 
 RUN = os.environ.get("MUSTER_RUN", "")
 NAME = "checkpoint-{:09d}.ckpt"
 SCHEDULE = "learning_rate"  # of all steps, which the labels say and not a checkpoint
-ELSEWHERE = "Make room, or name another directory with --train_url."
 _own: set[Path] = set()  # what this process wrote, which need not be read to know whose it is
-
-
-def prepare(folder: Path) -> None:
-    """Makes the directory, and sees now rather than hours later whether a file can be written there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise Wrong(f"Checkpoints cannot be written to {folder}: {error.strerror}. {ELSEWHERE}") from None
 
 
 def save(folder: Path, step: int, training: nn.Cell, keep: int) -> None:
@@ -35,8 +24,7 @@ def save(folder: Path, step: int, training: nn.Cell, keep: int) -> None:
     try:
         _write(target, training)
     except (OSError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or (str(error).splitlines() or ["no reason was given"])[0]
-        raise Wrong(f"{target} cannot be written: {reason}. {ELSEWHERE}") from None
+        raise places.unwritable(target, error) from None
     _own.add(target)
     others = [path for path in _found(folder) if path != target and (path in _own or _run_of(path) == RUN)]
     for old in others[max(0, keep - 1) :]:

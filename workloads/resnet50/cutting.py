@@ -6,8 +6,8 @@ The result is that of PyTorch's antialiased bilinear interpolation, which smooth
 from __future__ import annotations
 
 import torch
-import triton  # type: ignore[import-not-found,unused-ignore]
-import triton.language as tl  # type: ignore[import-not-found,unused-ignore]
+import triton
+import triton.language as tl
 from torch import Tensor
 
 FIELDS = 7  # of a part: height and width of its image; left, top, width and height in it; 1 when it is mirrored

@@ -30,8 +30,8 @@ Group = tuple["list[tuple[int, np.ndarray]]", "Future[tuple[list[Tensor], Any]]"
 def available(device: torch.device) -> bool:
     """Whether there is a GPU to decode with, and torchvision and Triton to do so."""
     try:
-        import torchvision.io  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
-        import triton  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
+        import torchvision.io  # noqa: F401
+        import triton  # noqa: F401
     except (ImportError, RuntimeError):  # RuntimeError: built for another PyTorch
         return False
     return bool(device.type == "cuda")
