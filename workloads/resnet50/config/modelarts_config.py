@@ -30,6 +30,7 @@ session_config = ed({
     "boot_file": bucket + "/resnet50/train.py",
     "job_name": "aisbench-resnet50",
     "framework_type": "Ascend-Powered-Engine",
+    # The manual's image, which has no PyTorch: name one that has it where ModelArts itself is to run this.
     "framework_version": "MindSpore-1.3-cann_5.0.2-python3.7-euleros2.8-aarch64",
     "pool_id": None,
     "train_instance_type": "modelarts.kat1.8xlarge",
@@ -53,7 +54,8 @@ session_config_v2 = ed({
     "boot_file": bucket + "/resnet50/train.py",
     "job_name": "aisbench-resnet50",
     "framework_type": "Ascend-Powered-Engine",
-    "framework_version": "mindspore_1.3.0-cann_5.0.2-py_3.7-euler_2.8.3-aarch64",
+    # An image with PyTorch, but too old a one for this code: name a newer one where ModelArts itself is to run this.
+    "framework_version": "pytorch_1.11.0-cann_6.3.0-py_3.7-euler_2.8.3-aarch64",
     "pool_id": None,
     "train_instance_type": "modelarts.kat1.8xlarge",
     "train_instance_count": 1,
