@@ -13,7 +13,8 @@ from made_results import START, made_result, made_samples
 
 from muster.bench.report import figures, scale, use
 from muster.bench.report.charts import line_chart
-from muster.bench.report.phrase import same
+from muster.bench.report.phrase import named, same, say
+from muster.bench.report.run_view import over_time
 from muster.bench.report.samples import thinned
 from muster.bench.report.timeline import BINS, Series, Window
 
@@ -49,6 +50,15 @@ def test_many_nodes_are_drawn_as_one_line_with_a_band() -> None:
         "CPU packages: mean of 12, shaded from lowest to highest",
     ]
     assert all(path.area for path in power.paths)
+
+
+def test_a_metric_is_drawn_over_time_where_a_rank_told_it_more_than_once() -> None:
+    def told(*points: tuple[int, float]) -> dict[str, Any]:
+        return {"unit": "1", "series": [{"rank": rank, "t": START + t, "value": 0.9} for rank, t in points]}
+
+    metrics = {"loss": told((0, 1.0), (0, 2.0)), "input_wait": told((0, 9.0), (1, 9.0)), "seed": told((0, 1.0)), "late": told()}
+    charts = over_time("run", {"metrics": metrics, "phases": []}, "throughput", Window.of(START, START + 10))
+    assert [chart.title for chart in charts] == [say("metric_over_time", metric=named("loss"))]
 
 
 def test_what_was_not_measured_is_told_with_its_reason() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,7 +73,7 @@ def window_of(run: Run) -> Window | None:
 
 def over_time(id: str, run: Run, main: str, window: Window) -> list[LineChart]:
     """A drawing for each metric that was recorded more than once, the main one first."""
-    names = [name for name, metric in run["metrics"].items() if _timed(metric, window)]
+    names = [name for name, metric in run["metrics"].items() if _repeated(metric, window)]
     names = sorted(names, key=lambda name: (name != main, name != "accuracy", name))[:METRICS]
     charts: list[LineChart] = []
     for name in names:
@@ -90,6 +91,12 @@ def over_time(id: str, run: Run, main: str, window: Window) -> list[LineChart]:
             )
         )
     return charts
+
+
+def _repeated(metric: Mapping[str, Any], window: Window) -> bool:
+    """Whether a rank reported a metric more than once: a single value has no course."""
+    ranks = Counter(point["rank"] for point in metric.get("series") or () if window.holds(point["t"]))
+    return any(count > 1 for count in ranks.values())
 
 
 def _timed(metric: Mapping[str, Any], window: Window) -> bool:
