@@ -160,40 +160,62 @@ class Training:
             print(text, flush=True)
 
 
+@dataclass(frozen=True)
+class Flight:
+    """A step that the device was given: its number, the events of its begin and end, and its loss where that is told."""
+
+    done: int
+    begun: Any
+    ended: Any
+    loss: Tensor | None
+    counted: bool  # whether the timer counts it
+
+
 class Clock:
     """Tells the timer when steps end, without holding up the device: it only waits for a step that lies `AHEAD` behind.
 
-    Losses are copied to the host by the device and read when their step is over.
+    Losses are copied to the host by the device and read when their step is over. A device has waited for input when it had
+    nothing to do between two steps; the host, which runs ahead, may wait for long without any harm.
     """
 
     def __init__(self, world: World, timer: Any) -> None:
         self.world, self.timer = world, timer
         self._waited = 0.0
-        self._flying: collections.deque[tuple[Any, int, Tensor | None]] = collections.deque()
+        self._begun: Any = None
+        self._counted = False
+        self._last: Any = None  # the end of the step before, where no pause lies between
+        self._flying: collections.deque[Flight] = collections.deque()
 
     def waiting(self, fetch: Callable[[], list[Batch]]) -> list[Batch]:
-        """Fetches batches and counts the time that it took as waiting for input, in steps that the timer counts."""
+        """Fetches batches; on CPUs the time that it took is what the training waited for its input."""
         started = time.perf_counter()
         batches = fetch()
-        if self.timer.steps >= max(1, self.timer.warmup):
+        self._counted = self.timer.steps >= max(1, self.timer.warmup)
+        self._begun = self._mark()
+        if self._counted and self._begun is None:
             self._waited += time.perf_counter() - started
         return batches
 
     def step(self, done: int, loss: Tensor | None, pausing: bool) -> None:
         """Ends a step; before a pause its work is waited for."""
-        event = None
-        if self.world.device.type != "cpu":
-            if loss is not None:
-                loss = torch.empty_like(loss, device="cpu", pin_memory=True).copy_(loss, non_blocking=True)
-            event = accelerator(self.world.device).Event()
-            event.record()
-        self._flying.append((event, done, loss))
+        if loss is not None and self.world.device.type != "cpu":
+            loss = torch.empty_like(loss, device="cpu", pin_memory=True).copy_(loss, non_blocking=True)
+        self._flying.append(Flight(done, self._begun, self._mark(), loss, self._counted))
         while len(self._flying) > (0 if pausing else AHEAD):
-            self._land()
+            self._land(self._flying.popleft())
         self.timer.step()
+
+    def _mark(self) -> Any:
+        """An event behind all that the device has been given; none on CPUs."""
+        if self.world.device.type == "cpu":
+            return None
+        event = accelerator(self.world.device).Event(enable_timing=True)
+        event.record()
+        return event
 
     def go_on(self) -> None:
         """A pause is over."""
+        self._last = None
         self.timer.start()
 
     def done(self) -> None:
@@ -205,13 +227,15 @@ class Clock:
             waited = self._waited / self.timer.seconds
             print(f"{rate * self.world.size:,.1f} samples/s, waited for input {waited:.1%} of the time", flush=True)
 
-    def _land(self) -> None:
-        event, done, loss = self._flying.popleft()
-        if event is not None:
-            event.synchronize()
-        if loss is not None and self.world.first:
-            record.metric("loss", float(loss), step=done)
-            print(f"step {done:,}: loss {float(loss):.4f}", flush=True)
+    def _land(self, flight: Flight) -> None:
+        if flight.ended is not None:
+            flight.ended.synchronize()
+            if flight.counted and self._last is not None:
+                self._waited += self._last.elapsed_time(flight.begun) / 1000
+            self._last = flight.ended
+        if flight.loss is not None and self.world.first:
+            record.metric("loss", float(flight.loss), step=flight.done)
+            print(f"step {flight.done:,}: loss {float(flight.loss):.4f}", flush=True)
 
 
 def _due(done: int, every: int) -> bool:
