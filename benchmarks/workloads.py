@@ -153,7 +153,7 @@ def main() -> None:
     labels = dict(label.split("=", 1) for label in options.label)
     with tempfile.TemporaryDirectory() as home:
         os.environ["MUSTER_HOME"] = home
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{home}/compiled"  # a node of a run has a /tmp of its own
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{home}/compiled")  # a node of a run has a /tmp of its own
         _say("compiling")
         prepare(cases, labels)
         rows = [measure(case, labels, options) for case in cases]

@@ -19,8 +19,8 @@ import cutting
 from common import pixels
 from common.feeding import Feed
 from common.order import Order
-from gpu_decoding import GpuImages
-from images import Folder
+from gpu_decoding import Both, GpuImages
+from images import Decoders, Folder, Images
 
 device = torch.device("cuda", 0)
 sizes = torch.randint(30, 700, (40, 2)).tolist()
@@ -38,14 +38,17 @@ folder = Folder(Path(sys.argv[1]), "train")
 for path, mode in zip(folder.paths, ("CMYK", "L")):  # which nvJPEG may leave to Pillow
     Image.open(path).convert(mode).save(path, "JPEG")
 order = Order(len(folder), 8, 1, 0, 1, seed=1)
-feed = Feed(GpuImages(folder, device, 64, 1, 0.08).batches(order, 3), device)
-for _, (epoch, chosen) in zip(range(20), order.chunks(3)):
-    images, labels = next(feed)
-    assert labels.tolist() == folder.labels[chosen].tolist()
-    for image, index in zip(images.cpu().numpy().astype(int), chosen.tolist()):
-        wanted = pixels.decode(folder.paths[index], 64, pixels.choice(1, epoch, index), 0.08)
-        assert np.abs(image - wanted).mean() < 6  # two decoders: they differ in how they enlarge colours
-feed.close()
+gpu = GpuImages(folder, device, 64, 1, 0.08)
+both = Both(gpu, Images(folder, lambda: Decoders(2, 8, 64, 1, 0.08, True)), workers=20)
+for source in (gpu, both):
+    feed = Feed(source.batches(order.chunks(3)), device)
+    for _, (epoch, chosen) in zip(range(20), order.chunks(3)):
+        images, labels = next(feed)
+        assert labels.tolist() == folder.labels[chosen].tolist()
+        for image, index in zip(images.cpu().numpy().astype(int), chosen.tolist()):
+            wanted = pixels.decode(folder.paths[index], 64, pixels.choice(1, epoch, index), 0.08)
+            assert np.abs(image - wanted).mean() < 6  # two decoders: they differ in how they enlarge colours
+    feed.close()
 """
 
 

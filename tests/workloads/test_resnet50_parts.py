@@ -28,7 +28,7 @@ assert len(train) == 57 and train.classes == ["n%08d" % i for i in range(5)]
 assert train.labels.bincount().tolist() == [12, 12, 11, 11, 11]
 decoders = lambda: Decoders(2, 8, 24, 1, 0.3, False)
 order = Order(57, 8, 1, 0, 1, seed=1)
-batches = Images(train, decoders).batches(order, 2)
+batches = Images(train, decoders).batches(order.chunks(2))
 for number, (epoch, chosen) in zip(range(12), order.chunks(2)):  # over the end of an epoch
     images, labels = next(batches)
     for row, index in enumerate(chosen):

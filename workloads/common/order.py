@@ -10,6 +10,8 @@ import numpy as np
 from common import schedule
 from common.labels import Common
 
+Chunks = Iterator["tuple[int, np.ndarray]"]  # epochs and the samples of one forward pass
+
 
 @dataclass(frozen=True)
 class Order:
@@ -43,7 +45,7 @@ class Order:
             return np.arange(self.samples)
         return np.random.Generator(np.random.PCG64([self.seed, epoch])).permutation(self.samples)
 
-    def chunks(self, first: int = 0) -> Iterator[tuple[int, np.ndarray]]:
+    def chunks(self, first: int = 0) -> Chunks:
         """The epoch and the samples of every forward pass of this rank from optimizer step `first` on, without end."""
         epoch, step = divmod(first, self.steps)
         while True:

@@ -1,14 +1,16 @@
 """JPEG files decoded by the GPU (nvJPEG, through torchvision where that is installed), cut and mirrored there.
 
-Beside a training a call of the decoder takes three times as long as alone (H200). So it gets many images at once, in a thread
-of its own, while those that it decoded before are trained on.
+Beside a training the decoder takes several times as long as alone (H200, workloads/README.md). So batches are on their way in
+more than one thread: while one is decoded, another one is cut; and the CPUs take a part of them.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import contextlib
+import itertools
+from collections.abc import Generator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,14 +19,14 @@ from torch import Tensor
 
 from common import pixels
 from common.feeding import Batch
-from common.order import Order
-from images import Folder
+from common.order import Chunks
+from images import Folder, Images
 
 READERS = 8
 PIECE = 32  # files that a reader takes at a time
-GROUP = 1 << 30  # bytes of the images that are decoded at once, about
-SAMPLE = 16  # images by which their size is judged
-Group = tuple["list[tuple[int, np.ndarray]]", "Future[tuple[list[Tensor], Any]]"]
+DECODERS = 2  # batches that the GPU works on at a time
+AS_CPUS = 20  # so many CPUs decode as much as the GPU does beside a training (H200)
+AHEAD = 4  # batches that are read, decoded, cut or wait
 
 
 def available(device: torch.device) -> bool:
@@ -48,43 +50,41 @@ class GpuImages:
         self._io: Any = io
         self._cut = cut
         self.folder, self.size, self.seed, self.smallest_area = folder, size, seed, smallest_area
-        self._together = GROUP // _bytes(folder.paths[:: max(1, len(folder) // SAMPLE)])
-        self._device, self._stream = device, torch.cuda.Stream(device, priority=-1)
+        self._device = device
 
-    def batches(self, order: Order, first: int) -> Iterator[Batch]:
-        """What a rank trains on from a step on; a batch must be computed when the next one is asked for."""
-        chunks = order.chunks(first)
-        with ThreadPoolExecutor(READERS) as readers, ThreadPoolExecutor(1) as decoder:
-            groups = collections.deque(self._start(chunks, order.batch, readers, decoder) for _ in range(2))
+    def batches(self, chunks: Chunks) -> Generator[Batch, None, None]:
+        """The images of chunks of samples, with their labels."""
+        with ThreadPoolExecutor(READERS) as readers, ThreadPoolExecutor(DECODERS, initializer=self._enter) as decoders:
+            flying = collections.deque(self._start(*next(chunks), readers, decoders) for _ in range(AHEAD))
             while True:
-                group, found = groups.popleft()
-                images, decoded = found.result()  # which stay until all their parts are computed: that is another stream's work
-                decoded.wait()
-                for number, (epoch, chosen) in enumerate(group):
-                    own = images[number * order.batch : (number + 1) * order.batch]
-                    yield self._parts(own, epoch, chosen), self.folder.labels[chosen]
-                groups.append(self._start(chunks, order.batch, readers, decoder))
+                yield flying.popleft().result()
+                flying.append(self._start(*next(chunks), readers, decoders))
 
-    def _start(self, chunks: Iterator[Any], batch: int, readers: ThreadPoolExecutor, decoder: ThreadPoolExecutor) -> Group:
-        """Starts to read and to decode the images of the next batches."""
-        group = [next(chunks) for _ in range(max(1, self._together // batch))]
-        paths = [self.folder.paths[index] for _, chosen in group for index in chosen]
+    def _enter(self) -> None:
+        """Gives a thread a stream of its own, ahead of the training's."""
+        torch.cuda.set_device(self._device)
+        torch.cuda.set_stream(torch.cuda.Stream(self._device, priority=-1))
+
+    def _start(self, epoch: int, chosen: np.ndarray, readers: Executor, decoders: Executor) -> Future[Batch]:
+        paths = [self.folder.paths[index] for index in chosen]
         pieces = [paths[first : first + PIECE] for first in range(0, len(paths), PIECE)]
-        files = [readers.submit(self._read, piece) for piece in pieces]
-        return group, decoder.submit(self._decode, files, paths)
+        return decoders.submit(self._batch, [readers.submit(self._read, piece) for piece in pieces], paths, epoch, chosen)
+
+    def _batch(self, files: list[Future[list[Tensor]]], paths: Sequence[str], epoch: int, chosen: np.ndarray) -> Batch:
+        images = self._images([file for piece in files for file in piece.result()], paths)
+        batch = self._parts(images, epoch, chosen), self.folder.labels[chosen]
+        torch.cuda.current_stream().synchronize()  # until then the images must stay
+        return batch
 
     def _read(self, paths: Sequence[str]) -> list[Tensor]:
         return [self._io.read_file(path) for path in paths]
 
-    def _decode(self, files: list[Future[list[Tensor]]], paths: Sequence[str]) -> tuple[list[Tensor], Any]:
-        """Colour × height × width, and when they will be; what nvJPEG cannot read (a PNG, CMYK) Pillow can."""
-        read = [file for piece in files for file in piece.result()]
-        with torch.cuda.stream(self._stream):
-            try:
-                images = self._decoded(read)
-            except RuntimeError:
-                images = [self._one(file, path) for file, path in zip(read, paths)]
-            return images, self._stream.record_event()
+    def _images(self, files: list[Tensor], paths: Sequence[str]) -> list[Tensor]:
+        """Colour × height × width; what nvJPEG cannot read (a PNG, CMYK) Pillow can."""
+        try:
+            return self._decoded(files)
+        except RuntimeError:
+            return [self._one(file, path) for file, path in zip(files, paths)]
 
     def _decoded(self, files: list[Tensor]) -> list[Tensor]:
         images: list[Tensor] = self._io.decode_jpeg(files, mode=self._io.ImageReadMode.RGB, device=self._device)
@@ -113,6 +113,21 @@ class GpuImages:
         return tensor.pin_memory().to(self._device, non_blocking=True)
 
 
-def _bytes(paths: Sequence[str]) -> int:
-    """How many bytes an image has, on the average."""
-    return sum(3 * width * height for width, height in map(pixels.dimensions, paths)) // len(paths)
+class Both:
+    """Batches whose first images the GPU decodes, and whose others the CPUs do, each as many as suits its speed."""
+
+    def __init__(self, gpu: GpuImages, cpus: Images, workers: int) -> None:
+        self.gpu, self.cpus, self.share = gpu, cpus, AS_CPUS / (AS_CPUS + workers)
+
+    def batches(self, chunks: Chunks) -> Generator[Batch, None, None]:
+        """The images of chunks of samples; a batch must be computed when the next one is asked for."""
+        here, there = itertools.tee(chunks)
+        ours = self.gpu.batches((epoch, chosen[: self._cut(chosen)]) for epoch, chosen in here)
+        theirs = self.cpus.batches((epoch, chosen[self._cut(chosen) :]) for epoch, chosen in there)
+        with contextlib.closing(ours), contextlib.closing(theirs):
+            for (images, labels), (others, their_labels) in zip(ours, theirs):
+                moved = others.to(images.device, non_blocking=True)
+                yield torch.cat([images, moved]), torch.cat([labels, their_labels])
+
+    def _cut(self, chosen: np.ndarray) -> int:
+        return max(1, round(self.share * len(chosen)))

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ import decoding
 from common import layouts
 from common.feeding import Batch
 from common.labels import Wrong
-from common.order import Order
+from common.order import Chunks
 
 SLOTS = 4  # batches that are being decoded or wait
 PIECES = 16  # tasks that a batch is cut into
@@ -130,9 +130,8 @@ class Images:
     def __init__(self, folder: Folder, decoders: Callable[[], Decoders]) -> None:
         self.folder, self.decoders = folder, decoders
 
-    def batches(self, order: Order, first: int) -> Iterator[Batch]:
-        """What a rank trains on from a step on; the images of a batch are there until the next one is asked for."""
-        chunks = order.chunks(first)
+    def batches(self, chunks: Chunks) -> Generator[Batch, None, None]:
+        """The images of chunks of samples, with their labels; they are there until the next batch is asked for."""
         with contextlib.closing(self.decoders()) as decoders:
             flying = collections.deque(self._start(decoders, slot, *next(chunks)) for slot in range(SLOTS))
             while True:

@@ -25,6 +25,7 @@ from common.records import record
 from common.stepping import Speed, Stepper, mixed
 from common.training import Training
 from common.world import World
+from gpu_decoding import Both, GpuImages
 from images import Decoders, Folder, Images
 from resnet import ResNet
 
@@ -32,6 +33,7 @@ SYNTHETIC_SETS = 4
 SYNTHETIC_SAMPLES = 1_281_167  # as many as ImageNet has
 OPTIMIZERS = {"Momentum": "sgd", "LARS": "lars"}  # as the model zoo calls them
 DECODES = ("auto", "cpu", "gpu")
+KEPT = 3  # CPUs for the threads that let the GPU decode
 
 
 @dataclass
@@ -55,7 +57,7 @@ class Settings(Speed):
     weight_decay: float = 5e-5
     use_label_smooth: bool = True
     label_smooth_factor: float = 0.1
-    decode: str = "auto"  # cpu or gpu; auto: the GPU where it can
+    decode: str = "auto"  # cpu or gpu; auto: both where there is a GPU that can
     workers: int = 0  # processes that decode; 0: one for each CPU of this rank
     smallest_area: float = 0.08  # of the part of an image that is trained on
     generate: int = 0  # makes a data set of so many images, and a fifth of that to evaluate with, where there is none
@@ -104,18 +106,21 @@ def from_folders(settings: Settings, folder: Path, device: torch.device) -> Data
     if settings.decode == "gpu" and not with_gpu:
         raise labels.Wrong("Decoding on the GPU needs a GPU, torchvision and Triton. Install them, or take decode=cpu.")
     size, seed, area = settings.image_size, settings.seed, settings.smallest_area
-    workers, pinned = settings.workers or cpus(), device.type == "cuda"
+    workers = settings.workers or max(1, cpus() - KEPT * with_gpu)
 
     def decoders() -> Decoders:
-        return Decoders(workers, settings.batch_size, size, seed, area, pinned)
+        return Decoders(workers, settings.batch_size, size, seed, area, pinned=device.type == "cuda")
 
-    gpu = gpu_decoding.GpuImages(train, device, size, seed, area) if with_gpu else None
-    training, evaluating = gpu or Images(train, decoders), Images(val, decoders)
+    on_cpus, evaluating = Images(train, decoders), Images(val, decoders)
+    training: Images | GpuImages | Both = on_cpus
+    if with_gpu:
+        gpu = GpuImages(train, device, size, seed, area)
+        training = gpu if settings.decode == "gpu" else Both(gpu, on_cpus, workers)
     return Data(
         len(train),
         layouts.classes(settings.class_num, len(train.classes)),
         size,
-        lambda order, first: Feed(training.batches(order, first), device),
+        lambda order, first: Feed(training.batches(order.chunks(first)), device),
         len(val),
         lambda parts: Feed(evaluating.evaluation(parts), device),
     )
