@@ -1,6 +1,7 @@
 """Times the reference workloads on this machine's GPU beside what a user would write, and beside themselves under Muster."""
 
 import argparse
+import functools
 import json
 import math
 import os
@@ -9,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,8 @@ from muster.launch import api
 HERE = Path(__file__).resolve().parent
 WORKLOADS = HERE.parent / "workloads"
 RATE = re.compile(r"^([\d,.]+) samples/s", re.MULTILINE)
+STARTED = time.perf_counter()
 SHORT = 10  # steps that compile, tune and capture
-WARM_UP = 50  # steps that are not timed
 PEERS = {"resnet50": "torchvision", "bert-large": "transformers"}
 PEER_COLUMNS = (("plain", 9), ("compiled", 10))
 FILES = ("--layout=imagenet", "--classes=100", "--train=6000", "--val=256", "--size=440")  # about as large as ImageNet's
@@ -39,6 +41,16 @@ class Case:
     @property
     def name(self) -> str:
         return f"{self.workload} {self.size}{' JPEG' * self.files}"
+
+    @property
+    def job(self) -> Path:
+        return WORKLOADS / self.workload / "one-gpu.yaml"
+
+    @functools.cached_property
+    def warmup(self) -> int:
+        """Steps that the job leaves out of its timing."""
+        bench = api.load(self.job, []).bench
+        return bench.warmup if bench else 0
 
     def set(self, steps: int, labels: dict[str, str]) -> list[str]:
         """What of the job file is changed for this case."""
@@ -71,10 +83,9 @@ def plain(case: Case, compiled: bool, steps: int) -> list[str]:
 
 def bare(case: Case, steps: int, labels: dict[str, str]) -> list[str]:
     """The command of the workload's script, started by hand with the parameters of its job file."""
-    job = api.load(WORKLOADS / case.workload / "one-gpu.yaml", case.set(steps, labels))
-    warmup = job.bench.warmup if job.bench else 0
+    job = api.load(case.job, case.set(steps, labels))
     words = [f"--{name}={value}" for name, value in job.parameters.items()]
-    return [sys.executable, str(WORKLOADS / job.boot), *words, f"--timer_warmup={warmup}"]
+    return [sys.executable, str(WORKLOADS / job.boot), *words, f"--timer_warmup={case.warmup}"]
 
 
 def prepare(cases: list[Case], labels: dict[str, str]) -> None:
@@ -91,7 +102,7 @@ def prepare(cases: list[Case], labels: dict[str, str]) -> None:
 def under_muster(case: Case, steps: int, labels: dict[str, str]) -> Bench:
     """The same under `muster bench`, sampling included."""
     overrides = [word for setting in case.set(steps, labels) for word in ("--set", setting)]
-    command = [sys.executable, "-m", "muster.cli.main", "bench", str(WORKLOADS / case.workload / "one-gpu.yaml")]
+    command = [sys.executable, "-m", "muster.cli.main", "bench", str(case.job)]
     result = json.loads(_run([*command, *overrides, "--set", f"python={sys.executable}", "--json"]))
     return Bench(float(result["metrics"]["throughput"]["value"]), result["power"])
 
@@ -113,16 +124,16 @@ def _rate(text: str) -> float:
 
 def measure(case: Case, labels: dict[str, str], options: argparse.Namespace) -> dict[str, Any]:
     """One row: the peers once, the bare script and the same under Muster in turns."""
-    steps = math.ceil(options.seconds * case.aim / case.batch) + WARM_UP
+    steps = math.ceil(options.seconds * case.aim / case.batch)
     found: dict[str, Any] = {"name": case.name, "batch": case.batch, "aim": case.aim, "plain": None, "compiled": None}
     for column, compiled in () if case.files else (("plain", False), ("compiled", True)):
         found[column] = float(json.loads(_run(plain(case, compiled, steps)).splitlines()[-1])["throughput"])
         _say(f"{case.name}: {found[column]:,.1f} {PEERS[case.workload]}, {column}")
     alone, benches = [], []
     for turn in range(options.turns):
-        alone.append(_rate(_run(bare(case, steps, labels))))
+        alone.append(_rate(_run(bare(case, steps + case.warmup, labels))))
         _say(f"{case.name}: {alone[-1]:,.1f} ours, turn {turn + 1} of {options.turns}")
-        benches.append(under_muster(case, steps, labels))
+        benches.append(under_muster(case, steps + case.warmup, labels))
         _say(f"{case.name}: {benches[-1].throughput:,.1f} under Muster, {json.dumps(benches[-1].power)}")
     found["bare"], found["bench"] = statistics.median(alone), statistics.median(bench.throughput for bench in benches)
     found["below_percent"] = 100 * (1 - found["bench"] / found["bare"])
@@ -132,7 +143,7 @@ def measure(case: Case, labels: dict[str, str], options: argparse.Namespace) -> 
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(f"{time.perf_counter() - STARTED:5.0f} s  {text}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
