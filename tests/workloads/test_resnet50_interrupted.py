@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -46,6 +47,27 @@ def test_a_training_that_is_killed_goes_on_as_if_nothing_had_happened(cifar: Pat
     assert evaluation(said) == evaluation(whole)
     python("-c", SAME, *(tmp_path / name / "checkpoint-000000014.pt" for name in ("whole", "killed")))
     assert not list(killed.glob("*.tmp*"))
+
+
+def test_a_training_that_has_nothing_left_to_train_tells_what_it_measured(
+    cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    for attempt in ("first", "second"):
+        (tmp_path / attempt).mkdir()
+        monkeypatch.setenv("MUSTER_RESULTS", str(tmp_path / attempt))
+        said = train(tmp_path / "run", STEPS, "--timer_warmup=2", f"--data_path={cifar}", ranks=2)
+        lines = [
+            json.loads(line) for rank in "01" for line in (tmp_path / attempt / f"record-{rank}.jsonl").read_text().splitlines()
+        ]
+        told.append({(line["rank"], line["name"]): line["value"] for line in lines if line["kind"] == "metric"})
+    names = {(rank, name) for rank in (0, 1) for name in ("throughput", "input_wait")} | {
+        (0, "accuracy"),
+        (0, "eval_loss"),
+        (0, "seed"),
+    }
+    assert set(told[1]) == names and "no step was timed" not in said
+    assert all(told[1][name] == told[0][name] for name in names)
 
 
 def test_sigterm_to_one_rank_stops_all_after_the_same_step_and_the_next_start_goes_on(cifar: Path, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from common.stepping import Stepper
 from common.stopping import EXIT_CODE, Stop
 from common.world import World, accelerator
 
+UNITS = {"throughput": "samples/s", "input_wait": "1"}
 AHEAD = 2  # steps that the host may be ahead of the device
 
 
@@ -50,23 +51,24 @@ class Training:
         first = self._resume()
         if self.world.first:
             record.metric("seed", self.settings.seed)
-        source = self.batches(first)
-        try:
-            stopped = self._steps(first, source)
-        finally:
-            getattr(source, "close", int)()
-        if stopped:
-            self._save(stopped)
-            self._say(f"stopped after step {stopped:,}; a checkpoint is saved")
-            return EXIT_CODE
-        if (self._saves or self._keeps) and not _due(self.steps, self._saves):
-            self._save(self.steps)  # before the evaluation, in which somebody may lose patience
+        if first < self.steps:
+            clock, source = Clock(self.world, self._timer()), self.batches(first)
+            try:
+                stopped = self._steps(first, source, clock)
+            finally:
+                getattr(source, "close", int)()
+            if stopped:
+                self._save(stopped, clock)
+                self._say(f"stopped after step {stopped:,}; a checkpoint is saved")
+                return EXIT_CODE
+            if (self._saves or self._keeps) and not _due(self.steps, self._saves):
+                self._save(self.steps, clock)  # before the evaluation, in which somebody may lose patience
         self._evaluate(self.steps)
         return 0
 
-    def _steps(self, first: int, source: Iterator[Batch]) -> int:
+    def _steps(self, first: int, source: Iterator[Batch], clock: Clock) -> int:
         """All steps after the first ones; returns the last one that was done where somebody asked to stop, else 0."""
-        stop, clock, last = Stop(self.world), Clock(self.world, self._timer()), self.steps
+        stop, last = Stop(self.world), self.steps
         evaluations = schedule.interval(self.settings.eval_steps, self.settings.eval_interval, self.epoch)
         for done in range(first + 1, last + 1):
             batches = clock.waiting(lambda: list(itertools.islice(source, self.step.passes)))
@@ -80,7 +82,7 @@ class Training:
                 clock.done()
                 return done
             if saving:
-                self._save(done)
+                self._save(done, clock)
             if evaluating:
                 self._evaluate(done)
             if pausing:
@@ -128,13 +130,13 @@ class Training:
         shown = ", ".join(f"{name} {value:.4f}" for name, value in numbers.items())
         self._say(f"step {done:,}: {shown} ({time.perf_counter() - started:.1f} s)")
 
-    def _save(self, done: int) -> None:
+    def _save(self, done: int, clock: Clock) -> None:
         self._settle()
-        generators = self.world.gathered(_generators(self.world))
-        self.world.agree(lambda: self._write(done, generators) if self.world.first else None)
+        ranks = self.world.gathered({"generators": _generators(self.world), "metrics": clock.metrics()})
+        self.world.agree(lambda: self._write(done, ranks) if self.world.first else None)
 
-    def _write(self, done: int, generators: Any) -> None:
-        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "generators": generators}
+    def _write(self, done: int, ranks: Any) -> None:
+        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "ranks": ranks}
         checkpoints.save(self._folder, done, state, self.settings.save_checkpoint_num)
         places.publish(self.settings, self._folder)
 
@@ -150,9 +152,13 @@ class Training:
         except (RuntimeError, ValueError):
             hint = "Train with the same labels, remove it, or name another directory with --train_url."
             raise Wrong(f"{path} is the checkpoint of another network or optimizer. {hint}") from None
-        if len(state["generators"]) == self.world.size:
-            _set_generators(self.world, state["generators"][self.world.rank])
         self._say(f"goes on after step {state['step']:,} of {path}")
+        if len(state["ranks"]) == self.world.size:
+            own = state["ranks"][self.world.rank]
+            _set_generators(self.world, own["generators"])
+            if state["step"] >= self.steps:  # all is done that could be measured: what was measured then is told
+                for name, value in own["metrics"].items():
+                    record.metric(name, value, UNITS[name])
         return int(state["step"])
 
     def _say(self, text: str) -> None:
@@ -218,14 +224,19 @@ class Clock:
         self._last = None
         self.timer.start()
 
+    def metrics(self) -> dict[str, float]:
+        """What was measured so far: throughput, and the share of the time in which the training waited for its input."""
+        samples, seconds = self.timer.samples, self.timer.seconds
+        return {"throughput": samples / seconds, "input_wait": min(1.0, self._waited / seconds)} if seconds else {}
+
     def done(self) -> None:
-        """Records throughput and the share of the time in which the training waited for its input."""
-        if self.timer.seconds:
-            record.metric("input_wait", min(1.0, self._waited / self.timer.seconds), unit="1")
-        rate = self.timer.done()
-        if rate and self.world.first:
-            waited = self._waited / self.timer.seconds
-            print(f"{rate * self.world.size:,.1f} samples/s, waited for input {waited:.1%} of the time", flush=True)
+        """Records what was measured."""
+        self.timer.done()
+        if measured := self.metrics():
+            rate, waited = measured["throughput"], measured["input_wait"]
+            record.metric("input_wait", waited, UNITS["input_wait"])
+            if self.world.first:
+                print(f"{rate * self.world.size:,.1f} samples/s, waited for input {waited:.1%} of the time", flush=True)
 
     def _land(self, flight: Flight) -> None:
         if flight.ended is not None:
