@@ -40,7 +40,8 @@ def test_exit_codes_and_signals_by_name(shell: str, words: str, run_json: RunJso
         ("def train(:\n", "exited with code 1: SyntaxError: invalid syntax"),
         (
             "import torch_from_mars\n",
-            "exited with code 1: ModuleNotFoundError: No module named 'torch_from_mars'",
+            "exited with code 1: ModuleNotFoundError: No module named 'torch_from_mars'; "
+            "`python` in the job file, or --set python=/path/to/python, names a Python that has it",
         ),
         ("raise SystemExit('no data')\n", "exited with code 1"),
         ("import sys\nsys.exit(3)\n", "exited with code 3"),

@@ -11,6 +11,7 @@ from muster.runs.layout import AttemptDir
 from muster.runs.logs import exception_line, last_lines
 
 TAIL_LINES = 20
+NO_MODULE = "; `python` in the job file, or --set python=/path/to/python, names a Python that has it"
 
 
 def signal_name(number: int) -> str:
@@ -87,7 +88,8 @@ def sentence(failure: Dict[str, Any], exception: str = "") -> str:
         text += "; the kernel's counters show out of memory"
     elif failure.get("oom_before"):
         text += "; the kernel had killed another process of its node for memory"
-    return text if text.endswith(exception) else "%s: %s" % (text, exception)
+    text = text if text.endswith(exception) else "%s: %s" % (text, exception)
+    return text + NO_MODULE if "ModuleNotFoundError: " in exception else text
 
 
 def cause(failure: Dict[str, Any]) -> str:
