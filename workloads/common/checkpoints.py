@@ -15,16 +15,20 @@ RUN = os.environ.get("MUSTER_RUN", "")
 NAME = "checkpoint-{:09d}.pt"
 
 
-def save(folder: Path, step: int, state: dict[str, Any], keep: int) -> Path:
-    """Writes a checkpoint under a temporary name and renames it when it is on the disk; older ones beyond `keep` go."""
+def save(folder: Path, step: int, state: dict[str, Any], keep: int) -> tuple[Path, list[str]]:
+    """Writes a checkpoint under a temporary name and renames it when it is on the disk; older ones beyond `keep` go.
+
+    Returns the checkpoint, and the names of those that are gone.
+    """
     target = folder / NAME.format(step)
     try:
         _write(target, {**state, "step": step, "run": RUN})
     except (OSError, RuntimeError) as error:
         raise places.unwritable(target, error) from None
-    for old in [path for path in _found(folder) if path != target and _run_of(path) == RUN][max(0, keep - 1) :]:
+    gone = [path for path in _found(folder) if path != target and _run_of(path) == RUN][max(0, keep - 1) :]
+    for old in gone:
         old.unlink(missing_ok=True)
-    return target
+    return target, [old.name for old in gone]
 
 
 def _write(target: Path, state: dict[str, Any]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,22 +49,22 @@ def _above(train: str) -> str:
 
 
 def checkpoints(settings: Common) -> Path:
-    """The directory of this run's checkpoints: train_url, else a directory that all attempts of the run see."""
-    if settings.train_url and "://" not in settings.train_url:
-        return Path(os.path.expandvars(settings.train_url))
-    shared = os.environ.get("MUSTER_SHARED", "")
-    server = seat.server()
-    return Path(shared, "checkpoints" + (f"-{server}" if server else ""))
+    """Where checkpoints lie: where all attempts of the run see them, and no other run does; without Muster, in train_url."""
+    shared, server = os.environ.get("MUSTER_SHARED", ""), seat.server()
+    if shared or not settings.train_url or "://" in settings.train_url:
+        return Path(shared, "checkpoints" + (f"-{server}" if server else ""))
+    return Path(_target(settings))
 
 
-def prepare(folder: Path) -> None:
-    """Makes a directory for checkpoints, and sees now rather than hours later whether a file can be written there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise Wrong(f"Checkpoints cannot be written to {folder}: {error.strerror}. {ELSEWHERE}") from None
+def prepare(settings: Common) -> None:
+    """Makes the directories for checkpoints, and sees now rather than hours later whether a file can be written there."""
+    for folder in (checkpoints(settings), *([Path(_target(settings))] if "://" not in _target(settings) else [])):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise Wrong(f"Checkpoints cannot be written to {folder}: {error.strerror}. {ELSEWHERE}") from None
 
 
 def unwritable(target: Path, error: Exception) -> Wrong:
@@ -76,10 +77,54 @@ def reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def publish(settings: Common, folder: Path) -> None:
-    """Copies the checkpoints to train_url where that is a URL."""
-    if "://" in settings.train_url:
-        _moxing().file.copy_parallel(str(folder), settings.train_url)
+def publish(settings: Common, checkpoint: Path, gone: Sequence[str], last: bool) -> None:
+    """Puts a checkpoint into train_url too, where it lies elsewhere, and takes away what is kept no longer.
+
+    Where that fails the training goes on: all is still where its next attempt finds it. Only the last one must arrive.
+    """
+    to = _target(settings)
+    if not settings.train_url or Path(to) == checkpoint.parent:
+        return
+    try:
+        put, remove = (_put_to_url, _remove_from_url) if "://" in to else (_put, _remove)
+        put(checkpoint, to)
+        for name in gone:
+            remove(f"{to}/{name}")
+    except Exception as error:  # whatever MoXing raises, and the store behind it
+        told = f"{checkpoint} cannot be copied to {to}: {reason(error)}"
+        if last:
+            raise Wrong(f"{told}. It stays where it is: copy it by hand.") from None
+        print(f"{told}; the training goes on", flush=True)
+
+
+def _target(settings: Common) -> str:
+    """Where checkpoints go in the end; servers that train alone write the same names, so each has a folder of its own."""
+    to = os.path.expandvars(settings.train_url).rstrip("/") or str(checkpoints(settings))
+    return f"{to}/{seat.server()}" if settings.train_url and seat.server() else to
+
+
+def _put(checkpoint: Path, folder: str) -> None:
+    os.makedirs(folder, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="checkpoint-", dir=folder) as place:
+        copy = os.path.join(place, checkpoint.name)
+        try:
+            os.link(checkpoint, copy)
+        except OSError:  # another file system
+            shutil.copyfile(checkpoint, copy)
+        os.replace(copy, os.path.join(folder, checkpoint.name))
+
+
+def _remove(path: str) -> None:
+    Path(path).unlink(missing_ok=True)
+
+
+def _put_to_url(checkpoint: Path, url: str) -> None:
+    _moxing().file.copy(str(checkpoint), f"{url}/{checkpoint.name}")
+
+
+def _remove_from_url(url: str) -> None:
+    if _moxing().file.exists(url):
+        _moxing().file.remove(url)
 
 
 def _fetched(url: str) -> Path:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,7 +26,6 @@ from common.stepping import Stepper
 from common.stopping import EXIT_CODE, Stop
 from common.world import World, accelerator
 
-UNITS = {"throughput": "samples/s", "input_wait": "1"}
 AHEAD = 2  # steps that the host may be ahead of the device
 
 
@@ -47,12 +47,16 @@ class Training:
     def run(self) -> int:
         """Trains to the end, or until somebody asks for it, and returns the exit code."""
         if self._saves or self._keeps:
-            self.world.agree(lambda: places.prepare(self._folder) if self.world.first else None)
-        first = self._resume()
+            self.world.agree(lambda: places.prepare(self.settings) if self.world.first else None)
+        first, before = self._resume()
         if self.world.first:
             record.metric("seed", self.settings.seed)
-        if first < self.steps:
-            clock, source = Clock(self.world, self._timer()), self.batches(first)
+        clock = Clock(self.world, self._timer(), before)
+        if first == self.steps:
+            clock.done()
+            self.world.agree(self._publish_again)
+        else:
+            source = self.batches(first)
             try:
                 stopped = self._steps(first, source, clock)
             finally:
@@ -126,7 +130,7 @@ class Training:
         self.model.train()
         if self.world.first:
             for name, value in numbers.items():
-                record.metric(name, value, step=done)
+                _tell(name, value, done)
         shown = ", ".join(f"{name} {value:.4f}" for name, value in numbers.items())
         self._say(f"step {done:,}: {shown} ({time.perf_counter() - started:.1f} s)")
 
@@ -137,29 +141,35 @@ class Training:
 
     def _write(self, done: int, ranks: Any) -> None:
         state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "ranks": ranks}
-        checkpoints.save(self._folder, done, state, self.settings.save_checkpoint_num)
-        places.publish(self.settings, self._folder)
+        saved, gone = checkpoints.save(self._folder, done, state, self.settings.save_checkpoint_num)
+        places.publish(self.settings, saved, gone, last=done == self.steps)
 
-    def _resume(self) -> int:
-        """Takes up the newest checkpoint of this run and returns its step; 0 where there is none."""
+    def _publish_again(self) -> None:
+        """The last checkpoint of an attempt that was killed thereafter, for train_url may be another place in this one."""
+        if self.world.first and (newest := checkpoints.newest(self._folder)):
+            places.publish(self.settings, newest, [], last=True)
+
+    def _resume(self) -> tuple[int, dict[str, float]]:
+        """Takes up the newest checkpoint of this run; returns its step and what was measured up to it."""
         path = self.world.told(checkpoints.newest(self._folder) if self.world.first else None)
         if path is None:
-            return 0
+            return 0, {}
         state = checkpoints.load(path)
+        step = int(state["step"])
+        if step > self.steps:
+            raise Wrong(f"{path} is of step {step:,}, and {self.steps:,} are asked for. Train for longer, or remove it.")
         try:
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
         except (RuntimeError, ValueError):
             hint = "Train with the same labels, remove it, or name another directory with --train_url."
             raise Wrong(f"{path} is the checkpoint of another network or optimizer. {hint}") from None
-        self._say(f"goes on after step {state['step']:,} of {path}")
-        if len(state["ranks"]) == self.world.size:
-            own = state["ranks"][self.world.rank]
-            _set_generators(self.world, own["generators"])
-            if state["step"] >= self.steps:  # all is done that could be measured: what was measured then is told
-                for name, value in own["metrics"].items():
-                    record.metric(name, value, UNITS[name])
-        return int(state["step"])
+        self._say(f"goes on after step {step:,} of {path}")
+        if len(state["ranks"]) != self.world.size:
+            return step, {}
+        own = state["ranks"][self.world.rank]
+        _set_generators(self.world, own["generators"])
+        return step, own["metrics"]
 
     def _say(self, text: str) -> None:
         if self.world.first:
@@ -171,10 +181,10 @@ class Flight:
     """A step that the device was given: its number, the events of its begin and end, and its loss where that is told."""
 
     done: int
+    waited: float  # seconds that the host waited for its input
     begun: Any
     ended: Any
     loss: Tensor | None
-    counted: bool  # whether the timer counts it
 
 
 class Clock:
@@ -184,32 +194,34 @@ class Clock:
     nothing to do between two steps; the host, which runs ahead, may wait for long without any harm.
     """
 
-    def __init__(self, world: World, timer: Any) -> None:
-        self.world, self.timer = world, timer
+    def __init__(self, world: World, timer: Any, before: dict[str, float]) -> None:
+        self.world, self.timer, self.before = world, timer, before
         self._waited = 0.0
+        self._host_waited = 0.0
         self._begun: Any = None
-        self._counted = False
-        self._last: Any = None  # the end of the step before, where no pause lies between
+        self._last: Any = None  # when the device was done with the step before, or with a pause
         self._flying: collections.deque[Flight] = collections.deque()
 
     def waiting(self, fetch: Callable[[], list[Batch]]) -> list[Batch]:
-        """Fetches batches; on CPUs the time that it took is what the training waited for its input."""
+        """Fetches the batches of a step, which then begins."""
         started = time.perf_counter()
         batches = fetch()
-        self._counted = self.timer.steps >= max(1, self.timer.warmup)
+        self._host_waited = time.perf_counter() - started
         self._begun = self._mark()
-        if self._counted and self._begun is None:
-            self._waited += time.perf_counter() - started
         return batches
 
     def step(self, done: int, loss: Tensor | None, pausing: bool) -> None:
         """Ends a step; before a pause its work is waited for."""
         if loss is not None and self.world.device.type != "cpu":
             loss = torch.empty_like(loss, device="cpu", pin_memory=True).copy_(loss, non_blocking=True)
-        self._flying.append(Flight(done, self._begun, self._mark(), loss, self._counted))
-        while len(self._flying) > (0 if pausing else AHEAD):
+        self._flying.append(Flight(done, self._host_waited, self._begun, self._mark(), loss))
+        while self._flying and (pausing or len(self._flying) > AHEAD or _over(self._flying[0])):
             self._land(self._flying.popleft())
-        self.timer.step()
+
+    def go_on(self) -> None:
+        """A pause is over."""
+        self._last = self._mark()
+        self.timer.start()
 
     def _mark(self) -> Any:
         """An event behind all that the device has been given; none on CPUs."""
@@ -219,34 +231,49 @@ class Clock:
         event.record()
         return event
 
-    def go_on(self) -> None:
-        """A pause is over."""
-        self._last = None
-        self.timer.start()
-
     def metrics(self) -> dict[str, float]:
-        """What was measured so far: throughput, and the share of the time in which the training waited for its input."""
+        """Throughput, and the share of the time in which the training waited for its input.
+
+        Where this attempt has timed no step, because hardly one was left to it, they are those of the attempt before.
+        """
         samples, seconds = self.timer.samples, self.timer.seconds
-        return {"throughput": samples / seconds, "input_wait": min(1.0, self._waited / seconds)} if seconds else {}
+        if not seconds:
+            return self.before
+        return {"throughput": samples / seconds, "input_wait": min(1.0, self._waited / seconds)}
 
     def done(self) -> None:
         """Records what was measured."""
-        self.timer.done()
-        if measured := self.metrics():
+        measured = self.metrics()
+        if self.timer.seconds or not measured:
+            self.timer.done()  # which tells the throughput, or that there is none
+        else:
+            record.metric("throughput", measured["throughput"], "samples/s")
+        if measured:
             rate, waited = measured["throughput"], measured["input_wait"]
-            record.metric("input_wait", waited, UNITS["input_wait"])
+            record.metric("input_wait", waited, "1")
             if self.world.first:
                 print(f"{rate * self.world.size:,.1f} samples/s, waited for input {waited:.1%} of the time", flush=True)
 
     def _land(self, flight: Flight) -> None:
         if flight.ended is not None:
             flight.ended.synchronize()
-            if flight.counted and self._last is not None:
-                self._waited += self._last.elapsed_time(flight.begun) / 1000
-            self._last = flight.ended
+        if self.timer.steps >= max(1, self.timer.warmup):  # the timer counts this one
+            self._waited += self._last.elapsed_time(flight.begun) / 1000 if flight.ended is not None else flight.waited
+        self._last = flight.ended
+        self.timer.step()
         if flight.loss is not None and self.world.first:
-            record.metric("loss", float(flight.loss), step=flight.done)
+            _tell("loss", float(flight.loss), flight.done)
             print(f"step {flight.done:,}: loss {float(flight.loss):.4f}", flush=True)
+
+
+def _over(flight: Flight) -> bool:
+    return flight.ended is None or bool(flight.ended.query())
+
+
+def _tell(name: str, value: float, step: int) -> None:
+    """Records a number, unless it is none: a training that has come to nothing is seen by its accuracy."""
+    if math.isfinite(value):
+        record.metric(name, value, step=step)
 
 
 def _due(done: int, every: int) -> bool:

@@ -95,7 +95,7 @@ class Loop:
 
     def _run(self) -> int:
         if self._keeps and self.gang.first:
-            places.prepare(places.checkpoints(self.settings))
+            places.prepare(self.settings)
         first = self._resume()
         stopped = self._steps(first) if first < self.steps else 0
         if stopped:
@@ -206,17 +206,21 @@ class Loop:
         self.gang.average(self._statistics())
         if self.gang.first:
             folder = places.checkpoints(self.settings)
-            snapshots.save(folder, done, self.step, self.settings.save_checkpoint_num)
-            places.publish(self.settings, folder)
+            saved, gone = snapshots.save(folder, done, self.step, self.settings.save_checkpoint_num)
+            places.publish(self.settings, saved, gone, last=done == self.steps)
         self.gang.sum([0])
 
     def _resume(self) -> int:
         """Takes up the newest checkpoint of this run and returns its step; 0 where there is none."""
         folder = places.checkpoints(self.settings)
         step = int(self.gang.sum([snapshots.newest(folder) if self.gang.first else 0])[0])
+        if step > self.steps:
+            raise Wrong(f"{folder} has one of step {step:,}, and {self.steps:,} are asked for. Train for longer, or remove it.")
         if step:
             snapshots.load(folder, step, self.step)
             self.gang.say(f"goes on after step {step:,} of {folder}")
+        if step == self.steps and self.gang.first:  # the last one of an attempt that was killed thereafter
+            places.publish(self.settings, snapshots.of_step(folder, step), [], last=True)
         return step
 
     def _statistics(self) -> list[ms.Parameter]:

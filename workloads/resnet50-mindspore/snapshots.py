@@ -18,17 +18,27 @@ SCHEDULE = "learning_rate"  # of all steps, which the labels say and not a check
 _own: set[Path] = set()  # what this process wrote, which need not be read to know whose it is
 
 
-def save(folder: Path, step: int, training: nn.Cell, keep: int) -> None:
-    """Writes weights and optimizer under a temporary name and renames it when it is on the disk; only `keep` stay."""
-    target = folder / NAME.format(step)
+def of_step(folder: Path, step: int) -> Path:
+    """The checkpoint of a step."""
+    return folder / NAME.format(step)
+
+
+def save(folder: Path, step: int, training: nn.Cell, keep: int) -> tuple[Path, list[str]]:
+    """Writes weights and optimizer under a temporary name and renames it when it is on the disk; only `keep` stay.
+
+    Returns the checkpoint, and the names of those that are gone.
+    """
+    target = of_step(folder, step)
     try:
         _write(target, training)
     except (OSError, RuntimeError) as error:
         raise places.unwritable(target, error) from None
     _own.add(target)
     others = [path for path in _found(folder) if path != target and (path in _own or _run_of(path) == RUN)]
-    for old in others[max(0, keep - 1) :]:
+    gone = others[max(0, keep - 1) :]
+    for old in gone:
         old.unlink(missing_ok=True)
+    return target, [old.name for old in gone]
 
 
 def _write(target: Path, training: nn.Cell) -> None:
@@ -68,15 +78,14 @@ def _run_of(path: Path) -> str | None:
 
 def load(folder: Path, step: int, training: nn.Cell) -> None:
     """Puts weights and optimizer back as they were after a step."""
-    path = folder / NAME.format(step)
-    kept = {name: value for name, value in _read(path).items() if name not in ("run", SCHEDULE)}
+    kept = {name: value for name, value in _read(of_step(folder, step)).items() if name not in ("run", SCHEDULE)}
     try:
         missing, strange = ms.load_param_into_net(training, kept, strict_load=True)
     except (RuntimeError, ValueError, TypeError):  # other shapes
         missing, strange = ["all"], []
     if set(missing) - {SCHEDULE} or strange:
         hint = "Train with the same labels, remove it, or name another directory with --train_url."
-        raise Wrong(f"{path} is the checkpoint of another network or optimizer. {hint}")
+        raise Wrong(f"{of_step(folder, step)} is the checkpoint of another network or optimizer. {hint}")
 
 
 def _read(path: Path) -> dict[str, Any]:
