@@ -74,7 +74,9 @@ class Decoders:
         rows = [(slot * self.batch + row, int(index), path) for row, (index, path) in enumerate(zip(indices, paths))]
         self._left[slot] = len(rows)
         for first in range(0, len(rows), piece):
-            task = json.dumps([slot, epoch is not None, epoch or 0, rows[first : first + piece]]).encode()
+            task = json.dumps([slot, epoch is not None, epoch or 0, rows[first : first + piece]], ensure_ascii=False).encode()
+            if len(task) > decoding.LARGEST:
+                raise Wrong(f"The paths of {piece} images are too long for one task. Take shorter ones, or a smaller batch.")
             try:
                 self._tasks.send(task)
             except (BrokenPipeError, ConnectionResetError):
