@@ -98,8 +98,8 @@ def test_a_parameter_server_that_dies_fails_the_run(containment: str, run_json: 
 
 
 def test_a_failing_worker_takes_its_companions_along(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
-    train = SCHEDULER.format(scheduler="signal.pause()", worker="sys.exit(2)")
+    train = SCHEDULER.format(scheduler="signal.pause()", worker="sys.exit(4)")
     view = run_json(write_job({**CLUSTERED, "devices": 1}, **{"train.py": train}))
-    assert view["reason"] == "rank 0 on node 0 exited with code 2"
+    assert view["reason"] == "rank 0 on node 0 exited with code 4"
     assert json.loads(Path(view["dir"], "attempts/1/nodes/0/exit.json").read_text())["cause"] == "failure"
     assert processes_with(f"MUSTER_RUN={view['run']}") == []

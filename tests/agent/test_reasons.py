@@ -44,7 +44,11 @@ def test_exit_codes_and_signals_by_name(shell: str, words: str, run_json: RunJso
             "`python` in the job file, or --set python=/path/to/python, names a Python that has it",
         ),
         ("raise SystemExit('no data')\n", "exited with code 1"),
-        ("import sys\nsys.exit(3)\n", "exited with code 3"),
+        ("import sys\nprint('epoch 3')\nsys.exit(3)\n", "exited with code 3"),
+        (
+            "import argparse\nargparse.ArgumentParser(prog='train').parse_args(['--epoch=3'])\n",
+            "exited with code 2: train: error: unrecognized arguments: --epoch=3",
+        ),
         ("import os\nos.abort()\n", "was killed (SIGABRT)"),
         (
             "import os, traceback\ntry:\n  1 / 0\nexcept Exception:\n  traceback.print_exc()\nos.kill(os.getpid(), 9)\n",

@@ -11,6 +11,7 @@ from muster.runs.layout import AttemptDir
 from muster.runs.logs import exception_line, last_lines
 
 TAIL_LINES = 20
+USAGE = 2  # the code of a program that was given something wrong, and says so in its last line, as argparse does
 NO_MODULE = "; `python` in the job file, or --set python=/path/to/python, names a Python that has it"
 
 
@@ -142,6 +143,8 @@ def _log_end(attempt: AttemptDir, failure: Dict[str, Any]) -> Dict[str, Any]:
     exception = "" if failure.get("signal") or _as_signal(failure.get("code")) else exception_line(lines)
     if failure.get("code") != 1 and lines and exception != lines[-1].strip():
         exception = ""  # Python ends with 1 of an exception: this one was handled, and something else ended it
+    if failure.get("code") == USAGE and not exception:
+        exception = next((line.strip() for line in reversed(lines) if line.strip()), "")
     return {"log": path, "exception": exception, "tail": lines[-TAIL_LINES:]}
 
 
