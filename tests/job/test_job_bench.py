@@ -29,11 +29,21 @@ def test_everything_that_a_benchmark_can_say(tmp_path: Path) -> None:
 def test_what_everybody_measures_needs_no_words(tmp_path: Path) -> None:
     job = accepted(tmp_path, PLAIN + "metrics: {throughput: , accuracy: {}}\nbench:\n")
     assert job.bench == Bench()
-    assert job.metric("throughput") == Metric(unit="samples/s", of="rank", over="sum", take="mean")
-    assert job.metric("accuracy") == Metric(unit="1", of="world", take="last")
-    assert job.metric("loss").better == "lower"
+    assert job.metric("throughput") == Metric(unit="samples/s", of="rank", over="sum", take="mean", better="higher")
+    assert job.metric("accuracy") == Metric(unit="1", of="world", take="last", better="higher")
+    assert job.metric("loss") == job.metric("eval_loss") == Metric(unit="1", of="world", better="lower")
     assert job.metric("anything") == Metric()
     assert job.needed == ("throughput", "accuracy")
+
+
+def test_what_is_better_is_known_of_what_is_measured_and_of_targets_and_else_said(tmp_path: Path) -> None:
+    fields = (
+        "bench: {metric: tokens, targets: {f1: 0.9, wer: 0.1}}\nmetrics: {tokens: {over: sum}, wer: {better: lower}, gap: {}}\n"
+    )
+    job = accepted(tmp_path, PLAIN + fields)
+    found = {name: job.metric(name).better for name in ("tokens", "f1", "wer", "gap", "seed")}
+    assert found == {"tokens": "higher", "f1": "higher", "wer": "lower", "gap": "", "seed": ""}
+    assert job.metric("tokens").over == "sum"
 
 
 def test_a_record_gives_the_same_job_again(tmp_path: Path) -> None:

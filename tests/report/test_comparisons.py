@@ -66,6 +66,30 @@ def test_where_less_is_better_less_is_better() -> None:
     assert cell.signed == "-50.0 %" and cell.better is True
 
 
+def with_metric(name: str, value: float, better: str | None, **fields: Any) -> dict[str, Any]:
+    found = made_result(**fields)
+    found["metrics"][name] = {**found["metrics"]["accuracy"], "value": value, "spread": 0.01, "better": better}
+    return found
+
+
+@pytest.mark.parametrize(("one", "other"), [(None, None), ("higher", "lower")])
+def test_a_difference_of_which_nobody_said_what_is_better_is_shown_and_not_judged(one: str | None, other: str | None) -> None:
+    results = [with_metric("perplexity", 20.0, one), with_metric("perplexity", 15.0, other)]
+    cell = row(results, "perplexity").cells[1]
+    assert (cell.signed, cell.better, cell.beyond) == ("-25.0 %", None, True)
+    assert words(cell) == "more than the spread over repeats (1.00 %)"
+    told = next(line for line in compare.to_json(results) if line["quantity"] == "perplexity" and line["difference"])
+    assert told["better"] is None
+    page = report.html(results, {})
+    assert '<strong class="quiet">-25.0 %</strong>' in page and '<strong class="bad">-25.0 %</strong>' not in page
+
+
+def test_a_result_that_says_what_is_better_says_it_for_an_older_one_that_does_not() -> None:
+    results = [with_metric("perplexity", 20.0, None), with_metric("perplexity", 15.0, "lower")]
+    assert row(results, "perplexity").cells[1].better is True
+    assert row(results[::-1], "perplexity").cells[1].better is False
+
+
 def test_numbers_of_other_units_targets_or_meters_are_not_compared() -> None:
     """A step of 100 ms beside one of 0.1 s would be a thousand times as slow."""
     one, other = made_result(), made_result()

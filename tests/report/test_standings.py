@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.bench.report import standing
-from muster.bench.report.bars import MOST, WORST, bar_charts
+from muster.bench.report.bars import MOST, WORST, bar_charts, note
 from muster.bench.report.phrase import same
 
 
-def of(values: Sequence[float | None], better: str = "higher") -> standing.Standing:
+def of(values: Sequence[float | None], better: str | None = "higher") -> standing.Standing:
     ranks = [{"rank": rank, "node": rank // 8, "value": value, "reason": None} for rank, value in enumerate(values)]
     return standing.ranks({"better": better, "ranks": ranks})
 
 
-def slow(values: Sequence[float | None], better: str = "higher") -> list[int]:
+def slow(values: Sequence[float | None], better: str | None = "higher") -> list[int]:
     return sorted(place.number for place in of(values, better).slow)
 
 
@@ -44,6 +44,13 @@ def test_one_that_is_far_ahead_is_no_straggler() -> None:
 
 def test_where_less_is_better_the_largest_straggles() -> None:
     assert slow([1.0, 1.01, 0.99, 1.5, 0.2], "lower") == [3]
+
+
+def test_where_nobody_said_what_is_better_nobody_straggles() -> None:
+    assert slow([100, 101, 99, 70, 150, 100], None) == []
+    several, many = of([100.0, 101, 99, 70], None), of([1.0] * MOST + [9.0], None)
+    assert "straggler" not in note(several, "node").en
+    assert len(bar_charts("id", same("seed"), "", many, "node")) == 1
 
 
 def test_of_two_nobody_can_say_which_one_straggles() -> None:

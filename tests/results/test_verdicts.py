@@ -140,6 +140,16 @@ def test_a_metric_that_the_job_names_is_needed(home: Path) -> None:
     ]
 
 
+def test_what_is_better_is_said_only_where_it_is_known(home: Path) -> None:
+    run = trained(home, bench={}, metrics={"gap": {"better": "lower"}})
+    for name in ("accuracy", "eval_loss", "gap", "seed"):
+        run.metric(0, name, 0.5)
+    found = result_of(run)
+    wanted = {"throughput": "higher", "accuracy": "higher", "eval_loss": "lower", "gap": "lower", "seed": None}
+    assert {name: metric["better"] for name, metric in found["metrics"].items()} == wanted
+    assert {name: metric["better"] for name, metric in found["runs"][0]["metrics"].items()} == wanted
+
+
 def phases_of(run: RunRecord) -> dict[str, Any]:
     found: dict[str, Any] = result_of(run)["runs"][0]["phases"]
     return found

@@ -73,7 +73,7 @@ def metric_to_json(measured: Measured, sights: Sequence[Sight], servers: bool) -
         "reason": measured.whole.reason,
         "of": measured.metric.of,
         "over": measured.metric.over,
-        "better": measured.metric.better,
+        "better": measured.metric.better or None,
         "ranks": ranks,
         "nodes": [{"node": node, "value": value.value, "reason": value.reason} for node, value in measured.nodes.items()],
         "list": values,

@@ -77,7 +77,7 @@ def _metric(name: str, value: Value, runs: Sequence[RunResult]) -> dict[str, Any
         "value": value.value,
         "unit": measured.unit,
         "reason": value.reason,
-        "better": measured.metric.better,
+        "better": measured.metric.better or None,
         "list": values,
         **asdict(statistics(values)),
     }

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from muster.bench import power, samples, timeline
+from muster.bench import power, samples, timeline, training
 from muster.bench.aggregate import metric_to_json
 from muster.bench.energy import Window
 from muster.bench.phases import Phase, phases
@@ -34,6 +34,7 @@ class RunResult:
     observed: Observed
     metrics: dict[str, Measured]
     phases: dict[str, Phase]
+    training: Value  # when it began, in whichever attempt
     power: RunPower
     use: list[dict[str, Any]]
     problems: tuple[str, ...]
@@ -63,8 +64,8 @@ def read(run: RunDir) -> RunResult:
     job = Job.from_json(_document(run.job))
     final, facts = _document(run.final), _document(run.run)
     state, reason = str(final.get("state", "lost")), str(final.get("reason", "the record of the run has no end"))
-    times = timeline.read(run, job)
     attempt = run.last_attempt()
+    times = timeline.read(run, attempt, job) if attempt else Timeline()
     observed = observe(attempt, job) if attempt else Observed(job)
     metrics = {name: measure(observed, name) for name in names(observed)}
     if state != "succeeded":
@@ -83,10 +84,18 @@ def read(run: RunDir) -> RunResult:
         observed=observed,
         metrics=metrics,
         phases=found,
+        training=training.began([*_earlier(run, job), (times, found["proc"])]),
         power=power.measure(sampled, window, times.first_rank, metrics["throughput"]),
         use=use(sampled, window),
         problems=tuple(_problems(run.id, state, reason, observed, metrics)),
     )
+
+
+def _earlier(run: RunDir, job: Job) -> Iterator[training.Attempt]:
+    """When the attempts before the last one ran, and when they trained."""
+    for attempt in map(run.attempt, run.attempt_numbers()[:-1]):
+        times = timeline.read(run, attempt, job)
+        yield times, phases(observe(attempt, job), times)["proc"]
 
 
 def _document(path: str) -> dict[str, Any]:

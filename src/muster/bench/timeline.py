@@ -1,4 +1,4 @@
-"""When the last attempt of a run and its ranks started and ended, as supervisor and agents wrote it down."""
+"""When an attempt of a run and its ranks started and ended, as supervisor and agents wrote it down."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from muster.job import Job
 from muster.runs.files import read_events
-from muster.runs.layout import RunDir
+from muster.runs.layout import AttemptDir, RunDir
 from muster.runs.points import number
 from muster.runs.ranks import ranks
 
@@ -30,10 +30,7 @@ class Timeline:
     unstarted: str = "there was no attempt"  # why the start of the ranks is not known
 
 
-def read(run: RunDir, job: Job) -> Timeline:
-    attempt = run.last_attempt()
-    if attempt is None:
-        return Timeline()
+def read(run: RunDir, attempt: AttemptDir, job: Job) -> Timeline:
     events = [event for event in read_events(run.events) if event.get("attempt") == attempt.number]
     times = {event.get("event"): moment(event.get("time")) for event in events}
     programs = [entry for entry in ranks(attempt, job, ended=True) if entry["rank"] is not None]

@@ -14,6 +14,8 @@ from muster.runs import numbers
 from muster.runs.measured import Value
 from muster.runs.seats import world_size
 
+UNTIMED = "nothing tells when it was reached"
+
 
 @dataclass(frozen=True)
 class Target:
@@ -70,31 +72,36 @@ def _target(name: str, target: float, runs: Sequence[RunResult], value: Value) -
     if value.value is None or missed:
         reason = value.reason or f"run {missed[0].id} ended with {missed[0].metrics[name].whole.value!r}"
         return Target(name, target, better, False, value.value, None, reason)
-    times = [_seconds(name, target, better, run) for run in runs]
-    known = [seconds for seconds in times if seconds is not None]
-    if len(known) < len(times):
-        return Target(name, target, better, True, value.value, None, "nothing tells when it was reached")
-    return Target(name, target, better, True, value.value, numbers.mean(known), None)
+    times = [_time(name, target, better, run) for run in runs]
+    unknown = next((time.reason for time in times if time.value is None), None)
+    mean = numbers.mean([time.value for time in times if time.value is not None]) if unknown is None else None
+    return Target(name, target, better, True, value.value, mean, unknown)
 
 
 def _reaches(value: float | None, target: float, better: str) -> bool:
     return value is not None and (value >= target if better == "higher" else value <= target)
 
 
-def _seconds(name: str, target: float, better: str, run: RunResult) -> float | None:
+def _time(name: str, target: float, better: str, run: RunResult) -> Value:
     """The time until every world of a run had reached a target, from the start of its training."""
-    started = run.phases["proc"].start
-    start = started if started is not None else run.timeline.started
-    if start is None or run.metrics[name].metric.of != "world":
+    last = _last_reached(name, target, better, run)
+    if last is None:
+        return Value(reason=UNTIMED)
+    if run.training.value is None:
+        return run.training
+    return Value(last - run.training.value) if last >= run.training.value else Value(reason=UNTIMED)
+
+
+def _last_reached(name: str, target: float, better: str, run: RunResult) -> float | None:
+    """When the last of the worlds of a run reached a target, in the attempt that the result is of."""
+    if run.metrics[name].metric.of != "world":
         return None
     size = world_size(run.job)
     reached: dict[int, float] = {}
     for sight in run.observed.sights.get(name, []):
         if sight.t is not None and within(run.timeline, sight.t) and _reaches(sight.value, target, better):
             reached[sight.rank // size] = min(sight.t, reached.get(sight.rank // size, sight.t))
-    if len(reached) < run.job.ranks // size or max(reached.values()) < start:
-        return None
-    return max(reached.values()) - start
+    return None if len(reached) < run.job.ranks // size else max(reached.values())
 
 
 def _limit(over: str, limit: float, metric: str, runs: Sequence[RunResult]) -> Limit:

@@ -22,7 +22,7 @@ class Metric:
     of: str = "rank"  # every rank reports one, or one rank for all of its world
     over: str = "mean"  # how the values of ranks make that of their world
     take: str = "last"  # which of several values of one rank counts
-    better: str = "higher"
+    better: str = ""  # higher, lower, or not said: then nobody can judge a difference
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,10 @@ class Bench:
 
 # What the metrics are that everybody has; others are told from each rank, and the mean counts.
 KNOWN = {
-    "throughput": Metric(unit="samples/s", over="sum", take="mean"),
-    "accuracy": Metric(unit="1", of="world"),
+    "throughput": Metric(unit="samples/s", over="sum", take="mean", better="higher"),
+    "accuracy": Metric(unit="1", of="world", better="higher"),
     "loss": Metric(unit="1", of="world", better="lower"),
+    "eval_loss": Metric(unit="1", of="world", better="lower"),
 }
 
 
@@ -174,7 +175,10 @@ METRIC = Part(
             Choice(("last", "mean", "median", "min", "max"), (("average", "mean"), ("final", "last"), ("best", "max"))),
             "Which of several values of one rank counts.",
         ),
-        "better": (Choice(("higher", "lower"), (("max", "higher"), ("min", "lower"))), "Which value is the better one."),
+        "better": (
+            Choice(("higher", "lower"), (("max", "higher"), ("min", "lower"))),
+            "Which value is the better one. Without it no difference is judged; of `bench.metric` and targets it is `higher`.",
+        ),
     },
     "{pattern: 'fps: ([0-9.]+)', unit: images/s}",
 )

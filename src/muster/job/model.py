@@ -254,7 +254,7 @@ class Job:
         "What the numbers of the job are, by name, and where an unchanged script writes them in its log. "
         "A benchmark fails when one that stands here is missing.",
         "{throughput: {pattern: 'fps: ([0-9.]+)', unit: images/s}}",
-        "`throughput`, `accuracy` and `loss` are known",
+        "`throughput`, `accuracy`, `loss` and `eval_loss` are known",
     )
     sample: float = about(
         kinds.Duration(zero=True),
@@ -320,8 +320,10 @@ class Job:
         return tuple(dict.fromkeys([bench.metric, *bench.targets, *self.metrics]))
 
     def metric(self, name: str) -> Metric:
-        """What a metric is, said by the job or known."""
-        return self.metrics.get(name) or KNOWN.get(name) or Metric()
+        """What a metric is, said by the job or known; what is measured or has a target grows unless something else is said."""
+        metric = self.metrics.get(name) or KNOWN.get(name) or Metric()
+        judged = self.bench is not None and name in (self.bench.metric, *self.bench.targets)
+        return dataclasses.replace(metric, better="higher") if judged and not metric.better else metric
 
     def to_json(self) -> Dict[str, Any]:
         return dataclasses.asdict(self)

@@ -59,16 +59,16 @@ class BarChart:
 
 
 def bar_charts(id: str, metric: Phrase, unit: str, standing: Standing, who: str) -> list[BarChart]:
-    """All of them, or the curve of all and the worst; `who` is `rank` or `node`."""
+    """All of them, or the curve of all and, where one can say which those are, the worst; `who` is `rank` or `node`."""
     places = standing.places
     drawing = _Drawing(standing, who, unit)
     if len(places) <= MOST:
         return [drawing.chart(id, say(f"by_{who}", metric=metric), note(standing, who), places)]
     count = f"{len(places):,}"
-    return [
-        drawing.chart(id, say(f"sorted_by_{who}", metric=metric, count=count), note(standing, who)),
-        drawing.chart(f"{id}-worst", say("worst_first", count=WORST), None, standing.worst_first[:WORST]),
-    ]
+    charts = [drawing.chart(id, say(f"sorted_by_{who}", metric=metric, count=count), note(standing, who))]
+    if standing.sign:
+        charts.append(drawing.chart(f"{id}-worst", say("worst_first", count=WORST), None, standing.worst_first[:WORST]))
+    return charts
 
 
 class _Drawing:
@@ -136,7 +136,7 @@ def note(standing: Standing, who: str) -> Phrase:
         parts.append(say("missing", what=_names(standing.missing, who)))
     if standing.slow:
         parts += [say("slow", what=_names(standing.slow, who)), say("rule")]
-    elif len(standing.values) > 2:
+    elif standing.sign and len(standing.values) > 2:
         parts.append(say("no_slow"))
     return joined(parts, (" · ", " · "))
 

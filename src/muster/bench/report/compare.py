@@ -37,7 +37,7 @@ class Quantity:
     shown: str
     value: float | None
     reason: str
-    higher: bool
+    better: str | None  # higher or lower; None where nobody said
     spread: Spread | None
     kind: Any = None  # what has to be alike for two of them to be compared: a unit, a target, what the power is of
 
@@ -83,23 +83,22 @@ def quantities(result: Result) -> Iterator[Quantity]:
     for name in sorted(metrics, key=lambda name: (name != result["metric"], name)):
         metric = metrics[name]
         shown = figures.with_unit(metric["value"], metric["unit"])
-        higher = metric.get("better") != "lower"
         why, spread = metric["reason"] or "", spread_of(result, name)
-        yield Quantity(name, named(name), shown, metric["value"], why, higher, spread, metric["unit"])
+        yield Quantity(name, named(name), shown, metric["value"], why, metric.get("better"), spread, metric["unit"])
     for target in result["targets"]:
         name = say("time_to", metric=named(target["metric"]), value=figures.figure(target["target"]))
         key = f"time to {target['metric']}"
         seconds, why = target["seconds"], target["reason"] or ""
-        yield Quantity(key, name, figures.duration(seconds), seconds, why, False, None, target["target"])
-    yield _per_run(result, "time", say("time"), figures.duration, _seconds("total"), False)
-    yield _per_run(result, "training time", say("name.proc"), figures.duration, _seconds("proc"), False)
-    for key, name, unit, higher in (
-        ("joules", say("energy"), "J", False),
-        ("average", say("power"), "W", False),
-        ("samples_per_joule", say("efficiency"), "1/J", True),
+        yield Quantity(key, name, figures.duration(seconds), seconds, why, "lower", None, target["target"])
+    yield _per_run(result, "time", say("time"), figures.duration, _seconds("total"), "lower")
+    yield _per_run(result, "training time", say("name.proc"), figures.duration, _seconds("proc"), "lower")
+    for key, name, unit, better in (
+        ("joules", say("energy"), "J", "lower"),
+        ("average", say("power"), "W", "lower"),
+        ("samples_per_joule", say("efficiency"), "1/J", "higher"),
     ):
         power = result["power"]
-        quantity = _per_run(result, key, name, _with_unit(unit), _power(key), higher, power["reasons"].get(key))
+        quantity = _per_run(result, key, name, _with_unit(unit), _power(key), better, power["reasons"].get(key))
         yield replace(quantity, kind=power.get("of"))
 
 
@@ -148,21 +147,28 @@ def _cell(first: Quantity | None, quantity: Quantity | None) -> Cell:
     if first.kind != quantity.kind:
         return replace(cell, words=say("incomparable"))
     difference = quantity.value / first.value - 1
-    better = None if difference == 0 else (difference > 0) == quantity.higher
+    direction = _direction(first, quantity)
+    better = None if difference == 0 or direction is None else (difference > 0) == (direction == "higher")
     spread = _larger(first.spread, quantity.spread)
     beyond = None if spread is None else abs(difference) > spread.fraction
     return replace(cell, difference=difference, better=better, beyond=beyond, words=_words(difference, better, spread))
 
 
+def _direction(first: Quantity, quantity: Quantity) -> str | None:
+    """Which way is the better one, as far as the two results say so and agree."""
+    said = {better for better in (first.better, quantity.better) if better in ("higher", "lower")}
+    return said.pop() if len(said) == 1 else None
+
+
 def _words(difference: float, better: bool | None, spread: Spread | None) -> Phrase:
     """What the difference is worth."""
-    if better is None:
+    if difference == 0:
         return say("equal")
-    kind = say("better" if better else "worse")
+    judged = [] if better is None else [say("better" if better else "worse")]
     if spread is None:
-        return joined([kind, say("no_spread")])
+        return joined([*judged, say("no_spread")])
     key = "beyond" if abs(difference) > spread.fraction else "inside"
-    return joined([kind, say(key, over=say(f"over.{spread.over}"), spread=figures.percent(spread.fraction))])
+    return joined([*judged, say(key, over=say(f"over.{spread.over}"), spread=figures.percent(spread.fraction))])
 
 
 def _larger(one: Spread | None, other: Spread | None) -> Spread | None:
@@ -170,13 +176,13 @@ def _larger(one: Spread | None, other: Spread | None) -> Spread | None:
     return max(known, key=lambda spread: spread.fraction, default=None)
 
 
-def _per_run(result: Result, key: str, name: Phrase, show: Show, pick: Pick, higher: bool, why: str | None = None) -> Quantity:
+def _per_run(result: Result, key: str, name: Phrase, show: Show, pick: Pick, better: str, why: str | None = None) -> Quantity:
     """The mean over repeats of something that each of them has."""
     values = [value for value in map(pick, result["runs"]) if value is not None]
     complete = bool(values) and len(values) == len(result["runs"])
     mean = fmean(values) if complete else None
     spread = Spread("repeats", (max(values) - min(values)) / mean) if mean and len(values) > 1 else None
-    return Quantity(key, name, show(mean), mean, why or "", higher, spread)
+    return Quantity(key, name, show(mean), mean, why or "", better, spread)
 
 
 def _seconds(phase: str) -> Pick:

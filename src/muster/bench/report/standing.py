@@ -32,7 +32,7 @@ class Standing:
     """The values of all of them."""
 
     places: Sequence[Place]
-    higher: bool
+    sign: int  # 1 where more is better, -1 where less is, 0 where nobody said: then nobody straggles
 
     @cached_property
     def values(self) -> list[float]:
@@ -56,8 +56,8 @@ class Standing:
 
     @property
     def worst_first(self) -> list[Place]:
-        """Those without a value, then the others from the worst to the best."""
-        sign = 1.0 if self.higher else -1.0
+        """Those without a value, then the others from the worst to the best, or from the lowest to the highest."""
+        sign = self.sign or 1
         known = [(sign * place.value, place) for place in self.places if place.value is not None]
         return [*self.missing, *(place for _, place in sorted(known, key=lambda pair: (pair[0], pair[1].number)))]
 
@@ -73,15 +73,15 @@ def nodes(metric: Mapping[str, Any]) -> Standing:
 
 
 def _standing(entries: Sequence[tuple[int, int, Mapping[str, Any]]], metric: Mapping[str, Any]) -> Standing:
-    higher = metric.get("better") != "lower"
+    sign = {"higher": 1, "lower": -1}.get(metric.get("better") or "", 0)
     values = [entry["value"] for _, _, entry in entries if entry["value"] is not None]
     bound = _bound(values)
     middle = median(values) if values else 0.0
     places = []
     for number, node, entry in entries:
-        behind = 0.0 if entry["value"] is None else (middle - entry["value"]) * (1 if higher else -1)
+        behind = 0.0 if entry["value"] is None else (middle - entry["value"]) * sign
         places.append(Place(number, node, entry["value"], entry.get("reason") or "", behind > bound))
-    return Standing(places, higher)
+    return Standing(places, sign)
 
 
 def _bound(values: Sequence[float]) -> float:
