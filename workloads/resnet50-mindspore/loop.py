@@ -123,7 +123,8 @@ class Loop:
             loss = network(*batch)
             evaluating, saving = _due(done, evaluations) and done < steps, _due(done, self._saves) and done < steps
             stopping = _due(done, looks, sink) and self._look(done, loss, stop)
-            if evaluating or saving or stopping or done == steps:
+            warm = timer.steps + 1 == max(1, timer.warmup)
+            if evaluating or saving or stopping or warm or done == steps:
                 loss.asnumpy()  # the device is behind; a step ends when its work is done
             timer.step()
             if stopping and done < steps:
