@@ -218,6 +218,24 @@ def test_a_start_script_with_the_mode_that_the_job_does_not_name_is_refused(
 
 
 @pytest.mark.parametrize(
+    "fields, files, setter",
+    [
+        ({"env": {"SINGLESERVER_MODE": "True"}}, {}, "`env`"),
+        ({"env": {"SINGLESERVER_MODE": "True"}, "bench": {"scope": "cluster"}}, {}, "`env`"),
+        ({"compat": "modelarts-v1"}, {"ma-pre-start.sh": "export SINGLESERVER_MODE=True\n"}, "ma-pre-start.sh"),
+    ],
+)
+def test_nodes_that_train_alone_are_not_measured_as_one_training(
+    muster: Muster, write_job: WriteJob, home: Path, fields: dict[str, Any], files: dict[str, str], setter: str
+) -> None:
+    done = muster("bench", write_job({"nodes": 2, **fields}, **{"train.py": "pass", **files}))
+    assert done.returncode == 2
+    assert "bench.scope" in done.stderr and f"{setter} sets SINGLESERVER_MODE" in done.stderr
+    assert "set `bench.scope` to server" in done.stderr
+    assert not (home / "benches").exists()
+
+
+@pytest.mark.parametrize(
     "words, said",
     [
         (["--sign"], "--export"),

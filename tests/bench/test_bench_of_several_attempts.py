@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import Muster, WriteJob
+from muster.runs.mllog import parse
 
 # The first attempt fails while it trains, or before, and the second reaches the target.
 TRAINS = """
@@ -30,13 +31,20 @@ TRAINS = """
 def trained(muster: Muster, write_job: WriteJob, tmp_path: Path, fails: str, **fields: Any) -> dict[str, Any]:
     """The result of a benchmark with a retry; its bundle verifies."""
     asked = {"retries": 1, "bench": {"targets": {"accuracy": 0.8}}, "env": {"FAILS": fails}, **fields}
-    done = muster("bench", write_job(asked, **{"train.py": TRAINS}), "--json", "--export", tmp_path / "bundle.tar.gz")
+    files = ("--export", tmp_path / "bundle.tar.gz", "--mllog", tmp_path / "mllog.txt")
+    done = muster("bench", write_job(asked, **{"train.py": TRAINS}), "--json", *files)
     assert done.returncode == 0, done.stderr
     verified = muster("verify", tmp_path / "bundle.tar.gz")
     assert verified.returncode == 0, verified.stdout + verified.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     assert (result["runs"][0]["attempt"], result["targets"][0]["reached"]) == (2, True)
     return result
+
+
+def logged(tmp_path: Path) -> dict[str, int]:
+    """The times of the events in the log in MLPerf's style, in milliseconds, in their order."""
+    events = [parse(line) for line in (tmp_path / "mllog.txt").read_text().splitlines()]
+    return {event.key: int(event.time_ms) for event in events if event}
 
 
 def run_of(home: Path, result: dict[str, Any]) -> Path:
@@ -60,6 +68,8 @@ def test_the_time_to_a_target_counts_from_where_the_first_attempt_began_to_train
     assert began < resumed < reached
     assert (result["targets"][0]["seconds"], result["targets"][0]["reason"]) == (reached - began, None)
     assert result["runs"][0]["phases"]["proc"]["start"] == resumed  # the throughput is that of the last attempt
+    log = logged(tmp_path)
+    assert log["init_start"] == log["run_start"] == round(began * 1000) < log["run_stop"]
 
 
 def test_a_first_attempt_of_which_nothing_tells_whether_it_trained_leaves_the_time_unknown(
@@ -68,6 +78,7 @@ def test_a_first_attempt_of_which_nothing_tells_whether_it_trained_leaves_the_ti
     target = trained(muster, write_job, tmp_path, "before training")["targets"][0]
     why = "nothing tells when its training began, in attempt 1: no rank recorded it"
     assert (target["seconds"], target["reason"]) == (None, why)
+    assert "run_start" not in logged(tmp_path)
 
 
 def test_an_attempt_whose_ranks_never_started_did_not_train(

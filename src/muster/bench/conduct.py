@@ -53,26 +53,34 @@ def prepare(
 ) -> create.Prepared:
     """Checks a job that is to be measured; one that does not say how is measured in the plain way."""
     prepared = create.prepare(load, engine, file, say)
-    job = prepared.job
-    if job.bench is None:
-        return replace(prepared, job=replace(job, bench=Bench()))
-    impossible = [Problem(str(file or "job"), None, f"bench.{field}", *words) for field, *words in _impossible(job, job.bench)]
+    job, bench = prepared.job, prepared.job.bench or Bench()
+    impossible = [Problem(str(file or "job"), None, f"bench.{field}", *words) for field, *words in _impossible(job, bench)]
     if impossible:
         raise JobError(impossible)
-    return prepared
+    return replace(prepared, job=replace(job, bench=bench))
 
 
 def _impossible(job: Job, bench: Bench) -> Iterator[tuple[str, str, str]]:
     """What no measurement of this job can hold, each as the field, what is wrong and what to do."""
-    if job.servers and not job.own_servers and (script := _making_worlds(job)):
-        message = f"is server, and {script} sets SINGLESERVER_MODE: the script makes a world of every node itself"
-        yield "scope", message, 'say so with `env: {SINGLESERVER_MODE: "True"}`, or remove that line from the script'
+    yield from _worlds(job)
     if bench.combine == "olympic" and bench.repeats < FEWEST_OLYMPIC:
         message = f"is olympic, which leaves out the best and the worst, and there is no third of {bench.repeats}"
         yield "combine", message, f"set `bench.repeats` to {FEWEST_OLYMPIC} or more"
     counts = {"repeats": bench.repeats, "nodes": job.nodes, "ranks": job.ranks}
     for over in (over for over in bench.limits if counts[over] < 2):
         yield f"limits.{over}", f"limits how far {over} lie apart, and there is only one", "remove it, or measure more of them"
+
+
+def _worlds(job: Job) -> Iterator[tuple[str, str, str]]:
+    """Where others are to make the worlds than the scope says: it would be both, or separate trainings counted as one."""
+    script, told = _making_worlds(job), job.env.get("SINGLESERVER_MODE") == "True"
+    if job.servers and script and not told:
+        message = f"is server, and {script} sets SINGLESERVER_MODE: the script makes a world of every node itself"
+        yield "scope", message, 'say so with `env: {SINGLESERVER_MODE: "True"}`, or remove that line from the script'
+    elif not job.servers and job.nodes > 1 and (script or told):
+        setter = "`env`" if told else script
+        message = f"is cluster, and {setter} sets SINGLESERVER_MODE: nodes would train alone and count as one training"
+        yield "scope", message, "set `bench.scope` to server, or remove SINGLESERVER_MODE"
 
 
 def _making_worlds(job: Job) -> str:

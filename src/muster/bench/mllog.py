@@ -27,11 +27,17 @@ def lines(result: Mapping[str, Any], repeat: int = 0, plan: Mapping[str, Any] | 
 
 
 def _edges(run: Mapping[str, Any], outcome: Mapping[str, Any]) -> list[Event]:
-    """When the run prepared and when it trained: the phase `proc`, else the time of its ranks, until the last evaluation."""
+    """When the run prepared and when it trained: the phase `proc`, else the time of its ranks, until the last evaluation.
+
+    The training of several attempts began in the first of them.
+    """
     prepare, proc = _phase(run, "prepare"), _phase(run, "proc")
     phase = "total" if proc["start"] is None or proc["end"] is None else "proc"
     begin = _known(prepare["start"], run["started"])
     start = prepare["end"] if phase == "total" else proc["start"]
+    if (run["attempt"] or 1) > 1:
+        start = run["training_began"]
+        begin = min((time for time in (begin, start) if time is not None), default=None)
     end = run["ended"] if phase == "total" else proc["end"]
     if begin is None:
         return []

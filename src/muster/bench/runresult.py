@@ -48,6 +48,7 @@ class RunResult:
             "attempt": self.timeline.attempt,
             "started": self.timeline.started,
             "ended": self.timeline.ended,
+            "training_began": self.training.value,
             "metrics": {
                 name: metric_to_json(measured, sights.get(name, []), self.job.servers)
                 for name, measured in self.metrics.items()
