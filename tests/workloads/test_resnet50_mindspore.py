@@ -170,10 +170,12 @@ import json, sys
 from pathlib import Path
 import numpy as np
 import pictures
+from common import layouts
+from common.labels import Common
 from common.order import Order
 
 folder, size = Path(sys.argv[1]), 32
-train, val = pictures.find(folder, size, 0.5, 2)
+train, val = pictures.find(layouts.place(Common(data_path=sys.argv[1]), "auto", folder), size, 0.5, 2)
 batches = {}
 for ranks in (1, 2):  # 2 passes of one rank are what 2 ranks have in one
     orders = [Order(len(train.labels), 6, 2 // ranks, rank, ranks, 1) for rank in range(ranks)]
@@ -208,6 +210,25 @@ def test_each_layout_gives_any_number_of_ranks_the_same_images(programs: str, tm
     assert (told["shape"], told["type"]) == ([12, 3, 32, 32], "uint8")
     assert told["alike"] and told["moves"] and told["evaluated"]
     assert told["filled"] == 3 * 4 - 10
+
+
+OPENED = """
+import sys
+from train import Settings, opened
+train, val = opened(Settings(dataset=sys.argv[1]))
+print(len(train.labels), len(val.labels))
+"""
+
+
+@pytest.mark.parametrize("layout", ["imagenet", "cifar10"])
+def test_aisbench_variables_name_the_directories_of_both_parts(programs: str, tmp_path: Path, layout: str) -> None:
+    for name, train, val in (("data", 12, 7), ("other", 5, 3)):
+        words = (f"--layout={layout}", "--classes=2", f"--train={train}", f"--val={val}")
+        python(programs, ROOT / "workloads/resnet50/generate.py", tmp_path / name, *words)
+    (tmp_path / "data").rename(tmp_path / "training")
+    inside = ("train", "val") if layout == "imagenet" else ("", "")
+    env = {"TRAIN_DATA_PATH": f"{tmp_path}/training/{inside[0]}", "EVAL_DATA_PATH": f"{tmp_path}/other/{inside[1]}"}
+    assert python(programs, "-c", OPENED, "auto", env=env) == "12 3\n"
 
 
 SERVERS = """

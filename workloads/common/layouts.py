@@ -4,16 +4,39 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from common.labels import Wrong
+from common.labels import Common, Wrong
 from common.pixels import ENDINGS
 
 SIDE = 32  # of CIFAR-10's images
 ROW = 1 + 3 * SIDE * SIDE  # a byte for the label, then the colours one after the other
 CIFAR = {"train": ("data_batch_*.bin", ("train",)), "val": ("test_batch.bin", ("eval", "val", "test"))}
+DATASETS = ("auto", "imagenet2012", "cifar10", "synthetic")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the images to train on and those to evaluate lie, and in which of the two layouts."""
+
+    is_cifar: bool
+    train: Path
+    val: Path
+
+
+def place(settings: Common, dataset: str, folder: Path) -> Place:
+    """The directories of both parts; AISBench's variables name one for each, where no label names the data."""
+    named = bool(settings.data_url or settings.data_path)
+    told = "" if named else os.path.expandvars(os.environ.get("EVAL_DATA_PATH", ""))
+    if dataset == "cifar10" or (dataset == "auto" and is_cifar(folder)):
+        return Place(True, folder, Path(told or folder))
+    inside = folder / "train"
+    whole = named or inside.is_dir() or Path(os.environ.get("TRAIN_DATA_PATH", "")).name == inside.name
+    train = inside if whole else folder
+    return Place(False, train, Path(told or train.parent / "val"))
 
 
 def is_cifar(folder: Path) -> bool:

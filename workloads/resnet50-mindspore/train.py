@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 OPTIMIZERS = ("momentum", "sgd", "lars")
 LEVELS = ("auto", "O0", "O1", "O2", "O3")
-DATASETS = ("auto", "imagenet2012", "cifar10", "synthetic")
 
 
 @dataclasses.dataclass
@@ -79,13 +78,14 @@ def opened(settings: Settings) -> tuple[Pictures, Pictures | None]:
     """The images to train on and, unless they are synthetic, those to evaluate."""
     import pictures
 
-    if settings.dataset not in DATASETS:
-        raise Wrong(f"`{settings.dataset}` is no data set. Take one of {', '.join(DATASETS)}.")
+    if settings.dataset not in layouts.DATASETS:
+        raise Wrong(f"`{settings.dataset}` is no data set. Take one of {', '.join(layouts.DATASETS)}.")
     if settings.dataset == "synthetic":
         return pictures.Synthetic(settings.class_num or 1000, settings.image_size), None
     folder = made(settings) if settings.generate else places.data(settings)
     workers = settings.workers or max(1, len(os.sched_getaffinity(0)) // seat.local_ranks())
-    return pictures.find(folder, settings.image_size, settings.smallest_area, workers)
+    place = layouts.place(settings, settings.dataset, folder)
+    return pictures.find(place, settings.image_size, settings.smallest_area, workers)
 
 
 def made(settings: Settings) -> Path:

@@ -19,6 +19,7 @@ import cifar
 import gpu_decoding
 from common import labels, layouts, places, schedule, seat, world
 from common.feeding import Batch, Feed
+from common.layouts import Place
 from common.optimizers import Optimizer
 from common.order import Order, shares
 from common.records import record
@@ -91,17 +92,17 @@ def synthetic(settings: Settings, device: torch.device) -> Data:
     return Data(max(SYNTHETIC_SAMPLES, settings.global_batch), classes, size, batches)
 
 
-def from_cifar(settings: Settings, folder: Path, device: torch.device) -> Data:
-    train, val = cifar.Cifar(folder, "train", device), cifar.Cifar(folder, "val", device)
+def from_cifar(settings: Settings, place: Place, device: torch.device) -> Data:
+    train, val = cifar.Cifar(place.train, "train", device), cifar.Cifar(place.val, "val", device)
     classes = layouts.classes(settings.class_num, max(train.classes, val.classes))
     return Data(len(train), classes, layouts.SIDE, train.batches, len(val), val.evaluation)
 
 
-def from_folders(settings: Settings, folder: Path, device: torch.device) -> Data:
+def from_folders(settings: Settings, place: Place, device: torch.device) -> Data:
     if settings.decode not in DECODES:
         raise labels.Wrong(f"`{settings.decode}` is no decoder. Take one of {', '.join(DECODES)}.")
-    train = Folder(folder, "train")
-    val = Folder(folder, "val", train.classes)
+    train = Folder(place.train.parent, place.train.name)
+    val = Folder(place.val.parent, place.val.name, train.classes)
     with_gpu = settings.decode != "cpu" and gpu_decoding.available(device)
     if settings.decode == "gpu" and not with_gpu:
         raise labels.Wrong("Decoding on the GPU needs a GPU, torchvision and Triton. Install them, or take decode=cpu.")
@@ -142,14 +143,13 @@ def made(settings: Settings) -> Path:
 
 def opened(settings: Settings, device: torch.device) -> Data:
     """The data that the labels name."""
+    if settings.dataset not in layouts.DATASETS:
+        raise labels.Wrong(f"`{settings.dataset}` is no data set. Take one of {', '.join(layouts.DATASETS)}.")
     if settings.synthetic or settings.dataset == "synthetic":
         return synthetic(settings, device)
     folder = made(settings) if settings.generate else places.data(settings)
-    if settings.dataset == "cifar10" or (settings.dataset == "auto" and layouts.is_cifar(folder)):
-        return from_cifar(settings, folder, device)
-    if settings.dataset in ("auto", "imagenet2012"):
-        return from_folders(settings, folder, device)
-    raise labels.Wrong(f"`{settings.dataset}` is no data set. Take imagenet2012, cifar10 or synthetic.")
+    place = layouts.place(settings, settings.dataset, folder)
+    return (from_cifar if place.is_cifar else from_folders)(settings, place, device)
 
 
 def evaluated(where: World, settings: Settings, model: nn.Module, data: Data) -> dict[str, float]:
