@@ -74,7 +74,7 @@ class Data:
 
     samples: int
     batches: Callable[[int], Iterator[Tensors]]
-    validation: Callable[[], Iterator[Tensors]] | None = None  # none for random ones
+    validation: Callable[[], Iterator[Tensors]] | None = None  # none where there is nothing to find
 
 
 def main() -> int:
@@ -200,10 +200,13 @@ def real(settings: Settings, size: Size, world: World) -> Data:
         raise Wrong(f"The data has sequences of {longest} tokens, and the network {size.positions} positions. {hint}")
     if val.highest >= size.vocabulary:  # those of the training are looked at batch by batch
         raise batches.unknown(size.vocabulary)
+    weighty = bool(val.weights.any())
+    if world.first and not weighty:
+        print("No masked word to evaluate with has a weight (masked_lm_weights): there is no accuracy", flush=True)
     return Data(
         len(train),
         lambda first: Feed(batches.training(train, order, first, size.vocabulary, packed), world.device),
-        lambda: Feed(batches.validation(val, settings.batch_size, world, packed), world.device),
+        (lambda: Feed(batches.validation(val, settings.batch_size, world, packed), world.device)) if weighty else None,
     )
 
 
@@ -229,7 +232,7 @@ def accuracy(model: Bert, data: Data, world: World) -> dict[str, float]:
     with torch.no_grad():
         hits += [model.hits(*batch) for batch in data.validation()]
     found, weight = world.sum(torch.stack(hits).cpu().double().sum(0).tolist())
-    return {"accuracy": found / (weight or 1.0)}
+    return {"accuracy": found / weight}
 
 
 if __name__ == "__main__":
