@@ -155,6 +155,17 @@ def test_checkpoints_that_cannot_be_used_or_written_are_one_message(data: Path, 
     assert not list(full.glob("checkpoint-*"))
 
 
+def test_data_that_cannot_be_made_is_one_message_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    place = tmp_path / "full"
+    for code, said in ranks(tmp_path / "logs", 2, "--generate", f"--data_path={place}/data", program=["-c", FULL]):
+        assert code == 2 and said.splitlines() == [
+            f"Data cannot be made in {place}/data: File too large. Make room, or name another directory."
+        ]
+    assert not list(place.iterdir())
+    ((code, said),) = trainings(tmp_path, ["--generate"])
+    assert code == 2 and said.startswith("Data is to be made, and nothing says where. ")
+
+
 def test_sigterm_saves_and_ends_with_143(data: Path, tmp_path: Path) -> None:
     words = [f"--data_path={data}", "--batch_size=16", "--train_steps=1000000", "--log_steps=5"]
     process = start(tmp_path / "run", *words)

@@ -124,10 +124,12 @@ def check(settings: Settings) -> None:
 
 
 def generated(settings: Settings, world: World) -> None:
-    """One rank of each node makes the data set, unless it is there."""
-    if world.local == 0:
-        generate.generate(places.data(settings, required=False), network=settings.bert_network)
-    world.barrier()
+    """One rank of each node makes the data set, unless it is there; where it cannot, all ranks say so."""
+
+    def make(folder: Path) -> None:
+        generate.generate(folder, network=settings.bert_network)
+
+    world.agree(lambda: places.made(settings, make) if world.local == 0 else None)
 
 
 def network(settings: Settings, size: Size, world: World) -> Bert:
