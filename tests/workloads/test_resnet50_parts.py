@@ -298,6 +298,22 @@ def test_both_layouts_are_generated_alike_every_time_and_read_image_by_image(cif
     assert "/proc/nowhere cannot be written: " in python(RESNET / "generate.py", "/proc/nowhere", code=2)
 
 
+# No file may become larger than this, as on a disk that is full.
+FULL = """
+import resource
+import generate
+resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
+generate.main()
+"""
+
+
+@pytest.mark.parametrize("layout", ["imagenet", "cifar10"])
+def test_data_that_cannot_be_written_is_one_message_and_leaves_nothing_behind(tmp_path: Path, layout: str) -> None:
+    said = python("-c", FULL, tmp_path / "data", f"--layout={layout}", code=2)
+    assert f"{tmp_path}/data cannot be written: File too large. " in said
+    assert not list(tmp_path.iterdir())
+
+
 def test_aisbench_variables_name_the_directories_of_both_parts(cifar: Path, tmp_path: Path) -> None:
     """Whatever they are called, in both layouts; a label that names the data wins over both."""
     python(RESNET / "generate.py", tmp_path / "data", "--train=12", "--val=7", "--classes=2")
