@@ -38,10 +38,12 @@ WITHOUT_MEANING = frozenset(
         *("net_name", "pre_trained", "eval_dataset_path", "filter_weight", "save_best_ckpt", "eval_start_epoch"),
         *("enable_cache", "cache_session_id", "mode_name", "conv_init", "dense_init", "all_reduce_fusion_config"),
         *("eval_image_size", "lr_init", "lars_epsilon", "lars_coefficient", "start_epoch", "resume_ckpt", "has_trained_epoch"),
-        "has_trained_step",
-        *("finetune_ckpt", "base_batch_size", "nezha_batch_size", "large_batch_size", "large_boost_batch_size"),
+        *("has_trained_step", "finetune_ckpt"),
     ]
 )
+# Those that mean something in a file of the model zoo, where the network chooses among them.
+OF_NETWORKS = ("base_batch_size", "nezha_batch_size", "large_batch_size", "large_boost_batch_size")
+PASSED_OVER = "label {} has no meaning here"
 VARIABLES = {"EPOCH_SIZE": "epoch_size", "TRAIN_STEPS": "train_steps"}  # of AISBench's config.sh
 AT_LEAST_ONE = ("epoch_size", "batch_size", "accumulation_steps", "save_checkpoint_num")
 Settings = TypeVar("Settings", bound="Common")
@@ -87,8 +89,8 @@ def read(kind: type[Settings], words: Sequence[str], say: Callable[[str], None] 
     for name, text in given.items():
         if name in types:
             values[name] = _value(types, name, text)
-        elif name in WITHOUT_MEANING:
-            say(f"label {name} has no meaning here")
+        elif name in WITHOUT_MEANING or name in OF_NETWORKS:
+            say(PASSED_OVER.format(name))
         else:
             raise Wrong(f"There is no label `{name}`. {_hint(kind, name)}")
     if "accumulation_steps" in given and values.get("global_batch"):
@@ -146,8 +148,11 @@ def _of_file(kind: type[Common], given: Mapping[str, str], say: Callable[[str], 
         return {}
     found = zoo.settings(path, {name: given.get(name, "") for name, wanted in types.items() if wanted is str})
     own = ("config_path", "data_url", "data_path", "train_url", "width")  # to the model zoo a width is that of an image
+    named = {SYNONYMS.get(name, name): text for name, text in found.items()}
+    for name in named:
+        if name in WITHOUT_MEANING and name not in types and name not in given:
+            say(PASSED_OVER.format(name))
     try:
-        named = {SYNONYMS.get(name, name): text for name, text in found.items()}
         return {name: _value(types, name, text) for name, text in named.items() if name in types and name not in own}
     except Wrong as wrong:
         raise Wrong(f"{path}: {wrong}") from None
@@ -183,7 +188,7 @@ def _checked(settings: Settings) -> Settings:
 
 
 def _hint(kind: type[Common], name: str) -> str:
-    known = [*_types(kind), *SYNONYMS, *WITHOUT_MEANING]
+    known = [*_types(kind), *SYNONYMS, *WITHOUT_MEANING, *OF_NETWORKS]
     near = difflib.get_close_matches(name, known, 1)
     return f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(sorted(_types(kind)))}."
 
