@@ -102,7 +102,7 @@ def test_the_generated_set_has_all_features_and_is_always_the_same(data: Path, t
     masked = np.take_along_axis(found["input_ids"], found["masked_lm_positions"], 1)[found["masked_lm_weights"] > 0]
     assert 0.7 < (masked == 103).mean() < 0.9
     assert sorted(set(found["next_sentence_labels"].ravel().tolist())) == [0, 1]
-    argv = [f"{programs('pytorch')}/python", BERT / "generate.py", "/proc/data"]
+    argv = [f"{programs('pytorch')}/python", str(BERT / "generate.py"), "/proc/data"]
     nowhere = subprocess.run(argv, capture_output=True, text=True)
     assert nowhere.returncode == 2 and "/proc/data cannot be written: No such file or directory. " in nowhere.stderr
 

@@ -270,6 +270,14 @@ for words, message in (
     (["--epoch_sise=3"], "There is no label `epoch_sise`. Did you mean `epoch_size`?"),
     (["--epoch_size=many"], "Label epoch_size is `many`. It takes a whole number."),
     (["90"], "`90` is no label"),
+    (["--label_smooth_factor=7"], "Label label_smooth_factor is 7.0. It takes a number from 0 to 1."),
+    (["--momentum=-1"], "Label momentum is -1.0. It takes a number from 0 to less than 1."),
+    (["--image_size=0"], "Label image_size is 0. It takes a number from 1 on."),
+    (["--width=0"], "Label width is 0. It takes a number from 1 on."),
+    (["--batch_size=0"], "Label batch_size is 0. It takes a number from 1 on."),
+    (["--epoch_size=0"], "Label epoch_size is 0. It takes a number from 1 on."),
+    (["--smallest_area=2"], "Label smallest_area is 2.0. It takes a number from 0 to 1."),
+    (["--warmup_epochs=-1"], "Label warmup_epochs is -1.0. It takes a number from 0 on."),
 ):
     try:
         read(*words)

@@ -19,6 +19,7 @@ import cifar
 import gpu_decoding
 from common import labels, layouts, places, schedule, seat, world
 from common.feeding import Batch, Feed
+from common.labels import Count, Fraction, Share
 from common.layouts import Place
 from common.optimizers import Optimizer
 from common.order import Order, shares
@@ -43,24 +44,24 @@ class Settings(Speed):
 
     dataset: str = "auto"  # imagenet2012, cifar10, synthetic; auto: what the data directory holds
     synthetic: bool = False  # the same as dataset=synthetic
-    batch_size: int = 256
-    epoch_size: int = 90
+    batch_size: Count = 256
+    epoch_size: Count = 90
     class_num: int = 0  # 0: as many as the data has
-    image_size: int = 224
+    image_size: Count = 224
     depth: int = 50
-    width: int = 64
+    width: Count = 64
     optimizer: str = "sgd"
     lr_max: float = 0.0  # 0: 0.1 for each 256 samples of the global batch (sgd), 2.0 (lars)
     lr_end: float = 0.0
     lr_decay_mode: str = "cosine"
     warmup_epochs: float = 5
-    momentum: float = 0.9
+    momentum: Fraction = 0.9
     weight_decay: float = 5e-5
     use_label_smooth: bool = True
-    label_smooth_factor: float = 0.1
+    label_smooth_factor: Share = 0.1
     decode: str = "auto"  # cpu or gpu; auto: both where there is a GPU that can
     workers: int = 0  # processes that decode; 0: one for each CPU of this rank
-    smallest_area: float = 0.08  # of the part of an image that is trained on
+    smallest_area: Share = 0.08  # of the part of an image that is trained on
     generate: int = 0  # makes a data set of so many images, and a fifth of that to evaluate with, where there is none
 
 
