@@ -175,7 +175,7 @@ from common.labels import Common
 from common.order import Order
 
 folder, size = Path(sys.argv[1]), 32
-train, val = pictures.find(layouts.place(Common(data_path=sys.argv[1]), "auto", folder), size, 0.5, 2)
+train, val = pictures.find(layouts.place(Common(data_path=sys.argv[1]), "auto", folder), 0, size, 0.5, 2)
 batches = {}
 for ranks in (1, 2):  # 2 passes of one rank are what 2 ranks have in one
     orders = [Order(len(train.labels), 6, 2 // ranks, rank, ranks, 1) for rank in range(ranks)]
@@ -229,6 +229,35 @@ def test_aisbench_variables_name_the_directories_of_both_parts(programs: str, tm
     inside = ("train", "val") if layout == "imagenet" else ("", "")
     env = {"TRAIN_DATA_PATH": f"{tmp_path}/training/{inside[0]}", "EVAL_DATA_PATH": f"{tmp_path}/other/{inside[1]}"}
     assert python(programs, "-c", OPENED, "auto", env=env) == "12 3\n"
+
+
+DAMAGED = """
+import sys
+from pathlib import Path
+from common.labels import Wrong
+from train import Settings, opened
+
+for words in ({}, {"class_num": 100}, {"dataset": "imagenet2012"}):
+    try:
+        opened(Settings(data_path=sys.argv[1], **words))
+    except Wrong as wrong:
+        print(wrong)
+train, _ = opened(Settings(data_path=sys.argv[1], class_num=256))
+print(train.classes)
+"""
+
+
+def test_files_with_a_label_that_is_no_class_or_of_another_data_set_are_refused(programs: str, tmp_path: Path) -> None:
+    generate, data = ROOT / "workloads/resnet50/generate.py", tmp_path / "data"
+    python(programs, generate, data, "--layout=cifar10", "--train=20", "--val=10")
+    file = data / "data_batch_2.bin"
+    file.write_bytes(b"\xff" + file.read_bytes()[1:])
+    assert python(programs, "-c", DAMAGED, data).splitlines() == [
+        f"{file} has label 255, and there are 10 classes. Copy it again, or give another class_num.",
+        f"{file} has label 255, and there are 100 classes. Copy it again, or give another class_num.",
+        f"{data}/train has no folders with images. Put one per class there, or make some with generate.py.",
+        "256",
+    ]
 
 
 SERVERS = """

@@ -98,7 +98,7 @@ except Wrong as wrong:
 KINDS = """
 import sys
 from pathlib import Path
-import numpy as np
+import numpy as np, torch
 from PIL import Image
 from common import layouts, pixels
 from common.labels import Wrong
@@ -154,6 +154,15 @@ refused("val has no folders with images", lambda: layouts.folders(here / "flat",
 (here / "flat/data_batch_1").write_bytes(b"pickled")
 refused("CIFAR-10's Python version", lambda: layouts.is_cifar(here / "flat"))
 refused("has no test_batch.bin", lambda: layouts.cifar(here, "val"))
+from train import Settings, opened
+(here / "flat/data_batch_1").unlink()
+for name in ("data_batch_1.bin", "test_batch.bin"):
+    (here / "flat" / name).write_bytes(bytes([9]) + bytes(3072) + bytes([10 if name.startswith("test") else 3]) + bytes(3072))
+damaged = lambda **words: lambda: opened(Settings(data_path=str(here / "flat"), **words), torch.device("cpu"))
+refused("test_batch.bin has label 10, and there are 10 classes. Copy it again, or give another class_num.", damaged())
+refused("data_batch_1.bin has label 9, and there are 9 classes.", damaged(class_num=9, dataset="cifar10"))
+refused("flat/train has no folders with images", damaged(dataset="imagenet2012"))
+assert damaged(class_num=11)().classes == 11
 refused("The data has 10 classes, and class_num is 5.", lambda: layouts.classes(5, 10))
 assert (layouts.classes(0, 10), layouts.classes(1001, 1000)) == (10, 1001)
 """

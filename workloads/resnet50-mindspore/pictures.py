@@ -42,8 +42,8 @@ class Cifar:
 
     size = SIDE
 
-    def __init__(self, folder: Path, part: str) -> None:
-        labels, self.images = layouts.cifar(folder, part)
+    def __init__(self, folder: Path, part: str, classes: int) -> None:
+        labels, self.images = layouts.cifar(folder, part, classes)
         self.labels = labels.astype(np.int32)
         self.classes = int(self.labels.max()) + 1
 
@@ -138,10 +138,10 @@ class Evaluation:
         return filled, np.pad(labels, (0, missing), constant_values=-1)
 
 
-def find(place: Place, size: int, smallest_area: float, workers: int) -> tuple[Pictures, Pictures]:
+def find(place: Place, classes: int, size: int, smallest_area: float, workers: int) -> tuple[Pictures, Pictures]:
     """The images to train on and those to evaluate."""
     if place.is_cifar:
-        return Cifar(place.train, "train"), Cifar(place.val, "val")
+        return Cifar(place.train, "train", classes), Cifar(place.val, "val", classes)
     pool = ThreadPoolExecutor(workers)
     train = Folders(place.train, (), size, smallest_area, pool)
     return train, Folders(place.val, train.names, size, smallest_area, pool)

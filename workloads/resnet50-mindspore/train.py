@@ -85,7 +85,7 @@ def opened(settings: Settings) -> tuple[Pictures, Pictures | None]:
     folder = made(settings) if settings.generate else places.data(settings)
     workers = settings.workers or max(1, len(os.sched_getaffinity(0)) // seat.local_ranks())
     place = layouts.place(settings, settings.dataset, folder)
-    return pictures.find(place, settings.image_size, settings.smallest_area, workers)
+    return pictures.find(place, settings.class_num, settings.image_size, settings.smallest_area, workers)
 
 
 def made(settings: Settings) -> Path:

@@ -94,8 +94,9 @@ def synthetic(settings: Settings, device: torch.device) -> Data:
 
 
 def from_cifar(settings: Settings, place: Place, device: torch.device) -> Data:
-    train, val = cifar.Cifar(place.train, "train", device), cifar.Cifar(place.val, "val", device)
-    classes = layouts.classes(settings.class_num, max(train.classes, val.classes))
+    wanted = settings.class_num
+    train, val = cifar.Cifar(place.train, "train", device, wanted), cifar.Cifar(place.val, "val", device, wanted)
+    classes = layouts.classes(wanted, max(train.classes, val.classes))
     return Data(len(train), classes, layouts.SIDE, train.batches, len(val), val.evaluation)
 
 
