@@ -167,20 +167,6 @@ refused("The data has 10 classes, and class_num is 5.", lambda: layouts.classes(
 assert (layouts.classes(0, 10), layouts.classes(1001, 1000)) == (10, 1001)
 """
 
-# How many images there are to train on and to evaluate, for each pair of AISBench's variables.
-VARIABLES = """
-import os, sys
-import torch
-from train import Settings, opened
-
-for told in sys.argv[1:]:
-    os.environ["TRAIN_DATA_PATH"], os.environ["EVAL_DATA_PATH"] = told.split(":")
-    data = opened(Settings(), torch.device("cpu"))
-    print(data.samples, data.validation)
-os.environ["EVAL_DATA_PATH"] = "/nowhere"
-print(opened(Settings(data_path=told.split("/train:")[0]), torch.device("cpu")).validation)
-"""
-
 OPTIMIZERS = """
 import torch
 from common.optimizers import Optimizer
@@ -313,41 +299,6 @@ def test_both_layouts_are_generated_alike_every_time_and_read_image_by_image(cif
     python("-c", LAYOUTS, tmp_path / "a", cifar)
     assert "take numbers from 1 on" in python(RESNET / "generate.py", tmp_path / "c", "--val=0", code=2)
     assert "/proc/nowhere cannot be written: " in python(RESNET / "generate.py", "/proc/nowhere", code=2)
-
-
-# No file may become larger than this, as on a disk that is full.
-FULL = """
-import resource
-import generate
-resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
-generate.main()
-"""
-
-
-@pytest.mark.parametrize("layout", ["imagenet", "cifar10"])
-def test_data_that_cannot_be_written_is_one_message_and_leaves_nothing_behind(tmp_path: Path, layout: str) -> None:
-    said = python("-c", FULL, tmp_path / "data", f"--layout={layout}", code=2)
-    assert f"{tmp_path}/data cannot be written: File too large. " in said
-    assert not list(tmp_path.iterdir())
-
-
-def test_aisbench_variables_name_the_directories_of_both_parts(cifar: Path, tmp_path: Path) -> None:
-    """Whatever they are called, in both layouts; a label that names the data wins over both."""
-    python(RESNET / "generate.py", tmp_path / "data", "--train=12", "--val=7", "--classes=2")
-    python(RESNET / "generate.py", tmp_path / "other", "--train=5", "--val=3", "--classes=2")
-    python(RESNET / "generate.py", tmp_path / "tests", "--train=5", "--val=4", "--layout=cifar10")
-    (tmp_path / "other/train").rename(tmp_path / "other/training")
-    data, other = tmp_path / "data", tmp_path / "other"
-    told = {
-        f"{data}/train:{other}/val/": "12 3",
-        f"{other}/training:{data}/val": "5 7",
-        f"{other}/training:": "5 3",
-        f"{data}:{other}/val": "12 3",
-        f"{cifar}:{tmp_path}/tests": "203 4",
-        f"{cifar}:": "203 101",
-        f"{data}/train:": "12 7",
-    }
-    assert python("-c", VARIABLES, *told).splitlines() == [*told.values(), "7"]
 
 
 def test_images_of_all_kinds_are_read_and_what_is_wrong_with_data_is_said(tmp_path: Path) -> None:
