@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bert_programs import BERT, programs, run
+from bert_programs import BERT, programs, run, trainings
 from bert_programs import data as data
 
 sys.path.append(str(BERT))
@@ -25,6 +25,7 @@ FEATURES = {
     "masked_lm_weights": np.array([[1, 0.5], [0.25, 0], [1, 1]], np.float32),
     "big": np.array([[2**62], [0], [2**35 + 1]]),
 }
+NAMES = ["segment_ids", "next_sentence_labels", "masked_lm_positions", "masked_lm_ids", *list(FEATURES)[:3]]
 
 
 def plain(piece: bytes) -> int:
@@ -97,11 +98,13 @@ def test_the_generated_set_has_all_features_and_is_always_the_same(data: Path, t
     names = ["ms_bert_large.ckpt", "train/part-00000.tfrecord", "train/part-00001.tfrecord", "val/eval_10k.tfrecord"]
     assert [str(path) for path in paths] == names
     assert all((again / path).read_bytes() == (data / path).read_bytes() for path in paths)
-    features = ["segment_ids", "next_sentence_labels", "masked_lm_positions", "masked_lm_ids", *list(FEATURES)[:3]]
-    found = tfrecord.read(data / "val/eval_10k.tfrecord", features)
+    found = tfrecord.read(data / "val/eval_10k.tfrecord", NAMES)
     masked = np.take_along_axis(found["input_ids"], found["masked_lm_positions"], 1)[found["masked_lm_weights"] > 0]
     assert 0.7 < (masked == 103).mean() < 0.9
     assert sorted(set(found["next_sentence_labels"].ravel().tolist())) == [0, 1]
+    argv = [f"{programs('pytorch')}/python", str(BERT / "generate.py"), "/proc/data"]
+    nowhere = subprocess.run(argv, capture_output=True, text=True)
+    assert nowhere.returncode == 2 and "/proc/data cannot be written: No such file or directory. " in nowhere.stderr
 
 
 def test_numbers_that_a_writer_left_unpacked_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,6 +224,17 @@ again = tfrecord.read(theirs, names)
 assert all((again[name] == read[name]).all() for name in names)
 print("the same")
 """
+
+
+def test_masked_words_without_a_weight_give_no_accuracy_and_a_reason(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "val").mkdir()
+    (path,) = (data / "val").iterdir()
+    found = tfrecord.read(path, NAMES)
+    tfrecord.write(tmp_path / "val/none.tfrecord", {**found, "masked_lm_weights": np.zeros_like(found["masked_lm_weights"])})
+    words = [f"--data_path={data}", f"--eval_data_dir={tmp_path}/val", "--batch_size=8", "--train_steps=2", "--eval_steps=1"]
+    ((code, said),) = trainings(tmp_path, words)
+    reason = "No masked word to evaluate with has a weight (masked_lm_weights): there is no accuracy\n"
+    assert code == 0 and said.count("accuracy") == 1 and reason in said
 
 
 def test_tensorflow_reads_what_we_write_and_the_other_way_round(data: Path, tmp_path: Path) -> None:

@@ -155,6 +155,17 @@ def test_checkpoints_that_cannot_be_used_or_written_are_one_message(data: Path, 
     assert not list(full.glob("checkpoint-*"))
 
 
+def test_data_that_cannot_be_made_is_one_message_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    place = tmp_path / "full"
+    for code, said in ranks(tmp_path / "logs", 2, "--generate", f"--data_path={place}/data", program=["-c", FULL]):
+        assert code == 2 and said.splitlines() == [
+            f"Data cannot be made in {place}/data: File too large. Make room, or name another directory."
+        ]
+    assert not list(place.iterdir())
+    ((code, said),) = trainings(tmp_path, ["--generate"])
+    assert code == 2 and said.startswith("Data is to be made, and nothing says where. ")
+
+
 def test_sigterm_saves_and_ends_with_143(data: Path, tmp_path: Path) -> None:
     words = [f"--data_path={data}", "--batch_size=16", "--train_steps=1000000", "--log_steps=5"]
     process = start(tmp_path / "run", *words)
@@ -187,6 +198,9 @@ def test_labels_of_aisbench_are_understood_and_wrong_ones_end_with_2(data: Path,
     wrong = {
         "--bert_netwrok=tiny": "There is no label `bert_netwrok`. Did you mean `bert_network`?\n",
         "--bert_network=nezha": "Label bert_network is `nezha`. It takes large, base, tiny, large_acc or large_boost.\n",
+        "--beta1=1": "Label beta1 is 1.0. It takes a number from 0 to less than 1.\n",
+        "--seq_length=0": "Label seq_length is 0. It takes a number from 1 on.\n",
+        "--clip=-1": "Label clip is -1.0. It takes a number from 0 on.\n",
         "--synthetic": "Random sequences have no end. Say how long to train with --train_steps.\n",
     }
     zoo = tmp_path / "pretrain_config.yaml"
@@ -220,7 +234,12 @@ def test_an_aisbench_package_of_it_is_imported_and_trains(data: Path, muster: Mu
 
 def test_random_sequences_need_no_data_and_lamb_trains_on_them(tmp_path: Path) -> None:
     words = ["--synthetic", "--seq_length=32", "--batch_size=4", "--train_steps=60", "--log_steps=20", "--learning_rate=0.01"]
-    ((code, said),) = trainings(tmp_path, [*words, "--optimizer=Lamb"])
+    wrong = {
+        "seq_length=65": "Sequences have 65 tokens, and the network 64 positions. Take another with --bert_network.",
+        "max_predictions_per_seq=33": "Label max_predictions_per_seq is 33. It takes a number up to seq_length, which is 32.",
+    }
+    (code, said), *refused = trainings(tmp_path, [*words, "--optimizer=Lamb"], *([*words, f"--{label}"] for label in wrong))
+    assert refused == [(2, f"{text}\n") for text in wrong.values()]
     found = losses(said)
     assert code == 0 and "samples/s" in said and "accuracy" not in said
     assert found[2] < found[0] - 0.2  # four batches take turns, and can be learned by heart

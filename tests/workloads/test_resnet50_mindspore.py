@@ -170,10 +170,12 @@ import json, sys
 from pathlib import Path
 import numpy as np
 import pictures
+from common import layouts
+from common.labels import Common
 from common.order import Order
 
 folder, size = Path(sys.argv[1]), 32
-train, val = pictures.find(folder, size, 0.5, 2)
+train, val = pictures.find(layouts.place(Common(data_path=sys.argv[1]), "auto", folder), 0, size, 0.5, 2)
 batches = {}
 for ranks in (1, 2):  # 2 passes of one rank are what 2 ranks have in one
     orders = [Order(len(train.labels), 6, 2 // ranks, rank, ranks, 1) for rank in range(ranks)]
@@ -210,6 +212,54 @@ def test_each_layout_gives_any_number_of_ranks_the_same_images(programs: str, tm
     assert told["filled"] == 3 * 4 - 10
 
 
+OPENED = """
+import sys
+from train import Settings, opened
+train, val = opened(Settings(dataset=sys.argv[1]))
+print(len(train.labels), len(val.labels))
+"""
+
+
+@pytest.mark.parametrize("layout", ["imagenet", "cifar10"])
+def test_aisbench_variables_name_the_directories_of_both_parts(programs: str, tmp_path: Path, layout: str) -> None:
+    for name, train, val in (("data", 12, 7), ("other", 5, 3)):
+        words = (f"--layout={layout}", "--classes=2", f"--train={train}", f"--val={val}")
+        python(programs, ROOT / "workloads/resnet50/generate.py", tmp_path / name, *words)
+    (tmp_path / "data").rename(tmp_path / "training")
+    inside = ("train", "val") if layout == "imagenet" else ("", "")
+    env = {"TRAIN_DATA_PATH": f"{tmp_path}/training/{inside[0]}", "EVAL_DATA_PATH": f"{tmp_path}/other/{inside[1]}"}
+    assert python(programs, "-c", OPENED, "auto", env=env) == "12 3\n"
+
+
+DAMAGED = """
+import sys
+from pathlib import Path
+from common.labels import Wrong
+from train import Settings, opened
+
+for words in ({}, {"class_num": 100}, {"dataset": "imagenet2012"}):
+    try:
+        opened(Settings(data_path=sys.argv[1], **words))
+    except Wrong as wrong:
+        print(wrong)
+train, _ = opened(Settings(data_path=sys.argv[1], class_num=256))
+print(train.classes)
+"""
+
+
+def test_files_with_a_label_that_is_no_class_or_of_another_data_set_are_refused(programs: str, tmp_path: Path) -> None:
+    generate, data = ROOT / "workloads/resnet50/generate.py", tmp_path / "data"
+    python(programs, generate, data, "--layout=cifar10", "--train=20", "--val=10")
+    file = data / "data_batch_2.bin"
+    file.write_bytes(b"\xff" + file.read_bytes()[1:])
+    assert python(programs, "-c", DAMAGED, data).splitlines() == [
+        f"{file} has label 255, and there are 10 classes. Copy it again, or give another class_num.",
+        f"{file} has label 255, and there are 100 classes. Copy it again, or give another class_num.",
+        f"{data}/train has no folders with images. Put one per class there, or make some with generate.py.",
+        "256",
+    ]
+
+
 SERVERS = """
 import json, os, sys
 from servers import part, stand_alone
@@ -239,6 +289,18 @@ def test_servers_that_train_alone_have_a_rank_table_each(programs: str, tmp_path
     assert "SINGLESERVER_MODE needs Ascend's rank table." in said
 
 
+WRONG = {
+    "epoch_sise=1": "There is no label `epoch_sise`. Did you mean `epoch_size`?",
+    "depth=deep": "Label depth is `deep`. It takes a whole number.",
+    "label_smooth_factor=7": "Label label_smooth_factor is 7.0. It takes a number from 0 to 1.",
+    "momentum=-1": "Label momentum is -1.0. It takes a number from 0 to less than 1.",
+    "image_size=0": "Label image_size is 0. It takes a number from 1 on.",
+    "width=0": "Label width is 0. It takes a number from 1 on.",
+    "batch_size=0": "Label batch_size is 0. It takes a number from 1 on.",
+    "epoch_size=0": "Label epoch_size is 0. It takes a number from 1 on.",
+    "smallest_area=2": "Label smallest_area is 2.0. It takes a number from 0 to 1.",
+    "loss_scale=0": "Label loss_scale is 0.0. It takes a number from 1 on.",
+}
 READ = """
 import dataclasses, json, sys
 import train
@@ -262,9 +324,6 @@ def test_the_labels_of_aisbench_are_known(programs: str, tmp_path: Path) -> None
     }
 
 
-@pytest.mark.parametrize(
-    ("word", "reason"),
-    [("--epoch_sise=1", "Did you mean `epoch_size`?"), ("--depth=deep", "It takes a whole number.")],
-)
-def test_a_wrong_label_is_told_at_once(programs: str, word: str, reason: str) -> None:
-    assert reason in python(programs, WORKLOAD / "train.py", word, code=2)
+@pytest.mark.parametrize("label", WRONG)
+def test_a_wrong_label_is_told_at_once(programs: str, label: str) -> None:
+    assert python(programs, WORKLOAD / "train.py", f"--{label}", code=2) == f"{WRONG[label]}\n"

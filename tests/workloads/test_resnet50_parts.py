@@ -98,7 +98,7 @@ except Wrong as wrong:
 KINDS = """
 import sys
 from pathlib import Path
-import numpy as np
+import numpy as np, torch
 from PIL import Image
 from common import layouts, pixels
 from common.labels import Wrong
@@ -154,6 +154,15 @@ refused("val has no folders with images", lambda: layouts.folders(here / "flat",
 (here / "flat/data_batch_1").write_bytes(b"pickled")
 refused("CIFAR-10's Python version", lambda: layouts.is_cifar(here / "flat"))
 refused("has no test_batch.bin", lambda: layouts.cifar(here, "val"))
+from train import Settings, opened
+(here / "flat/data_batch_1").unlink()
+for name in ("data_batch_1.bin", "test_batch.bin"):
+    (here / "flat" / name).write_bytes(bytes([9]) + bytes(3072) + bytes([10 if name.startswith("test") else 3]) + bytes(3072))
+damaged = lambda **words: lambda: opened(Settings(data_path=str(here / "flat"), **words), torch.device("cpu"))
+refused("test_batch.bin has label 10, and there are 10 classes. Copy it again, or give another class_num.", damaged())
+refused("data_batch_1.bin has label 9, and there are 9 classes.", damaged(class_num=9, dataset="cifar10"))
+refused("flat/train has no folders with images", damaged(dataset="imagenet2012"))
+assert damaged(class_num=11)().classes == 11
 refused("The data has 10 classes, and class_num is 5.", lambda: layouts.classes(5, 10))
 assert (layouts.classes(0, 10), layouts.classes(1001, 1000)) == (10, 1001)
 """
@@ -256,6 +265,14 @@ for words, message in (
     (["--epoch_sise=3"], "There is no label `epoch_sise`. Did you mean `epoch_size`?"),
     (["--epoch_size=many"], "Label epoch_size is `many`. It takes a whole number."),
     (["90"], "`90` is no label"),
+    (["--label_smooth_factor=7"], "Label label_smooth_factor is 7.0. It takes a number from 0 to 1."),
+    (["--momentum=-1"], "Label momentum is -1.0. It takes a number from 0 to less than 1."),
+    (["--image_size=0"], "Label image_size is 0. It takes a number from 1 on."),
+    (["--width=0"], "Label width is 0. It takes a number from 1 on."),
+    (["--batch_size=0"], "Label batch_size is 0. It takes a number from 1 on."),
+    (["--epoch_size=0"], "Label epoch_size is 0. It takes a number from 1 on."),
+    (["--smallest_area=2"], "Label smallest_area is 2.0. It takes a number from 0 to 1."),
+    (["--warmup_epochs=-1"], "Label warmup_epochs is -1.0. It takes a number from 0 on."),
 ):
     try:
         read(*words)

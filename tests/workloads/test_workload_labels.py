@@ -83,7 +83,7 @@ def test_a_file_of_the_model_zoo_gives_the_settings_of_its_network_and_optimizer
         "learning_rate": 0.00035,
         "warmup_steps": 7,
     }
-    assert not said
+    assert said == ["label bucket_list has no meaning here"]
 
 
 def test_labels_win_over_the_file_and_choose_its_sections(zoo: str) -> None:
@@ -99,7 +99,7 @@ def test_a_file_that_is_not_there_is_looked_for_beside_the_program(zoo: str, mon
     ]
     monkeypatch.setattr(sys, "argv", [str(Path(zoo).parent / "train.py")])
     found, said = read("--config_path=../../pretrain_config.yaml")
-    assert found["batch_size"] == 24 and not said
+    assert found["batch_size"] == 24 and said == ["label bucket_list has no meaning here"]
 
 
 def test_a_wrong_value_in_the_file_is_told_with_its_place(zoo: str) -> None:
@@ -132,6 +132,13 @@ def test_labels_without_a_meaning_are_said_once_and_the_last_of_several_counts()
     assert said == ["label device_num has no meaning here", "label data_sink_steps has no meaning here"]
 
 
+def test_labels_of_a_file_that_have_no_meaning_are_said_once_like_those_of_the_command_line(zoo: str) -> None:
+    Path(zoo).write_text("net_name: resnet152\npre_trained: x\nbert_network: large\nlarge_batch_size: 20\nepoch_size: 3\n")
+    found, said = read(f"--config_path={zoo}", "--net_name=resnet50", "--large_batch_size=9")
+    assert (found["epoch_size"], found["batch_size"]) == (3, 20)
+    assert said == [f"label {name} has no meaning here" for name in ("pre_trained", "net_name", "large_batch_size")]
+
+
 def test_a_global_batch_decides_how_often_gradients_are_accumulated_and_says_so() -> None:
     assert read("--global_batch=64", "--accumulation_steps=3")[1] == [
         "label accumulation_steps is passed over, since global_batch decides"
@@ -144,6 +151,9 @@ def test_a_global_batch_decides_how_often_gradients_are_accumulated_and_says_so(
         ("--batch_size=0", "Label batch_size is 0. It takes a number from 1 on."),
         ("--accumulation_steps=-1", "Label accumulation_steps is -1. It takes a number from 1 on."),
         ("--log_steps=-5", "Label log_steps is -5. It takes a number from 0 on."),
+        ("--timer_warmup=-2", "Label timer_warmup is -2. It takes a number from -1 on."),
+        ("--seed=4294967296", "Label seed is 4294967296. It takes a number from 0 to 4,294,967,295."),
+        ("--learning_rate=-1", "Label learning_rate is -1.0. It takes a number from 0 on."),
         ("--learning_rate=nan", "Label learning_rate is nan. It takes a number."),
         ("--batch_size=1.5", "Label batch_size is `1.5`. It takes a whole number."),
         ("--do_shuffle=maybe", "Label do_shuffle is `maybe`. It takes true or false."),

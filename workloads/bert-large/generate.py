@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
+import secrets
 import shutil
 import sys
 from pathlib import Path
@@ -42,27 +42,37 @@ def main() -> None:
         "--network", default="tiny", choices=("tiny", "base", "large"), help="for which the starting checkpoint is"
     )
     options = parser.parse_args()
-    generate(options.folder, options.train, options.val, options.length, options.network)
+    try:
+        generate(options.folder, options.train, options.val, options.length, options.network)
+    except OSError as error:
+        parser.error(f"{options.folder} cannot be written: {error.strerror}. Make room, or name another directory.")
 
 
 def generate(folder: Path, train: int = TRAIN, val: int = VAL, length: int = LENGTH, network: str = "tiny") -> None:
     """Writes everything beside the directory and renames it in the end; of several that do so at once one wins."""
     if folder.is_dir():
         return
-    made = folder.with_name(f"{folder.name}.{os.uname().nodename}.{os.getpid()}")
-    shutil.rmtree(made, ignore_errors=True)  # of one that was killed
-    (made / "train").mkdir(parents=True)
-    (made / "val").mkdir()
-    for number in range(FILES):
-        rng = np.random.Generator(np.random.PCG64([SEED, number]))
-        tfrecord.write(made / "train" / f"part-{number:05d}.tfrecord", sequences(rng, (train + number) // FILES, length))
-    rng = np.random.Generator(np.random.PCG64([SEED, FILES]))
-    tfrecord.write(made / "val" / "eval_10k.tfrecord", sequences(rng, val, length))
-    checkpoint(made / "ms_bert_large.ckpt", network)
+    made = folder.with_name(f"{folder.name}.tmp-{secrets.token_hex(4)}")  # nodes may number their processes alike
     try:
+        write(made, train, val, length, network)
         made.rename(folder)
     except OSError:
-        shutil.rmtree(made)
+        if not folder.is_dir():  # else another was quicker with the same files
+            raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def write(folder: Path, train: int, val: int, length: int, network: str) -> None:
+    """All files of the data set."""
+    (folder / "train").mkdir(parents=True)
+    (folder / "val").mkdir()
+    for number in range(FILES):
+        rng = np.random.Generator(np.random.PCG64([SEED, number]))
+        tfrecord.write(folder / "train" / f"part-{number:05d}.tfrecord", sequences(rng, (train + number) // FILES, length))
+    rng = np.random.Generator(np.random.PCG64([SEED, FILES]))
+    tfrecord.write(folder / "val" / "eval_10k.tfrecord", sequences(rng, val, length))
+    checkpoint(folder / "ms_bert_large.ckpt", network)
 
 
 def sequences(rng: np.random.Generator, count: int, length: int) -> dict[str, np.ndarray]:

@@ -24,7 +24,7 @@ from bert import NETWORKS, Bert, Size
 from checkpoint_in import BadCheckpoint, take
 from common import labels, places, schedule
 from common.feeding import Feed
-from common.labels import Wrong
+from common.labels import Count, Fraction, Wrong
 from common.optimizers import Optimizer
 from common.order import Order
 from common.records import record
@@ -48,7 +48,7 @@ class Settings(Speed):
     eval_data_dir: str = ""  # else val/ beside train/
     generate: bool = False  # makes a small data set where data_path names none
     synthetic: bool = False  # random tokens, made on the device, instead of data
-    seq_length: int = 512  # of random sequences; data has its own
+    seq_length: Count = 512  # of random sequences; data has its own
     max_predictions_per_seq: int = 0  # of random sequences; 0: 20 at 128, 76 at 512
     optimizer: str = "lamb"
     learning_rate: float = 3.5e-4
@@ -56,12 +56,12 @@ class Settings(Speed):
     power: float = 1.2
     warmup_steps: int = 0
     weight_decay: float = 0.0166629
-    beta1: float = 0.86
-    beta2: float = 0.98
+    beta1: Fraction = 0.86
+    beta2: Fraction = 0.98
     eps: float = 1e-6
     clip: float = 1.0  # the largest norm of all gradients; 0: they stay as they are
-    dropout: float = 0.1
-    attention_dropout: float = 0.1
+    dropout: Fraction = 0.1
+    attention_dropout: Fraction = 0.1
     gelu: str = "tanh"  # as in Google's code; or none for the exact one
     attention: str = "auto"  # the kernel: cudnn, flash, efficient or math; auto leaves it to PyTorch
     layout: str = "padded"  # or packed, where padding is not computed
@@ -74,7 +74,7 @@ class Data:
 
     samples: int
     batches: Callable[[int], Iterator[Tensors]]
-    validation: Callable[[], Iterator[Tensors]] | None = None  # none for random ones
+    validation: Callable[[], Iterator[Tensors]] | None = None  # none where there is nothing to find
 
 
 def main() -> int:
@@ -116,18 +116,17 @@ def check(settings: Settings) -> None:
     for name, words in choices.items():
         if getattr(settings, name) not in words:
             raise Wrong(f"Label {name} is `{getattr(settings, name)}`. It takes {', '.join(words[:-1])} or {words[-1]}.")
-    for name in ("dropout", "attention_dropout", "beta1", "beta2"):
-        if not 0 <= getattr(settings, name) < 1:
-            raise Wrong(f"Label {name} is {getattr(settings, name)}. It takes a number from 0 to less than 1.")
     if settings.synthetic and not settings.train_steps:
         raise Wrong("Random sequences have no end. Say how long to train with --train_steps.")
 
 
 def generated(settings: Settings, world: World) -> None:
-    """One rank of each node makes the data set, unless it is there."""
-    if world.local == 0:
-        generate.generate(places.data(settings, required=False), network=settings.bert_network)
-    world.barrier()
+    """One rank of each node makes the data set, unless it is there; where it cannot, all ranks say so."""
+
+    def make(folder: Path) -> None:
+        generate.generate(folder, network=settings.bert_network)
+
+    world.agree(lambda: places.made(settings, make) if world.local == 0 else None)
 
 
 def network(settings: Settings, size: Size, world: World) -> Bert:
@@ -194,17 +193,23 @@ def real(settings: Settings, size: Size, world: World) -> Data:
     packed = settings.layout == "packed"
     if packed and world.device.type not in ("cpu", "cuda"):
         raise Wrong("Packed sequences need a GPU of NVIDIA. Leave --layout out.")
-    longest = max(train.length, val.length)
-    if longest > size.positions:
-        hint = "Take another with --bert_network."
-        raise Wrong(f"The data has sequences of {longest} tokens, and the network {size.positions} positions. {hint}")
+    check_length(max(train.length, val.length), size)
     if val.highest >= size.vocabulary:  # those of the training are looked at batch by batch
         raise batches.unknown(size.vocabulary)
+    weighty = bool(val.weights.any())
+    if world.first and not weighty:
+        print("No masked word to evaluate with has a weight (masked_lm_weights): there is no accuracy", flush=True)
     return Data(
         len(train),
         lambda first: Feed(batches.training(train, order, first, size.vocabulary, packed), world.device),
-        lambda: Feed(batches.validation(val, settings.batch_size, world, packed), world.device),
+        (lambda: Feed(batches.validation(val, settings.batch_size, world, packed), world.device)) if weighty else None,
     )
+
+
+def check_length(length: int, size: Size) -> None:
+    if length > size.positions:
+        hint = "Take another with --bert_network."
+        raise Wrong(f"Sequences have {length} tokens, and the network {size.positions} positions. {hint}")
 
 
 def validation_folder(settings: Settings, folder: Path) -> Path:
@@ -218,6 +223,9 @@ def validation_folder(settings: Settings, folder: Path) -> Path:
 def synthetic(settings: Settings, size: Size, world: World) -> Data:
     length = settings.seq_length
     masked = settings.max_predictions_per_seq or PREDICTIONS.get(length, math.ceil(0.15 * length))
+    check_length(length, size)
+    if masked > length:
+        raise Wrong(f"Label max_predictions_per_seq is {masked}. It takes a number up to seq_length, which is {length}.")
     made = batches.synthetic(settings.batch_size, length, masked, size.vocabulary, world.device)
     return Data(ENDLESS, lambda first: made)
 
@@ -229,7 +237,7 @@ def accuracy(model: Bert, data: Data, world: World) -> dict[str, float]:
     with torch.no_grad():
         hits += [model.hits(*batch) for batch in data.validation()]
     found, weight = world.sum(torch.stack(hits).cpu().double().sum(0).tolist())
-    return {"accuracy": found / (weight or 1.0)}
+    return {"accuracy": found / weight}
 
 
 if __name__ == "__main__":

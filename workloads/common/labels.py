@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from common import seat, zoo
 
@@ -38,17 +38,41 @@ WITHOUT_MEANING = frozenset(
         *("net_name", "pre_trained", "eval_dataset_path", "filter_weight", "save_best_ckpt", "eval_start_epoch"),
         *("enable_cache", "cache_session_id", "mode_name", "conv_init", "dense_init", "all_reduce_fusion_config"),
         *("eval_image_size", "lr_init", "lars_epsilon", "lars_coefficient", "start_epoch", "resume_ckpt", "has_trained_epoch"),
-        "has_trained_step",
-        *("finetune_ckpt", "base_batch_size", "nezha_batch_size", "large_batch_size", "large_boost_batch_size"),
+        *("has_trained_step", "finetune_ckpt"),
     ]
 )
+# Those that mean something in a file of the model zoo, where the network chooses among them.
+OF_NETWORKS = ("base_batch_size", "nezha_batch_size", "large_batch_size", "large_boost_batch_size")
+PASSED_OVER = "label {} has no meaning here"
 VARIABLES = {"EPOCH_SIZE": "epoch_size", "TRAIN_STEPS": "train_steps"}  # of AISBench's config.sh
-AT_LEAST_ONE = ("epoch_size", "batch_size", "accumulation_steps", "save_checkpoint_num")
 Settings = TypeVar("Settings", bound="Common")
 
 
 class Wrong(Exception):
     """Something that the user can put right; its text says what and how."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """The numbers that a label takes: from 0 on, where its setting says nothing else."""
+
+    least: float = 0
+    most: float = math.inf
+    below: float = math.inf
+
+    def __contains__(self, value: float) -> bool:
+        return self.least <= value <= self.most and value < self.below
+
+    def __str__(self) -> str:
+        if self.below < math.inf:
+            return f"from {self.least:,} to less than {self.below:,}"
+        return f"from {self.least:,} to {self.most:,}" if self.most < math.inf else f"from {self.least:,} on"
+
+
+Count = Annotated[int, Range(1)]
+Share = Annotated[float, Range(0, 1)]
+Fraction = Annotated[float, Range(0, below=1)]
+Seed = Annotated[int, Range(0, 2**32 - 1)]  # as large as all libraries take
 
 
 @dataclasses.dataclass
@@ -59,21 +83,21 @@ class Common:
     data_path: str = ""  # a directory; environment variables in it are filled in
     train_url: str = ""  # for checkpoints: a directory, or a URL that they are copied to
     config_path: str = ""  # a yaml file of MindSpore's model zoo with other defaults, there or beside the program
-    epoch_size: int = 1
+    epoch_size: Count = 1
     train_steps: int = 0  # wins over epoch_size
-    batch_size: int = 32  # samples of one rank in one forward pass
-    accumulation_steps: int = 1  # forward passes per optimizer step
+    batch_size: Count = 32  # samples of one rank in one forward pass
+    accumulation_steps: Count = 1  # forward passes per optimizer step
     global_batch: int = 0  # samples of all ranks in one optimizer step; decides accumulation_steps when given
     do_shuffle: bool = True
-    seed: int = 1
+    seed: Seed = 1
     eval_steps: int = 0  # optimizer steps between evaluations; 0: only at the end, unless eval_interval says otherwise
     eval_interval: int = 0  # the same in epochs
     save_checkpoint: bool = True
     save_checkpoint_steps: int = 0  # optimizer steps between checkpoints; 0: none, unless save_checkpoint_epochs says otherwise
     save_checkpoint_epochs: int = 0  # the same in epochs
-    save_checkpoint_num: int = 1  # how many are kept
+    save_checkpoint_num: Count = 1  # how many are kept
     log_steps: int = 50  # optimizer steps between losses that are told
-    timer_warmup: int = -1  # steps before throughput counts; -1: as the job file says
+    timer_warmup: Annotated[int, Range(-1)] = -1  # steps before throughput counts; -1: as the job file says
 
 
 def read(kind: type[Settings], words: Sequence[str], say: Callable[[str], None] | None = None) -> Settings:
@@ -87,8 +111,8 @@ def read(kind: type[Settings], words: Sequence[str], say: Callable[[str], None] 
     for name, text in given.items():
         if name in types:
             values[name] = _value(types, name, text)
-        elif name in WITHOUT_MEANING:
-            say(f"label {name} has no meaning here")
+        elif name in WITHOUT_MEANING or name in OF_NETWORKS:
+            say(PASSED_OVER.format(name))
         else:
             raise Wrong(f"There is no label `{name}`. {_hint(kind, name)}")
     if "accumulation_steps" in given and values.get("global_batch"):
@@ -146,8 +170,11 @@ def _of_file(kind: type[Common], given: Mapping[str, str], say: Callable[[str], 
         return {}
     found = zoo.settings(path, {name: given.get(name, "") for name, wanted in types.items() if wanted is str})
     own = ("config_path", "data_url", "data_path", "train_url", "width")  # to the model zoo a width is that of an image
+    named = {SYNONYMS.get(name, name): text for name, text in found.items()}
+    for name in named:
+        if name in WITHOUT_MEANING and name not in types and name not in given:
+            say(PASSED_OVER.format(name))
     try:
-        named = {SYNONYMS.get(name, name): text for name, text in found.items()}
         return {name: _value(types, name, text) for name, text in named.items() if name in types and name not in own}
     except Wrong as wrong:
         raise Wrong(f"{path}: {wrong}") from None
@@ -172,18 +199,17 @@ def _value(types: Mapping[str, type], name: str, text: str) -> Any:
 def _checked(settings: Settings) -> Settings:
     """Numbers that can be meant; the model zoo writes -1 for no number of steps."""
     settings.train_steps = max(0, settings.train_steps)
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        least = 1 if field.name in AT_LEAST_ONE else 0
-        if type(value) is int and value < least and field.name != "timer_warmup":
-            raise Wrong(f"Label {field.name} is {value}. It takes a number from {least} on.")
+    for name, wanted in get_type_hints(type(settings), include_extras=True).items():
+        value, numbers = getattr(settings, name), next(iter(getattr(wanted, "__metadata__", ())), Range())
         if type(value) is float and not math.isfinite(value):
-            raise Wrong(f"Label {field.name} is {value}. It takes a number.")
+            raise Wrong(f"Label {name} is {value}. It takes a number.")
+        if type(value) in (int, float) and value not in numbers:
+            raise Wrong(f"Label {name} is {value}. It takes a number {numbers}.")
     return settings
 
 
 def _hint(kind: type[Common], name: str) -> str:
-    known = [*_types(kind), *SYNONYMS, *WITHOUT_MEANING]
+    known = [*_types(kind), *SYNONYMS, *WITHOUT_MEANING, *OF_NETWORKS]
     near = difflib.get_close_matches(name, known, 1)
     return f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(sorted(_types(kind)))}."
 

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from common import layouts, pixels
-from common.layouts import SIDE
+from common.layouts import SIDE, Place
 from common.order import Order, shares
 
 MARGIN = 4  # how far a crop of CIFAR-10's images may lie outside
@@ -42,8 +42,8 @@ class Cifar:
 
     size = SIDE
 
-    def __init__(self, folder: Path, part: str) -> None:
-        labels, self.images = layouts.cifar(folder, part)
+    def __init__(self, folder: Path, part: str, classes: int) -> None:
+        labels, self.images = layouts.cifar(folder, part, classes)
         self.labels = labels.astype(np.int32)
         self.classes = int(self.labels.max()) + 1
 
@@ -65,8 +65,8 @@ class Cifar:
 class Folders:
     """JPEG files, one folder per class, decoded by threads: Pillow works outside of Python's lock."""
 
-    def __init__(self, folder: Path, part: str, names: Sequence[str], size: int, smallest_area: float, pool: Executor) -> None:
-        paths, labels, self.names = layouts.folders(folder, part, names)
+    def __init__(self, folder: Path, names: Sequence[str], size: int, smallest_area: float, pool: Executor) -> None:
+        paths, labels, self.names = layouts.folders(folder.parent, folder.name, names)
         self.classes, self.size, self.smallest_area = len(self.names), size, smallest_area
         self.pool = pool
         self.paths = np.array([os.fsencode(path) for path in paths])
@@ -138,10 +138,10 @@ class Evaluation:
         return filled, np.pad(labels, (0, missing), constant_values=-1)
 
 
-def find(folder: Path, size: int, smallest_area: float, workers: int) -> tuple[Pictures, Pictures]:
-    """The images to train on and those to evaluate, in whichever layout they lie there."""
-    if layouts.is_cifar(folder):
-        return Cifar(folder, "train"), Cifar(folder, "val")
+def find(place: Place, classes: int, size: int, smallest_area: float, workers: int) -> tuple[Pictures, Pictures]:
+    """The images to train on and those to evaluate."""
+    if place.is_cifar:
+        return Cifar(place.train, "train", classes), Cifar(place.val, "val", classes)
     pool = ThreadPoolExecutor(workers)
-    train = Folders(folder, "train", (), size, smallest_area, pool)
-    return train, Folders(folder, "val", train.names, size, smallest_area, pool)
+    train = Folders(place.train, (), size, smallest_area, pool)
+    return train, Folders(place.val, train.names, size, smallest_area, pool)

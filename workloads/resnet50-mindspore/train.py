@@ -6,12 +6,12 @@ import dataclasses
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import labels, layouts, places, schedule, seat
-from common.labels import Common, Wrong
+from common.labels import Common, Count, Fraction, Range, Share, Wrong
 from common.order import Order
 from common.records import record
 from servers import stand_alone
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 OPTIMIZERS = ("momentum", "sgd", "lars")
 LEVELS = ("auto", "O0", "O1", "O2", "O3")
-DATASETS = ("auto", "imagenet2012", "cifar10", "synthetic")
 
 
 @dataclasses.dataclass
@@ -33,27 +32,27 @@ class Settings(Common):
     """The labels of this workload: those of `resnet50` with the names of MindSpore's model zoo, and a few of MindSpore."""
 
     dataset: str = "auto"  # imagenet2012, cifar10, synthetic; auto: what the data directory holds
-    batch_size: int = 256
-    epoch_size: int = 90
+    batch_size: Count = 256
+    epoch_size: Count = 90
     class_num: int = 0  # 0: as many as the data has
-    image_size: int = 224  # of JPEG files; CIFAR-10 has 32
+    image_size: Count = 224  # of JPEG files; CIFAR-10 has 32
     depth: int = 50
-    width: int = 64
+    width: Count = 64
     optimizer: str = "Momentum"
     lr_max: float = 0.0  # 0: 0.1 for each 256 images of the global batch
     lr_end: float = 0.0
     lr_decay_mode: str = "cosine"
     warmup_epochs: float = 5
-    momentum: float = 0.9
+    momentum: Fraction = 0.9
     weight_decay: float = 5e-5  # not on norms and biases
     use_label_smooth: bool = True
-    label_smooth_factor: float = 0.1
-    smallest_area: float = 0.08  # of the part of an image that is trained on
+    label_smooth_factor: Share = 0.1
+    smallest_area: Share = 0.08  # of the part of an image that is trained on
     generate: int = 0  # makes a data set of so many images, and a quarter of that to evaluate with, where there is none
     workers: int = 0  # threads of each rank that decode; 0: one for each of its CPUs
     device_target: str = "auto"  # Ascend | CPU
     amp_level: str = "auto"  # O2 on Ascend, O0 elsewhere
-    loss_scale: float = 1024  # but not at O0
+    loss_scale: Annotated[float, Range(1)] = 1024  # but not at O0
     enable_data_sink: bool = True  # on Ascend
     data_sink_steps: int = 100  # the most steps in which the device does not wait for the host
 
@@ -79,13 +78,14 @@ def opened(settings: Settings) -> tuple[Pictures, Pictures | None]:
     """The images to train on and, unless they are synthetic, those to evaluate."""
     import pictures
 
-    if settings.dataset not in DATASETS:
-        raise Wrong(f"`{settings.dataset}` is no data set. Take one of {', '.join(DATASETS)}.")
+    if settings.dataset not in layouts.DATASETS:
+        raise Wrong(f"`{settings.dataset}` is no data set. Take one of {', '.join(layouts.DATASETS)}.")
     if settings.dataset == "synthetic":
         return pictures.Synthetic(settings.class_num or 1000, settings.image_size), None
     folder = made(settings) if settings.generate else places.data(settings)
     workers = settings.workers or max(1, len(os.sched_getaffinity(0)) // seat.local_ranks())
-    return pictures.find(folder, settings.image_size, settings.smallest_area, workers)
+    place = layouts.place(settings, settings.dataset, folder)
+    return pictures.find(place, settings.class_num, settings.image_size, settings.smallest_area, workers)
 
 
 def made(settings: Settings) -> Path:

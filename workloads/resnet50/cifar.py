@@ -21,8 +21,8 @@ MARGIN = 4
 class Cifar:
     """One part of the data set, train or val, with random numbers that are a function of seed, epoch and image."""
 
-    def __init__(self, folder: Path, part: str, device: torch.device) -> None:
-        labels, images = layouts.cifar(folder, part)
+    def __init__(self, folder: Path, part: str, device: torch.device, classes: int = 0) -> None:
+        labels, images = layouts.cifar(folder, part, classes)
         self.images = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 2, 3, 1))).to(device)
         self.labels = torch.from_numpy(labels.astype(np.int64)).to(device)
 

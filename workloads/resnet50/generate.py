@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import colorsys
+import io
 import os
 import secrets
 import shutil
@@ -100,7 +101,9 @@ def write_imagenet(folder: Path, name: str, count: int, size: int, classes: int,
 
     def write(numbers: range) -> None:
         for number, label, image in zip(numbers, *block(name, numbers, size, classes, seed)):
-            Image.fromarray(image).save(folder / name / f"n{label:08d}" / f"{number:08d}.JPEG", "JPEG", quality=QUALITY)
+            encoded = io.BytesIO()
+            Image.fromarray(image).save(encoded, "JPEG", quality=QUALITY)
+            (folder / name / f"n{label:08d}" / f"{number:08d}.JPEG").write_bytes(encoded.getvalue())
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         list(threads.map(write, blocks(count, size)))
@@ -117,10 +120,10 @@ def write_cifar(folder: Path, name: str, count: int, classes: int, seed: int) ->
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         table = np.concatenate(list(threads.map(rows, blocks(count, CIFAR))))
     if name == "val":
-        table.tofile(folder / "test_batch.bin")
+        (folder / "test_batch.bin").write_bytes(table.tobytes())
         return
     for number, part in enumerate(np.array_split(table, 5), 1):
-        part.tofile(folder / f"data_batch_{number}.bin")
+        (folder / f"data_batch_{number}.bin").write_bytes(part.tobytes())
 
 
 def generate(folder: Path, layout: str, classes: int, train: int, val: int, size: int, seed: int) -> None:

@@ -19,6 +19,8 @@ import cifar
 import gpu_decoding
 from common import labels, layouts, places, schedule, seat, world
 from common.feeding import Batch, Feed
+from common.labels import Count, Fraction, Share
+from common.layouts import Place
 from common.optimizers import Optimizer
 from common.order import Order, shares
 from common.records import record
@@ -42,24 +44,24 @@ class Settings(Speed):
 
     dataset: str = "auto"  # imagenet2012, cifar10, synthetic; auto: what the data directory holds
     synthetic: bool = False  # the same as dataset=synthetic
-    batch_size: int = 256
-    epoch_size: int = 90
+    batch_size: Count = 256
+    epoch_size: Count = 90
     class_num: int = 0  # 0: as many as the data has
-    image_size: int = 224
+    image_size: Count = 224
     depth: int = 50
-    width: int = 64
+    width: Count = 64
     optimizer: str = "sgd"
     lr_max: float = 0.0  # 0: 0.1 for each 256 samples of the global batch (sgd), 2.0 (lars)
     lr_end: float = 0.0
     lr_decay_mode: str = "cosine"
     warmup_epochs: float = 5
-    momentum: float = 0.9
+    momentum: Fraction = 0.9
     weight_decay: float = 5e-5
     use_label_smooth: bool = True
-    label_smooth_factor: float = 0.1
+    label_smooth_factor: Share = 0.1
     decode: str = "auto"  # cpu or gpu; auto: both where there is a GPU that can
     workers: int = 0  # processes that decode; 0: one for each CPU of this rank
-    smallest_area: float = 0.08  # of the part of an image that is trained on
+    smallest_area: Share = 0.08  # of the part of an image that is trained on
     generate: int = 0  # makes a data set of so many images, and a fifth of that to evaluate with, where there is none
 
 
@@ -91,17 +93,18 @@ def synthetic(settings: Settings, device: torch.device) -> Data:
     return Data(max(SYNTHETIC_SAMPLES, settings.global_batch), classes, size, batches)
 
 
-def from_cifar(settings: Settings, folder: Path, device: torch.device) -> Data:
-    train, val = cifar.Cifar(folder, "train", device), cifar.Cifar(folder, "val", device)
-    classes = layouts.classes(settings.class_num, max(train.classes, val.classes))
+def from_cifar(settings: Settings, place: Place, device: torch.device) -> Data:
+    wanted = settings.class_num
+    train, val = cifar.Cifar(place.train, "train", device, wanted), cifar.Cifar(place.val, "val", device, wanted)
+    classes = layouts.classes(wanted, max(train.classes, val.classes))
     return Data(len(train), classes, layouts.SIDE, train.batches, len(val), val.evaluation)
 
 
-def from_folders(settings: Settings, folder: Path, device: torch.device) -> Data:
+def from_folders(settings: Settings, place: Place, device: torch.device) -> Data:
     if settings.decode not in DECODES:
         raise labels.Wrong(f"`{settings.decode}` is no decoder. Take one of {', '.join(DECODES)}.")
-    train = Folder(folder, "train")
-    val = Folder(folder, "val", train.classes)
+    train = Folder(place.train.parent, place.train.name)
+    val = Folder(place.val.parent, place.val.name, train.classes)
     with_gpu = settings.decode != "cpu" and gpu_decoding.available(device)
     if settings.decode == "gpu" and not with_gpu:
         raise labels.Wrong("Decoding on the GPU needs a GPU, torchvision and Triton. Install them, or take decode=cpu.")
@@ -142,14 +145,13 @@ def made(settings: Settings) -> Path:
 
 def opened(settings: Settings, device: torch.device) -> Data:
     """The data that the labels name."""
+    if settings.dataset not in layouts.DATASETS:
+        raise labels.Wrong(f"`{settings.dataset}` is no data set. Take one of {', '.join(layouts.DATASETS)}.")
     if settings.synthetic or settings.dataset == "synthetic":
         return synthetic(settings, device)
     folder = made(settings) if settings.generate else places.data(settings)
-    if settings.dataset == "cifar10" or (settings.dataset == "auto" and layouts.is_cifar(folder)):
-        return from_cifar(settings, folder, device)
-    if settings.dataset in ("auto", "imagenet2012"):
-        return from_folders(settings, folder, device)
-    raise labels.Wrong(f"`{settings.dataset}` is no data set. Take imagenet2012, cifar10 or synthetic.")
+    place = layouts.place(settings, settings.dataset, folder)
+    return (from_cifar if place.is_cifar else from_folders)(settings, place, device)
 
 
 def evaluated(where: World, settings: Settings, model: nn.Module, data: Data) -> dict[str, float]:
