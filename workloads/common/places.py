@@ -37,7 +37,7 @@ def made(settings: Common, make: Callable[[Path], None]) -> Path:
         if seat.local_rank() == 0:
             make(folder)
     except OSError as error:
-        raise Wrong(f"Data cannot be made in {folder}: {error.strerror}. Make room, or name another directory.") from None
+        raise Wrong(f"Data cannot be made in {folder}: {reason(error)}. Make room, or name another directory.") from None
     while not folder.exists():
         time.sleep(WAIT)
     return folder
@@ -45,7 +45,7 @@ def made(settings: Common, make: Callable[[Path], None]) -> Path:
 
 def _above(train: str) -> str:
     """The directory that has a train/; another than one of that name stands for itself."""
-    return os.path.dirname(train) if os.path.basename(train) == "train" else train
+    return os.path.dirname(train) or "." if os.path.basename(train) == "train" else train
 
 
 def checkpoints(settings: Common) -> Path:
