@@ -165,6 +165,21 @@ def test_sigterm_saves_and_what_cannot_be_read_is_passed_over(programs: str, tmp
     assert "data/train/n00000001/" in broken and "cannot be decoded" in broken
 
 
+def test_what_was_measured_is_told_where_nothing_is_left_to_train(programs: str, tmp_path: Path) -> None:
+    python(programs, ROOT / "workloads/resnet50/generate.py", tmp_path / "data", "--classes=3", "--train=48", "--val=9")
+    words = [f"--data_path={tmp_path / 'data'}", *NARROW, "--train_steps=4", "--save_checkpoint_steps=4", "--timer_warmup=1"]
+    told = []
+    for attempt in ("first", "second"):
+        (tmp_path / attempt).mkdir()
+        env = {"MUSTER_RESULTS": str(tmp_path / attempt), "ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "3"}
+        said = python(programs, WORKLOAD / "train.py", *words, cwd=tmp_path, env=env)
+        lines = map(json.loads, (tmp_path / attempt / "record-0.jsonl").read_text().splitlines())
+        told.append({line["name"]: line["value"] for line in lines if line["kind"] == "metric"})
+    assert "goes on after step 4" in said and "no step was timed" not in said
+    for name in ("throughput", "input_wait", "accuracy"):
+        assert told[1][name] == pytest.approx(told[0][name], rel=1e-6), name
+
+
 LAYOUTS = """
 import json, sys
 from pathlib import Path

@@ -7,7 +7,7 @@ choice is all that differs here.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import mindspore as ms
@@ -46,6 +46,13 @@ class Gang:
         """Numbers of all ranks, added up in single precision: whole ones are exact up to 16 million."""
         own = np.asarray(values, np.float32)
         return own if self.total is None else self.total(ms.Tensor(own)).asnumpy()
+
+    def gathered(self, numbers: Mapping[str, float]) -> list[dict[str, float]]:
+        """What each rank has under the same names."""
+        table = np.zeros((self.size, len(numbers)), np.float32)
+        table[self.rank] = list(numbers.values())
+        rows = self.sum(table.ravel()).reshape(table.shape) if numbers else table
+        return [dict(zip(numbers, map(float, row))) for row in rows]
 
     def average(self, parameters: Sequence[ms.Parameter]) -> None:
         """Replaces parameters by their means over all ranks, in one message."""

@@ -26,6 +26,7 @@ from gang import Gang
 from pictures import Evaluation, Pictures, Training
 
 STOPPED = 128 + signal.SIGTERM
+UNITS = {"throughput": "samples/s", "input_wait": "1"}
 
 
 class Correct(nn.Cell):
@@ -83,6 +84,8 @@ class Loop:
     def __post_init__(self) -> None:
         self._correct = Correct(self.network)  # one for all evaluations, so that it is compiled once
         self._wrongs: list[Wrong] = []
+        self._measured: dict[str, float] = {}  # by this attempt or, where it has timed no step, by the one before
+        self._timed = False  # whether it is this attempt's
 
     def run(self) -> int:
         """Trains to the end, or until somebody asks for it, and returns the exit code."""
@@ -98,6 +101,7 @@ class Loop:
             places.prepare(self.settings)
         first = self._resume()
         stopped = self._steps(first) if first < self.steps else 0
+        self._tell()
         if stopped:
             self._save(stopped)
             self.gang.say(f"stopped after step {stopped:,}; a checkpoint is saved")
@@ -127,6 +131,7 @@ class Loop:
             if evaluating or saving or stopping or warm or done == steps:
                 loss.asnumpy()  # the device is behind; a step ends when its work is done
             timer.step()
+            self._measure(timer, waited)
             if stopping and done < steps:
                 break
             if saving:
@@ -136,7 +141,8 @@ class Loop:
             if evaluating or saving:
                 timer.start()
         close()
-        self._told(timer, waited)
+        if self._timed or not self._measured:
+            timer.done()  # which tells the throughput, or that there is none
         return done if done < steps else 0
 
     def _feed(self, first: int, sink: int) -> tuple[nn.Cell, Iterator[Any], Callable[[], None]]:
@@ -164,16 +170,20 @@ class Loop:
         warmup = self.settings.timer_warmup if self.settings.timer_warmup >= 0 else None
         return record.timer(self.order.batch * self.order.passes * sink, warmup)
 
-    def _told(self, timer: Any, waited: float) -> None:
-        """Records throughput and, where the host feeds the device, the share of the time in which it had nothing to feed."""
-        seconds, rate = timer.seconds, timer.done()
-        if not rate:
-            return
-        waiting = ""
-        if not self.sink:
-            record.metric("input_wait", min(1.0, waited / seconds), unit="1")
-            waiting = f", waited for input {waited / seconds:.1%}"
-        self.gang.say(f"{rate * self.gang.size:,.1f} samples/s{waiting}")
+    def _measure(self, timer: Any, waited: float) -> None:
+        """Notes throughput and, where the host feeds the device, the share of the time in which it had nothing to feed."""
+        if timer.seconds:
+            waiting = {} if self.sink else {"input_wait": min(1.0, waited / timer.seconds)}
+            self._measured, self._timed = {"throughput": timer.samples / timer.seconds, **waiting}, True
+
+    def _tell(self) -> None:
+        """Records what was measured; a throughput of this attempt stands there already, and more exactly."""
+        for name, value in self._measured.items():
+            if name != "throughput" or not self._timed:
+                record.metric(name, value, UNITS[name])
+        if self._measured:
+            waiting = f", waited for input {self._measured['input_wait']:.1%}" if "input_wait" in self._measured else ""
+            self.gang.say(f"{self._measured['throughput'] * self.gang.size:,.1f} samples/s{waiting}")
 
     def _evaluate(self, done: int) -> None:
         """Records the share of all images that the network names rightly, each image counted by one rank."""
@@ -205,9 +215,10 @@ class Loop:
 
     def _save(self, done: int) -> None:
         self.gang.average(self._statistics())
+        measured = self.gang.gathered(self._measured)
         if self.gang.first:
             folder = places.checkpoints(self.settings)
-            saved, gone = snapshots.save(folder, done, self.step, self.settings.save_checkpoint_num)
+            saved, gone = snapshots.save(folder, done, self.step, self.settings.save_checkpoint_num, measured)
             places.publish(self.settings, saved, gone, last=done == self.steps)
         self.gang.sum([0])
 
@@ -218,7 +229,8 @@ class Loop:
         if step > self.steps:
             raise Wrong(f"{folder} has one of step {step:,}, and {self.steps:,} are asked for. Train for longer, or remove it.")
         if step:
-            snapshots.load(folder, step, self.step)
+            measured = snapshots.load(folder, step, self.step)
+            self._measured = measured[self.gang.rank] if len(measured) == self.gang.size else {}
             self.gang.say(f"goes on after step {step:,} of {folder}")
         if step == self.steps and self.gang.first:  # the last one of an attempt that was killed thereafter
             places.publish(self.settings, snapshots.of_step(folder, step), [], last=True)

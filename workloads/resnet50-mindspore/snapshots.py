@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +25,16 @@ def of_step(folder: Path, step: int) -> Path:
     return folder / NAME.format(step)
 
 
-def save(folder: Path, step: int, training: nn.Cell, keep: int) -> tuple[Path, list[str]]:
-    """Writes weights and optimizer under a temporary name and renames it when it is on the disk; only `keep` stay.
+def save(
+    folder: Path, step: int, training: nn.Cell, keep: int, measured: Sequence[Mapping[str, float]]
+) -> tuple[Path, list[str]]:
+    """Writes weights, optimizer and what each rank has measured under a temporary name and renames it when it is on the disk.
 
-    Returns the checkpoint, and the names of those that are gone.
+    Only `keep` stay. Returns the checkpoint, and the names of those that are gone.
     """
     target = of_step(folder, step)
     try:
-        _write(target, training)
+        _write(target, training, {"run": RUN, "measured": json.dumps(list(measured))})
     except (OSError, RuntimeError) as error:
         raise places.unwritable(target, error) from None
     _own.add(target)
@@ -41,12 +45,12 @@ def save(folder: Path, step: int, training: nn.Cell, keep: int) -> tuple[Path, l
     return target, [old.name for old in gone]
 
 
-def _write(target: Path, training: nn.Cell) -> None:
+def _write(target: Path, training: nn.Cell, more: dict[str, str]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)  # where nothing but a stop is saved, nobody prepared it
     _sweep(target.parent)  # what a writer that was killed left
     temporary = target.with_name(f"writing-{os.getpid()}.ckpt")  # MindSpore adds .ckpt to names without it
     try:
-        ms.save_checkpoint(training, str(temporary), append_dict={"run": RUN}, crc_check=True)
+        ms.save_checkpoint(training, str(temporary), append_dict=more, crc_check=True)
         descriptor = os.open(temporary, os.O_RDONLY)
         os.fsync(descriptor)
         os.close(descriptor)
@@ -76,9 +80,11 @@ def _run_of(path: Path) -> str | None:
         return None
 
 
-def load(folder: Path, step: int, training: nn.Cell) -> None:
-    """Puts weights and optimizer back as they were after a step."""
-    kept = {name: value for name, value in _read(of_step(folder, step)).items() if name not in ("run", SCHEDULE)}
+def load(folder: Path, step: int, training: nn.Cell) -> list[dict[str, float]]:
+    """Puts weights and optimizer back as they were after a step; returns what each rank had measured."""
+    kept = _read(of_step(folder, step))
+    measured = json.loads(str(kept["measured"]))
+    kept = {name: value for name, value in kept.items() if name not in ("run", "measured", SCHEDULE)}
     try:
         missing, strange = ms.load_param_into_net(training, kept, strict_load=True)
     except (RuntimeError, ValueError, TypeError):  # other shapes
@@ -86,6 +92,7 @@ def load(folder: Path, step: int, training: nn.Cell) -> None:
     if set(missing) - {SCHEDULE} or strange:
         hint = "Train with the same labels, remove it, or name another directory with --train_url."
         raise Wrong(f"{of_step(folder, step)} is the checkpoint of another network or optimizer. {hint}")
+    return list(measured)
 
 
 def _read(path: Path) -> dict[str, Any]:
