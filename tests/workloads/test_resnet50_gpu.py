@@ -34,7 +34,7 @@ for size in (224, 97, 32):
         wanted = interpolate(part, (size, size), mode="bilinear", antialias=True)[0].permute(1, 2, 0)
         assert (one - (wanted.flip(1) if mirrored else wanted)).abs().max() <= 1
 
-folder = Folder(Path(sys.argv[1]), "train")
+folder = Folder(Path(sys.argv[1], "train"))
 for path, mode in zip(folder.paths, ("CMYK", "L")):  # which nvJPEG may leave to Pillow
     Image.open(path).convert(mode).save(path, "JPEG")
 order = Order(len(folder), 8, 1, 0, 1, seed=1)

@@ -23,7 +23,7 @@ from common.order import Order, shares
 from images import Decoders, Folder, Images
 
 here = Path(sys.argv[1])
-train = Folder(here, "train")
+train = Folder(here / "train")
 assert len(train) == 57 and train.classes == ["n%08d" % i for i in range(5)]
 assert train.labels.bincount().tolist() == [12, 12, 11, 11, 11]
 decoders = lambda: Decoders(2, 8, 24, 1, 0.3, False)
@@ -141,16 +141,16 @@ def refused(message, work):
 
 for name in ("train/a", "train/b", "val/a"):
     (here / name).mkdir(parents=True)
-refused("train have no images", lambda: layouts.folders(here, "train"))
+refused("train have no images", lambda: layouts.folders(here / "train"))
 (here / "train/a/1.JPEG").write_bytes(whole)
-paths, labels, classes = layouts.folders(here, "train")
+paths, labels, classes = layouts.folders(here / "train")
 assert (len(paths), labels, classes) == (1, [0], ["a", "b"])
-refused("val have no images", lambda: layouts.folders(here, "val", classes))
+refused("val have no images", lambda: layouts.folders(here / "val", classes))
 (here / "val/c").mkdir()
-refused("a class `c` that is not in train", lambda: layouts.folders(here, "val", classes))
+refused("a class `c` that is not in train", lambda: layouts.folders(here / "val", classes))
 (here / "flat/val").mkdir(parents=True)
 (here / "flat/val/1.JPEG").write_bytes(whole)
-refused("val has no folders with images", lambda: layouts.folders(here / "flat", "val", classes))
+refused("val has no folders with images", lambda: layouts.folders(here / "flat/val", classes))
 (here / "flat/data_batch_1").write_bytes(b"pickled")
 refused("CIFAR-10's Python version", lambda: layouts.is_cifar(here / "flat"))
 refused("has no test_batch.bin", lambda: layouts.cifar(here, "val"))

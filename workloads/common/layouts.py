@@ -75,9 +75,8 @@ def _rows(path: Path, classes: int) -> np.ndarray:
     return rows
 
 
-def folders(folder: Path, part: str, classes: Sequence[str] = ()) -> tuple[list[str], list[int], list[str]]:
+def folders(root: Path, classes: Sequence[str] = ()) -> tuple[list[str], list[int], list[str]]:
     """The files of one part, their labels and all classes, which are numbered as the names of the folders in `train` sort."""
-    root = folder / part
     names = sorted(entry.name for entry in os.scandir(root) if entry.is_dir()) if root.is_dir() else []
     if not names:
         raise Wrong(f"{root} has no folders with images. Put one per class there, or make some with generate.py.")

@@ -72,6 +72,17 @@ def unwritable(target: Path, error: Exception) -> Wrong:
     return Wrong(f"{target} cannot be written: {reason(error)}. {ELSEWHERE}")
 
 
+def foreign(checkpoint: Path) -> Wrong:
+    """What is said of a checkpoint that does not fit what is trained."""
+    hint = "Train with the same labels, remove it, or name another directory with --train_url."
+    return Wrong(f"{checkpoint} is the checkpoint of another network or optimizer. {hint}")
+
+
+def too_late(checkpoint: Path, step: int, steps: int) -> Wrong:
+    """What is said of a checkpoint that has more steps than are asked for."""
+    return Wrong(f"{checkpoint} is of step {step:,}, and {steps:,} are asked for. Train for longer, or remove it.")
+
+
 def reason(error: Exception) -> str:
     """One line, whatever a framework has to say."""
     return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from common import checkpoints, places, schedule
 from common.feeding import Batch
-from common.labels import Common, Wrong
+from common.labels import Common
 from common.optimizers import Optimizer
 from common.records import record
 from common.stepping import Stepper
@@ -157,13 +157,12 @@ class Training:
         state = checkpoints.load(path)
         step = int(state["step"])
         if step > self.steps:
-            raise Wrong(f"{path} is of step {step:,}, and {self.steps:,} are asked for. Train for longer, or remove it.")
+            raise places.too_late(path, step, self.steps)
         try:
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
         except (RuntimeError, ValueError):
-            hint = "Train with the same labels, remove it, or name another directory with --train_url."
-            raise Wrong(f"{path} is the checkpoint of another network or optimizer. {hint}") from None
+            raise places.foreign(path) from None
         self._say(f"goes on after step {step:,} of {path}")
         if len(state["ranks"]) != self.world.size:
             return step, {}

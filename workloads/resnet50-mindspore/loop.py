@@ -227,7 +227,7 @@ class Loop:
         folder = places.checkpoints(self.settings)
         step = int(self.gang.sum([snapshots.newest(folder) if self.gang.first else 0])[0])
         if step > self.steps:
-            raise Wrong(f"{folder} has one of step {step:,}, and {self.steps:,} are asked for. Train for longer, or remove it.")
+            raise places.too_late(snapshots.of_step(folder, step), step, self.steps)
         if step:
             measured = snapshots.load(folder, step, self.step)
             self._measured = measured[self.gang.rank] if len(measured) == self.gang.size else {}

@@ -66,7 +66,7 @@ class Folders:
     """JPEG files, one folder per class, decoded by threads: Pillow works outside of Python's lock."""
 
     def __init__(self, folder: Path, names: Sequence[str], size: int, smallest_area: float, pool: Executor) -> None:
-        paths, labels, self.names = layouts.folders(folder.parent, folder.name, names)
+        paths, labels, self.names = layouts.folders(folder, names)
         self.classes, self.size, self.smallest_area = len(self.names), size, smallest_area
         self.pool = pool
         self.paths = np.array([os.fsencode(path) for path in paths])

@@ -12,7 +12,6 @@ import mindspore as ms
 from mindspore import nn
 
 from common import places
-from common.labels import Wrong
 
 RUN = os.environ.get("MUSTER_RUN", "")
 NAME = "checkpoint-{:09d}.ckpt"
@@ -90,8 +89,7 @@ def load(folder: Path, step: int, training: nn.Cell) -> list[dict[str, float]]:
     except (RuntimeError, ValueError, TypeError):  # other shapes
         missing, strange = ["all"], []
     if set(missing) - {SCHEDULE} or strange:
-        hint = "Train with the same labels, remove it, or name another directory with --train_url."
-        raise Wrong(f"{of_step(folder, step)} is the checkpoint of another network or optimizer. {hint}")
+        raise places.foreign(of_step(folder, step))
     return list(measured)
 
 

@@ -33,8 +33,8 @@ PATIENCE = 5.0  # seconds without a result after which the processes are looked 
 class Folder:
     """The files of one part of the data set with their labels; classes are numbered as the names of their folders sort."""
 
-    def __init__(self, folder: Path, part: str, classes: Sequence[str] = ()) -> None:
-        self.paths, labels, self.classes = layouts.folders(folder, part, classes)
+    def __init__(self, folder: Path, classes: Sequence[str] = ()) -> None:
+        self.paths, labels, self.classes = layouts.folders(folder, classes)
         self.labels = torch.tensor(labels, dtype=torch.int64)
 
     def __len__(self) -> int:

@@ -103,8 +103,8 @@ def from_cifar(settings: Settings, place: Place, device: torch.device) -> Data:
 def from_folders(settings: Settings, place: Place, device: torch.device) -> Data:
     if settings.decode not in DECODES:
         raise labels.Wrong(f"`{settings.decode}` is no decoder. Take one of {', '.join(DECODES)}.")
-    train = Folder(place.train.parent, place.train.name)
-    val = Folder(place.val.parent, place.val.name, train.classes)
+    train = Folder(place.train)
+    val = Folder(place.val, train.classes)
     with_gpu = settings.decode != "cpu" and gpu_decoding.available(device)
     if settings.decode == "gpu" and not with_gpu:
         raise labels.Wrong("Decoding on the GPU needs a GPU, torchvision and Triton. Install them, or take decode=cpu.")
