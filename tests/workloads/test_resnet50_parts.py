@@ -36,6 +36,13 @@ for number, (epoch, chosen) in zip(range(12), order.chunks(2)):  # over the end 
         wanted = pixels.decode(train.paths[index], 24, pixels.choice(1, epoch, int(index)), 0.3)
         assert np.array_equal(images[row].numpy(), wanted)
 batches.close()
+parts = Images(train, lambda: Decoders(2, 8, 24, 1, 0.3, False, most=900)).batches(order.chunks(2))
+for _, (epoch, chosen) in zip(range(3), order.chunks(2)):
+    for row, index in zip(next(parts)[0].numpy(), chosen.tolist()):
+        wanted, mirrored = pixels.part(train.paths[index], 24, pixels.choice(1, epoch, index), 0.3, 900, lambda path: None)
+        assert row[:16].view(np.int32).tolist() == [*wanted.shape[:2], mirrored, 0]
+        assert np.array_equal(row[16 : 16 + wanted.size], wanted.reshape(-1))
+parts.close()
 seen = [images.shape[0] for images, _ in Images(train, decoders).evaluation(shares(57, 8, 1, 2))]
 assert seen == [8, 8, 8, 4], seen
 middle = next(Images(train, decoders).evaluation(iter([np.array([5])])))[0][0].numpy()
@@ -100,6 +107,7 @@ import sys
 from pathlib import Path
 import numpy as np, torch
 from PIL import Image
+import turbo
 from common import layouts, pixels
 from common.labels import Wrong
 
@@ -116,6 +124,21 @@ saved = {
 for name, image in saved.items():
     image.save(here / name)
 coloured.save(here / "turned.jpg", exif=exif, quality=95)
+coloured.save(here / "halves.jpg", subsampling=1)
+coloured.save(here / "waves.jpg", progressive=True)
+
+quick, slow = turbo.opener(), lambda path: None
+assert quick(str(here / "turned.jpg")).part((3, 5, 20, 16)).shape == (11, 17, 3)  # nvImageCodec is there
+for name in (*saved, "turned.jpg", "halves.jpg", "waves.jpg"):
+    for index in range(20):
+        parts = [pixels.part(str(here / name), 40, pixels.choice(1, 2, index), 0.2, 4000, way) for way in (quick, slow)]
+        assert np.array_equal(parts[0][0], parts[1][0]) and parts[0][1] == parts[1][1], name
+        part, mirrored = parts[0]
+        wanted = pixels.decode(str(here / name), 16, pixels.choice(1, 2, index), 0.2).astype(int)
+        found = np.asarray(Image.fromarray(part).resize((16, 16), Image.Resampling.BILINEAR))
+        assert np.abs((found[:, ::-1] if mirrored else found) - wanted).mean() < 4, name
+large = pixels.part(str(here / "turned.jpg"), 16, pixels.choice(1, 2, 3), 0.9, 300, quick)[0]
+assert large.shape == (16, 16, 3)  # a part of more pixels than there is room for
 for name in (*saved, "turned.jpg"):
     for chance in (None, pixels.choice(1, 2, 3)):
         assert pixels.decode(str(here / name), 16, chance, 0.5).shape == (16, 16, 3), name
@@ -125,9 +148,9 @@ assert np.abs(turned - plain).mean() < 6
 whole = (here / "turned.jpg").read_bytes()
 for name, data in (("cut.jpg", whole[:-300]), ("empty.jpg", b""), ("text.jpg", b"no image")):
     (here / name).write_bytes(data)
-    for read in (lambda path: pixels.decode(path, 16, None, 0.5), pixels.whole):
+    for read in (pixels.decode, lambda path, *more: pixels.part(path, *more, 4000, quick)):
         try:
-            read(str(here / name))
+            read(str(here / name), 16, pixels.choice(1, 2, 3), 0.5)
             raise SystemExit(f"{name} was taken")
         except Wrong as wrong:
             assert f"{name} cannot be decoded" in str(wrong), wrong

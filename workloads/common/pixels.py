@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from PIL import Image
@@ -18,6 +18,19 @@ from common.labels import Wrong
 
 ENDINGS = (".jpeg", ".jpg", ".png")
 Box = tuple[float, float, float, float]
+
+
+class File(Protocol):
+    """A file of which parts can be decoded alone."""
+
+    width: int
+    height: int
+
+    def part(self, box: Box) -> np.ndarray | None:
+        """Height × width × 3, if it can be decoded."""
+
+
+Quick = Callable[[str], "File | None"]
 
 
 def training_box(width: int, height: int, numbers: random.Random, smallest_area: float) -> Box:
@@ -54,25 +67,51 @@ def dimensions(path: str) -> tuple[int, int]:
     return width, height
 
 
-def whole(path: str) -> np.ndarray:
-    """An image as it is, height × width × 3."""
-    with _opened(path) as image:
-        return np.array(image.convert("RGB"))
-
-
 def decode(path: str, size: int, numbers: random.Random | None, smallest_area: float) -> np.ndarray:
     """One image, size × size × 3; with `numbers` a random part, perhaps mirrored, else the middle."""
     with _opened(path) as image:
         width, height = image.size
         box = training_box(width, height, numbers, smallest_area) if numbers else evaluation_box(width, height, size)
         mirrored = bool(numbers and numbers.random() < 0.5)
-        scale = max(size / (box[2] - box[0]), size / (box[3] - box[1]))
-        image.draft("RGB", (math.ceil(width * scale), math.ceil(height * scale)))  # JPEG can be decoded at 1/2, 1/4 and 1/8
-        across, down = image.size[0] / width, image.size[1] / height
-        scaled = (box[0] * across, box[1] * down, min(box[2] * across, image.size[0]), min(box[3] * down, image.size[1]))
-        coloured = image if image.mode == "RGB" else image.convert("RGB")
-        pixels = np.asarray(coloured.resize((size, size), Image.Resampling.BILINEAR, scaled))
+        box = _draft(image, box, size)
+        pixels = np.asarray(_coloured(image).resize((size, size), Image.Resampling.BILINEAR, box))
     return pixels[:, ::-1] if mirrored else pixels
+
+
+def part(
+    path: str, size: int, numbers: random.Random, smallest_area: float, most: int, quick: Quick
+) -> tuple[np.ndarray, bool]:
+    """A random part, and whether to mirror it, for somebody who resizes it; one of more than `most` pixels is resized here."""
+    file = quick(path)
+    width, height = (file.width, file.height) if file else dimensions(path)
+    box = training_box(width, height, numbers, smallest_area)
+    mirrored = numbers.random() < 0.5
+    found = file.part(box) if file and _area(box) <= most else None
+    return _by_pillow(path, box, size, most) if found is None else found, mirrored
+
+
+def _by_pillow(path: str, box: Box, size: int, most: int) -> np.ndarray:
+    with _opened(path) as image:
+        box = _draft(image, box, size)
+        whole = _coloured(image)
+        return np.asarray(whole.crop(box) if _area(box) <= most else whole.resize((size, size), Image.Resampling.BILINEAR, box))
+
+
+def _area(box: Box) -> int:
+    return round(box[2] - box[0]) * round(box[3] - box[1])
+
+
+def _draft(image: Any, box: Box, size: int) -> Box:
+    """Lets a JPEG file be decoded at 1/2, 1/4 or 1/8 where its part is large enough; returns where that lies then."""
+    width, height = image.size
+    scale = max(size / (box[2] - box[0]), size / (box[3] - box[1]))
+    image.draft("RGB", (math.ceil(width * scale), math.ceil(height * scale)))
+    across, down = image.size[0] / width, image.size[1] / height
+    return box[0] * across, box[1] * down, min(box[2] * across, image.size[0]), min(box[3] * down, image.size[1])
+
+
+def _coloured(image: Any) -> Any:
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 @contextmanager

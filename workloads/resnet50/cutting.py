@@ -1,37 +1,55 @@
-"""Parts of many images, each of another size, resized on the GPU by one kernel: hundreds of small ones took twice the time.
+"""Parts of many images, each of another size, resized and mirrored on the GPU by one kernel.
 
 The result is that of PyTorch's antialiased bilinear interpolation, which smooths where an image becomes smaller, as Pillow's.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Generator
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-FIELDS = 7  # of a part: height and width of its image; left, top, width and height in it; 1 when it is mirrored
+from common.feeding import Batch
+from common.order import Chunks
+from decoding import HEAD
+from images import Images
 
 
-def cut(images: Tensor, parts: Tensor, size: int) -> Tensor:
-    """Count × size × size × 3 from addresses of images, colour × height × width, and a row of `FIELDS` numbers for each."""
-    out = torch.empty(len(parts), size, size, 3, dtype=torch.uint8, device=parts.device)
-    _line[(len(parts), size)](out, images, parts, FIELDS, size, triton.next_power_of_2(size))
+class Cut:
+    """Batches of parts of images that the CPUs decode; the device makes them ready."""
+
+    def __init__(self, images: Images, device: torch.device, size: int) -> None:
+        self.images, self.device, self.size = images, device, size
+
+    def batches(self, chunks: Chunks) -> Generator[Batch, None, None]:
+        """The images of chunks of samples, with their labels; they must be computed when the next batch is asked for."""
+        with contextlib.closing(self.images.batches(chunks)) as batches:
+            for rows, labels in batches:
+                yield cut(rows.to(self.device, non_blocking=True), self.size), labels
+
+
+def cut(rows: Tensor, size: int) -> Tensor:
+    """Count × size × size × 3 from rows as `decoding` writes them: height, width and whether it is mirrored, then the part."""
+    out = torch.empty(len(rows), size, size, 3, dtype=torch.uint8, device=rows.device)
+    _line[(len(rows), size)](out, rows, rows.shape[1], HEAD, size, triton.next_power_of_2(size))
     return out
 
 
 @triton.jit  # its pointers have no types that Triton would take
-def _line(out, images, parts, FIELDS: tl.constexpr, SIZE: tl.constexpr, WIDE: tl.constexpr):  # type: ignore[no-untyped-def]
+def _line(out, rows, ROW: tl.constexpr, HEAD: tl.constexpr, SIZE: tl.constexpr, WIDE: tl.constexpr):  # type: ignore[no-untyped-def]
     """One line of one result: each of its pixels is the mean of those that it covers, by their distance."""
-    image, y = tl.program_id(0), tl.program_id(1)
-    source = tl.load(images + image).to(tl.pointer_type(tl.uint8))
-    part = parts + image * FIELDS
-    plane, row = tl.load(part) * tl.load(part + 1), tl.load(part + 1)
-    left, top, width, height = tl.load(part + 2), tl.load(part + 3), tl.load(part + 4), tl.load(part + 5)
+    image, y = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    row = rows + image * ROW
+    head = row.to(tl.pointer_type(tl.int32))
+    height, width, mirrored = tl.load(head), tl.load(head + 1), tl.load(head + 2)
     x = tl.arange(0, WIDE)
     across, down = width.to(tl.float32) / SIZE, height.to(tl.float32) / SIZE
     reach_x, reach_y = tl.maximum(across, 1.0), tl.maximum(down, 1.0)
-    middle_x = (tl.where(tl.load(part + 6) > 0, SIZE - 1 - x, x) + 0.5) * across
+    middle_x = (tl.where(mirrored > 0, SIZE - 1 - x, x) + 0.5) * across
     middle_y = (y + 0.5) * down
     first_x, last_x = tl.maximum((middle_x - reach_x + 0.5).to(tl.int32), 0), (middle_x + reach_x + 0.5).to(tl.int32)
     first_y, last_y = tl.maximum((middle_y - reach_y + 0.5).to(tl.int32), 0), (middle_y + reach_y + 0.5).to(tl.int32)
@@ -45,10 +63,10 @@ def _line(out, images, parts, FIELDS: tl.constexpr, SIZE: tl.constexpr, WIDE: tl
             column = first_x + step
             inside = (column < tl.minimum(last_x, width)) & (x < SIZE)
             weight = tl.where(inside, tl.maximum(1.0 - tl.abs(column + 0.5 - middle_x) / reach_x, 0.0) * of_line, 0.0)
-            pixel = source + (top + line) * row + left + column
+            pixel = row + HEAD + (line * width + column) * 3
             red += weight * tl.load(pixel, inside, 0).to(tl.float32)
-            green += weight * tl.load(pixel + plane, inside, 0).to(tl.float32)
-            blue += weight * tl.load(pixel + 2 * plane, inside, 0).to(tl.float32)
+            green += weight * tl.load(pixel + 1, inside, 0).to(tl.float32)
+            blue += weight * tl.load(pixel + 2, inside, 0).to(tl.float32)
             total += weight
     pixel = out + ((image * SIZE + y) * SIZE + x) * 3
     tl.store(pixel, (red / total + 0.5).to(tl.uint8), x < SIZE)

@@ -42,23 +42,28 @@ class Folder:
 
 
 class Decoders:
-    """Processes that fill rows of one piece of memory with images; they take tasks from one socket as they are free."""
+    """Processes that fill rows of one piece of memory with images; they take tasks from one socket as they are free.
 
-    def __init__(self, workers: int, batch: int, size: int, seed: int, smallest_area: float, pinned: bool) -> None:
+    Images are ready, size × size × 3; or, where `most` is given, parts of up to so many pixels that `cutting` makes ready.
+    """
+
+    def __init__(
+        self, workers: int, batch: int, size: int, seed: int, smallest_area: float, pinned: bool, most: int = 0
+    ) -> None:
         self.batch = batch
         rows = SLOTS * batch
         memory = os.memfd_create("images")
-        os.truncate(memory, rows * size * size * 3)
+        os.truncate(memory, rows * decoding.row_bytes(size, most))
         self._memory = mmap.mmap(memory, 0)
-        pixels = np.frombuffer(self._memory, dtype=np.uint8).reshape(SLOTS, batch, size, size, 3)
-        self.slots = torch.from_numpy(pixels)
+        shape = (SLOTS, batch, -1) if most else (SLOTS, batch, size, size, 3)
+        self.slots = torch.from_numpy(np.frombuffer(self._memory, dtype=np.uint8).reshape(shape))
         self._pinned = pinned
         if pinned:
             torch.cuda.cudart().cudaHostRegister(self.slots.data_ptr(), self.slots.numel(), 0)
         self._tasks, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._results, answers = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._results.settimeout(PATIENCE)
-        numbers = (theirs.fileno(), answers.fileno(), memory, rows, size, seed, round(smallest_area * 1000))
+        numbers = (theirs.fileno(), answers.fileno(), memory, rows, size, most, seed, round(smallest_area * 1000))
         command = [sys.executable, decoding.__file__, *map(str, numbers)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         with _deaf():

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import cifar
-import gpu_decoding
 from common import labels, layouts, places, schedule, seat, world
 from common.feeding import Batch, Feed
 from common.labels import Count, Fraction, Share
@@ -27,15 +26,16 @@ from common.records import record
 from common.stepping import Speed, Stepper, mixed
 from common.training import Training
 from common.world import World
-from gpu_decoding import Both, GpuImages
 from images import Decoders, Folder, Images
 from resnet import ResNet
+
+if TYPE_CHECKING:
+    from cutting import Cut
 
 SYNTHETIC_SETS = 4
 SYNTHETIC_SAMPLES = 1_281_167  # as many as ImageNet has
 OPTIMIZERS = {"Momentum": "sgd", "LARS": "lars"}  # as the model zoo calls them
-DECODES = ("auto", "cpu", "gpu")
-KEPT = 3  # CPUs for the threads that let the GPU decode
+PARTS = 4  # times the pixels of a ready image: larger parts of images are resized by those who decode them
 
 
 @dataclass
@@ -59,7 +59,6 @@ class Settings(Speed):
     weight_decay: float = 5e-5
     use_label_smooth: bool = True
     label_smooth_factor: Share = 0.1
-    decode: str = "auto"  # cpu or gpu; auto: both where there is a GPU that can
     workers: int = 0  # processes that decode; 0: one for each CPU of this rank
     smallest_area: Share = 0.08  # of the part of an image that is trained on
     generate: int = 0  # makes a data set of so many images, and a fifth of that to evaluate with, where there is none
@@ -101,24 +100,20 @@ def from_cifar(settings: Settings, place: Place, device: torch.device) -> Data:
 
 
 def from_folders(settings: Settings, place: Place, device: torch.device) -> Data:
-    if settings.decode not in DECODES:
-        raise labels.Wrong(f"`{settings.decode}` is no decoder. Take one of {', '.join(DECODES)}.")
     train = Folder(place.train)
     val = Folder(place.val, train.classes)
-    with_gpu = settings.decode != "cpu" and gpu_decoding.available(device)
-    if settings.decode == "gpu" and not with_gpu:
-        raise labels.Wrong("Decoding on the GPU needs a GPU, torchvision and Triton. Install them, or take decode=cpu.")
     size, seed, area = settings.image_size, settings.seed, settings.smallest_area
-    workers = settings.workers or max(1, cpus() - KEPT * with_gpu)
+    on_gpu = device.type == "cuda"
 
-    def decoders() -> Decoders:
-        return Decoders(workers, settings.batch_size, size, seed, area, pinned=device.type == "cuda")
+    def decoders(most: int = 0) -> Decoders:
+        return Decoders(settings.workers or cpus(), settings.batch_size, size, seed, area, on_gpu, most)
 
-    on_cpus, evaluating = Images(train, decoders), Images(val, decoders)
-    training: Images | GpuImages | Both = on_cpus
-    if with_gpu:
-        gpu = GpuImages(train, device, size, seed, area)
-        training = gpu if settings.decode == "gpu" else Both(gpu, on_cpus, workers)
+    training: Images | Cut = Images(train, decoders)
+    evaluating = Images(val, decoders)
+    if on_gpu:
+        import cutting  # which needs Triton
+
+        training = cutting.Cut(Images(train, lambda: decoders(PARTS * size * size)), device, size)
     return Data(
         len(train),
         layouts.classes(settings.class_num, len(train.classes)),
