@@ -65,7 +65,7 @@ class Decoders:
         self._results.settimeout(PATIENCE)
         numbers = (theirs.fileno(), answers.fileno(), memory, rows, size, most, seed, round(smallest_area * 1000))
         command = [sys.executable, decoding.__file__, *map(str, numbers)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         with _deaf():
             self._processes = [subprocess.Popen(command, pass_fds=numbers[:3], env=environment) for _ in range(workers)]
         theirs.close()
