@@ -98,10 +98,13 @@ def test_a_home_with_odd_names_does_not_matter(
     assert said(run_json(job)) == ["1"]
 
 
-def test_the_shell_start_up_files_of_the_user_have_no_say(run_json: RunJson, write_job: WriteJob, tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", ["", "0", "1"])
+def test_the_shell_start_up_files_of_the_user_have_no_say(
+    level: str, run_json: RunJson, write_job: WriteJob, tmp_path: Path
+) -> None:
     (tmp_path / ".bashrc").write_text("export PATH=/nowhere COLOUR=blue\necho noise\n")
     job = write_job({**first_node("ssh node-1 'echo $COLOUR'"), "env": {"COLOUR": "red"}})
-    assert said(run_json(job, HOME=str(tmp_path), SHLVL="")) == ["red"]
+    assert said(run_json(job, HOME=str(tmp_path), SHLVL=level)) == ["red"]
 
 
 def test_every_attempt_has_keys_of_its_own_and_none_is_left(containment: str, run_json: RunJson, write_job: WriteJob) -> None:

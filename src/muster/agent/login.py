@@ -27,8 +27,8 @@ def _environment(node: Dict[str, str]) -> Dict[str, str]:
     """The node's variables, with what is true of this login alone."""
     own = {name: value for name, value in os.environ.items() if name.startswith("SSH_") or name == "TERM"}
     own.pop("SSH_ORIGINAL_COMMAND", None)
-    level = node.get("SHLVL") or "1"  # bash would read ~/.bashrc in the first shell of a login
-    return dict(node, **own, SHLVL=level, MUSTER_WORK=node["PWD"])
+    # Bash would read ~/.bashrc in the first shell of a login, and takes a level of 0, as `exec` leaves it, for none.
+    return dict(node, **own, SHLVL="1", MUSTER_WORK=node["PWD"])
 
 
 def _sftp() -> str:
