@@ -61,7 +61,7 @@ ALL = {
         Environment("mindspore", "2.8 GB"),
         Environment("tensorflow", "1.6 GB"),
         Environment("paddle", "0.9 GB"),
-        Environment("pytorch", "1.0 GB"),
+        Environment("pytorch", "2.1 GB"),
         Environment("mpi", "0.1 GB", ("sshd", "ssh", "mpirun")),
     )
 }

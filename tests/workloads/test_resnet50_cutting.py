@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from resnet_programs import ENVIRONMENT, RESNET
+from resnet_programs import RESNET, python
 
 CUT = """
 import sys
@@ -50,17 +48,8 @@ feed.close()
 """
 
 
-def with_triton(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A program of the Python that runs the tests; that of the other tests of PyTorch has no Triton, which is large."""
-    command = [sys.executable, *map(str, words)]
-    return subprocess.run(command, env={**ENVIRONMENT, "PATH": "/usr/bin:/bin", **environment}, capture_output=True, text=True)
-
-
-def test_parts_are_resized_by_the_kernel_as_by_pytorch_and_pillow(tmp_path: Path) -> None:
-    found = with_triton("-c", "import torch, triton, numpy, PIL; print(torch.cuda.is_available())")
-    if found.returncode:
-        pytest.skip("the Python of the tests has no PyTorch with Triton, NumPy and Pillow")
-    assert not with_triton(RESNET / "generate.py", tmp_path / "data", "--train=60", "--val=5", "--size=100").returncode
-    interpreted = {} if found.stdout.strip() == "True" else {"TRITON_INTERPRET": "1"}
-    done = with_triton("-c", CUT, tmp_path / "data", **interpreted)
-    assert not done.returncode, done.stdout + done.stderr
+def test_parts_are_resized_by_the_kernel_as_by_pytorch_and_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "True" not in python("-c", "import torch; print(torch.cuda.is_available())"):
+        monkeypatch.setenv("TRITON_INTERPRET", "1")
+    python(RESNET / "generate.py", tmp_path / "data", "--train=60", "--val=5", "--size=100")
+    python("-c", CUT, tmp_path / "data")
