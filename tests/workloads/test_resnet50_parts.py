@@ -283,7 +283,7 @@ zoo.write_text(
 settings = read(f"--config_path={zoo}", "--lr-max", "0.5", "--net_name=resnet50")
 assert (settings.batch_size, settings.lr_max, settings.optimizer, settings.data_path) == (240, 0.5, "LARS", "")
 assert (settings.image_size, settings.width, settings.use_label_smooth) == (192, 64, False)  # a width there is an image's
-assert said[-1] == "label net_name has no meaning here"
+assert [f"label {name} has no meaning here" for name in ("unknown_here", "height", "net_name")] == said[-3:]
 for words, message in (
     (["--epoch_sise=3"], "There is no label `epoch_sise`. Did you mean `epoch_size`?"),
     (["--epoch_size=many"], "Label epoch_size is `many`. It takes a whole number."),

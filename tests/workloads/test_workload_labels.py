@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "workloads"))
-from common import labels, places  # type: ignore[import-not-found,unused-ignore]
+from common import labels, places, schedule  # type: ignore[import-not-found,unused-ignore]
 from common.labels import Common, Wrong  # type: ignore[import-not-found,unused-ignore]
 
 
@@ -165,3 +165,21 @@ def test_what_cannot_be_meant_is_one_message(word: str, message: str) -> None:
     with pytest.raises(Wrong) as wrong:
         read(word)
     assert str(wrong.value) == message
+
+
+@pytest.mark.parametrize(
+    "words, told, steps, untimed",
+    [
+        ([], "", 60, 6),
+        ([], "0", 1000, 20),  # as of a job file without `warmup`
+        ([], "5", 1000, 5),
+        (["--timer_warmup=7"], "5", 1000, 7),
+        (["--timer_warmup=0"], "", 1000, 0),
+        ([], "", 9, 0),
+    ],
+)
+def test_steps_that_compile_are_left_out_of_the_throughput_also_where_nobody_says_so(
+    words: list[str], told: str, steps: int, untimed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MUSTER_WARMUP", told)
+    assert schedule.untimed(labels.read(Common, words, print), steps) == untimed

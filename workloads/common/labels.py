@@ -97,7 +97,7 @@ class Common:
     save_checkpoint_epochs: int = 0  # the same in epochs
     save_checkpoint_num: Count = 1  # how many are kept
     log_steps: int = 50  # optimizer steps between losses that are told
-    timer_warmup: Annotated[int, Range(-1)] = -1  # steps before throughput counts; -1: as the job file says
+    timer_warmup: Annotated[int, Range(-1)] = -1  # steps before throughput counts; -1: as the job file says, else a tenth
 
 
 def read(kind: type[Settings], words: Sequence[str], say: Callable[[str], None] | None = None) -> Settings:
@@ -172,7 +172,7 @@ def _of_file(kind: type[Common], given: Mapping[str, str], say: Callable[[str], 
     own = ("config_path", "data_url", "data_path", "train_url", "width")  # to the model zoo a width is that of an image
     named = {SYNONYMS.get(name, name): text for name, text in found.items()}
     for name in named:
-        if name in WITHOUT_MEANING and name not in types and name not in given:
+        if name not in types and name not in given and name not in OF_NETWORKS:
             say(PASSED_OVER.format(name))
     try:
         return {name: _value(types, name, text) for name, text in named.items() if name in types and name not in own}

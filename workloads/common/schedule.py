@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 
 from common.labels import Common, Wrong
 
 KINDS = ("cosine", "poly", "linear", "constant")
+MOST_UNTIMED = 20
 
 
 def rate(
@@ -43,6 +45,13 @@ def lengths(settings: Common, samples: int, ranks: int) -> tuple[int, int]:
     if not epoch:
         raise Wrong(f"There are {samples:,} samples, and one step takes {batch:,}. Take a smaller batch or more data.")
     return epoch, settings.train_steps or settings.epoch_size * epoch
+
+
+def untimed(settings: Common, steps: int) -> int:
+    """Steps before throughput counts: what a label or the job file says, else a tenth of all, but no more than 20."""
+    if settings.timer_warmup >= 0:
+        return settings.timer_warmup
+    return int(os.environ.get("MUSTER_WARMUP") or 0) or min(steps // 10, MOST_UNTIMED)
 
 
 def interval(steps: int, epochs: int, epoch: int) -> int:

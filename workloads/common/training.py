@@ -112,9 +112,8 @@ class Training:
         return places.checkpoints(self.settings)
 
     def _timer(self) -> Any:
-        settings = self.settings
-        warmup = settings.timer_warmup if settings.timer_warmup >= 0 else None
-        return record.timer(settings.batch_size * self.step.passes, warmup)
+        untimed = schedule.untimed(self.settings, self.steps)
+        return record.timer(self.settings.batch_size * self.step.passes, untimed)
 
     def _settle(self) -> None:
         """Statistics that every rank keeps of its own samples become those of all."""

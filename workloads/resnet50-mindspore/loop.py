@@ -167,8 +167,8 @@ class Loop:
         return bool(asked)
 
     def _timer(self, sink: int) -> Any:
-        warmup = self.settings.timer_warmup if self.settings.timer_warmup >= 0 else None
-        return record.timer(self.order.batch * self.order.passes * sink, warmup)
+        untimed = schedule.untimed(self.settings, self.steps // sink)
+        return record.timer(self.order.batch * self.order.passes * sink, untimed)
 
     def _measure(self, timer: Any, waited: float) -> None:
         """Notes throughput and, where the host feeds the device, the share of the time in which it had nothing to feed."""
