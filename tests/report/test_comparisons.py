@@ -84,6 +84,14 @@ def test_a_difference_of_which_nobody_said_what_is_better_is_shown_and_not_judge
     assert '<strong class="quiet">-25.0 %</strong>' in page and '<strong class="bad">-25.0 %</strong>' not in page
 
 
+def test_no_repeats_are_advised_for_what_nobody_judges() -> None:
+    results = [with_metric("seed", seed, None, nodes=1, per_node=1) for seed in (1.0, 2.0)]
+    for result in results:
+        result["metrics"]["seed"]["spread"] = None
+    cell = row(results, "seed").cells[1]
+    assert (cell.signed, words(cell)) == ("+100.0 %", "not judged")
+
+
 def test_a_result_that_says_what_is_better_says_it_for_an_older_one_that_does_not() -> None:
     results = [with_metric("perplexity", 20.0, None), with_metric("perplexity", 15.0, "lower")]
     assert row(results, "perplexity").cells[1].better is True

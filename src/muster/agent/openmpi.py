@@ -5,8 +5,11 @@ Where nodes share a machine, or runs a node, one of its daemons clears that dire
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import shutil
-from typing import Dict, Mapping
+from typing import Dict, List, Mapping, Optional
 
 USUAL = "/tmp"
 PREFIX = "muster-mpi-"  # by which `muster-rank` knows what is not for ranks
@@ -17,12 +20,13 @@ class Sessions:
 
     def __init__(self) -> None:
         self._folders: Dict[str, str] = {}
+        self._locks: List[int] = []
 
     def folder(self, environment: Mapping[str, str]) -> str:
         """The TMPDIR of mpirun and of its daemons."""
         above = environment.get("TMPDIR") or USUAL
         if above not in self._folders:
-            self._folders[above] = _make(above)
+            self._folders[above] = self._make(above)
         return self._folders[above]
 
     def close(self) -> None:
@@ -30,12 +34,42 @@ class Sessions:
         for above, folder in self._folders.items():
             if folder != above:
                 shutil.rmtree(folder, ignore_errors=True)
+        for lock in self._locks:
+            os.close(lock)
+
+    def _make(self, above: str) -> str:
+        import tempfile  # which takes a while to load
+
+        try:
+            _clear(above)
+            made = tempfile.mkdtemp(prefix="muster-new-", dir=above)
+            held = _held(made)
+            if held is not None:
+                self._locks.append(held)
+            folder = os.path.join(above, PREFIX + os.path.basename(made)[-8:])  # nobody sees it before it is held
+            os.rename(made, folder)
+            return folder
+        except OSError:
+            return above  # Open MPI will say what is wrong with it
 
 
-def _make(above: str) -> str:
-    import tempfile  # which takes a while to load
+def _clear(above: str) -> None:
+    """Deletes what agents that were killed have left: theirs are held by nobody."""
+    for name in os.listdir(above):
+        if name.startswith(PREFIX):
+            with contextlib.suppress(OSError):  # another user's, or just deleted
+                lock = _held(os.path.join(above, name))
+                if lock is not None:
+                    shutil.rmtree(os.path.join(above, name), ignore_errors=True)
+                    os.close(lock)
 
+
+def _held(folder: str) -> Optional[int]:
+    """Holds a directory as long as this process lives, if nobody else does."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        return tempfile.mkdtemp(prefix=PREFIX, dir=above)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        return above  # Open MPI will say what is wrong with it
+        os.close(lock)
+        return None
+    return lock

@@ -166,7 +166,7 @@ def _words(difference: float, better: bool | None, spread: Spread | None) -> Phr
         return say("equal")
     judged = [] if better is None else [say("better" if better else "worse")]
     if spread is None:
-        return joined([*judged, say("no_spread")])
+        return joined([*judged, say("no_spread")]) if judged else say("not_judged")
     key = "beyond" if abs(difference) > spread.fraction else "inside"
     return joined([*judged, say(key, over=say(f"over.{spread.over}"), spread=figures.percent(spread.fraction))])
 

@@ -190,6 +190,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "reference": ("reference", "基准"),
     "beyond": ("more than the spread over {over} ({spread})", "超过{over}间的离散度（{spread}）"),
     "inside": ("within the spread over {over} ({spread})", "在{over}间的离散度之内（{spread}）"),
+    "not_judged": ("not judged", "不作评判"),
     "no_spread": ("no spread is known: repeats would tell", "离散度未知：需要重复运行"),
     "better": ("better", "更好"),
     "worse": ("worse", "更差"),
