@@ -103,13 +103,17 @@ except Wrong as wrong:
 """
 
 KINDS = """
-import sys
+import os, shutil, sys
 from pathlib import Path
+from types import ModuleType
 import numpy as np, torch
+import nvidia
 from PIL import Image
 import turbo
 from common import layouts, pixels
 from common.labels import Wrong
+from common.order import Order
+from images import Decoders, Folder, Images
 
 here = Path(sys.argv[1])
 grid = np.stack(np.meshgrid(np.arange(60) * 4, np.arange(40) * 6, indexing="xy"), 2).astype(np.uint8)
@@ -127,7 +131,8 @@ coloured.save(here / "turned.jpg", exif=exif, quality=95)
 coloured.save(here / "halves.jpg", subsampling=1)
 coloured.save(here / "waves.jpg", progressive=True)
 
-quick, slow = turbo.opener(), lambda path: None
+(quick, by), slow = turbo.opener(), lambda path: None
+assert by.startswith("nvImageCodec ")
 assert quick(str(here / "turned.jpg")).part((3, 5, 20, 16)).shape == (11, 17, 3)  # nvImageCodec is there
 for name in (*saved, "turned.jpg", "halves.jpg", "waves.jpg"):
     for index in range(20):
@@ -139,6 +144,24 @@ for name in (*saved, "turned.jpg", "halves.jpg", "waves.jpg"):
         assert np.abs((found[:, ::-1] if mirrored else found) - wanted).mean() < 4, name
 large = pixels.part(str(here / "turned.jpg"), 16, pixels.choice(1, 2, 3), 0.9, 300, quick)[0]
 assert large.shape == (16, 16, 3)  # a part of more pixels than there is room for
+Image.effect_noise((101, 87), 80).save(here / "noise.jpg")
+coloured.crop((7, 0, 8, 40)).save(here / "line.jpg")
+for name in ("noise.jpg", "line.jpg"):
+    for index in range(300):
+        for way in (quick, slow):
+            part, _ = pixels.part(str(here / name), 8, pixels.choice(1, 2, index), 0.08, 256, way)
+            assert 0 < part.size <= 3 * 256, (name, index, part.shape)  # files that are decoded at half their size, too
+gbk = os.fsencode(here / "names") + b"/" + "\u732b".encode("gbk")
+os.makedirs(gbk)
+for number in range(4):
+    shutil.copy(here / "turned.jpg", gbk + b"/%d.jpg" % number)
+order = Order(4, 4, 1, 0, 1, seed=1)
+odd = Images(Folder(here / "names"), lambda: Decoders(2, 4, 16, 1, 0.2, False, most=4000)).batches(order.chunks(0))
+rows, _ = next(odd)
+assert all(row[:16].view(np.int32)[0] > 0 for row in rows.numpy())
+odd.close()
+nvidia.nvimgcodec = ModuleType("nvimgcodec")  # an older one
+assert turbo.opener()[0]("turned.jpg") is None and "Pillow, since nvImageCodec 0.9" in turbo.opener()[1]
 for name in (*saved, "turned.jpg"):
     for chance in (None, pixels.choice(1, 2, 3)):
         assert pixels.decode(str(here / name), 16, chance, 0.5).shape == (16, 16, 3), name
@@ -325,7 +348,7 @@ def test_both_layouts_are_generated_alike_every_time_and_read_image_by_image(cif
 
 
 def test_images_of_all_kinds_are_read_and_what_is_wrong_with_data_is_said(tmp_path: Path) -> None:
-    python("-c", KINDS, tmp_path)
+    assert python("-c", KINDS, tmp_path).startswith("JPEG files are decoded by nvImageCodec ")
 
 
 ENDING = """
@@ -346,7 +369,9 @@ def test_optimizers_and_the_network_compute_what_their_formulas_say() -> None:
     python("-c", OPTIMIZERS)
 
 
-def test_labels_of_aisbench_are_understood_and_others_refused(tmp_path: Path) -> None:
+def test_labels_of_aisbench_are_understood_and_others_refused(cifar: Path, tmp_path: Path) -> None:
     python("-c", LABELS, tmp_path)
+    said = python(RESNET / "train.py", *TINY, f"--data_path={cifar}", "--lr_decay_mode=steps", code=2, cwd=tmp_path)
+    assert said == "`steps` is no schedule. Take one of cosine, poly, linear, constant.\n"  # before the first step
     said = python(RESNET / "train.py", *TINY, "--data_path=/nowhere", code=2, cwd=tmp_path)
     assert said == "There is no directory `/nowhere` with data. Name one with --data_path or --data_url.\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "workloads"))
-from common import labels, places, schedule  # type: ignore[import-not-found,unused-ignore]
+from common import labels, places, schedule, seat  # type: ignore[import-not-found,unused-ignore]
 from common.labels import Common, Wrong  # type: ignore[import-not-found,unused-ignore]
 
 
@@ -183,3 +184,19 @@ def test_steps_that_compile_are_left_out_of_the_throughput_also_where_nobody_say
 ) -> None:
     monkeypatch.setenv("MUSTER_WARMUP", told)
     assert schedule.untimed(labels.read(Common, words, print), steps) == untimed
+
+
+def test_a_container_has_as_many_cpus_as_it_has_time(tmp_path: Path) -> None:
+    def quota(**files: str) -> float:
+        for name, text in files.items():
+            place = tmp_path / name.replace("__", "/").replace("_max", ".max").replace("cpu_cfs", "cpu.cfs")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+        return float(seat.quota(str(tmp_path), str(tmp_path / "own")))
+
+    assert quota() == math.inf
+    assert quota(own="1:cpu:/\n0::/slurm/job\n", slurm__job__cpu_max="max 100000\n") == math.inf
+    assert quota(cpu__cpu_cfs_quota_us="-1\n", cpu__cpu_cfs_period_us="100000\n") == math.inf
+    assert quota(slurm__cpu_max="350000 100000\n") == 3.5
+    assert quota(cpu__cpu_cfs_quota_us="200000\n") == 2.0
+    assert quota(cpu_max="100000 100000\n") == 1.0

@@ -150,8 +150,10 @@ def starting_checkpoint(settings: Settings) -> Path | None:
     told = settings.load_checkpoint_path or os.environ.get("PRETRAIN_MODEL_PATH", "")
     if told:
         return Path(os.path.expandvars(told))
+    if settings.synthetic:
+        return None
     beside = places.data(settings, required=False) / STARTING
-    return beside if beside.is_file() and not settings.synthetic else None
+    return beside if beside.is_file() else None
 
 
 def choose_attention(kernel: str) -> None:

@@ -38,7 +38,8 @@ WITHOUT_MEANING = frozenset(
         *("net_name", "pre_trained", "eval_dataset_path", "filter_weight", "save_best_ckpt", "eval_start_epoch"),
         *("enable_cache", "cache_session_id", "mode_name", "conv_init", "dense_init", "all_reduce_fusion_config"),
         *("eval_image_size", "lr_init", "lars_epsilon", "lars_coefficient", "start_epoch", "resume_ckpt", "has_trained_epoch"),
-        *("has_trained_step", "finetune_ckpt"),
+        *("has_trained_step", "finetune_ckpt", "save_graphs", "save_graphs_path", "file_format", "file_name", "ckpt_file"),
+        *("checkpoint_file", "export_batch_size", "result_path", "label_path", "img_path"),
     ]
 )
 # Those that mean something in a file of the model zoo, where the network chooses among them.

@@ -86,19 +86,25 @@ def part(
     width, height = (file.width, file.height) if file else dimensions(path)
     box = training_box(width, height, numbers, smallest_area)
     mirrored = numbers.random() < 0.5
-    found = file.part(box) if file and _area(box) <= most else None
+    found = file.part(_pixels(box)) if file and _area(box) <= most else None
     return _by_pillow(path, box, size, most) if found is None else found, mirrored
 
 
 def _by_pillow(path: str, box: Box, size: int, most: int) -> np.ndarray:
     with _opened(path) as image:
         box = _draft(image, box, size)
-        whole = _coloured(image)
-        return np.asarray(whole.crop(box) if _area(box) <= most else whole.resize((size, size), Image.Resampling.BILINEAR, box))
+        cut, whole = _pixels(box), _coloured(image)
+        return np.asarray(whole.crop(cut) if _area(cut) <= most else whole.resize((size, size), Image.Resampling.BILINEAR, box))
 
 
-def _area(box: Box) -> int:
-    return round(box[2] - box[0]) * round(box[3] - box[1])
+def _pixels(box: Box) -> Box:
+    """A part that begins and ends with pixels, of which there is at least one each way."""
+    left, top = int(box[0]), int(box[1])
+    return left, top, left + max(1, round(box[2] - box[0])), top + max(1, round(box[3] - box[1]))
+
+
+def _area(box: Box) -> float:
+    return (box[2] - box[0]) * (box[3] - box[1])
 
 
 def _draft(image: Any, box: Box, size: int) -> Box:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import fcntl
+import functools
+import hashlib
 import os
 import shutil
 import tempfile
@@ -138,18 +143,39 @@ def _remove_from_url(url: str) -> None:
         _moxing().file.remove(url)
 
 
+@functools.lru_cache(None)
 def _fetched(url: str) -> Path:
     """A copy of a URL; the first rank of the node makes it, the others wait for its mark."""
     root = Path(os.environ.get("DLS_LOCAL_CACHE_PATH") or os.environ.get("MUSTER_SHARED") or "cache")
-    node = os.environ.get("MUSTER_NODE", "0")
-    target, mark = root / f"data-{node}", root / f"data-{node}.complete"
+    # Where the cache is the machine's, other runs have theirs beside it, perhaps of other data.
+    run, node = os.environ.get("MUSTER_RUN", "here"), os.environ.get("MUSTER_NODE", "0")
+    name = f"data-{run}-{node}-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
+    target, mark = root / name, root / f"{name}.complete"
     if seat.local_rank() == 0 and not mark.exists():
         target.mkdir(parents=True, exist_ok=True)
         _moxing().file.copy_parallel(url, str(target))
         mark.touch()
     while not mark.exists():
         time.sleep(WAIT)
+    _delete_last(target, mark)
     return target
+
+
+def _delete_last(target: Path, mark: Path) -> None:
+    """The last rank of the node that ends deletes the copy; one that is killed leaves it to the next attempt."""
+    using = os.open(mark, os.O_RDONLY)
+    with contextlib.suppress(OSError):  # a file system without locks: it stays
+        fcntl.flock(using, fcntl.LOCK_SH)
+        atexit.register(_leave, using, target, mark)
+
+
+def _leave(using: int, target: Path, mark: Path) -> None:
+    try:
+        fcntl.flock(using, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return  # others still read
+    mark.unlink()
+    shutil.rmtree(target, ignore_errors=True)
 
 
 def _moxing() -> Any:

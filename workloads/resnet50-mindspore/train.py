@@ -83,7 +83,7 @@ def opened(settings: Settings) -> tuple[Pictures, Pictures | None]:
     if settings.dataset == "synthetic":
         return pictures.Synthetic(settings.class_num or 1000, settings.image_size), None
     folder = made(settings) if settings.generate else places.data(settings)
-    workers = settings.workers or max(1, len(os.sched_getaffinity(0)) // seat.local_ranks())
+    workers = settings.workers or max(1, int(seat.cpus()))
     place = layouts.place(settings, settings.dataset, folder)
     return pictures.find(place, settings.class_num, settings.image_size, settings.smallest_area, workers)
 

@@ -19,8 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 
 import turbo
+from common import seat
 from common.labels import Wrong
-from common.pixels import choice, decode, part
+from common.pixels import Quick, choice, decode, part
 
 LARGEST = 1 << 17  # bytes of one task
 HEAD = 16  # bytes before a part: its height and width, 1 when it is to be mirrored, and nothing
@@ -36,17 +37,22 @@ class Work:
 
     def __init__(self, memory: np.ndarray, size: int, most: int, seed: int, smallest_area: float) -> None:
         self.memory, self.size, self.most, self.seed, self.smallest_area = memory, size, most, seed, smallest_area
-        self.quick = turbo.opener() if most else None
+        self.quick: Quick | None = None
+        self.by = ""
+        if most:
+            self.quick, self.by = turbo.opener()
 
     def run(self, tasks: socket.socket, results: socket.socket) -> None:
         while message := tasks.recv(LARGEST):
-            ticket, training, epoch, images = json.loads(message)
+            ticket, training, epoch, images = json.loads(message.decode(errors="surrogateescape"))
             answer: list[Any] = [ticket, len(images), ""]
             for row, index, path in images:
                 try:
                     self.fill(self.memory[row], path, choice(self.seed, epoch, index) if training else None)
                 except Wrong as wrong:
                     answer[2] = str(wrong)
+                except Exception as error:  # of an odd file, or of a library; the training ends with it, and knows the file
+                    answer[2] = f"{path} cannot be decoded ({type(error).__name__}: {error}). Copy it again, or remove it."
             results.send(json.dumps(answer).encode())
 
     def fill(self, row: np.ndarray, path: str, chance: random.Random | None) -> None:
@@ -58,10 +64,15 @@ class Work:
             row[:] = decode(path, self.size, chance, self.smallest_area).reshape(-1)
 
 
-def main(tasks: int, results: int, memory: int, rows: int, size: int, most: int, seed: int, permille: int) -> None:
+def main(
+    tasks: int, results: int, memory: int, rows: int, size: int, most: int, seed: int, permille: int, number: int
+) -> None:
     shared = np.frombuffer(mmap.mmap(memory, 0), dtype=np.uint8)[: rows * row_bytes(size, most)].reshape(rows, -1)
     try:
-        Work(shared, size, most, seed, permille / 1000).run(socket.socket(fileno=tasks), socket.socket(fileno=results))
+        work = Work(shared, size, most, seed, permille / 1000)
+        if work.by and number == 0 and seat.rank() == 0:
+            print(f"JPEG files are decoded by {work.by}", flush=True)
+        work.run(socket.socket(fileno=tasks), socket.socket(fileno=results))
     except (BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         pass  # the training has ended
 

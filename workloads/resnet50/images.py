@@ -58,8 +58,9 @@ class Decoders:
         shape = (SLOTS, batch, -1) if most else (SLOTS, batch, size, size, 3)
         self.slots = torch.from_numpy(np.frombuffer(self._memory, dtype=np.uint8).reshape(shape))
         self._pinned = pinned
-        if pinned:
-            torch.cuda.cudart().cudaHostRegister(self.slots.data_ptr(), self.slots.numel(), 0)
+        if pinned and int(torch.cuda.cudart().cudaHostRegister(self.slots.data_ptr(), self.slots.numel(), 0)):
+            size_in_mb = self.slots.numel() // 1_000_000
+            raise Wrong(f"The GPU cannot be given {size_in_mb:,} MB of this machine's memory. Take a smaller batch_size.")
         self._tasks, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._results, answers = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._results.settimeout(PATIENCE)
@@ -67,7 +68,9 @@ class Decoders:
         command = [sys.executable, decoding.__file__, *map(str, numbers)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         with _deaf():
-            self._processes = [subprocess.Popen(command, pass_fds=numbers[:3], env=environment) for _ in range(workers)]
+            self._processes = [
+                subprocess.Popen([*command, str(number)], pass_fds=numbers[:3], env=environment) for number in range(workers)
+            ]
         theirs.close()
         answers.close()
         os.close(memory)
@@ -79,7 +82,8 @@ class Decoders:
         rows = [(slot * self.batch + row, int(index), path) for row, (index, path) in enumerate(zip(indices, paths))]
         self._left[slot] = len(rows)
         for first in range(0, len(rows), piece):
-            task = json.dumps([slot, epoch is not None, epoch or 0, rows[first : first + piece]], ensure_ascii=False).encode()
+            words = json.dumps([slot, epoch is not None, epoch or 0, rows[first : first + piece]], ensure_ascii=False)
+            task = words.encode(errors="surrogateescape")  # names of files may be in any encoding
             if len(task) > decoding.LARGEST:
                 raise Wrong(f"The paths of {piece} images are too long for one task. Take shorter ones, or a smaller batch.")
             try:
@@ -118,7 +122,9 @@ class Decoders:
 
 
 def _gone(process: subprocess.Popen[bytes]) -> Wrong:
-    return Wrong(f"A process that decodes images ended with {process.wait()}. Is there enough memory?")
+    code = process.wait()
+    advice = "Is there enough memory?" if code < 0 else "What it said stands above."
+    return Wrong(f"A process that decodes images ended with {code}. {advice}")
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -59,7 +58,7 @@ class Settings(Speed):
     weight_decay: float = 5e-5
     use_label_smooth: bool = True
     label_smooth_factor: Share = 0.1
-    workers: int = 0  # processes that decode; 0: one for each CPU of this rank
+    workers: int = 0  # processes that decode; 0: one for each CPU of this rank but one
     smallest_area: Share = 0.08  # of the part of an image that is trained on
     generate: int = 0  # makes a data set of so many images, and a fifth of that to evaluate with, where there is none
 
@@ -126,7 +125,7 @@ def from_folders(settings: Settings, place: Place, device: torch.device) -> Data
 
 def cpus() -> int:
     """The CPUs that this rank may use for decoding, one left to itself."""
-    return max(1, len(os.sched_getaffinity(0)) // seat.local_ranks() - 1)
+    return max(1, int(seat.cpus()) - 1)
 
 
 def made(settings: Settings) -> Path:
@@ -167,7 +166,12 @@ def learning(settings: Settings, order: Order) -> tuple[int, int, Callable[[int]
     batch = order.batch * order.passes * order.ranks
     peak = settings.lr_max or (2.0 if settings.optimizer == "lars" else 0.1 * batch / 256)
     warmup = min(round(settings.warmup_epochs * epoch), steps // 2)
-    return epoch, steps, lambda step: schedule.rate(step, steps, peak, warmup, settings.lr_decay_mode, settings.lr_end)
+
+    def rate(step: int) -> float:
+        return schedule.rate(step, steps, peak, warmup, settings.lr_decay_mode, settings.lr_end)
+
+    rate(steps)  # a schedule that does not exist is told now rather than after the warm-up
+    return epoch, steps, rate
 
 
 def main() -> int:

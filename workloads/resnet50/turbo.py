@@ -14,13 +14,14 @@ import numpy as np
 
 from common.pixels import Box, Quick
 
+JPEG = b"\xff\xd8"  # how such a file begins
+
 
 class Jpeg:
     """A JPEG file that is read, with its size."""
 
-    def __init__(self, codec: Any, decoder: Any, path: str) -> None:
-        with open(path, "rb", 0) as file:
-            self._stream = codec.CodeStream(file.read())
+    def __init__(self, codec: Any, decoder: Any, data: bytes) -> None:
+        self._stream = codec.CodeStream(data)
         self.width, self.height = self._stream.width, self._stream.height
         self._codec, self._decoder = codec, decoder
 
@@ -31,24 +32,26 @@ class Jpeg:
         return None if image is None else np.asarray(image)
 
 
-def opener() -> Quick:
-    """Opens a file; None for what is no JPEG file, and for everything where nvImageCodec is missing."""
+def opener() -> tuple[Quick, str]:
+    """What opens JPEG files, and none other, and what decodes them; without nvImageCodec it opens none."""
     try:
         with _silence():
             from nvidia import nvimgcodec as codec  # type: ignore[import-not-found]
 
             backends = [codec.Backend(codec.BackendKind.CPU_ONLY)]
             decoder = codec.Decoder(codec.NVIMGCODEC_DEVICE_CPU_ONLY, max_num_cpu_threads=1, backends=backends)
-    except ImportError:
-        return lambda path: None
+    except Exception as error:  # it is not there, too old, or does not find what it needs
+        return lambda path: None, f"Pillow, since nvImageCodec 0.9 or newer cannot be had ({error})"
 
     def opened(path: str) -> Jpeg | None:
         try:
-            return Jpeg(codec, decoder, path)
+            with open(path, "rb", 0) as file:
+                data = file.read()
+            return Jpeg(codec, decoder, data) if data.startswith(JPEG) else None
         except (OSError, RuntimeError):
             return None  # Pillow can, or says what is wrong
 
-    return opened
+    return opened, f"nvImageCodec {codec.__version__}"
 
 
 @contextlib.contextmanager
