@@ -91,6 +91,29 @@ def test_an_interrupt_ends_with_130_wherever_it_comes(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
+IGNORED = """
+import signal, time, weakref
+from muster.cli import main
+
+class Thing:
+    pass
+
+def command(**_):
+    thing = Thing()
+    weakref.finalize(thing, signal.raise_signal, signal.SIGINT).atexit = False
+    del thing
+    time.sleep(60)
+
+main.cli.main = command
+main.main()
+"""
+
+
+def test_an_interrupt_is_heard_also_where_python_ignores_exceptions() -> None:
+    done = subprocess.run([sys.executable, "-c", IGNORED], capture_output=True, timeout=50)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def _links(pid: int) -> list[str]:
     """Where the descriptors of a process lead."""
     found = []

@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import signal
 import sys
 from typing import Any
 
 import click
 
 from muster import __version__
+
+MOMENT = 0.001  # seconds
 
 # Each command with what it does, in English and Chinese; `muster --help` imports none of them.
 COMMANDS = {
@@ -92,6 +95,7 @@ def cli(debug: bool) -> None:
 def main() -> None:
     """Runs the command line and ends the process with its exit code."""
     _open_standard_streams()
+    _hear_interrupts()
     code = 1
     try:
         code = cli.main(standalone_mode=False) or 0
@@ -129,6 +133,19 @@ def _open_standard_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _hear_interrupts() -> None:
+    """Ctrl-C comes a second time where Python ignores it: at the end of an import, say, or while an object is deleted."""
+    signal.signal(signal.SIGALRM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+
+    def again(ignored: sys.UnraisableHookArgs) -> None:
+        if ignored.exc_type is KeyboardInterrupt:
+            signal.setitimer(signal.ITIMER_REAL, MOMENT)
+        else:
+            sys.__unraisablehook__(ignored)
+
+    sys.unraisablehook = again
 
 
 if __name__ == "__main__":
