@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "workloads"))
-from common import labels, places, schedule, seat  # type: ignore[import-not-found,unused-ignore]
+from common import cpus, labels, places, schedule  # type: ignore[import-not-found,unused-ignore]
 from common.labels import Common, Wrong  # type: ignore[import-not-found,unused-ignore]
 
 
@@ -192,7 +192,7 @@ def test_a_container_has_as_many_cpus_as_it_has_time(tmp_path: Path) -> None:
             place = tmp_path / name.replace("__", "/").replace("_max", ".max").replace("cpu_cfs", "cpu.cfs")
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text)
-        return float(seat.quota(str(tmp_path), str(tmp_path / "own")))
+        return float(cpus.quota(str(tmp_path), str(tmp_path / "own")))
 
     assert quota() == math.inf
     assert quota(own="1:cpu:/\n0::/slurm/job\n", slurm__job__cpu_max="max 100000\n") == math.inf

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from common import labels, layouts, places, schedule, seat
+from common import cpus, labels, layouts, places, schedule, seat
 from common.labels import Common, Count, Fraction, Range, Share, Wrong
 from common.order import Order
 from common.records import record
@@ -83,7 +83,7 @@ def opened(settings: Settings) -> tuple[Pictures, Pictures | None]:
     if settings.dataset == "synthetic":
         return pictures.Synthetic(settings.class_num or 1000, settings.image_size), None
     folder = made(settings) if settings.generate else places.data(settings)
-    workers = settings.workers or max(1, int(seat.cpus()))
+    workers = settings.workers or cpus.of_rank()
     place = layouts.place(settings, settings.dataset, folder)
     return pictures.find(place, settings.class_num, settings.image_size, settings.smallest_area, workers)
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import cifar
-from common import labels, layouts, places, schedule, seat, world
+from common import cpus, labels, layouts, places, schedule, world
 from common.feeding import Batch, Feed
 from common.labels import Count, Fraction, Share
 from common.layouts import Place
@@ -105,7 +105,7 @@ def from_folders(settings: Settings, place: Place, device: torch.device) -> Data
     on_gpu = device.type == "cuda"
 
     def decoders(most: int = 0) -> Decoders:
-        return Decoders(settings.workers or cpus(), settings.batch_size, size, seed, area, on_gpu, most)
+        return Decoders(settings.workers or max(1, cpus.of_rank() - 1), settings.batch_size, size, seed, area, on_gpu, most)
 
     training: Images | Cut = Images(train, decoders)
     evaluating = Images(val, decoders)
@@ -121,11 +121,6 @@ def from_folders(settings: Settings, place: Place, device: torch.device) -> Data
         len(val),
         lambda parts: Feed(evaluating.evaluation(parts), device),
     )
-
-
-def cpus() -> int:
-    """The CPUs that this rank may use for decoding, one left to itself."""
-    return max(1, int(seat.cpus()) - 1)
 
 
 def made(settings: Settings) -> Path:
