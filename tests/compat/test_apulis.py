@@ -34,7 +34,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "data").mkdir(parents=True)
     (folder / "data" / "set.txt").write_text("mine")
     (folder / "ib_config").write_text("of another cluster")
-    (folder / ".profile").write_text("# mine")
+    (folder / ".profile").write_text("echo 'the profile of the machine is read'; touch ~/data/read")
     monkeypatch.setenv("HOME", str(folder))
     return folder
 
@@ -109,10 +109,11 @@ def test_workers_share_job_and_home_and_reach_each_other_at_one_port(
     ssh -p $DLWS_SD_worker0_SSH_PORT ib-worker-1 "$write"
     ssh -p $DLWS_SD_worker0_SSH_PORT $DLWS_SD_worker0_IP hostname
     cat /job/note ~/note
+    bash -l -c 'ls -A ~/data'
     """
     view = run_json(write_job({"compat": "apulis", "nodes": 2, "devices": 4, "command": command}))
     files = [f"{name}-{node} slots=4" for name in ("worker", "ib-worker") for node in (0, 1)]
-    assert main_log(view) == [*files, "mine", *reversed(hosts(view)), "job", "home"]
+    assert main_log(view) == [*files, "mine", *reversed(hosts(view)), "job", "home", "result.txt", "set.txt"]
     assert sorted(os.listdir(mine)) == [".profile", "data", "ib_config"], "nothing was written into the real home"
     assert (mine / "ib_config").read_text() == "of another cluster"
     assert (mine / "data" / "result.txt").read_text() == "kept\n", "a directory of the user's is the user's"

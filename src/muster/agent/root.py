@@ -20,6 +20,8 @@ from muster.plan.node import local_path
 PRIVATE = ("/cache", "/tmp", "/home/work", "/home/ma-user")  # of every simulated node
 # What platforms put into these directories: never that of the machine, unless the run itself lies there.
 MADE_HERE = ("ib_config", ".npu", "user-job-dir", "run_train.sh", "modelarts", "rank_table", "pip-packages")
+# What shells read at their start, and which may write to the home that it is made for, as pyenv's does.
+OF_SHELLS = tuple(".bashrc .bash_profile .bash_login .bash_logout .profile .zshenv .zprofile .zshrc .zlogin .zlogout".split())
 _MACHINE = "/.machine"  # where the machine's own root is while the new one is filled
 
 
@@ -47,7 +49,9 @@ def plan(
     if home:
         own[home] = attempt + "/root" + home
     if home or real in own:
-        shown.update({"%s/%s" % (home or real, name): "%s/%s" % (real, name) for name in _entries(real)})
+        left_out = OF_SHELLS if home not in ("", real) else ()
+        names = [name for name in _entries(real) if name not in left_out]
+        shown.update({"%s/%s" % (home or real, name): "%s/%s" % (real, name) for name in names})
     return Root(node + "/rootfs", own, {**machine(own, [*needed, *named, real]), **shown})
 
 
