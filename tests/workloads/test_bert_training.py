@@ -234,6 +234,7 @@ def test_an_aisbench_package_of_it_is_imported_and_trains(data: Path, muster: Mu
 
 def test_random_sequences_need_no_data_and_lamb_trains_on_them(tmp_path: Path) -> None:
     words = ["--synthetic", "--seq_length=32", "--batch_size=4", "--train_steps=60", "--log_steps=20", "--learning_rate=0.01"]
+    words += ["--data_url=obs://nowhere/data"]  # nobody asks for it
     wrong = {
         "seq_length=65": "Sequences have 65 tokens, and the network 64 positions. Take another with --bert_network.",
         "max_predictions_per_seq=33": "Label max_predictions_per_seq is 33. It takes a number up to seq_length, which is 32.",

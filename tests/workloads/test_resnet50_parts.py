@@ -103,13 +103,13 @@ except Wrong as wrong:
 """
 
 KINDS = """
-import os, shutil, sys
+import json, os, shutil, socket, sys
 from pathlib import Path
 from types import ModuleType
 import numpy as np, torch
 import nvidia
 from PIL import Image
-import turbo
+import decoding, turbo
 from common import layouts, pixels
 from common.labels import Wrong
 from common.order import Order
@@ -160,6 +160,11 @@ odd = Images(Folder(here / "names"), lambda: Decoders(2, 4, 16, 1, 0.2, False, m
 rows, _ = next(odd)
 assert all(row[:16].view(np.int32)[0] > 0 for row in rows.numpy())
 odd.close()
+tasks, results = (socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2))
+tasks[0].send(json.dumps([0, True, 0, [[0, 0, str(here / "turned.jpg")]]]).encode())
+tasks[0].close()
+decoding.Work(np.zeros((1, 5), np.uint8), 16, 0, 1, 0.2).run(tasks[1], results[1])  # a row that nothing fits into
+assert "turned.jpg cannot be decoded (ValueError: " in json.loads(results[0].recv(1000))[2]
 nvidia.nvimgcodec = ModuleType("nvimgcodec")  # an older one
 assert turbo.opener()[0]("turned.jpg") is None and "Pillow, since nvImageCodec 0.9" in turbo.opener()[1]
 for name in (*saved, "turned.jpg"):
