@@ -15,6 +15,8 @@ MOXING = """
 class file:
     @staticmethod
     def copy_parallel(url, folder):
+        if url.startswith("obs://nowhere/"):
+            raise RuntimeError("there is nothing at " + url)
         print("fetches", url, flush=True)
         open(folder + "/train", "w").write(url)
 """
@@ -45,7 +47,8 @@ def rank(cache: Path, url: str, **env: str) -> subprocess.Popen[str]:
     paths = f"{cache.parent}:{ROOT / 'workloads'}"
     own = {**os.environ, "PYTHONPATH": paths, "DLS_LOCAL_CACHE_PATH": str(cache), **env}
     words = [sys.executable, "-c", RANK, url]
-    return subprocess.Popen(words, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(words, env=own, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
 def said(process: subprocess.Popen[str], lines: int) -> list[str]:
@@ -60,6 +63,14 @@ def test_runs_of_other_data_on_one_machine_do_not_meet(cache: Path) -> None:
     for process in ranks:
         process.communicate(timeout=60)
     assert os.listdir(cache) == []
+
+
+def test_what_cannot_be_fetched_is_one_sentence(cache: Path) -> None:
+    process = rank(cache, "obs://nowhere/data", MUSTER_RUN="a")
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 2 and told.count("\n") == 1
+    assert told.startswith("obs://nowhere/data cannot be copied to ")
+    assert "there is nothing at obs://nowhere/data. Check" in told
 
 
 def test_the_copy_is_there_until_the_last_rank_of_the_node_ends_and_survives_a_kill(cache: Path) -> None:

@@ -152,9 +152,13 @@ def _fetched(url: str) -> Path:
     name = f"data-{run}-{node}-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
     target, mark = root / name, root / f"{name}.complete"
     if seat.local_rank() == 0 and not mark.exists():
-        target.mkdir(parents=True, exist_ok=True)
-        _moxing().file.copy_parallel(url, str(target))
-        mark.touch()
+        moxing = _moxing()
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            moxing.file.copy_parallel(url, str(target))
+            mark.touch()
+        except Exception as error:  # whatever MoXing raises, and the store behind it
+            raise Wrong(f"{url} cannot be copied to {target}: {reason(error)}. Check --data_url, and the room there.") from None
     while not mark.exists():
         time.sleep(WAIT)
     _delete_last(target, mark)
