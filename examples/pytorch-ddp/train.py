@@ -1,5 +1,6 @@
 """One weight trained by PyTorch DDP: each rank pulls it towards a target of its own, and the average decides."""
 
+import os
 import sys
 
 import torch
@@ -43,4 +44,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # threads of PyTorch may still want Python while it is taken down, and abort the rank

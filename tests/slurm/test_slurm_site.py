@@ -192,7 +192,7 @@ def test_a_dead_node_ends_its_jobs_or_requeues_them(slurm_site: MakeSite, tmp_pa
 
 
 def test_time_limits_and_wishes_for_signals_reach_the_tasks(slurm_site: MakeSite, tmp_path: Path) -> None:
-    jobs = Jobs(slurm_site(Nodes(count=2), KillWait=2), tmp_path)
+    jobs = Jobs(slurm_site(Nodes(count=2), KillWait=10), tmp_path)
     warned = jobs.started("--time=10", "--signal=USR1@599")
     obeys, ignores = jobs.started("--time=1"), jobs.started("--time=1", STUBBORN="1")
     for job in (obeys, ignores):
