@@ -244,12 +244,22 @@ def nested(path: str) -> Callable[[Path], object]:
     return lambda folder: (folder / path).write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
 
 
-NESTED = ["result.json", "bench.json", f"{RUN}/job.json", f"{NODE}/system.json", f"{NODE}/metrics.jsonl"]
+NESTED = ["result.json", "bench.json", f"{RUN}/job.json", f"{NODE}/system.json"]
 
 
 @pytest.mark.parametrize("path", NESTED)
 def test_json_that_is_nested_too_deeply(bundle: Path, tmp_path: Path, path: str) -> None:
     assert any("nested too deeply" in problem for problem in problems(bundle, tmp_path, nested(path)))
+
+
+def test_a_line_that_is_nested_too_deeply_is_passed_over(bundle: Path, tmp_path: Path) -> None:
+    lines = '{"t": 1790000020.0, "a":' + '{"a":' * 100_000 + "1" + "}" * 100_001 + "\n"
+
+    def change(folder: Path) -> None:
+        for path in (f"{NODE}/metrics.jsonl", f"{NODE}/results/record-0.jsonl"):
+            (folder / path).write_text((folder / path).read_text() + lines)
+
+    assert verify(forged(bundle, tmp_path, change, True)).problems == []
 
 
 @settings(max_examples=40, deadline=None)

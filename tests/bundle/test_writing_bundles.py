@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import RunRecord
 
+from muster import __version__
 from muster.bench import bundle
 from muster.bench.check import verify
 from muster.bench.errors import BundleError
+from muster.bench.export import export
 
 
 def names(archive: Path) -> list[str]:
@@ -79,9 +81,9 @@ def test_an_existing_file_stays_unless_it_is_forced(home: Path, tmp_path: Path) 
     target = tmp_path / "b.tar.gz"
     target.write_text("precious")
     with pytest.raises(BundleError, match=r"exists already; name another file, or write over it with --force"):
-        bundle.write(folder, home, target, None)
+        export(folder, home, target, None)
     assert target.read_text() == "precious"
-    bundle.write(folder, home, target, None, force=True)
+    export(folder, home, target, None, force=True)
     assert verify(target).passed
 
 
@@ -90,7 +92,7 @@ def refused(home: Path, tmp_path: Path, folder: Path) -> str:
     place = tmp_path / "place"
     place.mkdir()
     with pytest.raises(BundleError) as caught:
-        bundle.write(folder, home, place / "b.tar.gz", None)
+        export(folder, home, place / "b.tar.gz", None)
     assert not list(place.iterdir())
     return str(caught.value)
 
@@ -118,9 +120,9 @@ def test_a_bench_without_a_result(home: Path, tmp_path: Path) -> None:
 def test_a_target_that_cannot_be(home: Path, tmp_path: Path) -> None:
     folder = bench_folder(home, measured(home))
     with pytest.raises(BundleError, match="is a directory; name a file such as"):
-        bundle.write(folder, home, tmp_path, None)
+        export(folder, home, tmp_path, None)
     with pytest.raises(BundleError, match="is not a directory; make it first"):
-        bundle.write(folder, home, tmp_path / "nowhere" / "b.tar.gz", None)
+        export(folder, home, tmp_path / "nowhere" / "b.tar.gz", None)
 
 
 @settings(max_examples=20, deadline=None)
@@ -139,3 +141,11 @@ def test_what_is_written_verifies(rates: list[float], name: str, content: bytes)
             Path(run.node(0).logs, name).write_bytes(content)
         found = verify(make_bundle(home, Path(scratch, "b.tar.gz"), run))
         assert (found.problems, found.passed, found.signature) == ([], True, "none")
+
+
+def test_records_that_contradict_each_other_are_not_exported(home: Path, tmp_path: Path) -> None:
+    run = measured(home)
+    folder = bench_folder(home, run)
+    result = folder / "result.json"
+    result.write_text(result.read_text().replace("450.77798444604605", "460.77798444604605").replace("0.4.0", __version__))
+    assert "contradict each other" in refused(home, tmp_path, folder)

@@ -116,7 +116,11 @@ class RunRecord:
         _write(Path(self.dir.job), json.dumps(self.job.to_json()))
         _write(Path(self.dir.run), json.dumps({**facts, "code": "c0de", "muster": "0.4.0", "utc_offset": 28800}))
         _write(Path(self.dir.events), "".join(json.dumps(event) + "\n" for event in events))
-        _write(Path(self.dir.final), json.dumps({"run": self.dir.id, "state": state, "reason": reason, "result": None}))
+        size = {"nodes": self.job.nodes, "ranks": self.job.ranks, "up": 0, "attempt": 1}
+        times = {"created": self.start - 1, "started": self.start, "ended": self.end}
+        kind = {"name": self.job.name, "framework": self.job.framework, "engine": "local", "user": "ada", "phase": "ended"}
+        told = {"run": self.dir.id, "state": state, "reason": reason, "dir": self.dir.path, "result": None}
+        _write(Path(self.dir.final), json.dumps({**told, **kind, **size, **times, "failure": None, "attempts": []}))
 
     def _write_node(self, node: int) -> None:
         count = self.job.ranks_per_node

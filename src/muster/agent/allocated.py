@@ -14,7 +14,7 @@ from muster.agent import beat, environment, slurm
 from muster.agent.site import Assignment, Cut, Farewell, Site, Verdict
 from muster.runs import submissions
 from muster.runs.explain import duration, signal_name
-from muster.runs.files import is_there, read_json, write_json
+from muster.runs.files import is_there, read_object, write_json
 from muster.runs.layout import AttemptDir
 from muster.runs.logs import last_lines
 
@@ -203,7 +203,7 @@ class Allocated(Site):
         if memory is not None:
             name, words = memory
             return Verdict("oom", "%s %s, and was killed for it; raise `memory`" % (self._who(attempt, name), words))
-        names = [node["name"] for node in (read_json(attempt.allocation) or {"nodes": []})["nodes"]]
+        names = [node["name"] for node in read_object(attempt.allocation).get("nodes", [])]
         states = {node.name: node.state for node in _nodes(names)}
         gone = dict.fromkeys(slurm.unreached(log), "could not be reached")
         gone.update({names[node]: "is not heard of any more" for node in self._silent})

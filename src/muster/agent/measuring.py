@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
 import signal
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -16,10 +16,12 @@ from muster.plan import NodePlan, compat
 from muster.runs.files import temporary_name, write_json
 from muster.runs.layout import NodeDir
 from muster.runs.resultfiles import NAMES, is_result
+from muster.runs.untrusted import open_regular
 
 SHORT = 1.0  # a plain run that takes less is not worth a process that watches it
 LAST_SAMPLES = 2.0  # for the sampler to write down what it has
 DESCRIBED = 10.0  # for the sampler of a measurement that is over in a moment to find out what it was made on
+MOST_BYTES = 1 << 20  # of a result file: it holds a number
 LOOK = 0.02  # between two looks whether it has
 
 Serve = Callable[[str, List[str]], Optional[Running]]
@@ -121,17 +123,13 @@ class Measuring:
         found = []
         for output in plan.outputs:
             for path in _result_files(output.path):
-                source = "%s/%s" % (output.path, path)
-                target = "%s/%s/%s" % (kept, output.name, path)
-                info = os.stat(source)
+                told: Dict[str, Any] = {"output": output.name, "path": path, "stale": False}
+                told["url"] = "%s/%s" % (output.url.rstrip("/"), path)
                 try:
-                    os.makedirs(os.path.dirname(target), exist_ok=True)
-                    shutil.copy2(source, target)
-                except OSError:
-                    pass  # a full disk, or nobody may read it: a file that is listed and not there has its reason
-                url = "%s/%s" % (output.url.rstrip("/"), path)
-                told = {"output": output.name, "path": path, "url": url, "size": info.st_size}
-                found.append(dict(told, modified=info.st_mtime, stale=False))
+                    told.update(_keep(output.path, path, "%s/%s" % (kept, output.name)))
+                except OSError as error:  # no regular file of the output, nobody may read it, or a full disk
+                    told["error"] = error.strerror or str(error)
+                found.append(told)
         return found
 
 
@@ -147,14 +145,23 @@ def _result_files(folder: str) -> List[str]:
         return []
     entries = sorted(os.listdir(folder))
     inner = ["%s/%s" % (name, file) for name in entries if name.isdigit() for file in _files(folder, name)]
-    return [path for path in [*entries, *inner] if is_result(os.path.basename(path)) and _small(folder, path)]
+    return [path for path in [*entries, *inner] if is_result(os.path.basename(path))]
 
 
 def _files(folder: str, name: str) -> List[str]:
     path = "%s/%s" % (folder, name)
-    return sorted(os.listdir(path)) if os.path.isdir(path) else []
+    return sorted(os.listdir(path)) if os.path.isdir(path) and not os.path.islink(path) else []
 
 
-def _small(folder: str, path: str) -> bool:
-    full = "%s/%s" % (folder, path)
-    return os.path.isfile(full) and os.path.getsize(full) <= 1 << 20
+def _keep(folder: str, path: str, kept: str) -> Dict[str, Any]:
+    """Copies a result file; returns its size and time."""
+    target = "%s/%s" % (kept, path)
+    with open_regular("%s/%s" % (folder, path), folder) as file:
+        info = os.fstat(file.fileno())
+        if info.st_size > MOST_BYTES:
+            raise OSError(errno.EFBIG, "it has %d bytes, where a number is expected" % info.st_size)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "wb") as copy:
+            copy.write(file.read(MOST_BYTES))
+    os.utime(target, (info.st_mtime, info.st_mtime))
+    return {"size": info.st_size, "modified": info.st_mtime}

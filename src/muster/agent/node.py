@@ -21,8 +21,9 @@ from muster.agent.spot import Spot
 from muster.agent.storing import Outputs
 from muster.job import LAUNCHERS
 from muster.plan import Facts, NodePlan, Places, PlanError, Process, World, assemble, build, shared_files
+from muster.runs import resultfiles
 from muster.runs.explain import duration
-from muster.runs.files import Events, read_json, write_json, write_text
+from muster.runs.files import Events, read_object, write_json, write_text
 from muster.runs.layout import AttemptDir
 
 GATHER_LIMIT = 120.0  # for all nodes to come to the rendezvous
@@ -306,7 +307,7 @@ class Agent(Listener):
         if process.failed and not (self.done and process.rank < 0):
             told = {"kind": "signal" if process.signal else "exit", "process": process.name, "rank": process.rank}
             told.update(code=process.code, signal=process.signal)
-            rank = read_json(mpi.failure(self.dir)) if process.name == "reception" else None
+            rank = read_object(mpi.failure(self.dir)) if process.name == "reception" else None
             if rank:  # which the reception has started, and with which it ended
                 told.update(rank)
                 process.stopped = True
@@ -377,6 +378,8 @@ class Agent(Listener):
             self.ended(process)
         self.sessions.close()
         if self.plan is not None:
+            for path, reason in resultfiles.irregular(self.dir):
+                self.events.add(resultfiles.REFUSED, path=path, reason=reason)
             self.measuring.harvest(self.plan)
             self.unsaved = self.outputs.save(self.plan, self.job.log_url)
         if stop.get("cause") == "finished" and not self.unsaved:

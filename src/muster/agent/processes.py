@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from muster.agent import system
+from muster.runs.files import open_log
 from muster.runs.proc import alive, read
 
 LOOKS = 3  # a process that forks and leaves while it is looked for can be missed, but hardly so often
@@ -70,7 +71,7 @@ class Processes:
         keep: Sequence[int] = (),
     ) -> Running:
         """Starts a process in a session of its own, with both its outputs going straight into its log."""
-        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        output = open_log(log)
         before: Optional[Callable[[], None]] = None if self.contained else system.die_with_parent
         try:
             child = subprocess.Popen(

@@ -50,8 +50,12 @@ class Rendezvous:
         return new
 
     def get(self, topic: str) -> Optional[Dict[str, Any]]:
-        data: Optional[Dict[str, Any]] = read_json("%s/%s" % (self._attempt.meet, topic))
-        return data
+        """What was said about a topic; one that cannot be read counts as not said yet."""
+        data = read_json(self._attempt.topic(topic))
+        if isinstance(data, dict):
+            return data
+        self.topics.discard(topic)
+        return None
 
     def gather(self, topic: str, nodes: int) -> List[Dict[str, Any]]:
         """What each node published about a topic, once all of them have."""

@@ -16,6 +16,7 @@ from muster.plan import NodePlan, Transfer
 from muster.runs.explain import signal_name
 from muster.runs.layout import NodeDir
 from muster.runs.logs import last_lines
+from muster.runs.untrusted import NotRegular, open_regular
 
 PERIOD = 30.0  # seconds between two uploads of what a program writes
 BACKLOG = 1024
@@ -125,11 +126,12 @@ def gather_logs(folder: NodeDir, log: Dict[str, Tuple[str, ...]]) -> str:
 
 def _add(path: str, writer: int) -> None:
     try:
-        reader = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        reader = open_regular(path)
     except FileNotFoundError:
         return  # it was never started
-    try:
-        while os.sendfile(writer, reader, None, 1 << 30):
+    except NotRegular as error:
+        os.write(writer, ("muster: %s cannot be read: %s\n" % (os.path.basename(path), error.strerror)).encode())
+        return
+    with reader:
+        while os.sendfile(writer, reader.fileno(), None, 1 << 30):
             pass
-    finally:
-        os.close(reader)

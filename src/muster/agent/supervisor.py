@@ -15,8 +15,9 @@ from muster.agent.signals import Signals
 from muster.agent.site import Assignment, Site
 from muster.runs import state, submissions
 from muster.runs.explain import duration, signal_name
-from muster.runs.files import Events, delete_tree, is_there, read_events, read_json, write_once
+from muster.runs.files import Events, delete_tree, is_there, read_events, read_object, write_once
 from muster.runs.layout import AttemptDir
+from muster.runs.points import number
 from muster.runs.watch import Watch, readable
 
 ABANDONED_GRACE = 5.0  # when nobody is left who would wait for the ranks
@@ -39,11 +40,12 @@ class Supervisor:
         self.watch.add(self.run.path)
         self.stop: Optional[Dict[str, Any]] = None  # why the run has to end, once it has to
         self.kill = False
+        self.told: Set[int] = set()  # attempts whose gang was told to stop
         self.deadline: Optional[float] = None
 
     def carry_out(self) -> int:
         """The whole life of a run, or what is left of it where an earlier supervisor was cut off; returns the exit code."""
-        if os.path.exists(self.run.final) or not self.site.enter():
+        if state.recorded(self.run) or not self.site.enter():
             return 0
         system.adopt_orphans()
         earlier = self._take_over()
@@ -164,10 +166,10 @@ class Supervisor:
     def _follow(self, attempt: AttemptDir, agents: Dict[int, Tuple[int, ...]]) -> List[int]:
         """Waits for all agents to end, and tells them to stop when somebody or something asks for it; returns those lost."""
         lost: List[int] = []  # nodes that ended without a record of it
-        patience = Patience(attempt)
+        patience = Patience(attempt, self.job.grace)
         while agents:
             self._look()  # before reaping: the signal of an agent that ends in between has to wake the wait below
-            if self.stop is None and read_json(attempt.meet + "/told"):
+            if self.stop is None and read_object(attempt.meet + "/told"):
                 self._say_farewell("SIGTERM")
             gone = self.site.gone(attempt)
             for pid, status in _reap(list(agents)):
@@ -189,7 +191,8 @@ class Supervisor:
         self._tell(attempt, {"cause": "lost", "reason": "the agent of node %d %s" % (node, how), "node": node})
 
     def _tell(self, attempt: AttemptDir, stop: Dict[str, Any]) -> None:
-        if not os.path.exists(attempt.meet + "/stop"):
+        if attempt.number not in self.told:
+            self.told.add(attempt.number)
             write_once(attempt.meet + "/stop", dict({"grace": self.job.grace}, **stop))
 
     # -- what happens meanwhile
@@ -200,12 +203,13 @@ class Supervisor:
         self.watch.drain()
         if not os.path.isdir(self.run.path):
             os._exit(1)  # somebody has deleted the record; agents and ranks end with this process
-        asked = read_json(self.run.stop) if self.stop is None else None
+        asked = read_object(self.run.stop) if self.stop is None else None
         if asked:
-            self._must_stop("stop", asked.get("reason", "stopped"))
-        if not self.kill and os.path.exists(self.run.kill):
+            self._must_stop("stop", str(asked.get("reason", "stopped")))
+        now = read_object(self.run.kill) if not self.kill else None
+        if now:
             self.kill = True
-            self._must_stop("stop", (read_json(self.run.kill) or {}).get("reason", "stopped"))
+            self._must_stop("stop", str(now.get("reason", "stopped")))
         if signals and self.stop is None:
             self._say_farewell(signal_name(min(signals)))
         if self.command is not None and readable([self.command], 0):
@@ -241,8 +245,9 @@ class Supervisor:
 class Patience:
     """How long an attempt that was stopped is waited for: as long as its ranks have, and nodes upload."""
 
-    def __init__(self, attempt: AttemptDir) -> None:
+    def __init__(self, attempt: AttemptDir, grace: float) -> None:
         self.attempt = attempt
+        self.grace = grace
         self.until: Optional[float] = None  # when somebody has to be killed, once the gang is stopped
         self._told_kill = False
         self._ended: Set[int] = set()  # nodes that are known to have ended
@@ -255,9 +260,9 @@ class Patience:
             write_once(self.attempt.meet + "/kill", {})
             self._told_kill = True
             self.until = now + KILL_LIMIT
-        stop = read_json(self.attempt.meet + "/stop") if self.until is None else None
-        if stop:
-            self.until = now + float(stop["grace"]) + KILL_LIMIT
+        if self.until is None and os.path.lexists(self.attempt.meet + "/stop"):
+            grace = number(read_object(self.attempt.meet + "/stop").get("grace"))
+            self.until = now + (self.grace if grace is None else min(grace, self.grace)) + KILL_LIMIT
         if self.until is not None and not self._lingering and self._nobody_left(agents, lost):
             self._lingering = True
             self.until = min(self.until, now + LINGER_LIMIT)

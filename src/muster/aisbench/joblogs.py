@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from muster.launch.follow import Chunk
-from muster.runs.files import read_json
+from muster.runs.files import read_object
 from muster.runs.layout import RunDir
 
 
@@ -45,7 +45,7 @@ class JobLogs:
         return named or ranks
 
     def _plan(self, attempt: int, node: int) -> dict[str, list[str]]:
-        found = read_json(self._run.attempt(attempt).node(node).plan) or {}
+        found = read_object(self._run.attempt(attempt).node(node).plan)
         plan: dict[str, list[str]] = found.get("log", {})
         self._plans[attempt, node] = plan
         return plan

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from muster.bench import aisbench, bundle
+from muster.bench import aisbench
 from muster.bench.conduct import Measurement
+from muster.bench.export import export
 from muster.runs.files import read_json, write_json
 from muster.runs.layout import home, run_dir
+from muster.runs.untrusted import is_regular
 
 FILES = re.compile(r"throughput_(rank_)?\d+(\.json)?|accuracy(_\d+)?\.json|ranksize\.json|eval_acc\.log")
 
@@ -54,7 +56,7 @@ class Place:
             if attempt := run_dir(home(), run).last_attempt():
                 for index in attempt.node_indexes():
                     _copy(Path(attempt.node(index).results), self.files)
-        bundle.write(Path(measurement.dir.path), Path(home()), self.bundle(measurement.dir.id), None)
+        export(Path(measurement.dir.path), Path(home()), self.bundle(measurement.dir.id), None)
 
 
 def _copy(results: Path, target: Path) -> None:
@@ -62,7 +64,7 @@ def _copy(results: Path, target: Path) -> None:
     outputs = sorted((results / "outputs").glob("*")) if (results / "outputs").is_dir() else []
     for root in (results, *outputs):
         for path in sorted([*root.glob("*"), *root.glob("[0-9]*/*")]):
-            if path.is_file() and FILES.fullmatch(path.name):
+            if FILES.fullmatch(path.name) and is_regular(str(path), str(results)):
                 place = target / path.relative_to(root)
                 place.parent.mkdir(exist_ok=True)
-                shutil.copyfile(path, place)
+                shutil.copyfile(path, place, follow_symlinks=False)

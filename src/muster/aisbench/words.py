@@ -20,6 +20,7 @@ STATUS = {
     "failed": ("JOBSTAT_FAILED", "Failed"),
     "stopped": ("JOBSTAT_KILLED", "Terminated"),
     "lost": ("JOBSTAT_LOST", "Abnormal"),
+    "damaged": ("JOBSTAT_LOST", "Abnormal"),
 }
 
 

@@ -19,26 +19,25 @@ from typing import Any, BinaryIO
 from muster.bench import signature
 from muster.bench.contents import BENCH_FILES, FORMAT, MANIFEST, SIGNATURE, record
 from muster.bench.errors import BundleError
-from muster.runs.files import read_json, temporary_name
+from muster.runs.files import read_object
 from muster.runs.layout import RunDir, run_dir
+from muster.runs.state import recorded
+from muster.runs.untrusted import open_regular
 
 LEVEL = 6
 
 
-def write(bench_dir: Path, home: Path, target: Path, key: Path | None, force: bool = False) -> Path:
-    """Writes the bundle of a bench that has ended; signed where a key is given. An existing file stays, unless forced."""
-    _check_target(target, force)
+def write(bench_dir: Path, home: Path, target: Path, key: Path | None) -> Path:
+    """Writes the bundle of a bench that has ended to a new file; signed where a key is given."""
     bench = _bench(bench_dir)
     runs = [_ended(run_dir(str(home), run)) for run in bench["runs"]]
-    temporary = Path(temporary_name(str(target)))
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             _pack(file, bench, _files(bench_dir, runs), key)
-        _check_target(target, force)  # packing may have taken a while
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    except BaseException:
+        target.unlink()
+        raise
     return target
 
 
@@ -48,7 +47,8 @@ def canonical(files: Iterable[dict[str, Any]]) -> bytes:
     return (json.dumps({"format": FORMAT, "files": ordered}, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def _check_target(target: Path, force: bool) -> None:
+def check_target(target: Path, force: bool) -> None:
+    """Refuses a place at which no bundle can be written; an existing file stays, unless forced."""
     if target.is_dir():
         raise BundleError(f"{target} is a directory; name a file such as {target / 'result.tar.gz'}")
     if not target.parent.is_dir():
@@ -58,8 +58,8 @@ def _check_target(target: Path, force: bool) -> None:
 
 
 def _bench(folder: Path) -> dict[str, Any]:
-    bench: dict[str, Any] | None = read_json(str(folder / "bench.json"))
-    if bench is None or not (folder / "result.json").is_file():
+    bench = read_object(str(folder / "bench.json"))
+    if not bench or not (folder / "result.json").is_file():
         raise BundleError(f"{folder} holds no bench that has ended; `muster bench` makes one")
     return bench
 
@@ -67,7 +67,7 @@ def _bench(folder: Path) -> dict[str, Any]:
 def _ended(run: RunDir) -> RunDir:
     if not os.path.exists(run.run):
         raise BundleError(f"the record of run {run.id} is gone, and a bundle needs it; measure again")
-    if not os.path.exists(run.final):
+    if recorded(run) is None:
         raise BundleError(f"run {run.id} has not ended; `muster wait {run.id}` waits for it")
     return run
 
@@ -110,7 +110,7 @@ class _Packer:
 
     def add(self, name: str, path: Path) -> dict[str, Any]:
         """Puts a file there and returns its entry in the manifest."""
-        with open(path, "rb", opener=_no_link) as file:
+        with open_regular(str(path)) as file:
             size = os.fstat(file.fileno()).st_size
             hashed = _Hashed(file)
             try:
@@ -141,7 +141,3 @@ class _Hashed:
         chunk = self.file.read(size)
         self.digest.update(chunk)
         return chunk
-
-
-def _no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW)

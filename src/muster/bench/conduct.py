@@ -15,7 +15,7 @@ from muster.bench.result import make
 from muster.job import Bench, Job
 from muster.job.source import JobError, Problem
 from muster.launch import api, create
-from muster.runs.files import read_json, write_json
+from muster.runs.files import read_object, write_json
 from muster.runs.layout import BenchDir, bench_dir, benches_dir, home, make_home, run_dir
 
 Follow = Callable[[api.Run], Mapping[str, Any]]
@@ -32,7 +32,7 @@ class Measurement:
 
     @property
     def record(self) -> dict[str, Any]:
-        found: dict[str, Any] = read_json(self.dir.bench) or {}
+        found: dict[str, Any] = read_object(self.dir.bench)
         return found
 
     @property

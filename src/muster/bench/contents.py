@@ -6,7 +6,9 @@ import os
 import re
 from collections.abc import Iterator
 
+from muster.runs.files import files_below
 from muster.runs.layout import RunDir
+from muster.runs.untrusted import is_regular
 
 FORMAT = "muster-bundle/1"
 MANIFEST = "manifest.json"
@@ -61,15 +63,12 @@ def record(run: RunDir) -> Iterator[str]:
             candidates += [f"{node}/{name}" for name in NODE_FILES]
             candidates += [path for folder in NODE_FOLDERS for path in _below(run.path, f"{node}/{folder}")]
     for path in candidates:
-        full = f"{run.path}/{path}"
-        if os.path.isfile(full) and not os.path.islink(full) and not fault(f"{run.id}/runs/{run.id}/{path}"):
+        if is_regular(f"{run.path}/{path}", run.path) and not fault(f"{run.id}/runs/{run.id}/{path}"):
             yield path
 
 
 def _below(root: str, folder: str) -> Iterator[str]:
-    for place, _, names in os.walk(f"{root}/{folder}"):
-        inside = os.path.relpath(place, root)
-        yield from (f"{inside}/{name}" for name in names)
+    return (os.path.relpath(path, root) for path in files_below(f"{root}/{folder}"))
 
 
 def fault(path: str) -> str:

@@ -10,6 +10,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn
 
+from muster.runs.untrusted import parse_json
+
 LONGEST_NUMBER = 400  # letters; a 64-bit float needs no more than 325
 SHOWN = 80  # letters of a value in a difference
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z")
@@ -34,11 +36,10 @@ def check_lines(path: Path) -> None:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
+                parse_json(line)  # what no reader takes for a line says nothing
                 json.loads(line, parse_float=_as_written, object_pairs_hook=_object)
             except NotExact as error:
                 raise NotExact(f"line {number} {error}") from None
-            except RecursionError:
-                raise NotExact(f"line {number} is nested too deeply") from None
             except ValueError:
                 continue
 

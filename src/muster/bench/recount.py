@@ -17,10 +17,11 @@ from muster.bench.archive import Folder
 from muster.bench.contents import NEEDED_FILES, is_document, is_lines
 from muster.job import Job
 from muster.runs import explain, state
-from muster.runs.files import read_events, read_json
+from muster.runs.files import read_events, read_object
 from muster.runs.layout import RunDir
 from muster.runs.points import number, read_record
 from muster.runs.result import collect
+from muster.runs.untrusted import parse_json
 
 FORMAT = "muster-bench/1"
 MOST_RANKS = 100_000
@@ -60,8 +61,8 @@ def problems(folder: Folder) -> Iterator[str]:
 def document(path: Path) -> dict[str, Any] | None:
     """A document as others use it, or None where it is none."""
     try:
-        data = json.loads(whole(path))
-    except (OSError, ValueError, RecursionError):
+        data = parse_json(whole(path))
+    except (OSError, ValueError):
         return None
     return data if isinstance(data, dict) else None
 
@@ -109,7 +110,7 @@ def _guarded(where: str, look: Callable[..., Iterable[str]], *about: Any) -> Ite
 
 def _beyond(run: RunDir) -> Iterator[str]:
     """Jobs of sizes that only a forger writes down, to keep the reader busy."""
-    job = Job.from_json(read_json(run.job) or {})
+    job = Job.from_json(read_object(run.job))
     if not 0 < job.ranks <= MOST_RANKS or not 0 < job.nodes + job.ps <= MOST_RANKS:
         yield f"runs/{run.id}/job.json: {job.ranks} ranks on {job.nodes + job.ps} nodes cannot be counted"
 
@@ -147,7 +148,7 @@ def _exits(run: RunDir) -> Iterator[str]:
     for path in sorted(Path(run.attempts).glob("*/nodes/*/exit.json")):
         events = read_events(str(path.with_name("events.jsonl")))
         seen = {event["process"]: event for event in events if event["event"] == "exit"}
-        for process in (read_json(str(path)) or {})["processes"]:
+        for process in read_object(str(path))["processes"]:
             event = seen.get(process["process"], process)
             for key in (key for key in ("code", "signal") if process[key] != event[key]):
                 where = f"runs/{run.id}/{path.relative_to(run.path)}: {process['process']}: {key}"

@@ -10,7 +10,7 @@ from muster.bench import aisbench, power, provenance, runresult, verdict
 from muster.bench.aggregate import combine, statistics
 from muster.bench.runresult import RunResult
 from muster.job import Bench, Job
-from muster.runs.files import read_json
+from muster.runs.files import read_object
 from muster.runs.layout import RunDir
 from muster.runs.measured import Value
 from muster.runs.plain import plain
@@ -53,7 +53,7 @@ def make(bench: Mapping[str, Any], runs: Sequence[RunDir]) -> dict[str, Any]:
 
 def single(run: RunDir) -> dict[str, Any]:
     """A plain run as a benchmark of its own."""
-    facts, job, final = (read_json(path) or {} for path in (run.run, run.job, run.final))
+    facts, job, final = (read_object(path) for path in (run.run, run.job, run.final))
     times = {"created": facts.get("created"), "ended": final.get("ended")}
     about = {"format": "muster-bench/1", "id": run.id, "name": job.get("name"), "command": None}
     return {**about, **times, "repeats": 1, "runs": [run.id], "plan": None, "system": None}

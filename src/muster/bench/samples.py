@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -11,10 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.bench.timeline import moment
+from muster.runs.files import read_objects
 from muster.runs.layout import NodeDir
 from muster.runs.points import number
 
 HIGHEST = 1e18  # of anything that is measured: bytes, watts, joules
+MOST_BYTES = 8 << 30  # of the samples of one node
 LONGEST = 3600.0  # seconds between two samples
 
 
@@ -97,13 +98,6 @@ def _table(value: Any) -> dict[str, Any]:
 
 def _rows(path: str) -> Iterator[dict[str, Any]]:
     try:
-        with open(path, "rb") as file:
-            for line in file:
-                try:
-                    row = json.loads(line)
-                except ValueError:  # the last one may have been cut off
-                    continue
-                if isinstance(row, dict):
-                    yield row
+        yield from read_objects(path, most=MOST_BYTES)
     except OSError:
         return

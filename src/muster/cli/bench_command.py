@@ -16,6 +16,7 @@ from muster.cli.options import as_json, overrides, where_to_run
 from muster.cli.report_command import show, write_page
 from muster.cli.run_command import follow, named_as_typed
 from muster.launch import api, create
+from muster.runs.untrusted import parse_json
 
 if TYPE_CHECKING:
     from muster.bench.conduct import Measurement
@@ -124,10 +125,8 @@ def _description(path: Path | None) -> dict[str, Any] | None:
     """The user's own description of the system."""
     if path is None:
         return None
-    import json
-
     try:
-        found = json.loads(path.read_bytes())
+        found = parse_json(path.read_bytes())
     except OSError as error:
         raise click.UsageError(f"{path} cannot be read: {str(error.strerror).lower()}; check the path") from None
     except ValueError as error:

@@ -16,6 +16,7 @@ from muster.config import ConfigError
 from muster.engines import EngineError, Refused
 from muster.job.source import JobError
 from muster.launch.names import RunNotFound
+from muster.runs.damage import Damaged
 from muster.storage import NoBucket, NotFound, StorageError, Unsafe, Wrong
 from muster.tester.errors import Misused, Unreachable
 
@@ -41,6 +42,9 @@ def show(error: Exception) -> int:
         _print(str(error))
         misused = isinstance(error, Wrong | Unsafe | NotFound) and not isinstance(error, NoBucket)
         return INPUT if misused else UNREACHABLE
+    if isinstance(error, Damaged):
+        _print(f"the record of the run is damaged: {error}; `muster rm` deletes it")
+        return FAILED
     if isinstance(error, OSError):
         what = f"{error.strerror}: {error.filename}" if error.filename else error.strerror or str(error)
         _print(f"{what}; check the disk and the permissions of MUSTER_HOME")

@@ -37,10 +37,10 @@ class Export:
             click.echo(f"muster: bundle {self.target}", err=True)
 
     def pack(self, bench: str, target: Path) -> None:
-        from muster.bench import bundle
+        from muster.bench.export import export
         from muster.runs.layout import bench_dir, home
 
-        bundle.write(Path(bench_dir(home(), bench).path), Path(home()), target, self.key, self.force)
+        export(Path(bench_dir(home(), bench).path), Path(home()), target, self.key, self.force)
 
 
 def asked(export: Path | None, sign: str | None, force: bool, sending: bool = False) -> Export:

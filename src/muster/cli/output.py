@@ -19,13 +19,14 @@ COLOURS = {
     "succeeded": "green",
     "failed": "red",
     "lost": "red",
+    "damaged": "red",
     "stopped": "yellow",
     "stopping": "yellow",
     "running": "cyan",
     "starting": "blue",
     "pending": "magenta",
 }
-EXIT_CODES = {"succeeded": 0, "failed": 1, "lost": 1, "stopped": 130}
+EXIT_CODES = {"succeeded": 0, "failed": 1, "lost": 1, "damaged": 1, "stopped": 130}
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 MAIN_KEYS = ("run", "state", "phase", "reason", "dir", "result")
 

@@ -66,7 +66,7 @@ def _row(view: dict[str, Any]) -> tuple[str, ...]:
     return (
         view["run"],
         view["state"],
-        str(view["ranks"]),
+        "-" if view["ranks"] is None else str(view["ranks"]),
         output.took(view),
         output.ago(view["created"]),
         output.fit(view["reason"], 70),

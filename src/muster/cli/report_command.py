@@ -14,6 +14,7 @@ from muster.cli import exporting, output
 from muster.cli.main import chinese
 from muster.cli.options import RunName, as_json
 from muster.runs.files import write_text
+from muster.runs.plain import plain
 
 if TYPE_CHECKING:
     from muster.bench.report.sources import Source
@@ -125,7 +126,7 @@ def _print(text: str, target: Path | None) -> None:
     if target is None:
         click.echo(text.encode("utf-8", "backslashreplace"), nl=False)
     else:
-        target.write_text(text, encoding="utf-8")
+        target.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def show(name: str) -> None:
@@ -149,7 +150,8 @@ def _painted(text: str, colour: str) -> str:
 def _write(sources: Sequence[Source], path: Path, language: str) -> None:
     from muster.bench import report
 
-    write_text(str(path), report.html([source.result for source in sources], _samples(sources), language))
+    page = report.html([source.result for source in sources], _samples(sources), language)
+    write_text(str(path), plain(page))  # names in bundles may hold lone surrogates
 
 
 def _place(sources: Sequence[Source]) -> Path:

@@ -10,6 +10,7 @@ from muster.cli import output
 from muster.cli.options import as_json, run_argument
 from muster.cli.summary import numbers, show_failure
 from muster.launch import api
+from muster.runs.damage import DAMAGED
 from muster.runs.explain import signal_name
 
 
@@ -32,6 +33,8 @@ def command(run: str, json: bool) -> int:
     click.echo(output.headline(view))
     if view.get("failure"):
         show_failure(view["failure"], tail=True, err=False)
+    if view["state"] == DAMAGED:
+        return 0  # the headline says what is known, and what to do
     facts = [
         ("created", f"{output.when(view['created'])} by {view['user']} on engine {view['engine']}"),
         ("time", output.took(view)),

@@ -18,10 +18,9 @@ def show_end(view: dict[str, Any], tail: bool) -> None:
     failure = view.get("failure")
     if failure:
         show_failure(failure, tail)
-    facts = [
-        ("ranks", f"{view['ranks']} on {view['nodes']} node{'s' if view['nodes'] != 1 else ''}"),
-        ("time", took(view)),
-    ]
+    facts = [("time", took(view))]
+    if view["ranks"] is not None:
+        facts.insert(0, ("ranks", f"{view['ranks']} on {view['nodes']} node{'s' if view['nodes'] != 1 else ''}"))
     facts += numbers(view["result"])
     facts.append(("run directory", view["dir"]))
     width = max(len(name) for name, _ in facts)

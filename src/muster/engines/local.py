@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from muster.runs import proc
 from muster.runs.explain import size
 from muster.runs.marker import kill_marked
 from muster.runs.state import Status
+
+_HANDLE = re.compile(r"[0-9]{1,9}:[0-9]+:[^:]*:[^:]*:")
 
 
 class Local:
@@ -88,6 +91,8 @@ class Local:
         return {handle: _status(handle) for handle in handles}
 
     def cancel(self, handle: str) -> None:
+        if not _HANDLE.match(handle):
+            return
         pid = int(handle.split(":")[0])
         for number, limit in ((signal.SIGCONT, 0.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
             if _handle(pid) == handle:
@@ -151,6 +156,8 @@ def _lacking(job: Job) -> list[tuple[str, str, str]]:
 
 
 def _status(handle: str) -> Status:
+    if not _HANDLE.match(handle):
+        return Status(False, "what its record says of its supervisor is damaged")
     pid, _, boot, space, host = handle.split(":", 4)
     if host != os.uname().nodename:
         return Status(True, f"it runs on {host}, where it can be looked after")

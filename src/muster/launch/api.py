@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
 from typing import Any
@@ -19,9 +20,11 @@ from muster.launch.names import RunNotFound
 from muster.launch.recorded import recorded_fields
 from muster.runs import state as states
 from muster.runs import submissions
-from muster.runs.files import delete_tree, read_json, write_once
+from muster.runs.damage import Damaged, guarded
+from muster.runs.files import delete_tree, read_object, write_once
 from muster.runs.layout import RunDir, home, run_dir, runs_dir
 from muster.runs.logs import last_lines
+from muster.runs.points import number
 from muster.runs.ranks import nodes, ranks
 from muster.runs.watch import Watch
 
@@ -86,6 +89,14 @@ def get(name: str) -> Run:
     return Run(names.find(name))
 
 
+def engine_of(run: RunDir) -> str:
+    """The name of the engine of a run, also of one whose record is damaged."""
+    name = read_object(run.run).get("engine")
+    if name in engines.NAMES:
+        return str(name)
+    return "slurm" if os.path.lexists(run.script) else "local"
+
+
 def list_runs() -> list[Run]:
     """All runs, the newest first."""
     return [Run(run_dir(home(), run_id)) for run_id in names.run_ids()]
@@ -113,7 +124,7 @@ class Run:
 
     def view_with(self, status: states.Status | None) -> dict[str, Any]:
         """The same with what its engine has said already, if it has."""
-        recorded: dict[str, Any] | None = read_json(self.dir.final)
+        recorded = states.recorded(self.dir)
         if recorded is None:
             return self._observe(status or self._status())
         self._release()
@@ -139,7 +150,9 @@ class Run:
 
     @property
     def job(self) -> Job:
-        return Job.from_json(read_json(self.dir.job) or {})
+        """The job as it was recorded. Raises Damaged."""
+        with guarded(self.dir):
+            return Job.from_json(read_object(self.dir.job))
 
     @property
     def handle(self) -> str | None:
@@ -153,29 +166,39 @@ class Run:
             return []
         number = names.attempt_number(self.dir, attempt) if attempt is not None else known[-1]["attempt"]
         over = any(entry["attempt"] == number and entry["state"] in states.ENDED for entry in known)
-        return ranks(self.dir.attempt(number), self.job, over)
+        with guarded(self.dir):
+            return ranks(self.dir.attempt(number), self.job, over)
 
     def peek(self) -> dict[str, Any]:
         """The run as its files tell it, with what the engine said last but without asking it."""
         return states.view(self.dir, self._said if self._said and self._said.alive else None)
 
     def details(self) -> dict[str, Any]:
-        """Everything about the run: its view, and each attempt with its nodes and ranks."""
-        view, job = self.view, self.job
-        attempts = []
+        """Everything about the run: its view, and each attempt with its nodes and ranks; only the view of a damaged one."""
+        view = self.view
+        extra: dict[str, Any] = {"handle": None, "attempts": [], "submissions": [], "job": None}
+        with suppress(Damaged), guarded(self.dir):
+            extra = self._details()
+        return {**view, "failure": view.get("failure"), **extra}
+
+    def _details(self) -> dict[str, Any]:
+        job, attempts = self.job, []
         for attempt in self.attempts():
             folder = self.dir.attempt(attempt["attempt"])
             over = attempt["state"] in states.ENDED
             attempts.append({**attempt, "nodes": nodes(folder, job), "ranks": ranks(folder, job, over)})
-        extra = {"handle": self.handle, "attempts": attempts, "submissions": self.submissions(), "job": job.to_json()}
-        return {**view, "failure": view.get("failure"), **extra}
+        return {"handle": self.handle, "attempts": attempts, "submissions": self.submissions(), "job": job.to_json()}
 
     def submissions(self) -> list[dict[str, Any]]:
         """How often it was submitted again after a job of it was ended for good: when, as what, and why."""
         return submissions.later(self.dir)
 
     def attempts(self) -> list[dict[str, Any]]:
-        """The attempts so far, each with its state, reason and times."""
+        """The attempts so far, each with its state, reason and times. Raises Damaged."""
+        with guarded(self.dir):
+            return self._attempts()
+
+    def _attempts(self) -> list[dict[str, Any]]:
         view, record = self.view, states.read(self.dir)
         known = {attempt["attempt"]: attempt for attempt in view.get("attempts", [])}
         found = []
@@ -229,7 +252,7 @@ class Run:
     def _until_change(self, watch: Watch, timeout: float) -> None:
         """Sleeps until the run may have ended; most changes of its directory are not that."""
         deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline and not os.path.exists(self.dir.final):
+        while time.monotonic() < deadline and states.recorded(self.dir) is None:
             watch.wait(deadline - time.monotonic())
 
     def logs(self, rank: int | None = None, process: str | None = None, attempt: int | None = None) -> Iterator[bytes]:
@@ -295,8 +318,7 @@ class Run:
     @property
     def listening(self) -> bool:
         """Whether a supervisor elsewhere seems to be at work, by the files alone: it can be asked without its engine."""
-        lasting = self._engine(read_json(self.dir.run) or {}).lasting
-        return lasting and self.peek()["phase"] in stopping.AT_WORK
+        return self._engine().lasting and self.peek()["phase"] in stopping.AT_WORK
 
     def ask_to_stop(self, now: bool, reason: str) -> None:
         """Leaves the request for the supervisor, and nothing else: a signal handler may call it at any moment."""
@@ -310,7 +332,7 @@ class Run:
         return start(self.prepare_rerun(set), detach)
 
     def prepare_rerun(self, set: Sequence[str] = ()) -> create.Prepared:
-        record = read_json(self.dir.run) or {}
+        record = read_object(self.dir.run)
         code = str(snapshot.folder(home(), str(record.get("code"))))
         data = {**recorded_fields(self.job), "code": code}
         prepared = create.prepare(
@@ -330,9 +352,9 @@ class Run:
 
     def _release(self, wait: bool = False) -> None:
         """Once a run has ended, gives back what this process holds for it; with `wait`, when its supervisor is gone."""
-        if self not in _started or not os.path.exists(self.dir.final):
+        if self not in _started or states.recorded(self.dir) is None:
             return
-        lasting = self._engine(read_json(self.dir.run) or {}).lasting
+        lasting = self._engine().lasting
         deadline = time.monotonic() + (RELEASE_LIMIT if wait else 0.0)
         while (alive := not lasting and self._status().alive) and time.monotonic() < deadline:
             time.sleep(0.002)
@@ -346,12 +368,13 @@ class Run:
     def _status(self) -> states.Status:
         if create.under_way(self.dir):
             return states.Status(True, "it is just being created")
-        record = read_json(self.dir.run)
-        if record is None:
+        record = read_object(self.dir.run)
+        if not record and not os.path.lexists(self.dir.run):
             raise RunNotFound(f"{self.id} was removed")
-        engine = self._engine(record)
+        engine = self._engine()
         handle = self.handle or engine.find(self.dir.path)
-        if handle is None and record.get("host") != os.uname().nodename and time.time() - record.get("created", 0.0) < CREATING:
+        created = number(record.get("created")) or 0.0
+        if handle is None and record and record.get("host") != os.uname().nodename and time.time() - created < CREATING:
             return states.Status(True, "it is just being created on another machine")
         if handle is None:
             return states.Status(False, "it was never started: the command that created it was killed")
@@ -360,24 +383,25 @@ class Run:
 
     def _cancel(self) -> None:
         if handle := self.handle:
-            self._engine(read_json(self.dir.run) or {}).cancel(handle)
+            self._engine().cancel(handle)
 
     def _withdraw(self) -> None:
         if handle := self.handle:
-            self._engine(read_json(self.dir.run) or {}).withdraw(handle)
+            self._engine().withdraw(handle)
 
-    def _engine(self, record: dict[str, Any]) -> engines.Engine:
-        return engines.get(record.get("engine", "local"))
+    def _engine(self) -> engines.Engine:
+        return engines.get(engine_of(self.dir))
 
     def _observe(self, status: states.Status) -> dict[str, Any]:
         if status.state == "pending" and (os.path.exists(self.dir.stop) or os.path.exists(self.dir.kill)):
             self._withdraw()  # nobody is there to read the request
-        if not status.alive and not os.path.exists(self.dir.final):
-            status = again.go_on(self.dir, self._engine(read_json(self.dir.run) or {}), status)
-        if not status.alive and not os.path.exists(self.dir.final):
+        if not status.alive and states.recorded(self.dir) is None:
+            with suppress(Damaged):
+                status = again.go_on(self.dir, self._engine(), status)
+        if not status.alive and states.recorded(self.dir) is None:
             said = [] if status.state else last_lines(self.dir.log, 1)  # a supervisor that fails leaves a word there
             status = states.Status(False, f"its supervisor failed: {said[0]}") if said else status
-            self._engine(read_json(self.dir.run) or {}).sweep(self.id)
+            self._engine().sweep(self.id)
             for number in self.dir.attempt_numbers():
                 delete_tree(self.dir.attempt(number).ssh)  # a supervisor that is gone has left keys there
             if shutil.disk_usage(self.dir.path).free < FULL:

@@ -16,7 +16,7 @@ from muster.job import LAUNCHERS
 from muster.launch.api import Run
 from muster.launch.names import RunNotFound, rank_log
 from muster.runs import proc
-from muster.runs.files import read_json
+from muster.runs.files import read_object
 
 NAMESPACES = ("user", "mnt", "uts", "pid")
 
@@ -93,7 +93,7 @@ def _process(run: Run, rank: int) -> int:
     state = found["state"] if found else run.state
     if found is None or state != "running":
         raise RunNotFound(f"rank {rank} of {run.id} is not running ({state}); a command can only run beside a running rank")
-    record = read_json(run.dir.run) or {}
+    record = read_object(run.dir.run)
     if record.get("engine") == "slurm":
         enter = f"srun --jobid={record['handle']} --overlap --nodes=1 --relative={found['node']} --pty bash"
         raise RunNotFound(f"rank {rank} of {run.id} is on a node of the cluster, not here; `{enter}` goes there")

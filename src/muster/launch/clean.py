@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 from muster.launch import api, zipapp
 from muster.launch.names import RunNotFound, bench_ids
-from muster.runs.files import delete_tree, read_json
+from muster.runs.files import delete_tree, files_below, read_object
 from muster.runs.layout import BenchDir, bench_dir, home, run_dir
-from muster.runs.state import ENDED
+from muster.runs.state import ENDED, recorded
 
 YOUNG = 3600.0  # a run that is just being created may be about to use it
 
@@ -21,21 +20,25 @@ def ended_before(run: api.Run, limit: float) -> bool:
         view = run.view
     except RunNotFound:  # somebody else removed it
         return False
-    return view["state"] in ENDED and (view["ended"] or view["created"] or 0) < limit
+    try:
+        moment = view["ended"] or view["created"] or os.stat(run.dir.path).st_mtime
+    except FileNotFoundError:
+        return False
+    return view["state"] in ENDED and moment < limit
 
 
 def unused() -> int:
     """Deletes snapshots and agents that no run refers to; returns the bytes that were freed."""
     place = home()
     runs = api.list_runs()
-    used = {(read_json(run.dir.run) or {}).get("code") for run in runs}
+    used = {str(read_object(run.dir.run).get("code")) for run in runs}
     agents = {os.path.basename(zipapp.path(place))}
-    busy = any(not os.path.exists(run.dir.final) for run in runs)
+    busy = any(recorded(run.dir) is None for run in runs)
     freed = 0
     measured = {name for name in bench_ids() if runs_of(bench_dir(place, name))}
     # Under `runs` lies what a killed command left there half made or half deleted.
     kept_runs = {run.id for run in runs}
-    known: dict[str, set[Any]] = {
+    known: dict[str, set[str]] = {
         "code": used, "agent": agents, "fetched": set(), "runs": kept_runs, "benches": measured
     }  # fmt: skip
     for folder, kept in known.items():
@@ -54,11 +57,19 @@ def unused() -> int:
 
 def runs_of(bench: BenchDir) -> list[str]:
     """The runs of a measurement whose records are still there; without them nobody can check its numbers."""
-    made = (read_json(bench.bench) or {}).get("runs", [])
-    return [run for run in made if os.path.exists(run_dir(home(), run).run)]
+    made = read_object(bench.bench).get("runs")
+    listed = [run for run in made if isinstance(run, str)] if isinstance(made, list) else []
+    return [run for run in listed if os.path.exists(run_dir(home(), run).run)]
 
 
 def size_of(path: str) -> int:
     if not os.path.isdir(path):
         return os.lstat(path).st_size
-    return sum(os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(path) for name in names)
+    return sum(_size(file) for file in files_below(path))
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:  # it is gone
+        return 0

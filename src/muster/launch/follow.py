@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from muster.launch.names import EVERYWHERE
 from muster.runs.layout import RunDir
 from muster.runs.logs import Cursor
+from muster.runs.state import recorded
 from muster.runs.watch import Watch
 
 MOST_OPEN = 100  # logs that are kept open between two looks; a process may have 1024 files or less
@@ -76,7 +77,7 @@ class Follower:
     def ended(self) -> bool:
         """Whether nothing can follow: the run has ended, or a later attempt has begun than the one that is followed."""
         later = self._only is not None and os.path.exists(self.run.attempt(self._only + 1).path)
-        return later or os.path.exists(self.run.final)
+        return later or recorded(self.run) is not None
 
     def names(self) -> list[str]:
         """The processes whose logs were found."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from muster import engines
 from muster.launch import create
-from muster.launch.api import Run
+from muster.launch.api import Run, engine_of
 from muster.launch.names import RunNotFound
 from muster.runs import submissions
-from muster.runs.files import read_json
-from muster.runs.state import Status
+from muster.runs.state import Status, recorded
 
 
 def views(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
@@ -36,11 +34,10 @@ def views(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
 def _ask(runs: Sequence[Run]) -> tuple[dict[str, Status], engines.EngineError | None]:
     """What the engines say of runs that have not ended, by the ids of the runs."""
     handles: dict[str, dict[str, str]] = {}
-    for run in (run for run in runs if not os.path.exists(run.dir.final)):
-        record = read_json(run.dir.run) or {}
+    for run in (run for run in runs if recorded(run.dir) is None):
         handle = submissions.handle(run.dir)
         if handle and not create.under_way(run.dir):
-            handles.setdefault(record.get("engine", "local"), {})[run.id] = handle
+            handles.setdefault(engine_of(run.dir), {})[run.id] = handle
     answers: dict[str, Status] = {}
     trouble: engines.EngineError | None = None
     for name, known in handles.items():

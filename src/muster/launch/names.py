@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterable
 
 from muster.job import LAUNCHERS, Job
-from muster.runs.files import read_json
+from muster.runs.files import read_object
 from muster.runs.layout import BenchDir, RunDir, bench_dir, benches_dir, home, run_dir, runs_dir
+from muster.runs.points import number
 
 SHOWN = 8  # names in an error
 # Every node may have one: `setup-1` is that of node 1.
@@ -49,7 +50,7 @@ def bench_ids() -> list[str]:
         found = [bench_dir(home(), name) for name in os.listdir(benches_dir(home()))]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    ages = {bench.id: (read_json(bench.bench) or {}).get("created", 0.0) for bench in found if os.path.exists(bench.bench)}
+    ages = {bench.id: number(read_object(bench.bench).get("created")) or 0.0 for bench in found if os.path.exists(bench.bench)}
     return sorted(ages, key=lambda name: (ages[name], name), reverse=True)
 
 
@@ -73,7 +74,7 @@ def measured(name: str) -> BenchDir | RunDir:
 def _made_for(run: str, benches: Iterable[str]) -> BenchDir | RunDir:
     for name in benches:
         found = bench_dir(home(), name)
-        if run in (read_json(found.bench) or {}).get("runs", ()):
+        if run in (read_object(found.bench).get("runs") or ()):
             return found
     return run_dir(home(), run)
 

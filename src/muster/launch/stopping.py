@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 
 from muster.runs.files import read_events
 from muster.runs.layout import RunDir
+from muster.runs.state import recorded
 
 HEARING = 5.0  # seconds in which a supervisor takes in what is asked of it, also over a slow file system
 LOOK = 0.1
@@ -32,7 +32,7 @@ def _wait(run: RunDir, reached: Callable[[], bool], limit: float) -> bool:
     """Waits until a condition holds; false when the run has ended or the time is up first."""
     deadline = time.monotonic() + limit
     while not reached():
-        if os.path.exists(run.final) or time.monotonic() >= deadline:
+        if recorded(run) is not None or time.monotonic() >= deadline:
             return False
         time.sleep(LOOK)
     return True

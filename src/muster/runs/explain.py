@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional
 from muster.runs.files import read_events
 from muster.runs.layout import AttemptDir
 from muster.runs.logs import exception_line, last_lines
+from muster.runs.untrusted import is_regular
 
 TAIL_LINES = 20
 USAGE = 2  # the code of a program that was given something wrong, and says so in its last line, as argparse does
@@ -151,7 +152,8 @@ def _log_end(attempt: AttemptDir, failure: Dict[str, Any]) -> Dict[str, Any]:
 def _first_launched(attempt: AttemptDir) -> Optional[Dict[str, Any]]:
     """The end of the log of the rank that failed first, of those that a launcher started: it only says that one did."""
     logs = [attempt.node(node).rank_logs() for node in attempt.node_indexes()]
-    for path in sorted((path for paths in logs for path in paths), key=os.path.getmtime):
+    regular = (path for paths in logs for path in paths if is_regular(path))
+    for path in sorted(regular, key=os.path.getmtime):
         lines = last_lines(path, 1000)
         exception = exception_line(lines)
         if exception and exception == lines[-1].strip():

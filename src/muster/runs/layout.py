@@ -63,6 +63,13 @@ class AttemptDir:
     def node(self, index: int) -> NodeDir:
         return NodeDir("%s/%d" % (self.nodes, index))
 
+    def topic(self, name: str) -> str:
+        """The file behind a name at the meeting place, where a link stands for what a node published."""
+        topic, _, node = name.rpartition(".")
+        if topic and node.isdigit():
+            return "%s/%s.json" % (self.node(int(node)).path, topic)
+        return self.world if name == "world" else "%s/%s" % (self.meet, name)
+
     def node_indexes(self) -> List[int]:
         return _numbers(self.nodes)
 

@@ -12,6 +12,7 @@ from muster.job import Job
 from muster.runs import mllog, numbers
 from muster.runs.layout import AttemptDir
 from muster.runs.points import Edge, Point
+from muster.runs.untrusted import open_regular
 
 LONGEST = 1 << 16  # bytes of a line; a longer one is read in pieces
 _LOG = re.compile(r"rank-(\d+)\.log\Z")
@@ -73,7 +74,7 @@ def read(path: str, job: Job) -> Logged:
 def _lines(path: str) -> Iterator[str]:
     """The lines of a log; a carriage return ends one, too, as progress bars mean it."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             yield from (line for whole in _cut(file) for line in whole.decode("utf-8", "replace").split("\r"))
     except OSError:
         return

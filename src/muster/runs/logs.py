@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from typing import Iterable, List, Optional
+
+from muster.runs.untrusted import NotRegular, open_regular
 
 CHUNK = 1 << 20
 TAIL = 1 << 16
@@ -21,8 +24,9 @@ class Cursor:
         """What follows, and nothing while there is no more."""
         if self._descriptor is None:
             try:
-                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
+                with open_regular(self.path) as file:
+                    self._descriptor = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3)
+            except (FileNotFoundError, NotRegular):  # not there yet, or a rank has put something else in its place
                 return b""
         data = os.pread(self._descriptor, size, self.offset)
         self.offset += len(data)
@@ -37,7 +41,7 @@ class Cursor:
 def tail_offset(path: str, lines: int) -> int:
     """The position from which the last `lines` lines follow."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             end = position = file.seek(0, os.SEEK_END)
             found = 0
             if lines == 0:
@@ -55,18 +59,18 @@ def tail_offset(path: str, lines: int) -> int:
                         return start + at + 1
                 position = start
             return 0
-    except FileNotFoundError:
+    except (FileNotFoundError, NotRegular):
         return 0
 
 
 def last_lines(path: str, count: int) -> List[str]:
-    """The last lines of a log as text, each cut to a length that can be read."""
+    """The last lines of a log as text, each cut to a length that can be read; none of what is no log."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - TAIL))
             data = file.read(TAIL)
-    except FileNotFoundError:
+    except OSError:
         return []
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     lines = [line.rstrip("\r").rsplit("\r", 1)[-1] for line in text.rstrip("\n").split("\n")] if text.strip() else []

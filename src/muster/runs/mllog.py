@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from muster.runs.points import Edge, Point, number, whole
+from muster.runs.untrusted import parse_json
 
 TOKEN = ":::MLLOG "
 POINT_IN_TIME = "POINT_IN_TIME"
@@ -72,7 +73,7 @@ def parse(line: str) -> Optional[Event]:
     if not token:
         return None
     try:
-        data = json.loads(text)
+        data = parse_json(text.encode("utf-8", "surrogatepass"))
     except ValueError:
         return None
     if not isinstance(data, dict):

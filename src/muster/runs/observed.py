@@ -10,7 +10,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from muster.job import Job
 from muster.runs import logged, numbers, resultfiles, sources
 from muster.runs.files import read_events
-from muster.runs.layout import AttemptDir, RunDir
+from muster.runs.layout import AttemptDir, NodeDir, RunDir
 from muster.runs.points import Edge, Point, number, read_record
 from muster.runs.seats import Seat, seats
 from muster.runs.sources import Found, Sight, Values
@@ -62,11 +62,13 @@ def observe(attempt: AttemptDir, job: Job) -> Observed:
     records = sources.records(attempt, job)
     logs = logged.logs(attempt, job) if logged.wanted(job) else {}
     began = _began(attempt)
-    found = Observed(job, problems=list(resultfiles.wrong_sizes(job, files)), unseen=list(resultfiles.unseen(attempt)))
+    wrong = [*resultfiles.wrong_sizes(job, files), *resultfiles.refused_folders(attempt)]
+    found = Observed(job, problems=wrong, unseen=list(resultfiles.unseen(attempt)))
     for metric, name in [*filed.strays, *_stray_records(records, found)]:
         found.strays.setdefault(metric, []).append(name)
     for seat in seats(job):
-        points, edges = _recorded(records.get(seat.rank, []), found)
+        points, edges, trouble = _recorded(records.get(seat.rank, []))
+        found.problems += trouble
         ways = [sources.told(job, seat.rank, "record", points), filed.fresh.get(seat.rank, {})]
         if seat.rank in logs:
             log = logged.read(logs[seat.rank], job)
@@ -76,7 +78,7 @@ def observe(attempt: AttemptDir, job: Job) -> Observed:
             known = {edge.name for edge in edges}
             edges += [edge for edge in log.edges if edge.name not in known]
         found.edges[seat.rank] = edges
-        for name, values in _first([*ways, filed.stale.get(seat.rank, {})]).items():
+        for name, values in _first([*ways, filed.stale.get(seat.rank, {}), sources.unread("; ".join(trouble))]).items():
             found.add(seat, name, values)
     return found
 
@@ -89,26 +91,29 @@ def _began(attempt: AttemptDir) -> float:
     return next((time - SKEW for time in times if time is not None), -math.inf)
 
 
-def _recorded(paths: Sequence[str], found: Observed) -> Tuple[List[Point], List[Edge]]:
-    """What stands in files of `muster.record`."""
+def _recorded(paths: Sequence[str]) -> Tuple[List[Point], List[Edge], List[str]]:
+    """What stands in files of `muster.record`, and why some of them cannot be read."""
+    trouble: List[str] = []
     points: List[Point] = []
     edges: List[Edge] = []
     for path in paths:
         try:
             more = read_record(path)
         except OSError as error:  # the directory is the ranks' own: anything may have this name
-            found.problems.append("%s cannot be read: %s" % (os.path.basename(path), error.strerror))
+            name, node = os.path.basename(path), NodeDir(os.path.dirname(os.path.dirname(path)))
+            trouble.append("%s cannot be read: %s" % (name, resultfiles.refusals(node).get(name, error.strerror)))
         else:
             points += more[0]
             edges += more[1]
-    return points, edges
+    return points, edges, trouble
 
 
 def _stray_records(records: Dict[int, List[str]], found: Observed) -> List[Tuple[str, str]]:
     """The metrics in records of ranks that did not run."""
     strays = []
     for path in records.get(-1, []):
-        points, _ = _recorded([path], found)
+        points, _, trouble = _recorded([path])
+        found.problems += trouble
         strays += [(name, os.path.basename(path)) for name in dict.fromkeys(point.name for point in points)]
     return strays
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
-from muster.runs.files import read_events
+from muster.runs.files import read_objects
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,13 @@ class Edge:
 
 
 def read_record(path: str) -> Tuple[List[Point], List[Edge]]:
-    """What a rank recorded in its `record-<rank>.jsonl`; lines that were cut off or that say something else are passed over."""
+    """What a rank recorded in its `record-<rank>.jsonl`; lines that were cut off or that say something else are passed over.
+
+    Raises OSError for what is no regular file of its node.
+    """
     points, edges = [], []
-    for line in read_events(path):
-        t, name = (number(line.get("t")), line.get("name")) if isinstance(line, dict) else (None, None)
+    for line in read_objects(path, os.path.dirname(os.path.dirname(path))):
+        t, name = number(line.get("t")), line.get("name")
         if t is None or not isinstance(name, str):
             continue
         value = number(line.get("value"))

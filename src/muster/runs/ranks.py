@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List
 
 from muster.job import Job
-from muster.runs.files import read_events, read_json
+from muster.runs.files import read_events, read_object
 from muster.runs.layout import AttemptDir
 
 
@@ -27,8 +27,8 @@ def nodes(attempt: AttemptDir, job: Job) -> List[Dict[str, Any]]:
     found = []
     for index in range(job.nodes + job.ps):
         folder = attempt.node(index)
-        facts = read_json(folder.facts) or {}
-        ended = read_json(folder.exit) or {}
+        facts = read_object(folder.facts)
+        ended = read_object(folder.exit)
         state = "ended" if ended else "up" if facts else "missing"
         found.append(
             {
@@ -47,8 +47,8 @@ def nodes(attempt: AttemptDir, job: Job) -> List[Dict[str, Any]]:
 
 
 def _processes(attempt: AttemptDir, index: int) -> List[Dict[str, Any]]:
-    recorded = read_json(attempt.node(index).exit)
-    if recorded is not None:
+    recorded = read_object(attempt.node(index).exit)
+    if recorded:
         return [process for process in recorded["processes"] if process["process"] != "setup"]
     found: Dict[str, Dict[str, Any]] = {}
     for event in read_events(attempt.node(index).events):

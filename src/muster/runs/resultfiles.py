@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from muster.job import Job
-from muster.runs.files import read_json
+from muster.runs.files import read_events, read_json
 from muster.runs.layout import AttemptDir, NodeDir
 from muster.runs.points import number
 from muster.runs.seats import rank_in_run, world_size
+from muster.runs.untrusted import NotRegular, is_regular, open_regular
 
 RANK_SIZE = "ranksize.json"
+REFUSED = "refused"  # the event of an agent that found something else than a file under the name of a result
+RECORD = re.compile(r"record-(\d{1,9})\.jsonl\Z")  # of `muster.record`
 LONGEST = 4096  # bytes of a file that is to hold one number
 _RATES = r"throughput_(?:(\d{1,9})\.json|rank_(\d{1,9}))"
 _ACCURACIES = r"(?:accuracy(?:_(\d{1,9}))?\.json|eval_acc\.log)"
@@ -30,8 +34,10 @@ class ResultFile:
     folder: str = ""  # the directory in the output, or in MUSTER_RESULTS, in which it lies
     output: str = ""  # the output of the job to which it was written; none for MUSTER_RESULTS
     path: str = ""  # where its copy lies
+    below: str = ""  # the directory of its node, out of which no link may lead
     modified: Optional[float] = None
     stale: bool = False
+    error: str = ""  # why the agent could not copy it, if so
 
     def __str__(self) -> str:
         name = "%s/%s" % (self.folder, self.name) if self.folder else self.name
@@ -41,12 +47,12 @@ class ResultFile:
         """The node that is meant: the one that names its directory, else the one whose agent found it."""
         return int(self.folder) if _is_index(self.folder, job.nodes) else self.node
 
-    def text(self) -> Optional[str]:
-        try:
-            with open(self.path, "rb") as file:
-                return file.read(LONGEST).decode("utf-8", "replace").strip()
-        except OSError:
-            return None
+    def text(self) -> str:
+        """What the file holds. Raises OSError, with the reason, for what is no regular file of the run or is not there."""
+        if self.error:
+            raise OSError(errno.EINVAL, self.error)
+        with open_regular(self.path, self.below) as file:
+            return file.read(LONGEST).decode("utf-8", "replace").strip()
 
 
 @dataclass(frozen=True)
@@ -110,13 +116,29 @@ def unseen(attempt: AttemptDir) -> Iterator[str]:
                 yield "results in %s are not known: %s" % (entry.get("output"), entry["error"])
 
 
+def refused_folders(attempt: AttemptDir) -> Iterator[str]:
+    """Numbered folders of results that are not read, and why."""
+    for index in attempt.node_indexes():
+        for path, reason in refusals(attempt.node(index)).items():
+            if path.isdigit():
+                yield "the results in %s of node %d are not read: %s" % (path, index, reason)
+
+
 def wrong_sizes(job: Job, files: List[ResultFile]) -> Iterator[str]:
     """What is wrong with the numbers of ranks that scripts wrote down."""
     expected = world_size(job)
     for file in files:
-        text = file.text() if file.name == RANK_SIZE and not file.stale else None
-        if text is not None and text != str(expected):
-            yield "%s says %s, but the ranks were %d" % (file, text[:40] or "nothing", expected)
+        if file.name != RANK_SIZE or file.stale:
+            continue
+        try:
+            text = file.text()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            yield "%s cannot be read: %s" % (file, error.strerror)
+        else:
+            if text != str(expected):
+                yield "%s says %s, but the ranks were %d" % (file, text[:40] or "nothing", expected)
 
 
 def is_result(name: str) -> bool:
@@ -126,13 +148,51 @@ def is_result(name: str) -> bool:
 
 def _direct(node: NodeDir, index: int) -> Iterator[ResultFile]:
     """What ranks wrote to MUSTER_RESULTS itself: it was empty when they started."""
+    refused = refusals(node)
+    for path in _told(node):
+        folder, _, name = path.rpartition("/")
+        full = os.path.join(node.results, path)
+        if is_result(name) and path not in refused and is_regular(full, node.path):
+            yield ResultFile(index, name, folder, path=full, below=node.path)
+    for path, reason in refused.items():
+        folder, _, name = path.rpartition("/")
+        if is_result(name):
+            yield ResultFile(index, name, folder, error=reason)
+
+
+def _told(node: NodeDir) -> Iterator[str]:
+    """What lies in the results of a node and in their numbered folders, by its path there."""
     for name in listed(node.results):
         path = os.path.join(node.results, name)
-        if is_result(name):
-            yield ResultFile(index, name, path=path)
-        elif name.isdigit() and os.path.isdir(path):
-            for inner in filter(is_result, listed(path)):
-                yield ResultFile(index, inner, name, path=os.path.join(path, inner))
+        if name.isdigit() and os.path.isdir(path) and not os.path.islink(path):
+            yield from ("%s/%s" % (name, inner) for inner in listed(path))
+        else:
+            yield name
+
+
+def irregular(node: NodeDir) -> Iterator[Tuple[str, str]]:
+    """What lies there under the name of a result and is no regular file, with what it is."""
+    for path in _told(node):
+        name = os.path.basename(path)
+        if is_result(name) or name.isdigit() or RECORD.match(name):
+            try:
+                open_regular(os.path.join(node.results, path), node.path).close()
+            except NotRegular as error:
+                yield path, str(error.strerror)
+            except OSError:
+                continue
+
+
+def refusals(node: NodeDir) -> Dict[str, str]:
+    """What the agent of a node did not take for results, by its path, and why.
+
+    It is in the agent's record because it is in no bundle: there a link or a FIFO cannot be.
+    """
+    try:
+        events = [event for event in read_events(node.events) if event["event"] == REFUSED]
+    except OSError:
+        return {}
+    return {str(event.get("path")): str(event.get("reason")) for event in events}
 
 
 def _of_outputs(node: NodeDir, index: int) -> Iterator[ResultFile]:
@@ -142,16 +202,13 @@ def _of_outputs(node: NodeDir, index: int) -> Iterator[ResultFile]:
         if found is not None:
             output, folder, name = found
             path = os.path.join(node.results, "outputs", output, folder, name)
-            modified = number(entry.get("modified"))
-            yield ResultFile(index, name, folder, output, path, modified, entry.get("stale") is True)
+            modified, error = number(entry.get("modified")), str(entry.get("error") or "")
+            yield ResultFile(index, name, folder, output, path, node.path, modified, entry.get("stale") is True, error)
 
 
 def _listing(node: NodeDir) -> List[Dict[str, Any]]:
     """What the agent said about the outputs of the job."""
-    try:
-        listing = read_json(os.path.join(node.results, "outputs.json"))
-    except OSError:
-        return []
+    listing = read_json(os.path.join(node.results, "outputs.json"))
     return [entry for entry in listing if isinstance(entry, dict)] if isinstance(listing, list) else []
 
 

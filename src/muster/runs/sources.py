@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import sys
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
@@ -16,10 +15,10 @@ from muster.runs.logged import Matches
 from muster.runs.points import Point, number
 from muster.runs.resultfiles import Claim, ResultFile
 from muster.runs.seats import rank_in_run
+from muster.runs.untrusted import is_regular
 
 MOST_SIGHTS = 200_000  # of a metric that are kept over all ranks, unless a target is looked for in them
 FEWEST_SIGHTS = 50  # of a metric that are kept of one rank
-_RECORD = re.compile(r"record-(\d{1,9})\.jsonl\Z")
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,10 @@ def records(attempt: AttemptDir, job: Job) -> Dict[int, List[str]]:
     found: Dict[int, List[str]] = {}
     for node in attempt.node_indexes():
         folder = attempt.node(node).results
-        for name in resultfiles.listed(folder):
-            match = _RECORD.match(name)
-            if match:
+        refused = resultfiles.refusals(attempt.node(node))
+        for name in {**dict.fromkeys(resultfiles.listed(folder)), **refused}:
+            match = resultfiles.RECORD.match(name)
+            if match and (name in refused or is_regular(os.path.join(folder, name), attempt.node(node).path)):
                 rank = rank_in_run(job, node, int(match.group(1)))
                 if not job.alone and rank // job.ranks_per_node != node:  # a program that numbers ranks of its own
                     rank = -1
@@ -86,6 +86,11 @@ def _told(job: Job, rank: int, source: str, name: str, points: Sequence[Point]) 
         units=tuple(dict.fromkeys(point.unit for point in points if point.unit)),
         ranks=max(point.ranks or 0 for point in points),
     )
+
+
+def unread(reason: str) -> Found:
+    """What a rank told in a file that cannot be read; nobody knows which metrics."""
+    return {"throughput": Values("record", wrong="reported nothing that can be read: %s" % reason)} if reason else {}
 
 
 def outdated(source: str, points: Sequence[Point]) -> Found:
@@ -163,14 +168,19 @@ def filed(job: Job, files: Sequence[ResultFile]) -> Filed:
 def _agreed(metric: str, claims: Sequence[Tuple[Claim, ResultFile]]) -> Values:
     """The number of the files of the first kind, which have to say the same."""
     first = min(claim.order for claim, _ in claims)
-    texts = [(file, file.text()) for claim, file in claims if claim.order == first]
+    texts: List[Tuple[ResultFile, str]] = []
+    for file in (file for claim, file in claims if claim.order == first):
+        try:
+            texts.append((file, file.text()))
+        except FileNotFoundError:
+            return Values(file.name, wrong="reported a %s that was not kept: %s" % (metric, file))
+        except OSError as error:
+            return Values(file.name, wrong="reported a %s in %s, which cannot be read: %s" % (metric, file, error.strerror))
     file, text = texts[0]
     for other, different in texts:
         if different != text:
             wrong = "reported different values of %s: %s of node %d and %s of node %d"
             return Values(file.name, wrong=wrong % (metric, file, file.node, other, other.node))
-    if text is None:
-        return Values(file.name, wrong="reported a %s that was not kept: %s" % (metric, file))
     value = numbers.read(text)
     if value is None:
         return Values(file.name, wrong="reported a %s that is not a number: %r in %s" % (metric, text[:40], file))

@@ -8,12 +8,13 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from muster.job import Job
 from muster.runs import explain, submissions
-from muster.runs.files import is_there, read_events, read_json, write_once
+from muster.runs.damage import DAMAGED, Damaged, guarded, stand_in
+from muster.runs.files import is_there, read_events, read_object, write_once
 from muster.runs.layout import AttemptDir, RunDir
 from muster.runs.logs import last_lines
 from muster.runs.result import collect
 
-ENDED = ("succeeded", "failed", "stopped", "lost")
+ENDED = ("succeeded", "failed", "stopped", "lost", DAMAGED)
 STATES = ("pending", "starting", "running", "stopping", *ENDED)
 IN_VAIN = 5  # times that a run is cut off before a rank has started, and goes on all the same
 
@@ -61,11 +62,17 @@ class Record:
 
 
 def read(run: RunDir) -> Record:
-    job = Job.from_json(read_json(run.job) or {})
+    """Reads the files of a run. Raises Damaged."""
+    with guarded(run):
+        return _read(run)
+
+
+def _read(run: RunDir) -> Record:
+    job = Job.from_json(read_object(run.job))
     events = read_events(run.events)
     attempts = [_read_attempt(run.attempt(number), events) for number in run.attempt_numbers()]
-    stop = read_json(run.kill) or read_json(run.stop)
-    return Record(run, read_json(run.run) or {}, job, events, attempts, stop, submissions.later(run))
+    stop = read_object(run.kill) or read_object(run.stop) or None
+    return Record(run, read_object(run.run), job, events, attempts, stop, submissions.later(run))
 
 
 def _read_attempt(attempt: AttemptDir, events: List[Dict[str, Any]]) -> AttemptRecord:
@@ -76,7 +83,7 @@ def _read_attempt(attempt: AttemptDir, events: List[Dict[str, Any]]) -> AttemptR
     known = {event["event"]: event for event in events if event.get("attempt") == attempt.number}
     begun, ended = known.get("attempt", {}), known.get("attempt-ended", {})
     failures = _failures(attempt, met)
-    stop = read_json(attempt.meet + "/stop")
+    stop = read_object(attempt.meet + "/stop") or None
     if stop and stop["cause"] == "terminated":  # an agent's own word, perhaps: what was meant its supervisor found out
         stop = dict(stop, **_meant(attempt.number, events))
     moment = ended.get("until", ended.get("time"))
@@ -115,9 +122,9 @@ def _failures(attempt: AttemptDir, met: List[str]) -> List[Dict[str, Any]]:
     """What failed, in the order in which node 0 learned of it, then what only the nodes themselves know."""
     failures = [event for event in read_events(attempt.node(0).events) if event["event"] == "failure"]
     for name in sorted(name for name in met if name.startswith("failed.")):  # node 0 may be lost
-        failures.append(read_json("%s/%s" % (attempt.meet, name)) or {})
+        failures.append(read_object(attempt.topic(name)))
     for index in attempt.node_indexes():
-        ended = read_json(attempt.node(index).exit) or {}
+        ended = read_object(attempt.node(index).exit)
         if ended.get("unsaved"):
             failures.append({"kind": "output", "node": index, "process": "outputs", "code": 1, "message": ended["unsaved"]})
         for process in ended.get("processes", []):
@@ -131,7 +138,7 @@ def _abandoned(attempt: AttemptDir) -> Iterator[Dict[str, Any]]:
     """The outputs of nodes whose agents were lost before they could upload them."""
     for index in attempt.node_indexes():
         node = attempt.node(index)
-        plan = {} if os.path.exists(node.exit) else read_json(node.plan) or {}
+        plan = {} if os.path.exists(node.exit) else read_object(node.plan)
         if plan.get("outputs") or plan.get("log"):
             message = "its agent was lost before it could"
             yield {"kind": "output", "node": index, "process": "outputs", "code": 1, "message": message}
@@ -282,16 +289,67 @@ def _view(record: Record, state: str, phase: str, reason: str, ended: Optional[f
 
 def view(run: RunDir, status: Optional[Status] = None) -> Dict[str, Any]:
     """The run as it stands: its final record, or what can be derived now."""
-    recorded: Optional[Dict[str, Any]] = read_json(run.final)
-    return recorded if recorded is not None else derive(read(run), status)
+    try:
+        with guarded(run):
+            return recorded(run) or derive(read(run), status)
+    except Damaged as damage:
+        return stand_in(run, str(damage), alive=status is None or status.alive)
+
+
+def recorded(run: RunDir) -> Optional[Dict[str, Any]]:
+    """The final record of a run; None while there is none, and for what cannot be one."""
+    found = read_object(run.final)
+    return found if _is_final(found) else None
 
 
 def conclude(run: RunDir, status: Optional[Status] = None) -> Dict[str, Any]:
     """Writes the final record, once; who comes second gets what the first wrote."""
-    found = final(read(run), status)
     try:
-        write_once(run.final, found)
+        with guarded(run):
+            found = final(read(run), status)
+    except Damaged as damage:
+        found = stand_in(run, str(damage), alive=False)
+    try:
+        write_once(run.final, found, _is_final)
     except OSError:
         return found  # a full disk: the next observer may have more luck
-    recorded: Dict[str, Any] = read_json(run.final) or {}
-    return recorded
+    return recorded(run) or found
+
+
+_TEXT, _NUMBER = (str, type(None)), (int, float, type(None))
+_FINAL: Dict[str, Tuple[type, ...]] = {
+    **dict.fromkeys(("run", "phase", "reason", "dir", "name"), (str,)),
+    **dict.fromkeys(("framework", "engine", "user"), _TEXT),
+    **dict.fromkeys(("nodes", "ranks", "up", "attempt", "created", "started", "ended"), _NUMBER),
+    **dict.fromkeys(("result", "failure"), (dict, type(None))),
+    "attempts": (list,),
+}
+_VALUE: Dict[str, Tuple[type, ...]] = {"value": _NUMBER, "unit": (str,), "reason": _TEXT}
+_ATTEMPT: Dict[str, Tuple[type, ...]] = {
+    **dict.fromkeys(("state", "reason", "cause"), (str,)),
+    **dict.fromkeys(("attempt", "started", "ended"), _NUMBER),
+    "failure": (dict, type(None)),
+}
+
+
+def _is_final(data: Dict[str, Any]) -> bool:
+    """Whether data has the form of a final record."""
+    attempts = data.get("attempts")
+    return (
+        data.get("state") in ENDED
+        and _has_types(data, _FINAL)
+        and all(isinstance(attempt, dict) and _has_types(attempt, _ATTEMPT) for attempt in attempts or ())
+        and all(_is_failure(failure) for failure in (data["failure"], *(attempt["failure"] for attempt in attempts or ())))
+        and all(isinstance(entry, dict) and _has_types(entry, _VALUE) for entry in (data["result"] or {}).values())
+    )
+
+
+def _is_failure(failure: Optional[Dict[str, Any]]) -> bool:
+    if failure is None:
+        return True
+    lists = [failure.get("tail"), failure.get("others")]
+    return all(isinstance(lines, list) and all(isinstance(line, str) for line in lines) for lines in lists)
+
+
+def _has_types(data: Dict[str, Any], types: Dict[str, Tuple[type, ...]]) -> bool:
+    return all(key in data and isinstance(data[key], allowed) for key, allowed in types.items())

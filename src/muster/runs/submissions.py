@@ -10,7 +10,7 @@ import os
 import time
 from typing import Any, Dict, List, Optional
 
-from muster.runs.files import read_json, write_once
+from muster.runs.files import read_object, write_once
 from muster.runs.layout import RunDir
 
 VARIABLE = "MUSTER_SUBMISSION"  # tells a job which submission it is; one that was not told is the first
@@ -24,14 +24,14 @@ def current(run: RunDir) -> int:
 def handle(run: RunDir, number: int = 0) -> Optional[str]:
     """What the engine calls the run since a submission, the last one; None while nobody has written it down."""
     number = number or current(run)
-    record = read_json(run.submission(number) if number > 1 else run.run) or {}
-    found: Optional[str] = record.get("handle")
-    return found
+    record = read_object(run.submission(number) if number > 1 else run.run)
+    found = record.get("handle")
+    return found if isinstance(found, str) else None
 
 
 def later(run: RunDir) -> List[Dict[str, Any]]:
     """The submissions after the first, in their order."""
-    return [read_json(run.submission(number)) or {} for number in run.submission_numbers()]
+    return [read_object(run.submission(number)) for number in run.submission_numbers()]
 
 
 def claim(run: RunDir, number: int, handle: str, reason: str) -> bool:
@@ -44,7 +44,7 @@ def claim(run: RunDir, number: int, handle: str, reason: str) -> bool:
 
 def holds(run: RunDir, number: int, handle: str) -> bool:
     """Whether a job is the one that the run goes on in."""
-    taken = (read_json(run.submission(number)) or {}).get("handle") if number > 1 else handle
+    taken = read_object(run.submission(number)).get("handle") if number > 1 else handle
     return current(run) == number and _job(taken or "") == _job(handle)
 
 

@@ -20,7 +20,7 @@ from muster.agent.sampler.slow import Chore, Slow
 from muster.agent.sampler.trees import Trees
 from muster.agent.signals import Signals
 from muster.devices import Meter, Unmeasured, open_meter
-from muster.runs.files import read_json
+from muster.runs.files import read_object
 from muster.runs.layout import NodeDir
 from muster.runs.watch import readable
 
@@ -43,7 +43,7 @@ class Sampler:
         self._power = os.environ.pop(power.VARIABLE, "")
         self._folder = folder
         self._interval = interval
-        self._facts: Dict[str, Any] = read_json(folder.facts) or {}
+        self._facts: Dict[str, Any] = read_object(folder.facts)
         self._journal = Journal(folder.metrics, interval, hardware.machine())
         self._slow = Slow()
         self._trees = Trees(self._parent, os.getpid())

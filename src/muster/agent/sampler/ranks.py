@@ -6,7 +6,7 @@ from typing import Dict, Set
 
 from muster.agent.sampler.trees import Trees
 from muster.runs import proc
-from muster.runs.files import read_json
+from muster.runs.files import read_json, read_object
 from muster.runs.layout import NodeDir
 
 PATIENCE = 10  # looks at a process that a login started, until it has become a rank
@@ -34,7 +34,7 @@ class Ranks:
         if found is None:
             return {}
         self._told = True
-        self._launched = bool((read_json(self._folder.plan) or {}).get("ssh"))
+        self._launched = bool(read_object(self._folder.plan).get("ssh"))
         return dict(found)
 
     def _of_launcher(self) -> Dict[str, int]:

@@ -9,7 +9,7 @@ from muster.agent.sampler.ranks import Ranks
 from muster.agent.sampler.slow import Chore, Slow
 from muster.agent.sampler.trees import Trees
 from muster.devices import Meter
-from muster.runs.files import read_json, write_json
+from muster.runs.files import read_object, write_json
 from muster.runs.layout import NodeDir
 
 PATIENCE = 5  # looks at the processes of a rank, for one to become a Python
@@ -67,7 +67,7 @@ class System:
             return
         self._asked = True
         program = programs[0] if programs else software.at_hand(ranks[rank])
-        secrets: List[str] = (read_json(self._folder.plan) or {}).get("secrets", [])
+        secrets: List[str] = read_object(self._folder.plan).get("secrets", [])
         if program.environment:
             self._found["environment"] = software.variables(program.environment, secrets)
             del self._missing["environment"]

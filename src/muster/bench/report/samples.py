@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tarfile
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from muster.bench.samples import MOST_BYTES
 from muster.runs.layout import RunDir
+from muster.runs.untrusted import LONGEST_LINE, parse_json, read_lines
 
 LINES = 100_000  # of all nodes of a run together
 LARGEST = 1e30  # what is larger is no measurement, nor is what is no number
@@ -27,9 +29,9 @@ def of_run(run: RunDir, attempt: int) -> ByNode:
     found = {}
     for node in nodes:
         try:
-            with open(f"{folder.node(node).path}/metrics.jsonl", "rb") as file:
-                found[node] = thinned(file, _most(len(nodes)))
-        except (FileNotFoundError, NotADirectoryError):
+            lines = read_lines(f"{folder.node(node).path}/metrics.jsonl", most=MOST_BYTES)
+            found[node] = thinned(lines, _most(len(nodes)))
+        except OSError:
             continue
     return found
 
@@ -42,7 +44,7 @@ def of_bundle(path: Path) -> dict[str, ByNode]:
         for member, match in members:
             file = bundle.extractfile(member)
             if file is not None:
-                lines = thinned(file, _most(len(members)))
+                lines = thinned(iter(partial(file.readline, LONGEST_LINE), b""), _most(len(members)))
                 found.setdefault(match[1], {}).setdefault(int(match[2]), {})[int(match[3])] = lines
     return {run: attempts[max(attempts)] for run, attempts in found.items()}
 
@@ -69,8 +71,8 @@ def _most(nodes: int) -> int:
 def _parsed(line: bytes) -> dict[str, Any] | None:
     """A line with its numbers alone: bundles come from strangers, and a full disk or a crash cuts lines off."""
     try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
+        data = parse_json(line)
+    except ValueError:
         return None
     if not isinstance(data, dict):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,8 +16,11 @@ from muster.bench.report import samples
 from muster.bench.report.as_html import html
 from muster.launch import api, names
 from muster.launch.names import RunNotFound
-from muster.runs.files import read_json
+from muster.runs import damage
+from muster.runs.files import read_json, read_object
 from muster.runs.layout import BenchDir, RunDir, home, run_dir
+from muster.runs.plain import plain
+from muster.runs.untrusted import parse_json
 
 SHOWN = 8  # names in an error
 PARTS = ("id", "name", "metric", "metrics", "verdict", "runs", "power", "targets", "limits", "provenance")
@@ -43,18 +45,20 @@ def find(name: str) -> Source:
 
 
 def _bench(bench: BenchDir) -> Source:
-    record = read_json(bench.bench) or {}
-    runs = [run_dir(home(), run) for run in record.get("runs", ())]
+    record = read_object(bench.bench)
+    runs = [run_dir(home(), run) for run in record.get("runs") or ()]
     made = read_json(bench.result)
     if made is None:
         for run in runs:
             _must_have_ended(run)
+            damage.need(run)
         made = result.make(record, runs)
     return Source(_checked(made, bench.result), _samples(made, runs), Path(bench.path))
 
 
 def _run(run: RunDir) -> Source:
     _must_have_ended(run)
+    damage.need(run)
     made = result.make(result.single(run), [run])
     return Source(made, _samples(made, [run]), Path(run.path))
 
@@ -75,7 +79,7 @@ def _file(path: Path) -> Source:
     if packed:
         return _bundle(path)
     try:
-        made = json.loads(path.read_bytes())
+        made = parse_json(path.read_bytes())
     except ValueError:
         raise BundleError(f"{path} is neither a bundle nor a result.json; name a file that `muster bench` wrote") from None
     return Source(_shown(_checked(made, str(path)), path), {})
@@ -105,4 +109,5 @@ def _checked(made: Any, path: str) -> dict[str, Any]:
     """A result has at least its parts; its numbers are not this module's business."""
     if not isinstance(made, dict) or made.get("format") != result.FORMAT or any(part not in made for part in PARTS):
         raise BundleError(f"{path} holds no result of the format {result.FORMAT}; `muster bench` writes such files")
-    return made
+    shown: dict[str, Any] = plain(made)
+    return shown

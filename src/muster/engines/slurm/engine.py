@@ -112,7 +112,8 @@ class Slurm:
 
     def poll(self, handles: Iterable[str]) -> dict[str, Status]:
         wanted = list(handles)
-        found: dict[str, Status] = {}
+        found = {handle: states.gone(handle) for handle in wanted if not commands.HANDLE.fullmatch(handle)}  # damaged records
+        wanted = [handle for handle in wanted if handle not in found]
         for name in dict.fromkeys(_split(handle)[1] for handle in wanted):
             ids = {_split(handle)[0]: handle for handle in wanted if _split(handle)[1] == name}
             found.update({ids[job]: status for job, status in _statuses(list(ids), name).items()})

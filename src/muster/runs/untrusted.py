@@ -1,0 +1,144 @@
+"""Reads what ranks may have written: regular files only, never through a link, never waiting, bounded in size and depth."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import sys
+from typing import Any, BinaryIO, Iterator, List
+
+LARGEST = 64 << 20  # bytes of one JSON document
+LONGEST_LINE = 1 << 20  # bytes of one JSON line; a longer one is not read
+MOST_LINES = 128 << 20  # bytes of a file of JSON lines
+DEEPEST = 64  # levels of nested JSON
+LONGEST_INTEGER = 4300  # digits
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class NotRegular(OSError):
+    """Something else than a regular file stands where one is expected."""
+
+
+class TooLarge(OSError):
+    """A file is larger than any that is meant."""
+
+
+def open_regular(path: str, below: str = "") -> BinaryIO:
+    """Opens a regular file for reading; never waits for a FIFO and never follows a link.
+
+    `below` is a directory whose path may lead through links: every part of `path` behind it may not. Without it that is the
+    directory of the file. Raises NotRegular, or another OSError where the file is missing or cannot be read.
+    """
+    base = below or os.path.dirname(path) or "."
+    parts = os.path.relpath(path, base).split(os.sep) if below else [os.path.basename(path)]
+    folder = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in parts[:-1]:
+            inner = _open_at(folder, part, os.O_DIRECTORY, path)
+            os.close(folder)
+            folder = inner
+        descriptor = _open_at(folder, parts[-1], 0, path)
+    finally:
+        os.close(folder)
+    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if kind != stat.S_IFREG:
+        os.close(descriptor)
+        raise _not_regular(kind, path)
+    return os.fdopen(descriptor, "rb")
+
+
+def _open_at(folder: int, name: str, flags: int, path: str) -> int:
+    if name in ("", ".", ".."):
+        raise NotRegular(errno.EINVAL, "it leads elsewhere", path)
+    try:
+        return os.open(name, flags | os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):  # a link; a link to a directory; a socket
+            raise _not_regular(stat.S_IFMT(os.lstat(name, dir_fd=folder).st_mode), path) from None
+        raise OSError(error.errno, error.strerror, path) from None
+
+
+def _not_regular(kind: int, path: str) -> NotRegular:
+    return NotRegular(errno.EINVAL, "it is %s, not a regular file" % _KINDS.get(kind, "something else"), path)
+
+
+def is_regular(path: str, below: str = "") -> bool:
+    """Whether `open_regular` would open it."""
+    try:
+        open_regular(path, below).close()
+    except OSError:
+        return False
+    return True
+
+
+def read_regular(path: str, most: int, below: str = "") -> bytes:
+    """The content of a regular file. Raises OSError also for one that is larger than `most`."""
+    with open_regular(path, below) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise _too_large(path, most)
+    return data
+
+
+def _too_large(path: str, most: int) -> TooLarge:
+    return TooLarge(errno.EFBIG, "it is larger than %d MB" % (most >> 20), path)
+
+
+def read_lines(path: str, below: str = "", most: int = MOST_LINES) -> Iterator[bytes]:
+    """The complete lines of a file, without those that are too long. Raises OSError."""
+    with open_regular(path, below) as file:
+        left, whole = os.fstat(file.fileno()).st_size, True
+        if left > most:
+            raise _too_large(path, most)
+        while left > 0:  # what is written meanwhile is not waited for
+            piece = file.readline(LONGEST_LINE)
+            ended = piece.endswith(b"\n")
+            if whole and ended:
+                yield piece[:-1]
+            left -= len(piece) or left
+            whole = ended
+
+
+def parse_json(text: bytes) -> Any:
+    """The value of a JSON text. Raises ValueError for anything else, and for one that is nested too deeply to be meant."""
+    try:
+        value = json.loads(text.decode("utf-8"), parse_int=_PARSE_INT)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if text.count(b"{") + text.count(b"[") > DEEPEST and _depth(value) > DEEPEST:
+        raise ValueError("nested too deeply")
+    return value
+
+
+def _bounded_int(text: str) -> int:
+    if len(text) > LONGEST_INTEGER:
+        raise ValueError("a number of %d digits" % len(text))
+    return int(text)
+
+
+# Older Pythons take a time that grows with the square of the digits; newer ones have the same limit themselves.
+_PARSE_INT = None if hasattr(sys, "get_int_max_str_digits") else _bounded_int
+
+
+def _depth(value: Any) -> int:
+    """How deeply lists and objects are nested."""
+    level, depth = [value], 0
+    while level:
+        level = [inner for outer in level for inner in _inner(outer)]
+        depth += 1
+    return depth
+
+
+def _inner(value: Any) -> List[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []

@@ -1,0 +1,155 @@
+"""Whatever a rank leaves in the directories of its run: the run ends, says what could not be read, and harms no other."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live import Live
+
+from conftest import Muster, WriteJob
+
+pytestmark = pytest.mark.engines
+
+DEEP = '{"a":' * 5000
+# Each leaves something that is no regular file under the name that it is given.
+KINDS = {
+    "fifo": "os.mkfifo(path)",
+    "socket": "os.chdir(os.path.dirname(path)); socket.socket(socket.AF_UNIX).bind(os.path.basename(path))",
+    "directory": "os.mkdir(path)",
+    "link": "os.symlink('/etc/passwd', path)",
+    "link to a device": "os.symlink('/dev/zero', path)",
+}
+OUTPUT = {"url": "s3://bucket/out", "access": "env"}
+SAID = {
+    "fifo": "it is a FIFO, not a regular file",
+    "socket": "it is a socket, not a regular file",
+    "directory": "it is a directory, not a regular file",
+    "link": "it is a symbolic link, not a regular file",
+    "link to a device": "it is a symbolic link, not a regular file",
+}
+
+
+def run(muster: Muster, job: Path) -> dict[str, Any]:
+    done = muster("run", job, "--json")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def leaves(kind: str, path: str) -> str:
+    return f"import os, socket\npath = os.path.join(os.environ['MUSTER_RESULTS'], {path!r})\n{KINDS[kind]}\n"
+
+
+@pytest.mark.parametrize("name", ["throughput_0.json", "record-0.jsonl", "ranksize.json", "outputs.json"])
+def test_json_that_is_nested_too_deeply_is_no_number(name: str, muster: Muster, write_job: WriteJob) -> None:
+    text = f"import os\nopen(os.environ['MUSTER_RESULTS'] + '/{name}', 'w').write({DEEP!r} + '\\n')\n"
+    view = run(muster, write_job({}, **{"train.py": text}))
+    assert view["state"] == "succeeded"
+    assert (Path(view["dir"]) / "final.json").is_file()
+    listed = muster("ps")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert "succeeded" in listed.stdout
+
+
+def test_a_line_of_mlperf_that_is_nested_too_deeply_is_passed_over(muster: Muster, write_job: WriteJob) -> None:
+    lines = f"print(':::MLLOG ' + {DEEP!r})\nprint('rate 12.5')\n"
+    job = write_job({"metrics": {"throughput": {"pattern": "rate (.*)"}}}, **{"train.py": lines})
+    view = run(muster, job)
+    assert view["result"]["throughput"]["value"] == 12.5
+    assert muster("bench", job, "--set", "bench={}").returncode == 0
+    assert muster("ps").returncode == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["throughput_0.json", "record-0.jsonl"])
+def test_what_is_no_regular_file_is_not_read_and_says_so(kind: str, name: str, muster: Muster, write_job: WriteJob) -> None:
+    view = run(muster, write_job({"time_limit": "60s"}, **{"train.py": leaves(kind, name)}))
+    assert view["state"] == "succeeded"
+    found = view["result"]["throughput"]
+    assert found["value"] is None
+    assert name in found["reason"]
+    assert SAID[kind] in found["reason"]
+
+
+@pytest.mark.engines("local")  # what is kept of outputs is the same everywhere
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_in_outputs_are_regular_files_too(kind: str, muster: Muster, write_job: WriteJob) -> None:
+    text = leaves(kind, "throughput_0.json").replace("MUSTER_RESULTS", "OUT")
+    view = run(muster, write_job({"outputs": {"OUT": OUTPUT}}, **{"train.py": text}))
+    found = view["result"]["throughput"]
+    assert (found["value"], SAID[kind] in found["reason"]) == (None, True), found
+
+
+def test_a_bench_with_links_says_so_and_its_bundle_verifies(muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "throughput_0.json").write_text("77.7")
+    text = f"""
+    import os
+    results = os.environ["MUSTER_RESULTS"]
+    os.symlink("/etc/passwd", results + "/throughput_0.json")
+    os.symlink({str(tmp_path / "elsewhere")!r}, results + "/0")
+    os.symlink("/etc/passwd", results + "/../logs/more.log")
+    """
+    target = tmp_path / "b.tar.gz"
+    done = muster("bench", write_job({"bench": {}}, **{"train.py": text}), "--export", target)
+    assert done.returncode == 1
+    assert "throughput_0.json, which cannot be read: it is a symbolic link" in done.stderr
+    packed = subprocess.run(["tar", "-xzOf", target], capture_output=True, check=True).stdout
+    assert b"root:x:0" not in packed
+    assert b"77.7" not in packed
+    assert "root:x:0" not in muster("report", target, "--md").stdout
+    assert muster("verify", target).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["stop.json", "kill.json", "final.json", "attempts/1/meet/stop", "attempts/1/meet/told"])
+@pytest.mark.parametrize("kind", ["fifo", "directory", "link"])
+def test_nothing_in_the_way_of_a_stop_keeps_a_run_going(
+    kind: str, name: str, command: list[str], write_job: WriteJob, muster: Muster
+) -> None:
+    text = f"""
+    import os, socket, time
+    path = os.path.join(os.environ["MUSTER_RESULTS"], "../../../../..", {name!r})
+    {KINDS[kind]}
+    print("up", flush=True)
+    time.sleep(1000)
+    """
+    job = write_job({"grace": "1s", "time_limit": "60s"}, **{"train.py": text})
+    with Live(command, job) as live:
+        live.until_running(1)
+        done = muster("stop", "last", "--now")
+        assert done.returncode == 0, done.stderr
+        view = live.end()
+    assert view["state"] in ("stopped", "failed")
+    assert "stopped" in muster("ps").stdout
+
+
+@pytest.mark.engines("local")
+def test_a_log_that_a_rank_replaced_hangs_nobody(muster: Muster, write_job: WriteJob) -> None:
+    text = """
+    import os
+    logs = os.environ["MUSTER_RESULTS"] + "/../logs"
+    for name in ("rank-0", "outputs", "storage", "sampler"):
+        if os.path.exists(f"{logs}/{name}.log"):
+            os.unlink(f"{logs}/{name}.log")
+        os.mkfifo(f"{logs}/{name}.log")
+    open(os.environ["OUT"] + "/model", "w").write("weights")
+    """
+    job = write_job({"outputs": {"OUT": OUTPUT}, "log_url": "s3://bucket/log"}, **{"train.py": text})
+    done = muster("run", job)
+    assert done.returncode == 0, done.stderr
+    assert muster("logs", "last", "--all").returncode == 0
+    assert muster("ls", "s3://bucket/out").stdout.split()[-1] == "model"
+
+
+@pytest.mark.engines("local")
+def test_directories_nested_a_thousand_deep_can_be_removed(muster: Muster, write_job: WriteJob, home: Path) -> None:
+    text = "import os\nfor _ in range(3000):\n    os.mkdir('d')\n    os.chdir('d')\n"
+    results = "import os\nos.chdir(os.environ['MUSTER_RESULTS'])\n" + text
+    view = run(muster, write_job({}, **{"train.py": results}))
+    assert view["state"] == "succeeded"
+    assert muster("prune", "--older", "0s", "--dry-run").returncode == 0
+    assert muster("rm", "last").returncode == 0
+    assert not list((home / "runs").iterdir())

@@ -1,0 +1,162 @@
+"""A run whose record is damaged is shown as such, can be removed, and keeps nobody from seeing the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from going import going, only_run
+
+from conftest import Muster, WriteJob, processes_with
+from muster.launch import api, clean, many
+from muster.runs.state import ENDED
+
+DEEP = '{"a":' * 100_000
+OTHER_SHAPES = ("[]", "3", '"x"', "{}", "null", "", '{"event": 1}', '{"state": [], "attempts": {}}', '[{"a": "\\ud800"}]')
+FILES = (
+    *("job.json", "run.json", "final.json", "events.jsonl", "stop.json", "kill.json", "supervisor.log"),
+    *("attempts/1/world.json", "attempts/1/meet/stop", "attempts/1/nodes/0/exit.json", "attempts/1/nodes/0/facts.json"),
+    *("attempts/1/nodes/0/events.jsonl", "attempts/1/nodes/0/plan.json", "attempts/1/nodes/0/metrics.jsonl"),
+    *("attempts", "attempts/1", "attempts/1/meet", "attempts/1/nodes", "attempts/1/nodes/0"),
+)
+
+
+def write(text: str) -> Callable[[Path], object]:
+    return lambda path: path.write_text(text)
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "fifo": os.mkfifo,
+    "directory": lambda path: path.mkdir(),
+    "link": lambda path: path.symlink_to("/etc/passwd"),
+    "endless": lambda path: path.symlink_to("/dev/zero"),
+    "itself": lambda path: path.symlink_to(path.name),
+    "deep": write(DEEP),
+    "bytes": lambda path: path.write_bytes(b"\xff\0\xfe" * 9),
+    **{f"says {text}": write(text) for text in OTHER_SHAPES},
+    "gone": lambda path: None,
+}
+
+
+def damage(run: Path, name: str, how: str) -> None:
+    """Puts something else in the place of a file of a record."""
+    path = run / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    if path.parent.is_dir():
+        DAMAGES[how](path)
+
+
+@pytest.fixture
+def ended(muster: Muster, write_job: WriteJob, home: Path) -> Path:
+    """The directory of a run that has ended."""
+    text = "import os\nopen(os.environ['MUSTER_RESULTS'] + '/throughput_0.json', 'w').write('12.5')\n"
+    assert muster("run", write_job({}, **{"train.py": text})).returncode == 0
+    return home / "runs" / only_run()
+
+
+def copies(ended: Path, how: str) -> dict[str, str]:
+    """Copies of a run, each with another of its files damaged in one way: the file by the id of the run."""
+    found = {}
+    for number, name in enumerate(FILES):
+        copy = ended.with_name(f"job-20260101-{number:06}-{how.encode().hex()[:4]}")
+        shutil.copytree(ended, copy, symlinks=True)
+        (copy / "final.json").write_text((ended / "final.json").read_text().replace(ended.name, copy.name))
+        damage(copy, name, how)
+        if (copy / "run.json").exists() and (copy / "job.json").exists():
+            found[copy.name] = name
+    return found
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_damaged_record_is_shown_and_can_be_removed(how: str, ended: Path, muster: Muster) -> None:
+    damaged = copies(ended, how)
+    listed = muster("ps", "--all", "--json")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    views = {view["run"]: view for view in json.loads(listed.stdout)}
+    assert {ended.name, *damaged} <= {*views}
+    assert (views[ended.name]["state"], views[ended.name]["result"]["throughput"]["value"]) == ("succeeded", 12.5)
+    for run_id, name in damaged.items():
+        view = views[run_id]
+        assert view["state"] in ENDED, (name, view)
+        if view["state"] == "damaged":
+            assert f"muster rm {run_id}" in view["reason"]
+        run = api.get(run_id)
+        assert run.details()["run"] == run_id
+        assert run.wait(0) in ENDED
+    assert muster("ps", "--all").returncode == 0
+    assert muster("prune", "--older", "0s", "--dry-run").returncode == 0
+    assert muster("rm", *damaged).returncode == 0
+    assert [run.id for run in api.list_runs() if run.id in damaged] == []
+
+
+@pytest.mark.parametrize("how", ["fifo", "deep", "says []"])
+@pytest.mark.parametrize("name", ["job.json", "run.json", "attempts/1/nodes/0/exit.json", "attempts/1/meet/stop"])
+def test_every_command_about_a_damaged_run_says_something_and_ends(how: str, name: str, ended: Path, muster: Muster) -> None:
+    damage(ended, name, how)
+    shown = [("show",), ("show", "--json"), ("logs",), ("report", "--md")]
+    for words in (*shown, ("wait", "--timeout", "5s"), ("rerun", "--check")):
+        done = muster(words[0], "last", *words[1:])
+        assert done.returncode in (0, 1, 2), (words, done.stderr)
+        assert "Traceback" not in done.stderr
+        assert "defect of Muster" not in done.stderr, (words, done.stderr)
+
+
+def test_the_reason_names_the_file_and_what_to_do(ended: Path, muster: Muster) -> None:
+    (ended / "final.json").unlink()
+    damage(ended, "job.json", "says []")
+    damage(ended, "attempts/1/meet/stop", "says {}")
+    (ended / "attempts/1/meet/stop").write_text('{"cause": 3}')
+    (ended / "events.jsonl").write_text('{"event": "attempt", "attempt": 1}\n{"event": "ended"}\n')
+    shown = muster("show", ended.name).stdout
+    assert f"{ended.name}  damaged: its record is damaged: job.json cannot be read: it is not a JSON object" in shown
+    assert f"look into {ended}, then `muster rm {ended.name}` deletes it" in shown
+
+
+def test_a_record_with_a_wrong_end_is_derived_again(ended: Path, muster: Muster) -> None:
+    damage(ended, "final.json", "deep")
+    assert "succeeded" in muster("ps").stdout
+    assert json.loads((ended / "final.json").read_text())["state"] == "succeeded"
+
+
+def test_a_living_run_with_a_damaged_record_is_not_lost(muster: Muster, write_job: WriteJob, home: Path) -> None:
+    with going(muster, write_job({"command": "echo ready; sleep 1000"})) as run_id:
+        shutil.copy(home / "runs" / run_id / "run.json", home / "kept")
+        for how in ("fifo", "deep", "says []"):
+            damage(home / "runs" / run_id, "run.json", how)
+            (view,) = many.views([api.get(run_id)])
+            assert view["state"] == "running", view
+            assert muster("rm", run_id).returncode == 2
+        (home / "runs" / run_id / "run.json").unlink()
+        shutil.move(home / "kept", home / "runs" / run_id / "run.json")
+
+
+def test_leftovers_of_a_damaged_run_are_killed_before_it_is_removed(muster: Muster, write_job: WriteJob, home: Path) -> None:
+    config = home / "config.toml"
+    home.mkdir(exist_ok=True)
+    config.write_text("[local]\nnamespaces = false\n")
+    with going(muster, write_job({"command": "echo ready; sleep 1000"})) as run_id:
+        supervisor = int(json.loads((home / "runs" / run_id / "run.json").read_text())["handle"].split(":")[0])
+        damage(home / "runs" / run_id, "job.json", "says []")
+        os.kill(supervisor, signal.SIGKILL)
+        assert muster("ps").returncode == 0
+        assert not processes_with(f"MUSTER_RUN={run_id}")
+        assert muster("rm", run_id).returncode == 0
+
+
+def test_a_bench_that_lists_anything_harms_nobody(ended: Path, home: Path, muster: Muster) -> None:
+    for name, text in enumerate(('{"created": "x", "runs": 3}', "[]", DEEP, '{"runs": [{}, "../../etc"]}')):
+        folder = home / "benches" / f"b-20260101-000000-{name}"
+        folder.mkdir(parents=True)
+        (folder / "bench.json").write_text(text)
+    assert muster("ps").returncode == 0
+    assert clean.unused() >= 0
+    assert muster("show", "last").returncode == 0
+    assert muster("rm", "last").returncode == 0
