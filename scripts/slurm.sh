@@ -2,7 +2,8 @@
 # Installs the Slurm of the tests, with accounting and MPI, by Debian's and Ubuntu's packages. The tests start daemons of their own
 # from it; the packages' own services stay off, and what the machine has configured stays as it is.
 set -euo pipefail
-PATH="$PATH:/usr/sbin:/sbin" # where the daemons are, which is not on everybody's PATH
+root=${DESTDIR:-} # where the system's directories are, for tests of this script
+PATH="$PATH:$root/usr/sbin:$root/sbin" # where the daemons are, which is not on everybody's PATH
 programs=(munged slurmctld slurmd sbatch slurmdbd mariadbd mpirun)
 packages=(munge slurmctld slurmd slurm-client slurmdbd mariadb-server-core openmpi-bin)
 
@@ -11,7 +12,7 @@ for i in "${!programs[@]}"; do
   command -v "${programs[i]}" >/dev/null || missing+=("${packages[i]}")
 done
 # srun's PMIx is a library that it opens under the name which only its development package gives it.
-compgen -G "/usr/lib/*/pmix2/lib/libpmix.so" >/dev/null || missing+=(libpmix-dev)
+compgen -G "$root/usr/lib/*/pmix2/lib/libpmix.so" >/dev/null || missing+=(libpmix-dev)
 if [ ${#missing[@]} = 0 ]; then
   echo "slurm: $(slurmctld -V), $(command -v slurmctld)"
   exit 0
@@ -23,7 +24,7 @@ fi
 echo "slurm: ${missing[*]} by apt-get, services left off"
 
 # Debian's packages start their services unless this program forbids it: 101 is "forbidden by policy".
-policy=/usr/sbin/policy-rc.d
+policy=$root/usr/sbin/policy-rc.d
 restore() {
   rm -f "$policy"
   if [ -e "$policy.before-slurm" ]; then mv "$policy.before-slurm" "$policy"; fi

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, settings
 
 from behaviour import WAYS
 from behaviour import configure as configure
@@ -23,6 +24,9 @@ from behaviour import pytest_addoption as pytest_addoption
 from behaviour import pytest_collection_modifyitems as pytest_collection_modifyitems
 from behaviour import pytest_generate_tests as pytest_generate_tests
 from browser import browser as browser
+from no_installers import nothing_installed as nothing_installed
+from no_installers import pytest_configure as pytest_configure
+from no_installers import pytest_unconfigure as pytest_unconfigure
 from s3_server import s3 as s3
 from slurm_cluster import slurm as slurm
 from slurm_cluster import slurm_site as slurm_site
@@ -31,6 +35,10 @@ from tester_server import tester as tester
 
 Muster = Callable[..., "subprocess.CompletedProcess[str]"]
 WriteJob = Callable[..., Path]
+
+# How long an example takes says nothing on a busy machine.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:  # by nohup, or a shell's `&`; programs would inherit that, but no handler

@@ -217,19 +217,19 @@ SHELL_LIKE = st.text(alphabet="ab$(){}`'\"\\ #;\n=X-:é\t", max_size=60)
 PYTHON_LIKE = st.text(alphabet="ax1 =+-.,:'\"[](){}\n\\#\u00e9*", max_size=60)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(text=SHELL_LIKE)
 def test_no_shell_text_brings_the_reader_down(tmp_path: Path, text: str) -> None:
     variables(tmp_path, text)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(text=PYTHON_LIKE)
 def test_no_python_text_brings_the_reader_down(tmp_path: Path, text: str) -> None:
     python(tmp_path, text)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(value=st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=20))
 def test_every_text_is_read_back_from_the_job_file(value: str) -> None:
     import yaml
@@ -240,7 +240,7 @@ def test_every_text_is_read_back_from_the_job_file(value: str) -> None:
     assert str(yaml.compose(text).value[0][1].value) == value
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(value=st.text(alphabet="ab'\"$ \\#", max_size=12))
 def test_a_shell_agrees_about_every_value(tmp_path: Path, value: str) -> None:
     written = f"a=one\nexport X={value}\n"

@@ -78,7 +78,7 @@ def test_every_digit_of_the_result_counts(home: Path) -> None:
             continue  # a zero before other digits
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_a_changed_digit_in_a_bundle_with_fitting_sums_is_found(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as scratch:
@@ -94,7 +94,7 @@ def test_a_changed_digit_in_a_bundle_with_fitting_sums_is_found(data: st.DataObj
         assert problems(bundle, Path(scratch), flip)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_damaged_file_never_passes_with_other_content(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as scratch:
@@ -262,7 +262,7 @@ def test_a_line_that_is_nested_too_deeply_is_passed_over(bundle: Path, tmp_path:
     assert verify(forged(bundle, tmp_path, change, True)).problems == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_whatever_stands_in_the_records_is_told_and_never_a_crash(data: st.DataObject) -> None:
     junk = st.sampled_from([None, True, -1, 0, 1.5, 2**70, "", "text", [], [1], {}, {"a": 1}])

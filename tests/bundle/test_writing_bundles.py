@@ -125,7 +125,7 @@ def test_a_target_that_cannot_be(home: Path, tmp_path: Path) -> None:
         export(folder, home, tmp_path / "nowhere" / "b.tar.gz", None)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     rates=st.lists(st.floats(1e-3, 1e12), min_size=1, max_size=4),
     name=st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters="/"), min_size=1, max_size=60),

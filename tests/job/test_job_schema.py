@@ -99,7 +99,7 @@ def reads(name: str, value: Any) -> bool:
     return not problems
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(name=st.sampled_from(sorted(FIELDS)), value=values)
 @example(name="rank_table", value=1.0)
 @example(name="parameters", value={"9 a": 1})
@@ -132,7 +132,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(fields=st.one_of(mappings, likely))
 def test_a_job_that_the_loader_takes_is_valid_by_the_schema(folder: Path, fields: dict[str, Any]) -> None:
     path = folder / "likely.yaml"
@@ -163,7 +163,7 @@ def load_or_refuse(path: Path, sets: list[str]) -> None:
         assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.one_of(st.binary(max_size=60), st.text(max_size=60).map(lambda text: text.encode("utf-8", "replace"))))
 def test_bytes_of_any_kind_give_a_job_or_problems(folder: Path, data: bytes) -> None:
     path = folder / "bytes.yaml"
@@ -185,7 +185,7 @@ words = st.one_of(
 fragments = st.lists(words, max_size=25).map("".join)
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=800)
 @given(
     text=fragments, prefix=st.sampled_from(["", "command: x\n", "boot: train.py\nenv: "]), sets=st.lists(fragments, max_size=2)
 )
@@ -199,7 +199,7 @@ def test_pieces_of_yaml_in_any_order_give_a_job_or_problems(folder: Path, text: 
     load_or_refuse(path, sets)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(fields=mappings, name=st.sampled_from(sorted(FIELDS)), inner=texts, value=values)
 def test_generated_jobs_with_generated_overrides_give_a_job_or_problems(
     folder: Path, fields: dict[str, Any], name: str, inner: str, value: Any
@@ -217,7 +217,7 @@ data = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(fields=st.dictionaries(st.one_of(st.sampled_from(sorted(FIELDS)), st.text(max_size=3)), data, max_size=5))
 def test_python_data_of_any_kind_gives_a_job_or_problems(fields: dict[str, Any]) -> None:
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from records import LASTED, START, RunRecord, bench_of
 
@@ -99,7 +99,6 @@ def test_a_cluster_is_the_sum_over_its_ranks(home: Path) -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(RATES, min_size=1, max_size=40))
 def test_sums_go_from_left_to_right_on_every_python(values: list[float]) -> None:
     expected = 0.0
@@ -109,7 +108,6 @@ def test_sums_go_from_left_to_right_on_every_python(values: list[float]) -> None
     assert numbers.mean(values) == expected / len(values)
 
 
-@settings(deadline=None)
 @given(st.lists(RATES, min_size=2, max_size=40))
 def test_spread_and_deviation_are_what_the_textbook_says(values: list[float]) -> None:
     found = aggregate.statistics(values)
@@ -119,7 +117,6 @@ def test_spread_and_deviation_are_what_the_textbook_says(values: list[float]) ->
     assert (found.min, found.max) == (min(values), max(values))
 
 
-@settings(deadline=None)
 @given(st.lists(RATES, min_size=1, max_size=9))
 def test_repeats_are_combined_by_the_rule(values: list[float]) -> None:
     repeats = [Value(value) for value in values]
@@ -160,7 +157,6 @@ def test_repeats_of_different_jobs_are_no_repeats(home: Path) -> None:
     assert result_of(one, other)["verdict"]["problems"] == ["run job-2 ran another job or other code than run job-1"]
 
 
-@settings(deadline=None)
 @given(st.integers(1, 6000))
 def test_a_series_is_thinned_evenly_and_keeps_both_ends(count: int) -> None:
     found = aggregate.series([Sight(float(index), 0, float(index), index) for index in range(count)])

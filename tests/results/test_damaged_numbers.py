@@ -68,7 +68,7 @@ FILES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(FILES)
 def test_a_result_is_made_of_anything(files: dict[str, bytes]) -> None:
     with TemporaryDirectory() as folder:

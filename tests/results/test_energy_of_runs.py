@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from records import RunRecord, bench_of
 
@@ -48,7 +48,6 @@ def every_second(line: Mapping[str, Any], upto: int = 110) -> list[dict[str, Any
     return [{"t": t, **line} for t in range(upto)]
 
 
-@settings(deadline=None)
 @given(WATTS, st.floats(min_value=0.2, max_value=2.5))
 def test_constant_power_gives_power_times_time(watts: float, pace: float) -> None:
     found = joules(metered((index * pace, watts) for index in range(int(110 / pace) + 1)), WINDOW)
@@ -56,14 +55,12 @@ def test_constant_power_gives_power_times_time(watts: float, pace: float) -> Non
     assert found.method == "trapezoids"
 
 
-@settings(deadline=None)
 @given(st.floats(min_value=-50, max_value=50), st.floats(min_value=5000, max_value=1e5))
 def test_trapezoids_are_exact_for_power_that_rises_evenly(slope: float, start: float) -> None:
     found = joules(metered((t * 0.7, start + slope * t * 0.7) for t in range(160)), WINDOW)
     assert found.value == pytest.approx((start + slope * 60) * 80)
 
 
-@settings(deadline=None)
 @given(st.lists(WATTS, min_size=112, max_size=112))
 def test_a_counter_sees_what_happens_between_samples(powers: list[float]) -> None:
     total, counted = 0.0, []

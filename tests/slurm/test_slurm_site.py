@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -237,9 +236,3 @@ def test_sites_stand_side_by_side_and_leave_nothing(slurm: Cluster, slurm_site: 
     assert not other.folder.exists()
     assert str(other.folder) not in Path("/proc/self/mountinfo").read_text()
     assert slurm.states() == dict.fromkeys(slurm.nodes, "idle")
-
-
-def test_installing_does_nothing_where_all_is_there(slurm: Cluster) -> None:
-    script = Path(__file__).parents[2] / "scripts" / "slurm.sh"
-    done = subprocess.run([script], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("slurm: slurm")
