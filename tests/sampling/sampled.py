@@ -93,6 +93,19 @@ class Sampled:
             return {}
         return found
 
+    def rank(self, name: str) -> int:
+        """The process id of a rank."""
+        return int(json.loads(Path(self.node.pids).read_text())[name])
+
+    def until_sampled(self, times: int = 10) -> None:
+        """Waits until the sampler has gone to sleep this often, as it does after each sample, and now and then in between."""
+        enough = self._sleeps() + times
+        until(lambda: self._sleeps() >= enough)
+
+    def _sleeps(self) -> int:
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.rpartition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
     def until_slow_things_are_done(self) -> None:
         """Starts the ranks and waits until the last of what is asked only now and then has been asked once."""
         self.start_ranks()

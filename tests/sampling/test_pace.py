@@ -25,16 +25,24 @@ def test_what_costs_little_is_read_at_every_tick() -> None:
     assert [source.take(float(tick)) for tick in range(20)] == [{"at": float(tick)} for tick in range(20)]
 
 
-def test_what_costs_much_is_read_less_often() -> None:
-    def read(moment: float) -> dict[str, Any]:
-        until_then = time.thread_time() + 0.01
-        while time.thread_time() < until_then:
-            pass
-        return {"at": moment}
+def dear(moment: float) -> dict[str, Any]:
+    """Takes more CPU time than one source may take at a tick."""
+    until_then = time.thread_time() + 0.01
+    while time.thread_time() < until_then:
+        pass
+    return {"at": moment}
 
-    source = Source("dear", read, Notes())
+
+def test_what_costs_much_is_read_less_often() -> None:
+    source = Source("dear", dear, Notes())
     taken = [source.take(float(tick)) for tick in range(20)]
     assert 2 <= len([found for found in taken if found]) < 10
+
+
+def test_what_costs_much_is_read_out_of_turn_where_it_must_be() -> None:
+    source = Source("dear", dear, Notes())
+    assert [source.read(0.0), source.read(1.0)] == [{"at": 0.0}, {"at": 1.0}]
+    assert source.take(2.0) == {}
 
 
 def test_what_fails_is_noted_and_left_alone_for_a_while_and_the_others_go_on() -> None:
@@ -48,6 +56,7 @@ def test_what_fails_is_noted_and_left_alone_for_a_while_and_the_others_go_on() -
     source = Source("broken", read, notes)
     for moment in (0.0, 1.0, RARELY - 1, RARELY + 1):
         assert source.take(moment) == {}
+    assert source.read(RARELY + 2) == {}
     assert calls == [0.0, RARELY + 1]
     assert notes.heard == [("broken", "it is broken"), ("broken", "/dev/x: input/output error")]
 

@@ -200,5 +200,6 @@ def test_a_sampler_writes_what_the_bmc_of_its_host_tells(sample: Start, serve: S
     sampled.until_slow_things_are_done()
     assert sampled.end() == 0
     assert sampled.header["power"] == ["redfish"]
-    assert [line["power"] for line in sampled.samples if "power" in line] == [{"redfish": 344.0}]
+    watts = [line["power"] for line in sampled.samples if "power" in line]
+    assert watts and all(found == {"redfish": 344.0} for found in watts)
     assert PASSWORD not in Path(sampled.node.metrics).read_text() + Path(sampled.node.system).read_text()

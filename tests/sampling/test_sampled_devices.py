@@ -45,7 +45,7 @@ def test_npus_are_in_lines_of_their_own_with_the_time_at_which_npu_smi_told(samp
     assert sampled.end() == 0
     assert sampled.header["devices"] == "npu-smi"
     found = [line for line in sampled.samples if "devices" in line]
-    assert [set(line) for line in found] == [{"t", "devices"}]  # at most every five seconds
+    assert found and all(set(line) == {"t", "devices"} for line in found)
     assert found[0]["devices"] == {"0": {"util": 0.0, "mem": 4152 << 20, "power": 93.6, "temp": 40.0}}
     assert sampled.system["devices"][0]["name"] == "910B3"
     assert sampled.system["missing"]["driver"] == "npu-smi does not tell it"

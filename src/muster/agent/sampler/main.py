@@ -147,7 +147,7 @@ class Sampler:
         found: Dict[str, Any] = {}
         wall, moment = time.time(), time.monotonic()
         for source in self._sources:
-            found.update(source.take(moment))
+            found.update(source.read(moment) if self._ending else source.take(moment))
         self._journal.add(wall, found)
 
     def _end(self) -> None:

@@ -29,10 +29,14 @@ class Source:
 
     def take(self, moment: float) -> Dict[str, Any]:
         """What it shows now; nothing where it is not its turn."""
-        if moment < self._rest:
-            return {}
         if self._skip > 0:
             self._skip -= 1
+            return {}
+        return self.read(moment)
+
+    def read(self, moment: float) -> Dict[str, Any]:
+        """What it shows now, whatever that costs; nothing where it failed a short time ago."""
+        if moment < self._rest:
             return {}
         began = time.thread_time()
         try:
