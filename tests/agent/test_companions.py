@@ -53,7 +53,7 @@ def test_parameter_servers_end_when_the_workers_are_done(containment: str, run_j
 
 
 SCHEDULER = """
-import os, signal, sys
+import os, signal, sys, time
 if os.environ["MS_ROLE"] == "MS_SCHED":
     {scheduler}
 print("worker", os.environ["MS_NODE_ID"])
@@ -65,8 +65,10 @@ CLUSTERED = {"framework": "mindspore", "command": [sys.executable, "train.py"]} 
 def test_a_scheduler_that_does_not_listen_cannot_hold_the_run_up(
     containment: str, run_json: RunJson, write_job: WriteJob
 ) -> None:
-    deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    while True: signal.pause()"
-    train = SCHEDULER.format(scheduler=deaf, worker="")
+    deaf = "os.environ['MUSTER_SHARED'] + '/deaf'"
+    scheduler = f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    open({deaf}, 'w')\n    while True: signal.pause()"
+    worker = f"while not os.path.exists({deaf}): time.sleep(0.01)"  # before that it would listen
+    train = SCHEDULER.format(scheduler=scheduler, worker=worker)
     view = run_json(write_job({**CLUSTERED, "devices": 2, "grace": "300ms"}, **{"train.py": train}))
     assert view["state"] == "succeeded"
     scheduler = next(entry for entry in view["attempts"][0]["ranks"] if entry["process"] == "scheduler")

@@ -42,7 +42,7 @@ class Jobs:
 
     def submit(self, text: str = BATCH, *options: str, **env: str) -> str:
         (self.folder / "batch.sh").write_text(text if text.startswith("#!") else f"#!/bin/bash\n{text}\n")
-        outputs = ["--open-mode=append", f"--output={self.folder}/%j.out"]
+        outputs = ["--open-mode=append", f"--output={self.folder}/%j.out", f"--error={self.folder}/%j.err"]
         more = {"TASK": str(self.folder / "task.sh"), "ENOUGH": str(self.folder / "enough"), **env}
         return self.site.run("sbatch", "--parsable", *outputs, *options, self.folder / "batch.sh", **more)
 
@@ -52,8 +52,9 @@ class Jobs:
         self.site.until(lambda: all(f"{task} up" in self.said(job) for task in range(tasks)), "the tasks did not start")
         return job
 
-    def said(self, job: str) -> list[str]:
-        path = self.folder / f"{job}.out"
+    def said(self, job: str, name: str = "out") -> list[str]:
+        """What a job wrote; srun's own words are among its errors, such as that a step has to wait for the one before it."""
+        path = self.folder / f"{job}.{name}"
         return path.read_text().splitlines() if path.exists() else []
 
     def state(self, job: str) -> str:
@@ -68,7 +69,7 @@ class Jobs:
 
     def output(self, job: str) -> list[str]:
         """What a job said after it has succeeded."""
-        assert self.ended(job) == "COMPLETED", "\n".join(self.said(job))
+        assert self.ended(job) == "COMPLETED", "\n".join(self.said(job) + self.said(job, "err"))
         return self.said(job)
 
 
