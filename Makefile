@@ -1,4 +1,4 @@
-# The commands that people and CI run. Everything is installed into .venv; nothing needs root.
+# The commands that people and CI run. Everything is installed into .venv, without root, but for `browser`, `slurm` and `frameworks`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin

@@ -305,7 +305,7 @@ def test_muster_that_is_not_installed_is_told(modelarts: Path, tmp_path: Path) -
         (tmp_path / "bin" / name).symlink_to(f"/usr/bin/{name}")
     done = stubs(modelarts, "test", MUSTER="", PATH=str(tmp_path / "bin"))
     assert done.returncode == 1
-    assert "Muster is not installed. Install it with `pip install muster-train`" in done.stderr
+    assert "Muster is not installed. Run `pip install .` in a checkout of it" in done.stderr
 
 
 @pytest.mark.parametrize("script", ["ais-bench-stubs", "code/benchmark.sh"])

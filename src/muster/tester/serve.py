@@ -42,7 +42,7 @@ def serve(settings: Settings, listening: Callable[[str], None]) -> None:
 
         from muster.tester import app, patience
     except ImportError as error:
-        raise Misused(f"the tester's server needs {error.name}; run `pip install 'muster-train[server]'`") from None
+        raise Misused(f"the tester's server needs {error.name}; run `pip install fastapi uvicorn`") from None
     from muster.tester.house import opened
 
     _check_files(settings)

@@ -10,6 +10,6 @@ elif command -v muster > /dev/null; then
 elif python3 -c 'import muster.cli' 2> /dev/null; then
     muster=(python3 -m muster)
 else
-    echo "Muster is not installed. Install it with \`pip install muster-train\`, or set MUSTER to its command." >&2
+    echo "Muster is not installed. Run \`pip install .\` in a checkout of it, or set MUSTER to its command." >&2
     return 1
 fi

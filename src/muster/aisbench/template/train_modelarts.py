@@ -35,7 +35,7 @@ def muster() -> list[str]:
     for python in (sys.executable, "python3"):
         if python and subprocess.call([python, "-c", "import muster.cli"], stderr=subprocess.DEVNULL) == 0:
             return [python, "-m", "muster"]
-    sys.exit("Muster is not installed. Install it with `pip install muster-train`, or set MUSTER to its command.")
+    sys.exit("Muster is not installed. Run `pip install .` in a checkout of it, or set MUSTER to its command.")
 
 
 def main() -> None:
