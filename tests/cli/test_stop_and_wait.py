@@ -21,11 +21,11 @@ REFUSES = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
 
 
 def test_stop_waits_until_nothing_is_left(muster: Muster, write_job: WriteJob) -> None:
-    with going(muster, write_job({"command": SAVES, "per": "device", "devices": 2})) as run_id:
+    with going(muster, write_job({"command": SAVES, "per": "device", "devices": 2, "grace": "60s"})) as run_id:
         done = muster("stop", run_id)
         assert not processes_with(f"MUSTER_RUN={run_id}")
     assert done.returncode == 0
-    assert "its ranks have 2s to end" in done.stderr
+    assert "its ranks have 1m to end" in done.stderr
     assert done.stdout == f"{run_id}  stopped: stopped by the user\n"
     assert muster("logs", run_id, "--rank", 1).stdout.endswith("saved\n")
 

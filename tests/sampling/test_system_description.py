@@ -105,11 +105,22 @@ def test_a_python_that_does_not_answer_is_the_reason(tmp_path: Path) -> None:
         software.packages(software.Program(str(silent), {}))
 
 
+# Busy until the sampler of its node has asked for its Python, and for some time after that.
+UNTIL_DESCRIBED = """
+import json, os, time
+described = os.path.join(os.path.dirname(os.environ["MUSTER_RESULTS"]), "system.json")
+while not (os.path.exists(described) and json.load(open(described))["python"]):
+    pass
+enough = time.process_time() + 1
+while time.process_time() < enough:
+    pass
+"""
+
+
 def test_the_record_of_a_run_holds_samples_and_description_of_each_node(
     containment: str, muster: Muster, write_job: WriteJob
 ) -> None:
-    script = "import time\nend = time.time() + 3\nwhile time.time() < end: pass\n"
-    job = write_job({"nodes": 2, "devices": 2, "framework": "pytorch", "sample": "0.1s"}, **{"train.py": script})
+    job = write_job({"nodes": 2, "devices": 2, "framework": "pytorch", "sample": "0.1s"}, **{"train.py": UNTIL_DESCRIBED})
     brief: dict[str, Any] = json.loads(muster("run", job, "--json").stdout)
     assert brief["state"] == "succeeded"
     machines = set()
