@@ -49,7 +49,8 @@ def seconds_of(samples: list[dict[str, Any]], rank: str) -> float:
     """CPU time of a rank as its samples tell it: each is for the time since the processes were last looked at."""
     looks = [samples[0], *(line for line in samples[1:] if "procs_cpu" in line)]
     used = [line.get("ranks", {}).get(rank, {"cpu": 0.0})["cpu"] / 100 for line in looks]
-    return sum(share * (line["t"] - before["t"]) for share, before, line in zip(used[1:], looks, looks[1:], strict=False))
+    times = [line["t"] for line in looks]
+    return float(sum(share * (now - before) for share, before, now in zip(used[1:], times, times[1:], strict=False)))
 
 
 def brief(sampled: Sampled) -> dict[str, Any]:
