@@ -72,7 +72,8 @@ def command(
     Slurm can be left instead: a terminal is asked which is meant.
     """
     with errors.told_as_json(json), named_as_typed(shortcuts):
-        prepared = _prepare(job, ctx.meta.get("words"), shortcuts, sets, engine)
+        prepare = create.preview if dry_run and not check else create.prepare
+        prepared = _prepare(prepare, job, ctx.meta.get("words"), shortcuts, sets, engine)
     if check:
         return _checked(prepared, json)
     if dry_run:
@@ -104,7 +105,12 @@ def begin(prepared: create.Prepared, detach: bool, json: bool) -> int:
 
 
 def _prepare(
-    job: str | None, words: list[str] | None, shortcuts: dict[str, str | None], sets: tuple[str, ...], engine: str | None
+    prepare: Callable[..., create.Prepared],
+    job: str | None,
+    words: list[str] | None,
+    shortcuts: dict[str, str | None],
+    sets: tuple[str, ...],
+    engine: str | None,
 ) -> create.Prepared:
     given = {name: value for name, value in shortcuts.items() if value is not None}
     changes = [f"{name}={value}" for name, value in given.items()] + list(sets)
@@ -114,13 +120,13 @@ def _prepare(
         program = "python" if job.endswith(".py") else "bash"
         raise click.UsageError(f"{job} is a program and no job file; did you mean `muster run -- {program} {job}`?")
     if job is not None:
-        return create.prepare(api.loader(job, changes), engine, job, _say)
+        return prepare(api.loader(job, changes), engine, job, _say)
     if not words:
         raise click.UsageError("name a job file, or write the command behind `--`: muster run -- python train.py")
     data: dict[str, Any] = {"name": _name(words), "command": words}
     if given.get("framework", "command") == "command" and not any(change.startswith("per=") for change in changes):
         data["per"] = "device"
-    return create.prepare(api.loader(data, changes), engine, say=_say)
+    return prepare(api.loader(data, changes), engine, None, _say)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from muster import __version__, config, engines
 from muster.config import power
 from muster.job import Job
 from muster.job.load import Check
-from muster.launch import data, interpreter, snapshot, zipapp
+from muster.launch import data, interpreter, outputs, snapshot, zipapp
 from muster.runs import submissions
 from muster.runs.files import locked, write_json, write_text
 from muster.runs.layout import RunDir, home, make_home, run_dir
@@ -25,6 +25,9 @@ from muster.storage.settings import Settings
 
 Load = Callable[[Check], Job]
 """Loads a job with a check of ours among its own, so that all problems are told at once, with their lines."""
+
+CheckOutputs = Callable[[Job, Settings, Callable[[str], None]], list[tuple[str, str, str]]]
+"""Says what keeps the outputs of a job from being written."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,25 @@ def prepare(
 
     Without a name the engine is the one of config.toml.
     """
+    return _prepared(load, engine, file, say, outputs.unwritable)
+
+
+def preview(
+    load: Load, engine: str | None, file: str | os.PathLike[str] | None, say: Callable[[str], None]
+) -> Prepared:
+    """The same for what is only to be shown: nothing is written to see whether the outputs can be."""
+    return _prepared(load, engine, file, say, lambda job, settings, say: [])
+
+
+def _prepared(
+    load: Load,
+    engine: str | None,
+    file: str | os.PathLike[str] | None,
+    say: Callable[[str], None],
+    unwritable: CheckOutputs,
+) -> Prepared:
     settings = config.load(home())
-    found = _Preparation(engines.get(engine or settings.engine), settings, say)
+    found = _Preparation(engines.get(engine or settings.engine), settings, say, unwritable)
     load(found.check)
     assert found.job and found.code  # a check without problems leaves both
     source = Path(file).read_text(encoding="utf-8", errors="replace") if file and os.path.isfile(file) else ""
@@ -61,10 +81,17 @@ def prepare(
 class _Preparation:
     """What the engine, the settings and this machine say about a job, and what they add to it."""
 
-    def __init__(self, engine: engines.Engine, settings: config.Config, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        engine: engines.Engine,
+        settings: config.Config,
+        say: Callable[[str], None],
+        unwritable: CheckOutputs = outputs.unwritable,
+    ) -> None:
         self.engine = engine
         self.settings = settings
         self.say = say
+        self._unwritable = unwritable
         self.environment = _environment()
         self.storage = data.settings(settings, self.environment)
         self.environment["MUSTER_STORAGE"] = self.storage.to_json()  # for the agents' helpers; no rank gets it
@@ -79,7 +106,8 @@ class _Preparation:
             self.job = job = replace(job, python=interpreter.default() or "")
             if not job.python:
                 found.append(("python", "has no default: there is no `python` on your PATH", "set it to a path"))
-        return found or [*data.missing(job, self.storage), *self._code(job)]
+        found = found or [*data.missing(job, self.storage), *self._code(job)]
+        return found or self._unwritable(job, self.storage, self.say)
 
     def _power(self) -> str:
         secrets = {**self.settings.secrets, **self.environment}

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Callable, Iterable, Iterator, List, Optional, TypeVar
 
-from muster.storage.errors import Cancelled
+from muster.storage.errors import Cancelled, Unreachable
 from muster.storage.model import Progress
 
 T = TypeVar("T")
@@ -38,10 +38,12 @@ def ahead(items: Iterable[T], progress: Progress) -> Iterator[T]:
         raise failed.pop()
 
 
-def each(work: Callable[[T], None], items: Iterable[T], threads: int, progress: Progress) -> None:
-    """Does the work for every item; items are taken one by one, so that endless listings need no memory."""
+def each(
+    work: Callable[[T], None], items: Iterable[T], threads: int, progress: Progress, limit: float = float("inf")
+) -> None:
+    """Does the work for every item, within `limit` seconds; items are taken one by one: endless listings need no memory."""
     crew = _Crew(iter(items), progress)
-    crew.run(work, threads)
+    crew.run(work, threads, limit)
 
 
 class _Crew:
@@ -51,12 +53,14 @@ class _Crew:
         self._taking = threading.Lock()
         self._error: Optional[BaseException] = None
 
-    def run(self, work: Callable[[T], None], threads: int) -> None:
-        members = [threading.Thread(target=self._labour, args=(work,), daemon=True) for _ in range(max(1, threads))]
-        for member in members:
-            member.start()
+    def run(self, work: Callable[[T], None], threads: int, limit: float) -> None:
+        members = [threading.Event() for _ in range(max(1, threads))]  # an interrupted join() takes a thread for ended
+        for ended in members:
+            threading.Thread(target=self._labour, args=(work, ended), daemon=True).start()
         try:
-            self._await(members)
+            self._await(members, limit)
+            if not all(ended.is_set() for ended in members):
+                raise Unreachable("no end was seen within %.0f seconds; check the endpoint and the network" % limit)
         except BaseException:  # an interrupt: nothing half done may stay behind
             self._progress.cancel()
             self._await(members, PATIENCE)
@@ -65,13 +69,13 @@ class _Crew:
         if error is not None:
             raise error
 
-    def _await(self, members: List[threading.Thread], limit: float = float("inf")) -> None:
+    def _await(self, members: List[threading.Event], limit: float) -> None:
         deadline = time.monotonic() + limit
-        for member in members:
-            while member.is_alive() and time.monotonic() < deadline:
-                member.join(GLANCE)
+        for ended in members:
+            while not ended.wait(GLANCE) and time.monotonic() < deadline:
+                pass
 
-    def _labour(self, work: Callable[[T], None]) -> None:
+    def _labour(self, work: Callable[[T], None], ended: threading.Event) -> None:
         try:
             while self._error is None and not self._progress.cancelled:
                 with self._taking:
@@ -83,3 +87,5 @@ class _Crew:
             if self._error is None or isinstance(self._error, Cancelled):  # those who only heard of it say so too
                 self._error = error
             self._progress.cancel()
+        finally:
+            ended.set()

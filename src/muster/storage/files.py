@@ -14,6 +14,8 @@ from muster.storage.errors import NoBucket, NotFound, StorageError, Wrong, told_
 from muster.storage.model import Entry, Progress
 
 CHUNK = 16 << 20
+PROBE = 4096  # bytes: a full disk has no room for one block
+NAMED_ONLY = frozenset((errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL))  # a file system that knows no files without a name
 
 
 class Files:
@@ -131,6 +133,17 @@ class Files:
             elif not os.path.isdir(path):
                 os.mkdir(path)
 
+    def probe(self, path: str) -> str:
+        """Raises what keeps files from being written below a directory, which may have to be made; leaves nothing behind."""
+        with told_for(self.url(path)):
+            folder = path
+            while not os.path.lexists(folder):
+                folder = os.path.dirname(folder)
+            if not modes.S_ISDIR(os.stat(folder).st_mode):
+                raise Wrong("%s is a file, where a directory is needed; name a directory" % self.url(folder))
+            _try_writing(folder)
+        return ""
+
     def _is_bucket(self, path: str) -> bool:
         return bool(self.root) and os.path.dirname(path) == os.path.dirname(self.root)
 
@@ -205,3 +218,19 @@ class Files:
             os.makedirs(os.path.dirname(self.root.rstrip("/")), 0o700, exist_ok=True)
             os.makedirs(self.root, 0o700, exist_ok=True)
             self._ready = True
+
+
+def _try_writing(folder: str) -> None:
+    """Writes a file without a name, which nobody sees and which is gone at once."""
+    try:
+        descriptor = os.open(folder, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in NAMED_ONLY:
+            raise
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
+        return
+    try:
+        partial.write_all(descriptor, bytes(PROBE))
+    finally:
+        os.close(descriptor)

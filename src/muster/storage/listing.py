@@ -12,6 +12,7 @@ from muster.storage.model import Entry
 from muster.storage.urls import join
 
 HOLDER = ".muster-dir"  # marks an empty directory on a server that drops the slash of a marker
+PROBE = ".muster-probe-"  # begins the name of an object that is written to see whether that can be done
 
 
 def page(client: Client, bucket: str, prefix: str, recursive: bool, after: str = "", most: int = 0) -> Page:
@@ -56,7 +57,7 @@ class Listing:
                 name = key[len(self._prefix) :]
                 folder, _, base = name.rpartition("/")
                 yield from self._folders(folder)
-                if base and base != HOLDER:
+                if base and base != HOLDER and not base.startswith(PROBE):
                     yield self._file(name, found[key])
 
     def _pages(self) -> Iterator[Page]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import threading
 import time
 from email.utils import parsedate_to_datetime
@@ -193,6 +194,26 @@ class Remote:
         if self.client.drops_slashes:
             self.remove_keys([path])
             self.call("PUT", join(path, listing.HOLDER))
+
+    def probe(self, path: str) -> str:
+        """Writes a small object below a path and removes it; returns its URL where the keys may not remove it."""
+        entry = self.stat(path)  # an upload looks at what is there too
+        if entry is not None and not entry.is_dir:
+            raise Wrong("%s is a file, where a directory is needed; name a directory" % self.url(path))
+        key = _prefix(path) + listing.PROBE + os.urandom(8).hex()
+        try:
+            self.call("PUT", key, body=b"whether this can be written\n")
+        except Unreachable:
+            self._remove_probe(key)  # it may have arrived all the same
+            raise
+        return "" if self._remove_probe(key) else self.url(key)
+
+    def _remove_probe(self, key: str) -> bool:
+        try:
+            self.call("DELETE", key)
+        except StorageError:
+            return False
+        return True
 
     def remove(self, path: str, recursive: bool = False) -> bool:
         """Removes an object, and with `recursive` all that is below it; an empty directory is its marker alone."""

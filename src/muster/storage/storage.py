@@ -11,6 +11,7 @@ from muster.storage.client import Client, Request
 from muster.storage.compare import unchanged
 from muster.storage.errors import StorageError, Wrong
 from muster.storage.files import Files
+from muster.storage.here import embedded, here
 from muster.storage.model import Entry, Progress, Report
 from muster.storage.patterns import Choice
 from muster.storage.place import Place
@@ -18,16 +19,12 @@ from muster.storage.remote import Remote
 from muster.storage.settings import Access, Settings
 from muster.storage.transfer import MANY, THREADS, Tree, move_file
 
-PLAIN = {"": Files(), "file": Files(prefix="file://")}
-
 
 class Storage:
     """Everything that can be done with URLs. Making one costs nothing; stores are opened when they are first used."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        root = os.path.join(os.path.abspath(settings.home), "store", "")
-        self._embedded = {scheme: Files(root, "%s://" % scheme) for scheme in urls.SCHEMES}
         self._clients: Dict[Access, Client] = {}
         self._buckets: Dict[Tuple[str, str], Remote] = {}
         self._lock = threading.Lock()
@@ -49,14 +46,10 @@ class Storage:
 
     def _place(self, url: str) -> Place:
         parsed = urls.parse(url)
-        if parsed.is_file:
-            return Place(PLAIN[parsed.scheme], parsed.path)
-        if not parsed.bucket:
+        if not parsed.is_file and not parsed.bucket:
             raise Wrong("%s names no bucket; write %s://bucket/name" % (url, parsed.scheme))
-        if self._settings.access(parsed.scheme).endpoint:
-            return Place(self._bucket(parsed.scheme, parsed.bucket), parsed.path)
-        store = self._embedded[parsed.scheme]
-        return Place(store, (store.root + "%s/%s" % (parsed.bucket, parsed.path)).rstrip("/"))
+        found = here(self._settings, parsed)
+        return Place(*found) if found else Place(self._bucket(parsed.scheme, parsed.bucket), parsed.path)
 
     def _bucket(self, scheme: str, name: str) -> Remote:
         with self._lock:
@@ -74,7 +67,7 @@ class Storage:
                 client = self._client(scheme)
             found = answers.buckets(client.call(Request("GET"))[1])
             return [Entry("%s://%s" % (scheme, name), name, 0, moment, True) for name, moment in found]
-        store = self._embedded[scheme]
+        store = embedded(self._settings, scheme)
         return [entry for entry in store.walk(store.root, recursive=False) if entry.is_dir] if os.path.isdir(store.root) else []
 
     def stat(self, url: str) -> Optional[Entry]:
@@ -103,6 +96,11 @@ class Storage:
         """Makes a directory; without `parents` the one above it must exist."""
         place = self._place(url)
         place.store.make_dir(place.path, parents)
+
+    def probe(self, url: str) -> str:
+        """Raises what keeps files from being written below a URL; returns the URL of a probe that could not be removed."""
+        place = self._place(url)
+        return place.store.probe(place.path)
 
     def remove(self, url: str, recursive: bool = False) -> bool:
         """Removes a file, or with `recursive` a directory; false when there was nothing."""

@@ -1,0 +1,100 @@
+"""Whether the outputs of a job can be written, asked before anything starts: hours of training should not end unsaved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from muster.job import Job
+from muster.storage.errors import NotFound, StorageError, Unsafe, Wrong
+from muster.storage.here import here
+from muster.storage.settings import Settings
+from muster.storage.urls import parse
+
+AT_ONCE = 16
+LIMIT = 120.0  # seconds for all probes together
+
+
+@dataclass(frozen=True)
+class Target:
+    """A URL to which a run will write."""
+
+    field: str
+    name: str
+    url: str
+
+    @property
+    def shown(self) -> str:
+        return f"`{self.name}` to {self.url}" if self.name else self.url
+
+
+def unwritable(job: Job, settings: Settings, say: Callable[[str], None]) -> list[tuple[str, str, str]]:
+    """What the job has to change about the URLs that it writes to. Raises StorageError where a store cannot be used.
+
+    A store gets a small object that is removed again; on this machine nothing is left that could be seen.
+    """
+    targets = [Target("outputs", name, output.url) for name, output in job.outputs.items()]
+    if job.log_url:
+        targets.append(Target("log_url", "", job.log_url))
+    if not targets:
+        return []
+    _tell_shared(job, targets, settings, say)
+    failed, left = _probed({target.url for target in targets}, settings)
+    for url in left:
+        say(f"{url} was written to see whether that can be done, and the keys may not remove it; it can be removed at any time")
+    return [problem for target in targets if target.url in failed for problem in _told(target, failed[target.url])]
+
+
+def _tell_shared(job: Job, targets: Sequence[Target], settings: Settings, say: Callable[[str], None]) -> None:
+    inputs = {_identity(data.url, settings): name for name, data in job.inputs.items()}
+    for target in targets:
+        if other := inputs.get(_identity(target.url, settings)):
+            what = f"output `{target.name}`" if target.name else target.field
+            say(f"the {what} goes to {target.url}, which is the input `{other}`: what is written lands among what is read")
+
+
+def _identity(url: str, settings: Settings) -> Hashable:
+    parsed = parse(url)
+    if found := here(settings, parsed):
+        return found[1]
+    return settings.access(parsed.scheme), parsed.bucket, parsed.path
+
+
+def _probed(urls: Iterable[str], settings: Settings) -> tuple[dict[str, StorageError], list[str]]:
+    """What is wrong with each URL to which nothing can be written, and the probes that could not be removed."""
+    failed: dict[str, StorageError] = {}
+    left: list[str] = []
+    remote: dict[Hashable, str] = {}
+    for url in sorted(urls):
+        try:
+            if found := here(settings, parse(url)):
+                found[0].probe(found[1])
+            else:
+                remote.setdefault(_identity(url, settings), url)
+        except StorageError as error:
+            failed[url] = error
+    if remote and not failed:
+        _probe_stores(list(remote.values()), settings, failed, left)
+    return failed, left
+
+
+def _probe_stores(urls: Sequence[str], settings: Settings, failed: dict[str, StorageError], left: list[str]) -> None:
+    from muster.storage import Progress, Storage
+    from muster.storage.crew import each
+
+    def probe(url: str) -> None:
+        try:
+            left.extend(filter(None, [storage.probe(url)]))
+        except StorageError as error:
+            failed[url] = error
+
+    with Storage(settings) as storage:
+        each(probe, urls, min(AT_ONCE, len(urls)), Progress(), LIMIT)
+
+
+def _told(target: Target, error: StorageError) -> list[tuple[str, str, str]]:
+    """An error as a problem of the job; one of the store itself is raised, with the output that it is about."""
+    if not isinstance(error, Wrong | NotFound | Unsafe):
+        raise type(error)(f"the {target.field.rstrip('s')} {target.shown} cannot be saved: {error}")
+    what, _, hint = str(error).rpartition("; ")
+    return [(target.field, f"cannot save {target.shown}: {what}", hint)]
