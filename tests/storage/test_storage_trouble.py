@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import resource
 import signal
@@ -39,14 +40,61 @@ def big(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("key", ["a/../../x", "../x", "/absolute", "a//b", "a/./b", "nul\0byte", "ok/..", "..", "."])
-def test_a_key_that_would_leave_the_destination_is_refused_by_name(muster: Muster, tmp_path: Path, key: str) -> None:
-    with hostile_store("p/fine", f"p/{key}") as endpoint:
-        done = muster("cp", "s3://bucket/p", tmp_path / "deep/down/here", MUSTER_STORAGE_ENDPOINT=endpoint)
-    said = error_of(done, code=2)
-    assert key.replace("\0", "\\x00") in said
-    written = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]
-    assert written in ([], [Path("deep/down/here/fine")])
+LONG = "long" * 100
+ODD_KEYS = ["a/../../x", "../x", "/absolute", "a//b", "a/./b", "nul\0byte", "ok/..", "..", ".", "odd/../", LONG, f"{LONG}/x"]
+
+
+@pytest.mark.parametrize("word", ["cp", "sync"])
+@pytest.mark.parametrize("key", ODD_KEYS)
+def test_a_key_that_can_be_no_file_here_is_left_out_by_name_and_all_others_arrive(
+    muster: Muster, tmp_path: Path, word: str, key: str
+) -> None:
+    here = tmp_path / "deep/down/here"
+    with hostile_store("p/a0", f"p/{key}", "p/x/fine", "p/zz") as endpoint:
+        done = muster(word, "s3://bucket/p", here, MUSTER_STORAGE_ENDPOINT=endpoint)
+    assert (done.returncode, done.stdout[:7]) == (2, "3 files"), done.stderr
+    first, last = done.stderr.splitlines()
+    assert first.startswith("muster: ") and key.rstrip("/").replace("\0", "\\x00") in first and "leave it out" in first
+    assert "left out 1 file;" in last and "--exclude GLOB" in last
+    written = sorted(str(path.relative_to(here)) for path in tmp_path.rglob("*") if path.is_file())
+    assert written == ["a0", "x/fine", "zz"]
+
+
+def test_what_is_left_out_on_purpose_is_no_failure(muster: Muster, tmp_path: Path) -> None:
+    with hostile_store("p/fine", "p/odd/../up.txt", "p/nul\0") as endpoint:
+        words = ["cp", "s3://bucket/p", "here", "--exclude", "odd/../up.txt", "--exclude", "nul?"]
+        done = muster(*words, MUSTER_STORAGE_ENDPOINT=endpoint)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert tree(tmp_path / "here") == {"fine": b"evil"}
+
+
+def test_a_key_that_is_a_file_and_a_directory_is_told_and_all_others_arrive(muster: Muster, tmp_path: Path) -> None:
+    with hostile_store("p/a", "p/a/b", "p/fine") as endpoint:
+        done = muster("cp", "s3://bucket/p", "here", "--json", MUSTER_STORAGE_ENDPOINT=endpoint)
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["files"], len(told["left"])) == (2, 2, 1), done.stderr
+    assert "rename one of them" in told["left"][0]
+    assert {name for name, data in tree(tmp_path / "here").items() if data} in ({"a", "fine"}, {"a/b", "fine"})
+
+
+def test_many_odd_names_keep_nothing_back_and_are_counted(muster: Muster, tmp_path: Path) -> None:
+    with hostile_store(*(f"p/{number}/../x" for number in range(50)), "p/fine") as endpoint:
+        done = muster("cp", "s3://bucket/p", "here", MUSTER_STORAGE_ENDPOINT=endpoint)
+    assert (done.returncode, done.stdout[:6]) == (2, "1 file")
+    assert len(done.stderr.splitlines()) == 11 and "left out 50 files, of which 10 are shown" in done.stderr
+    assert tree(tmp_path / "here") == {"fine": b"evil"}
+
+
+def test_nothing_is_deleted_where_something_was_left_out(muster: Muster, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/old").write_text("old")
+    with hostile_store("p/fine", "p/odd/../up.txt") as endpoint:
+        done = muster("sync", "s3://bucket/p", "here", "--delete", MUSTER_STORAGE_ENDPOINT=endpoint)
+        assert done.returncode == 2 and "nothing was deleted" in done.stderr
+        assert tree(tmp_path / "here") == {"fine": b"evil", "old": b"old"}
+        words = ["sync", "s3://bucket/p", "here", "--delete", "--exclude", "odd"]
+        assert muster(*words, MUSTER_STORAGE_ENDPOINT=endpoint).returncode == 0
+    assert tree(tmp_path / "here") == {"fine": b"evil"}
 
 
 def test_names_that_only_look_dangerous_arrive(muster: Muster, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import click
 
 from muster.cli import stores
 from muster.cli.options import as_json
-from muster.storage import NotFound, Progress, Report, Storage
+from muster.storage import NotFound, Progress, Report, Storage, StorageError
 from muster.storage.urls import join
 
 
@@ -38,8 +38,9 @@ def command(
       muster cp obs://out/resnet50 ./resnet50 --include '*.ckpt'
     """
     with stores.opened() as storage:
-        stores.moved(lambda progress: _copy(storage, src, dst, include, exclude, threads, progress), src, dst, json)
-    return 0
+        return stores.moved(
+            lambda progress, left: _copy(storage, src, dst, include, exclude, threads, progress, left), src, dst, json
+        )
 
 
 def _copy(
@@ -50,10 +51,11 @@ def _copy(
     exclude: tuple[str, ...],
     threads: int | None,
     progress: Progress,
+    left: list[StorageError],
 ) -> Report:
     found = storage.stat(src)
     if found is None or found.is_dir:
-        return storage.copy_tree(src, dst, include=include, exclude=exclude, threads=threads, progress=progress)
+        return storage.copy_tree(src, dst, include=include, exclude=exclude, threads=threads, progress=progress, left=left)
     if src.endswith("/"):
         raise NotFound(f"{src} is not a directory; leave the slash out to copy the file")
     if include or exclude:

@@ -16,11 +16,12 @@ from muster.cli import output
 from muster.cli.output import fit, style
 from muster.runs.explain import duration
 from muster.runs.layout import home
-from muster.storage import Progress, Report, Storage, resolve
+from muster.storage import Progress, Report, Storage, StorageError, resolve
 
 CLEAR = "\r\x1b[2K"
 DRAW_PAUSE = 0.1
 BAR = 20
+SHOWN = 10  # of the files that were left out
 
 include = click.option("--include", multiple=True, metavar="GLOB", help="Only what matches; may be repeated.")
 exclude = click.option("--exclude", multiple=True, metavar="GLOB", help="Nothing that matches; may be repeated.")
@@ -33,16 +34,35 @@ def opened() -> Storage:
     return Storage(resolve(place, config.load(place).storage, os.environ))
 
 
-def moved(move: Callable[[Progress], Report], src: str, dst: str, json: bool) -> None:
-    """Moves data with a bar on a terminal, and says at the end what was moved."""
+def moved(move: Callable[[Progress, list[StorageError]], Report], src: str, dst: str, json: bool) -> int:
+    """Moves data with a bar on a terminal, and says at the end what was moved and what had to be left out."""
     begun = time.monotonic()
+    left: list[StorageError] = []
     with Bar(Progress(), hidden=json) as bar:
-        report = move(bar.progress)
+        report = move(bar.progress, left)
     seconds = time.monotonic() - begun
     if json:
-        output.print_json({"source": src, "destination": dst, **vars(report), "seconds": round(seconds, 3)})
+        told = {"source": src, "destination": dst, **vars(report), "left": list(map(str, left))}
+        output.print_json({**told, "seconds": round(seconds, 3)})
     else:
         click.echo(summary(report, seconds))
+    return _left_out(left)
+
+
+def _left_out(left: list[StorageError]) -> int:
+    """Says what was left out; returns the exit code for the worst of it."""
+    if not left:
+        return 0
+    from muster.cli import errors
+
+    codes = [errors.show(error) for error in left[:SHOWN]]
+    shown = f", of which {SHOWN} are shown" if len(left) > SHOWN else ""
+    click.echo(
+        f"muster: left out {count(len(left))}{shown}; all others are copied and nothing was deleted, "
+        "--exclude GLOB leaves out what should be",
+        err=True,
+    )
+    return max(codes)
 
 
 def summary(report: Report, seconds: float) -> str:

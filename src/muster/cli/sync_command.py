@@ -36,12 +36,11 @@ def command(
       muster sync obs://out/resnet50 ./resnet50 --delete --exclude '*.tmp'
     """
     with stores.opened() as storage:
-        stores.moved(
-            lambda progress: storage.copy_tree(
-                src, dst, include=include, exclude=exclude, delete=delete, threads=threads, progress=progress
+        return stores.moved(
+            lambda progress, left: storage.copy_tree(
+                src, dst, include=include, exclude=exclude, delete=delete, threads=threads, progress=progress, left=left
             ),
             src,
             dst,
             json,
         )
-    return 0

@@ -130,8 +130,16 @@ class Desk:
         if there is not None and not there.is_dir:
             raise Misused("duplicate", "%s is a file and %s a directory; choose another destination" % (dst, src))
         what = ("tree", src, dst, None if names is None else tuple(names))
+        left: List[StorageError] = []
+
+        def copy() -> None:
+            call.storage.copy_tree(src, dst, names=names, progress=call.progress, left=left)
+            if left:
+                more = ", and %d more were left out" % (len(left) - 1) if left[1:] else ""
+                raise type(left[0])("%s (all others are copied%s)" % (left[0], more))
+
         try:
-            self._shared(call, what, self._trees, lambda: call.storage.copy_tree(src, dst, names=names, progress=call.progress))
+            self._shared(call, what, self._trees, copy)
         except Wrong as error:  # object stores can hold both `a` and `a/b`, a disk cannot
             raise Misused("duplicate", str(error)) from None
 

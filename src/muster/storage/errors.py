@@ -44,6 +44,7 @@ class Cancelled(StorageError):
 
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+UNNAMEABLE = frozenset((errno.ENAMETOOLONG, errno.EILSEQ))
 DENIED = frozenset((errno.EACCES, errno.EPERM, errno.EROFS))
 
 
@@ -56,7 +57,7 @@ def told_for(name: str) -> Iterator[None]:
         raise from_os(error, name) from None
     except ValueError as error:
         if isinstance(error, UnicodeError) or "null byte" in str(error):
-            raise Unsafe("%r cannot be the name of a file; rename it" % name) from None
+            raise Unsafe("%r cannot be the name of a file; rename it, or leave it out" % name) from None
         raise
 
 
@@ -66,6 +67,8 @@ def from_os(error: OSError, name: str) -> StorageError:
         return Full("there is no space left for %s; free some, or choose another place" % name)
     if error.errno in DENIED:
         return Refused("%s may not be read or written: %s; check its permissions" % (name, _reason(error)))
+    if error.errno in UNNAMEABLE:
+        return Unsafe("%s has a name that this file system does not take: %s; rename it, or leave it out" % (name, _reason(error)))
     if error.errno == errno.ENOENT:
         return NotFound("%s is not there; check the name" % name)
     if error.errno in (errno.ENOTDIR, errno.EEXIST):

@@ -210,7 +210,7 @@ class Files:
         """Sees to it that a file can be written there."""
         self.open_root()
         if os.path.isdir(path):
-            raise Wrong("%s is a directory, where a file is needed; name a file in it" % self.url(path))
+            raise Wrong("%s is a directory, where a file is needed; name a file in it, or rename one of them" % self.url(path))
 
     def open_root(self) -> None:
         """Makes the directory of buckets and the home around it, for their owner alone."""

@@ -154,7 +154,7 @@ class Remote:
         try:
             path.encode()
         except UnicodeEncodeError:
-            raise Unsafe("%r is not UTF-8, as names in a store must be; rename it, or exclude it" % self.url(path)) from None
+            raise Unsafe("%r is not UTF-8, as names in a store must be; rename it, or leave it out" % self.url(path)) from None
 
     def make_dir(self, path: str, parents: bool = True) -> None:
         entry = self.stat(path)

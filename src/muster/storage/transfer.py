@@ -17,7 +17,8 @@ from muster.storage.urls import checked_name
 
 THREADS = 24
 MANY = 64  # threads that a caller may ask for; more only get into each other's way
-MOST_LEFT = 20  # files that may be left out before a transfer counts as hopeless
+MOST_LEFT = 20  # files that may not be read or written before a transfer counts as hopeless
+
 
 def move_file(src: Place, entry: Entry, dst: Place, progress: Progress) -> None:
     """Copies one file to exactly one name, by the shortest way between the two stores."""
@@ -53,9 +54,12 @@ class Tree:
             self._there = {entry.name: entry for entry in self.dst.store.walk(self.dst.path)}
         self._files: Set[str] = set()
         self._folders: Set[str] = set()
+        self._filled: Set[str] = set()  # directories with files in them
+        self._holding: Set[str] = set()  # those with something in them that is wanted
+        self._refused = 0
         crew.each(self._move, crew.ahead(self._wanted(threads), self.progress), threads, self.progress)
         self._make_folders()
-        if delete:
+        if delete and not self.left:  # what was left out may be what seems to be gone
             self._delete()
 
     def _refuse_own_inside(self) -> None:
@@ -65,8 +69,12 @@ class Tree:
     def _wanted(self, threads: int) -> Iterator[Entry]:
         """The files to move; what is met on the way is remembered for folders and deletions."""
         for entry in self._listed(threads):
+            above = entry.name.rpartition("/")[0]
+            if not entry.is_dir:
+                self._filled.add(above)
             if entry.name not in self.choice:
                 continue
+            self._holding.add(above)
             if entry.is_dir:
                 self._folders.add(entry.name)
                 continue
@@ -126,11 +134,15 @@ class Tree:
 
     @contextmanager
     def _leaving_out(self) -> Iterator[None]:
-        """Goes on without a file that cannot be copied, where that is wanted; a store out of reach ends everything."""
+        """Goes on without a file that cannot be copied, where that is wanted; a store out of reach ends everything.
+
+        Names that cannot be are left out however many they are: they say nothing about the others.
+        """
         try:
             yield
         except (Wrong, NotFound, Refused, Unsafe) as error:
-            if self.left is None or isinstance(error, NoBucket) or len(self.left) >= MOST_LEFT:
+            self._refused += isinstance(error, (NotFound, Refused))
+            if self.left is None or isinstance(error, NoBucket) or self._refused > MOST_LEFT:
                 raise
             self.left.append(error)
 
@@ -138,11 +150,20 @@ class Tree:
         """Makes the directories that hold nothing; the others came with what is in them."""
         if self.choice.narrowed:
             return
-        held = {name.rpartition("/")[0] for name in self._files | self._folders}
-        for name in sorted(self._folders - held - set(self._there)):
-            self.dst.store.make_dir(self.dst.below(checked_name(name, self.src.below(name).url)).path)
+        for name in sorted(self._folders - self._holding - set(self._there)):
+            with self._leaving_out():
+                self._make_folder(name)
         if not self._files and not self._folders and not self._there:
             self.dst.store.make_dir(self.dst.path)
+
+    def _make_folder(self, name: str) -> None:
+        try:
+            checked_name(name, self.src.below(name).url)
+        except Unsafe:
+            if name in self._filled:  # its files have been told of, or were not wanted
+                return
+            raise
+        self.dst.store.make_dir(self.dst.below(name).path)
 
     def _delete(self) -> None:
         """Removes at the destination what the source no longer has; what a pattern leaves out stays."""

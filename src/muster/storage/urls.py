@@ -65,7 +65,8 @@ def _refuse_lost_slash(text: str) -> None:
 def checked_key(key: str, shown: str) -> str:
     """The key that a user typed, without the slashes too many that joining URLs leaves behind."""
     parts = [part for part in key.split("/") if part]
-    _refuse_dots(parts, shown)
+    if _dotted(parts):
+        raise Unsafe("%s has a part `.` or `..` in its name and could leave its place; name it without" % shown)
     return "/".join(parts)
 
 
@@ -73,10 +74,11 @@ def checked_name(name: str, shown: str) -> str:
     """A relative name that somebody else chose; one that would leave the destination is refused."""
     parts = name.split("/")
     if "" in parts:
-        raise Unsafe("%s has an empty part in its name, which no directory can hold; rename it, or exclude it" % shown)
+        raise Unsafe("%s has an empty part in its name, which no directory can hold; rename it, or leave it out" % shown)
     if "\0" in name:
-        raise Unsafe("%r holds a NUL byte, which no file name can; rename it, or exclude it" % shown)
-    _refuse_dots(parts, shown)
+        raise Unsafe("%r holds a NUL byte, which no file name can; rename it, or leave it out" % shown)
+    if _dotted(parts):
+        raise Unsafe("%s has a part `.` or `..` in its name and could leave its place; rename it, or leave it out" % shown)
     return name
 
 
@@ -85,6 +87,5 @@ def join(url: str, name: str) -> str:
     return url + name if url.endswith("/") else "%s/%s" % (url, name)
 
 
-def _refuse_dots(parts: List[str], shown: str) -> None:
-    if ".." in parts or "." in parts:
-        raise Unsafe("%s has a part `.` or `..` in its name and could leave its place; name it without" % shown)
+def _dotted(parts: List[str]) -> bool:
+    return ".." in parts or "." in parts
