@@ -51,6 +51,28 @@ def test_region_and_style_come_from_the_endpoint_where_nobody_says_them(
     assert (told.s3.region, told.s3.style) == ("r", "path")
 
 
+@pytest.mark.parametrize("endpoint", ["10.0.0.1:9000", "localhost:9000", "minio", "store.lab.example:9000", "10.0.0.1", "[::1]:9000"])
+@pytest.mark.parametrize("place", ["environment", "config.toml", "of obs"])
+def test_an_endpoint_that_could_be_either_is_asked_for_its_scheme(muster: Muster, home: Path, endpoint: str, place: str) -> None:
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(f'[storage]\nendpoint = "{endpoint}"\n' if place == "config.toml" else "")
+    variables = {"environment": {"MUSTER_STORAGE_ENDPOINT": endpoint}, "of obs": {"OBS_ENDPOINT": endpoint}}
+    done = muster("ls", "obs://bucket", **variables.get(place, {}))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"muster: the endpoint `{endpoint}` does not say whether it speaks http or https; "
+        f"write http://{endpoint} or https://{endpoint}\n"
+    )
+
+
+def test_a_server_that_speaks_http_where_https_is_configured_is_said(muster: Muster, s3: S3, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("x")
+    for words in (["ls", "s3://bucket"], ["cp", "x", "s3://bucket/x"]):
+        done = muster(*words, **{**s3.env, "MUSTER_STORAGE_ENDPOINT": s3.endpoint.replace("http:", "https:")})
+        assert done.returncode == 3
+        assert f"it speaks http and not https; write {s3.endpoint}\n" in done.stderr
+
+
 def test_the_names_of_each_stores_own_tools_are_read(home: Path) -> None:
     tools = {"OBS_ENDPOINT": "obs.example.com", "AWS_ENDPOINT_URL_S3": "s3.example.com", "AWS_ENDPOINT_URL": "other"}
     keys = {"OBS_AK": "oa", "OBS_SK": "os", "AWS_ACCESS_KEY_ID": "aa", "AWS_SECRET_ACCESS_KEY": "as"}

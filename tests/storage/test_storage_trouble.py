@@ -16,6 +16,7 @@ from bad_networks import hostile_store, proxy
 from places import tree, write_tree
 
 from conftest import Muster, until
+from guarded_store import guarded
 from s3_server import ACCESS, S3, SECRET
 
 BIG = 24 << 20
@@ -134,6 +135,17 @@ def test_a_missing_bucket_is_said(muster: Muster, s3: S3, tmp_path: Path, words:
     (tmp_path / "x").write_text("x")
     assert "there is no bucket `nowhere`" in error_of(muster(*words, **s3.env))
     assert not (tmp_path / "y").exists()
+
+
+def test_a_server_that_knows_no_buckets_is_said_on_upload(muster: Muster, s3: S3, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("x")
+    (tmp_path / "big").write_bytes(bytes(BIG))
+    with guarded(s3.endpoint, lambda method, path: (404, "<html>Not Found</html>")) as guard:
+        env = {**s3.env, "MUSTER_STORAGE_ENDPOINT": guard.endpoint}
+        for words in (["cp", "x", "s3://b/x"], ["cp", "big", "s3://b/x"], ["ls", "s3://b"], ["cp", ".", "s3://b/x"]):
+            said = error_of(muster(*words, **env))
+            assert f"there is no bucket `b` at {guard.endpoint}, or that is no S3 store" in said, words
+            assert "create the bucket, or check the endpoint" in said
 
 
 def test_a_server_that_is_not_there_is_said(muster: Muster, tmp_path: Path) -> None:

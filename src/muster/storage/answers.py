@@ -14,6 +14,8 @@ from muster.storage.settings import Access
 
 _CODE = re.compile(r"<Code>([^<]*)</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
+MISSING = frozenset(("NoSuchKey", "NoSuchVersion", "NoSuchUpload"))  # the bucket is there
+_HTTPS = re.compile(r"HTTP request to an HTTPS server|plain HTTP request was sent to HTTPS port", re.IGNORECASE)
 FULL = frozenset(("InsufficientStorage", "InsufficientStorageSpace", "QuotaExceeded", "XMinioStorageFull", "EntityTooLarge"))
 
 
@@ -36,16 +38,21 @@ class Page:
     following: str
 
 
-def failure(status: int, text: str, shown: str, access: Access) -> StorageError:
-    """The error that a store answered with, as one sentence and what to do."""
+def failure(status: int, text: str, shown: str, access: Access, method: str = "GET") -> StorageError:
+    """The error that a store answered a request with, as one sentence and what to do."""
     code = "".join(_CODE.findall(text)[:1])
     message = "".join(_MESSAGE.findall(text)[:1]).strip().rstrip(".") or code or "status %d" % status
     if code == "NoSuchBucket":
         return NoBucket("there is no bucket `%s` at %s; create it first" % (_bucket(shown), access.endpoint))
+    if status == 404 and code not in MISSING and (method in ("PUT", "POST") or not _key(shown)):
+        found = "there is no bucket `%s` at %s, or that is no S3 store: it answers with status 404"
+        return NoBucket((found + "; create the bucket, or check the endpoint") % (_bucket(shown), access.endpoint))
     if status == 404:
         return NotFound("%s is not there; check the name" % shown)
     if status == 412:
         return StorageError("%s was changed while it was copied; copy it again" % shown)
+    if status == 400 and access.endpoint.startswith("http:") and _HTTPS.search(text):
+        return no_http(access)
     if status in (401, 403) or (status == 400 and not access.access_key):
         return Refused("%s refuses access to %s: %s; %s" % (access.endpoint, shown, message, _about_keys(access)))
     if status == 507 or code in FULL:
@@ -59,8 +66,22 @@ def _bucket(shown: str) -> str:
     return shown.rpartition("://")[2].partition("/")[0]
 
 
+def _key(shown: str) -> str:
+    return shown.rpartition("://")[2].partition("/")[2]
+
+
 def unreachable(access: Access, reason: str) -> Unreachable:
     return Unreachable("%s does not answer: %s; check the endpoint and the network" % (access.endpoint, reason))
+
+
+def no_https(access: Access) -> Unreachable:
+    plain = "http://%s" % access.endpoint.partition("://")[2]
+    return Unreachable("%s does not answer in TLS: it speaks http and not https; write %s" % (access.endpoint, plain))
+
+
+def no_http(access: Access) -> Unreachable:
+    secure = "https://%s" % access.endpoint.partition("://")[2]
+    return Unreachable("%s does not take plain requests: it speaks https and not http; write %s" % (access.endpoint, secure))
 
 
 def _about_keys(access: Access) -> str:

@@ -91,13 +91,16 @@ class Client:
                 text = response.read()
             except BROKEN as error:
                 connection.close()
+                if _speaks_http(error):
+                    raise answers.no_https(self.access) from None
                 if not left or isinstance(error, (socket.timeout, ssl.SSLCertVerificationError)):
                     raise answers.unreachable(self.access, words(error)) from None
             else:
                 self._release(host, connection, response)
                 if response.status not in PASSING or not left:
                     shown = "/".join(filter(None, (request.bucket, request.key))) or "the list of buckets"
-                    raise answers.failure(response.status, text.decode("utf-8", "replace"), shown, self.access)
+                    said = text.decode("utf-8", "replace")
+                    raise answers.failure(response.status, said, shown, self.access, request.method)
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause *= 2
         raise AssertionError("the last try returns or raises")
@@ -150,6 +153,11 @@ def _trusting(file: str) -> ssl.SSLContext:
     if file:
         context.load_verify_locations(cafile=file)
     return context
+
+
+def _speaks_http(error: BaseException) -> bool:
+    """Whether a server answered a greeting in TLS with plain text."""
+    return isinstance(error, ssl.SSLError) and error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
 
 
 def words(error: BaseException) -> str:

@@ -47,13 +47,13 @@ class Bucket:
     def put(self, key: str, data: bytes, attributes: Dict[str, str], shown: str) -> str:
         """Stores bytes under a key and returns the ETag."""
         part = part_size(len(data))
-        with _Told(self._access, shown):
+        with _Told(self._access, shown, "PUT"):
             result = self._store.put(key, data, attributes=attributes, chunk_size=part, max_concurrency=PARTS_AT_ONCE)
         return _etag(result)
 
     def put_parts(self, key: str, feed: "Feed", part: int, attributes: Dict[str, str], shown: str) -> str:
         """Stores what a feed yields, in parts of a fixed size, and returns the ETag."""
-        with _Told(self._access, shown, feed):
+        with _Told(self._access, shown, "PUT", feed):
             result = self._store.put(
                 key, iter(feed), attributes=attributes, chunk_size=part, max_concurrency=PARTS_AT_ONCE, use_multipart=True
             )
@@ -61,7 +61,7 @@ class Bucket:
 
     def get(self, key: str, shown: str) -> Tuple[memoryview, str]:
         """A whole object and its ETag."""
-        with _Told(self._access, shown):
+        with _Told(self._access, shown, "GET"):
             result = self._store.get(key)
             return memoryview(result.bytes()), _etag(result.meta)
 
@@ -84,8 +84,8 @@ class Feed:
 class _Told:
     """Turns an error of obstore into one of storage."""
 
-    def __init__(self, access: Access, shown: str, feed: Optional[Feed] = None) -> None:
-        self._access, self._shown, self._feed = access, shown, feed
+    def __init__(self, access: Access, shown: str, method: str, feed: Optional[Feed] = None) -> None:
+        self._access, self._shown, self._method, self._feed = access, shown, method, feed
 
     def __enter__(self) -> None:
         pass
@@ -94,14 +94,16 @@ class _Told:
         if self._feed is not None and self._feed.error is not None:
             raise self._feed.error
         if isinstance(error, Exception):
-            raise _in_words(error, self._shown, self._access) from None
+            raise _in_words(error, self._shown, self._access, self._method) from None
 
 
-def _in_words(error: Exception, shown: str, access: Access) -> StorageError:
+def _in_words(error: Exception, shown: str, access: Access, method: str) -> StorageError:
     text = str(error)
     status = _STATUS.search(text)
     if status:
-        return answers.failure(int(status.group(1)), status.group(2), shown, access)
+        return answers.failure(int(status.group(1)), status.group(2), shown, access, method)
+    if "InvalidContentType" in text:  # plain text where TLS was expected
+        return answers.no_https(access)
     for sign, reason in _SIGNS:
         if sign in text:
             return answers.unreachable(access, reason)

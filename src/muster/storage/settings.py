@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Mapping
 from urllib.parse import urlsplit
 
-from muster.storage.errors import StorageError
+from muster.storage.errors import StorageError, Wrong
 from muster.storage.urls import SCHEMES
 
 TIMEOUT = 30.0
@@ -36,6 +36,8 @@ NAMES = {
         "token": ("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"),
     },
 }
+# What is https without being said: a full domain name, at the usual port.
+_PUBLIC_NAME = re.compile(r"(?![\d.]+(:|$))[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+(:443)?")
 # Public clouds want the bucket in the host name; what people run themselves mostly cannot.
 _PUBLIC = re.compile(r"\.(myhuaweicloud|amazonaws|aliyuncs)\.[a-z.]+$")
 _REGION = re.compile(r"(?:obs|s3|oss)[.-]([a-z0-9-]+)\.(?:myhuaweicloud|amazonaws|aliyuncs)\.")
@@ -60,9 +62,12 @@ class Access:
         whole = (endpoint if "://" in endpoint else "https://%s" % endpoint).rstrip("/") if endpoint else ""
         parts = urlsplit(whole)
         if "@" in parts.netloc:
-            raise StorageError("the endpoint of a store holds a name or a password; write it without, and give keys apart")
+            raise Wrong("the endpoint of a store holds a name or a password; write it without, and give keys apart")
         if whole and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query):
-            raise StorageError("`%s` is not the endpoint of a store; write one such as https://obs.example.com" % endpoint)
+            raise Wrong("`%s` is not the endpoint of a store; write one such as https://obs.example.com" % endpoint)
+        if whole and whole != endpoint.rstrip("/") and not _PUBLIC_NAME.fullmatch(parts.netloc):
+            written = "write http://%s or https://%s" % (endpoint, endpoint)
+            raise Wrong("the endpoint `%s` does not say whether it speaks http or https; %s" % (endpoint, written))
         named = _REGION.match(parts.hostname or "")
         style = style or ("virtual" if _PUBLIC.search(parts.hostname or "") else "path")
         return cls(whole, region or (named.group(1) if named else "us-east-1"), style, **others)
