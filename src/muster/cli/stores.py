@@ -69,6 +69,8 @@ def summary(report: Report, seconds: float) -> str:
     """What a transfer did, on one line."""
     rate = f" ({amount(report.bytes / seconds)}/s)" if report.bytes else ""
     line = f"{count(report.files)}, {amount(report.bytes)} in {seconds:.1f} s{rate}, {report.skipped:,} unchanged"
+    if report.resumed:
+        line += f", {amount(report.resumed)} from before"
     return f"{line}, {report.deleted:,} deleted" if report.deleted else line
 
 

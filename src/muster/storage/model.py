@@ -28,6 +28,7 @@ class Report:
     bytes: int = 0
     skipped: int = 0  # files that were there already, unchanged
     deleted: int = 0
+    resumed: int = 0  # bytes that an interrupted transfer had brought before
 
 
 @dataclass
@@ -38,6 +39,7 @@ class Progress:
     bytes: int = 0
     skipped: int = 0
     deleted: int = 0
+    resumed: int = 0
     total_files: int = 0
     total_bytes: int = 0
     complete: bool = False  # the totals are known to the end
@@ -60,6 +62,12 @@ class Progress:
             self.total_files += files
             self.total_bytes += bytes
 
+    def resume(self, bytes: int) -> None:
+        """Counts what is there from before, and need not be moved."""
+        with self._lock:
+            self.resumed += bytes
+            self.total_bytes -= bytes
+
     def cancel(self) -> None:
         self._cancelled.set()
 
@@ -68,4 +76,4 @@ class Progress:
         return self._cancelled.is_set()
 
     def report(self) -> Report:
-        return Report(self.files, self.bytes, self.skipped, self.deleted)
+        return Report(self.files, self.bytes, self.skipped, self.deleted, self.resumed)

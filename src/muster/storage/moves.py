@@ -14,6 +14,7 @@ from muster.storage.model import Entry, Progress
 from muster.storage.native import Feed, speaks
 from muster.storage.ranges import Fetch
 from muster.storage.remote import Remote
+from muster.storage.resume import Kept, resuming
 from muster.storage.signature import quoted
 
 BLOCK = 1 << 20
@@ -83,8 +84,9 @@ def download(source: Remote, src: str, entry: Entry, target: Files, dst: str, pr
             progress.add(bytes=len(data))
             return
         target.prepare(dst)
-        with partial.replacing(dst, moment) as descriptor, source.large:
-            _fetch_large(source, src, entry, descriptor, progress)
+        with resuming(dst, entry, source.identity(src)) as kept, source.large:
+            progress.resume(kept.arrived)
+            _fetch_large(source, src, entry, kept, progress)
 
 
 def _fetch_small(source: Remote, src: str, entry: Entry) -> memoryview:
@@ -104,17 +106,18 @@ def _fetch_small(source: Remote, src: str, entry: Entry) -> memoryview:
     raise _damaged(source, src)
 
 
-def _fetch_large(source: Remote, src: str, entry: Entry, descriptor: int, progress: Progress) -> None:
+def _fetch_large(source: Remote, src: str, entry: Entry, kept: Kept, progress: Progress) -> None:
     """Writes an object into a file, in ranges, and checks it as far as that can be done."""
     if not checksum.is_plain(entry.etag) or entry.size > checksum.SUMMED_MOST:
-        Fetch(source.client, source.bucket, src, entry, descriptor, progress).run()
+        Fetch(source.client, source.bucket, src, entry, kept, progress).run()
         return
     before = ""
     for _ in range(TRIES):
-        found = Fetch(source.client, source.bucket, src, entry, descriptor, progress).run_summing()
+        found = Fetch(source.client, source.bucket, src, entry, kept, progress).run_summing()
         if found in (entry.etag, before):
             return
         before = found
+        kept.forget()
     raise _damaged(source, src)
 
 

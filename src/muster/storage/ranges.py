@@ -12,12 +12,12 @@ import threading
 from typing import List, Tuple
 
 from muster.storage import answers, crew
-from muster.storage.client import BROKEN, Client, Request, words
+from muster.storage.client import BROKEN, Client, Request, Response, words
 from muster.storage.errors import StorageError
 from muster.storage.model import Entry, Progress
 from muster.storage.partial import write_all
+from muster.storage.resume import RANGE, Kept
 
-RANGE = 32 << 20
 AT_ONCE = 4
 BLOCK = 256 << 10  # what fits into a cache: larger ones took twice as long
 TRIES = 2
@@ -26,9 +26,9 @@ TRIES = 2
 class Fetch:
     """One object on its way into a file."""
 
-    def __init__(self, client: Client, bucket: str, key: str, entry: Entry, descriptor: int, progress: Progress) -> None:
-        self._client, self._bucket, self._key = client, bucket, key
-        self._size, self._etag, self._descriptor, self._progress = entry.size, entry.etag, descriptor, progress
+    def __init__(self, client: Client, bucket: str, key: str, entry: Entry, kept: Kept, progress: Progress) -> None:
+        self._client, self._bucket, self._key, self._shown = client, bucket, key, entry.url
+        self._size, self._etag, self._kept, self._progress = entry.size, entry.etag, kept, progress
         self._starts = range(0, entry.size, RANGE)
         self._arrived = [threading.Event() for _ in self._starts]
         self._failed = False
@@ -61,22 +61,22 @@ class Fetch:
             if self._failed:
                 break
             for at in range(start, min(start + RANGE, self._size), BLOCK):
-                found.update(os.pread(self._descriptor, min(BLOCK, start + RANGE - at), at))
+                found.update(os.pread(self._kept.descriptor, min(BLOCK, start + RANGE - at), at))
         return found.hexdigest()
 
     def _fetch(self, index: int) -> None:
         """Fetches one range, going on where a connection broke; one that brings nothing several times is given up."""
-        at, end = self._starts[index], min(self._starts[index] + RANGE, self._size)
+        at, end = self._kept.reached(index), min(self._starts[index] + RANGE, self._size)
         fruitless = 0
         while at < end:
-            reached, reason = self._stream(at, end)
+            reached, reason = self._stream(index, at, end)
             fruitless = 0 if reached > at else fruitless + 1
             if fruitless == TRIES:
                 raise answers.unreachable(self._client.access, reason)
             at = reached
         self._arrived[index].set()
 
-    def _stream(self, at: int, end: int) -> Tuple[int, str]:
+    def _stream(self, index: int, at: int, end: int) -> Tuple[int, str]:
         """Reads a range as far as it comes; returns how far that was, and why not farther."""
         headers = {"range": "bytes=%d-%d" % (at, end - 1)}
         if self._etag:
@@ -84,6 +84,7 @@ class Fetch:
         with self._client.open(Request("GET", self._bucket, self._key, headers=headers)) as response:
             if response.status != 206 and not response.getheader("Content-Range") and end - at < self._size:
                 raise StorageError("%s serves no ranges; large files need a store that does" % self._client.access.endpoint)
+            self._refuse_other_version(response)
             buffer = memoryview(bytearray(BLOCK))
             while at < end:
                 try:
@@ -92,8 +93,15 @@ class Fetch:
                     return at, words(error)
                 if not got:
                     return at, "it closed the connection in the middle"
-                write_all(self._descriptor, buffer[:got], at)
+                write_all(self._kept.descriptor, buffer[:got], at)
                 at += got
+                self._kept.note(index, at)
                 self._progress.add(bytes=got)
             response.read()  # nothing is left, and the connection knows it now
         return at, ""
+
+    def _refuse_other_version(self, response: Response) -> None:
+        """Some servers do not look at If-Match."""
+        found = answers.etag(response.getheader("ETag"))
+        if self._etag and found and found != self._etag:
+            raise StorageError("%s was changed while it was copied; copy it again" % self._shown)
