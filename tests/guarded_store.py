@@ -70,6 +70,13 @@ class _Handler(BaseHTTPRequestHandler):
         return
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = False  # closing it waits for all of them
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        return  # a client that was killed is no news
+
+
 @contextmanager
 def guarded(endpoint: str, refuses: Refuses = lambda method, path: None) -> Iterator[Guard]:
     """A guard before a server."""
@@ -80,7 +87,7 @@ def guarded(endpoint: str, refuses: Refuses = lambda method, path: None) -> Iter
         "server_address": (parts.hostname, parts.port),
         "refuses": staticmethod(refuses),
     }
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), fields))
+    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), fields))
     guard.endpoint = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

@@ -1,16 +1,19 @@
-"""Outputs that cannot be uploaded: the run has failed, says why, and keeps the files."""
+"""Outputs that cannot be uploaded although they could be when the run began: it has failed, says why, and keeps the files."""
 
 from __future__ import annotations
 
-import socket
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import Muster, WriteJob, until
+from guarded_store import DENIED, Refuses, guarded
 from muster.launch import api
-from s3_server import ACCESS, S3
+from s3_server import ACCESS, S3, SECRET
 from traces import RunJson, logs, put, stored
 
 pytestmark = pytest.mark.engines
@@ -23,9 +26,23 @@ def kept(view: dict[str, Any]) -> list[str]:
     return sorted(path.name for path in Path(view["dir"]).glob("attempts/1/nodes/*/outputs/*/*"))
 
 
-def test_a_place_that_is_taken_by_a_file(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
-    put(**{"out": "a file"})
-    fields = {"nodes": 2, "command": WRITE, "retries": 2, "outputs": {"lost": "obs://b/out/run"}}
+def refusing_after_the_probe(answer: Callable[[], tuple[int, str] | None]) -> Refuses:
+    """A store that takes the small object of the check before the start, and then does otherwise."""
+    removed: list[str] = []
+
+    def refuse(method: str, path: str) -> tuple[int, str] | None:
+        if removed:
+            return answer()
+        removed.extend([path] if method == "DELETE" else [])
+        return None
+
+    return refuse
+
+
+def test_places_that_are_taken_by_directories(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
+    taken = {f"out/model-{node}.ckpt/inside": "in the way" for node in (0, 1)}
+    put(**taken)
+    fields = {"nodes": 2, "command": WRITE, "retries": 2, "outputs": {"lost": "obs://b/out"}}
     view = run_json(write_job(fields))
     assert (view["exit"], view["state"]) == (1, "failed")
     assert [attempt["cause"] for attempt in view["attempts"]] == ["output"], "what is trained is not trained again"
@@ -34,12 +51,12 @@ def test_a_place_that_is_taken_by_a_file(containment: str, run_json: RunJson, wr
     assert view["failure"]["kind"] == "output"
     assert all(rank["state"] == "succeeded" for rank in view["attempts"][0]["ranks"])
     assert kept(view) == ["model-0.ckpt", "model-1.ckpt"]
-    assert stored("obs://b") == {"out": "a file"}
+    assert stored("obs://b") == taken
 
 
 @pytest.mark.engines("local")
 def test_the_other_outputs_are_saved_all_the_same(run_json: RunJson, write_job: WriteJob) -> None:
-    put(**{"out": "a file"})
+    put(**{"out/run/two/inside": "in the way"})
     write = 'echo one > "${1#*=}/one"; echo two > "${2#*=}/two"; echo three > "${3#*=}/three"'
     outputs = {"first": "obs://b/fine", "lost": "obs://b/out/run", "second": "obs://b/fine"}
     view = run_json(write_job({"command": ["bash", "-c", write, "write"], "outputs": outputs}))
@@ -59,7 +76,7 @@ def test_one_file_that_cannot_be_uploaded_does_not_keep_the_others_back(run_json
 
 
 def test_a_run_that_fails_by_itself_says_both(run_json: RunJson, write_job: WriteJob) -> None:
-    put(**{"out": "a file"})
+    put(**{"out/run/model-0.ckpt/inside": "in the way"})
     fields = {"command": WRITE, "env": {"CODE": "3"}, "outputs": {"train_url": "obs://b/out/run"}, "log_url": "obs://b/log"}
     view = run_json(write_job(fields))
     first, _, second = view["reason"].partition("; ")
@@ -73,31 +90,39 @@ def test_a_run_that_fails_by_itself_says_both(run_json: RunJson, write_job: Writ
 @pytest.mark.engines("local")
 def test_keys_that_are_refused(run_json: RunJson, write_job: WriteJob, s3: S3) -> None:
     job = write_job({"command": WRITE, "outputs": {"train_url": f"obs://{s3.bucket()}/out"}})
-    wrong = {**s3.env, "AWS_SECRET_ACCESS_KEY": "not-the-right-one"}
-    view = run_json(job, **wrong)
+    with guarded(s3.endpoint, refusing_after_the_probe(lambda: DENIED)) as guard:
+        view = run_json(job, **{**s3.env, "MUSTER_STORAGE_ENDPOINT": guard.endpoint})
+        assert guard.endpoint in view["reason"]
     assert (view["state"], view["attempts"][0]["cause"]) == ("failed", "output")
-    assert s3.endpoint in view["reason"] and kept(view) == ["model-0.ckpt"]
+    assert "refuses access" in view["reason"] and kept(view) == ["model-0.ckpt"]
     written = [path for path in Path(view["dir"]).rglob("*") if path.is_file()]
-    assert not [path for path in written if any(word in path.read_bytes() for word in (b"not-the-right-one", ACCESS.encode()))]
+    assert not [path for path in written if any(word in path.read_bytes() for word in (SECRET.encode(), ACCESS.encode()))]
 
 
-def test_a_store_that_is_not_there(run_json: RunJson, write_job: WriteJob) -> None:
-    job = write_job({"command": WRITE, "outputs": {"train_url": "obs://b/out"}})
-    view = run_json(job, MUSTER_STORAGE_ENDPOINT="http://127.0.0.1:9", MUSTER_STORAGE_TIMEOUT="1")
+def test_a_store_that_goes_down(run_json: RunJson, write_job: WriteJob, s3: S3) -> None:
+    job = write_job({"command": WRITE, "outputs": {"train_url": f"obs://{s3.bucket()}/out"}})
+    with guarded(s3.endpoint, refusing_after_the_probe(lambda: (503, ""))) as guard:
+        view = run_json(job, **{**s3.env, "MUSTER_STORAGE_ENDPOINT": guard.endpoint})
+        assert guard.endpoint in view["reason"]
     assert (view["state"], view["attempts"][0]["cause"]) == ("failed", "output")
-    assert "127.0.0.1:9" in view["reason"] and kept(view) == ["model-0.ckpt"]
+    assert "try again later" in view["reason"] and kept(view) == ["model-0.ckpt"]
     assert "Traceback" not in "".join(logs(view, "outputs"))
 
 
 @pytest.mark.parametrize("now", [True, False])
 def test_an_upload_goes_on_while_it_takes_and_ends_when_it_has_to(
-    now: bool, muster: Muster, write_job: WriteJob
+    now: bool, muster: Muster, write_job: WriteJob, s3: S3
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # a store that takes calls and says nothing
-        job = write_job({"command": WRITE, "grace": "0s", "outputs": {"train_url": "obs://b/out"}})
-        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        timeout = "60" if now else "2"
-        env = {"MUSTER_STORAGE_ENDPOINT": endpoint, "MUSTER_STORAGE_TIMEOUT": timeout}
+    over = threading.Event()
+
+    def silent() -> None:
+        over.wait(100)
+
+    with guarded(s3.endpoint, refusing_after_the_probe(silent)) as guard, ExitStack() as ending:
+        ending.callback(over.set)
+        job = write_job({"command": WRITE, "grace": "0s", "outputs": {"train_url": f"obs://{s3.bucket()}/out"}})
+        timeout = "60" if now else "5"
+        env = {**s3.env, "MUSTER_STORAGE_ENDPOINT": guard.endpoint, "MUSTER_STORAGE_TIMEOUT": timeout}
         run = api.get(muster("run", job, "--detach", **env).stdout.strip())
         until(lambda: run.view["phase"] == "uploading")
         assert run.state == "running"

@@ -37,7 +37,7 @@ def test_a_bucket_that_is_not_there_is_told_with_the_line(
     muster: Muster, write_job: WriteJob, home: Path, s3: S3, field: str
 ) -> None:
     url = "obs://no-such-bucket/run"
-    job = write_job({"command": WRITE, "outputs": {"model": url}} if field == "outputs" else {"command": "true", "log_url": url})
+    job = write_job({"command": WRITE, field: {"model": url} if field == "outputs" else url})
     said = refused(muster, job, 2, home, **s3.env)
     assert f"{job}:" in said and f"`{field}` cannot save " in said and url in said
     assert "there is no bucket `no-such-bucket`" in said and "create it first" in said
@@ -73,7 +73,7 @@ def test_a_probe_is_written_once_per_url_and_nothing_of_it_stays(
     assert not [path for path in (s3.folder / bucket).rglob("*") if path.is_file()]
     assert muster("run", job, **s3.env).returncode == 0
     assert {path.name for path in (s3.folder / bucket / "run").iterdir()} >= {"model.ckpt"}
-    assert not [path for path in (s3.folder / bucket).rglob(".muster-probe*")]
+    assert not list((s3.folder / bucket).rglob(".muster-probe*"))
 
 
 def test_a_dry_run_writes_nothing_unless_it_is_told_to_check(muster: Muster, write_job: WriteJob, s3: S3) -> None:
@@ -86,9 +86,7 @@ def test_a_dry_run_writes_nothing_unless_it_is_told_to_check(muster: Muster, wri
         assert len(guard.asked("PUT")) == 1
 
 
-def test_keys_that_may_not_remove_do_their_job_and_the_probe_is_named(
-    muster: Muster, write_job: WriteJob, s3: S3
-) -> None:
+def test_keys_that_may_not_remove_do_their_job_and_the_probe_is_named(muster: Muster, write_job: WriteJob, s3: S3) -> None:
     bucket = s3.bucket()
     job = write_job({"command": WRITE, "outputs": {"model": f"s3://{bucket}/run"}})
     with guarded(s3.endpoint, lambda method, path: DENIED if method == "DELETE" else None) as guard:
@@ -102,9 +100,7 @@ def test_keys_that_may_not_remove_do_their_job_and_the_probe_is_named(
     assert not [path for path in (s3.folder / bucket).rglob("*") if path.is_file()]
 
 
-def test_a_probe_that_is_interrupted_is_removed(
-    command: list[str], write_job: WriteJob, s3: S3, tmp_path: Path
-) -> None:
+def test_a_probe_that_is_interrupted_is_removed(command: list[str], write_job: WriteJob, s3: S3, tmp_path: Path) -> None:
     """Ctrl-C comes while the store takes its time over the small object."""
     bucket = s3.bucket()
     job = write_job({"command": WRITE, "outputs": {"model": f"s3://{bucket}/run"}})
@@ -115,7 +111,8 @@ def test_a_probe_that_is_interrupted_is_removed(
 
     with guarded(s3.endpoint, slow) as guard:
         env = {**os.environ, **s3.env, "MUSTER_STORAGE_ENDPOINT": guard.endpoint}
-        running = subprocess.Popen([*command, "run", str(job)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
+        words = [*command, "run", str(job)]
+        running = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
         until(lambda: guard.asked("PUT"))
         running.send_signal(signal.SIGINT)
         running.communicate(timeout=30)

@@ -33,22 +33,23 @@ def big(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def interrupt(command: list[str], s3: S3, tmp_path: Path) -> Iterator[Interrupt]:
-    """Copies until half has passed, and is stopped then by a signal, or by a connection that breaks.
+def interrupt(command: list[str], s3: S3, tmp_path: Path, home: Path) -> Iterator[Interrupt]:
+    """Copies until half or more has passed, and is stopped then by a signal, or by a connection that breaks.
 
     Returns the variables with which the same place can be reached again, without trouble.
     """
     with ExitStack() as opened:
 
         def copy(*words: object, stop: signal.Signals | None = signal.SIGKILL, upwards: bool = False) -> dict[str, str]:
-            between = opened.enter_context(proxy(s3.endpoint, SIZE // 2, upwards=upwards, cut=stop is None))
+            limit = SIZE * 7 // 8 if upwards else SIZE // 2  # of four parts at once, one has arrived by then
+            between = opened.enter_context(proxy(s3.endpoint, limit, upwards=upwards, cut=stop is None))
             env = {**s3.env, "MUSTER_STORAGE_ENDPOINT": between.endpoint}
             limited = {**os.environ, **env, "MUSTER_STORAGE_TIMEOUT": "10"}
             line = [*command, "cp", *map(str, words)]
             running = subprocess.Popen(line, env=limited, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             until(lambda: between.broken)
             if stop is not None:
-                time.sleep(0.2)  # what is in flight arrives
+                until(lambda: not upwards or [path for path in (home / "uploads").iterdir() if b"\n[" in path.read_bytes()])
                 running.send_signal(stop)
             running.wait(60)
             assert running.returncode != 0
@@ -187,3 +188,81 @@ def test_what_nobody_came_back_for_is_swept_away_after_a_week(
     os.utime(half, (time.time() - 8 * 86400,) * 2)
     muster("ls", "down")
     assert not half.exists()
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_an_upload_that_was_interrupted_goes_on_with_the_parts_that_are_missing(
+    muster: Muster, s3: S3, big: Path, interrupt: Interrupt, home: Path, stop: signal.Signals | None
+) -> None:
+    url = f"s3://{s3.bucket()}/big"
+    env = interrupt(big, url, stop=stop, upwards=True)
+    assert muster("ls", "-r", url.rpartition("/")[0], **env).stdout == "", "nothing is there before all of it is"
+    report = moved(muster, big, url, **env)
+    assert report["resumed"] >= 8 << 20
+    assert report["resumed"] + report["bytes"] == SIZE
+    assert (s3.folder / url.removeprefix("s3://")).read_bytes() == big.read_bytes()
+    assert list((home / "uploads").iterdir()) == []
+
+
+def test_a_file_that_was_changed_since_is_stored_from_its_beginning(
+    muster: Muster, s3: S3, big: Path, interrupt: Interrupt
+) -> None:
+    url = f"s3://{s3.bucket()}/big"
+    env = interrupt(big, url, upwards=True)
+    before = big.stat()
+    with big.open("r+b") as file:
+        file.write(b"changed at its beginning")
+    os.utime(big, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert moved(muster, big, url, **env)["resumed"] == 0
+    assert (s3.folder / url.removeprefix("s3://")).read_bytes() == big.read_bytes()
+
+
+def test_an_upload_that_the_store_has_forgotten_begins_anew(
+    muster: Muster, s3: S3, big: Path, interrupt: Interrupt, home: Path
+) -> None:
+    url = f"s3://{s3.bucket()}/big"
+    env = interrupt(big, url, upwards=True)
+    (record,) = (home / "uploads").iterdir()
+    lines = record.read_text().splitlines(keepends=True)
+    head = {**json.loads(lines[0]), "upload": "4711"}
+    record.write_text("".join([json.dumps(head) + "\n", *lines[1:]]))
+    moved(muster, big, url, **env)
+    assert (s3.folder / url.removeprefix("s3://")).read_bytes() == big.read_bytes()
+    assert list((home / "uploads").iterdir()) == []
+
+
+def test_an_upload_to_which_nobody_came_back_is_given_up_after_a_week(
+    muster: Muster, s3: S3, big: Path, interrupt: Interrupt, home: Path
+) -> None:
+    bucket = s3.bucket()
+    env = interrupt(big, f"s3://{bucket}/one", upwards=True)
+    (record,) = (home / "uploads").iterdir()
+    upload = json.loads(record.read_text().splitlines()[0])["upload"]
+    os.utime(record, (time.time() - 8 * 86400,) * 2)
+    with guarded(env["MUSTER_STORAGE_ENDPOINT"]) as guard:
+        other = {**env, "MUSTER_STORAGE_ENDPOINT": guard.endpoint}
+        moved(muster, big, f"s3://{bucket}/two", **other)
+        assert record.exists() and not guard.asked("DELETE"), "it was begun elsewhere"
+    moved(muster, big, f"s3://{bucket}/three", **env)
+    assert list((home / "uploads").iterdir()) == []
+    gone = muster("cp", big, f"s3://{bucket}/one", "--json", **env)
+    assert json.loads(gone.stdout)["resumed"] == 0 and upload
+
+
+def test_a_file_that_shrinks_while_it_is_stored_is_stored_as_it_is_then(muster: Muster, s3: S3, big: Path) -> None:
+    bucket = s3.bucket()
+
+    def shrink(method: str, path: str) -> None:
+        if method == "PUT" and big.stat().st_size == SIZE:
+            os.truncate(big, 20 << 20)
+
+    with guarded(s3.endpoint, shrink) as guard:
+        moved(muster, big, f"s3://{bucket}/big", **{**s3.env, "MUSTER_STORAGE_ENDPOINT": guard.endpoint})
+    assert (s3.folder / bucket / "big").read_bytes() == big.read_bytes()
+
+
+def test_a_home_that_cannot_be_written_keeps_no_upload_back(muster: Muster, s3: S3, big: Path, home: Path) -> None:
+    home.mkdir(exist_ok=True)
+    (home / "uploads").write_text("a file where the records would be")
+    url = f"s3://{s3.bucket()}/big"
+    assert moved(muster, big, url, **s3.env)["bytes"] == SIZE

@@ -132,6 +132,19 @@ def refusals(text: bytes) -> List[Tuple[str, str]]:
     return [(found.findtext("Key", ""), found.findtext("Message", "")) for found in root.iter("Error")]
 
 
+def upload_id(text: bytes) -> str:
+    """The name of an upload in parts that was begun."""
+    return _without_namespaces(text).findtext("UploadId", "")
+
+
+def completed(text: bytes, shown: str, access: Access) -> str:
+    """The ETag of an object that was put together from its parts; some answer with success before they have tried."""
+    root = _without_namespaces(text)
+    if root.tag == "Error":
+        raise failure(500, text.decode("utf-8", "replace"), shown, access, "POST")
+    return etag(root.findtext("ETag"))
+
+
 def moment(text: str) -> float:
     """A time such as 2026-11-15T10:25:44.963Z, to the millisecond."""
     found = re.fullmatch(r"(\d+-\d+-\d+T\d+:\d+:\d+)(\.\d+)?Z?", text)

@@ -15,7 +15,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import BinaryIO, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import Dict, Iterator, List, Mapping, Optional, Tuple, Union
 from urllib.parse import urlsplit
 
 from muster.storage import answers, signature
@@ -23,6 +23,7 @@ from muster.storage.settings import Access
 
 TRIES = 5
 FIRST_PAUSE = 0.1
+BLOCK = 256 << 10
 PASSING = frozenset((429, 500, 502, 503, 504))  # what a server says when it is only too busy
 BROKEN = (OSError, http.client.HTTPException)
 Response = http.client.HTTPResponse
@@ -36,8 +37,7 @@ class Request:
     key: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
-    body: Union[bytes, BinaryIO] = b""
-    size: int = 0  # of a body that is a file
+    body: bytes = b""
 
 
 class Client:
@@ -108,15 +108,14 @@ class Client:
     def _send(self, request: Request, connection: Connection, host: str, path: str) -> Response:
         asked = signature.query(request.parameters)
         headers = dict(request.headers)
-        if isinstance(request.body, bytes):
-            digest = hashlib.sha256(request.body).hexdigest()
-        else:
-            request.body.seek(0)
-            digest = signature.UNSIGNED
-            headers["content-length"] = str(request.size)
+        body: Union[bytes, Iterator[memoryview]] = request.body
+        if len(request.body) > BLOCK:
+            headers["content-length"] = str(len(request.body))
+            body = _blocks(request.body)
+        digest = hashlib.sha256(request.body).hexdigest()
         now = time.time()
         signed = signature.signed(self.access, request.method, host, path, asked, headers, digest, now)
-        connection.request(request.method, "%s?%s" % (path, asked) if asked else path, request.body or None, signed)
+        connection.request(request.method, "%s?%s" % (path, asked) if asked else path, body or None, signed)
         response = connection.getresponse()
         date = response.getheader("Date")
         if date:
@@ -146,6 +145,13 @@ class Client:
             for connection in (connection for idle in self._idle.values() for connection in idle):
                 connection.close()
             self._idle.clear()
+
+
+def _blocks(data: bytes) -> Iterator[memoryview]:
+    """Bytes in pieces: the time that a store may be silent is allowed for each."""
+    view = memoryview(data)
+    for at in range(0, len(view), BLOCK):
+        yield view[at : at + BLOCK]
 
 
 def _trusting(file: str) -> ssl.SSLContext:

@@ -38,9 +38,7 @@ def ahead(items: Iterable[T], progress: Progress) -> Iterator[T]:
         raise failed.pop()
 
 
-def each(
-    work: Callable[[T], None], items: Iterable[T], threads: int, progress: Progress, limit: float = float("inf")
-) -> None:
+def each(work: Callable[[T], None], items: Iterable[T], threads: int, progress: Progress, limit: float = float("inf")) -> None:
     """Does the work for every item, within `limit` seconds; items are taken one by one: endless listings need no memory."""
     crew = _Crew(iter(items), progress)
     crew.run(work, threads, limit)

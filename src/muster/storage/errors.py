@@ -68,7 +68,8 @@ def from_os(error: OSError, name: str) -> StorageError:
     if error.errno in DENIED:
         return Refused("%s may not be read or written: %s; check its permissions" % (name, _reason(error)))
     if error.errno in UNNAMEABLE:
-        return Unsafe("%s has a name that this file system does not take: %s; rename it, or leave it out" % (name, _reason(error)))
+        reason = _reason(error)
+        return Unsafe("%s has a name that this file system does not take: %s; rename it, or leave it out" % (name, reason))
     if error.errno == errno.ENOENT:
         return NotFound("%s is not there; check the name" % name)
     if error.errno in (errno.ENOTDIR, errno.EEXIST):

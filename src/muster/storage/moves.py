@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import BinaryIO, Dict, Iterator
+from typing import Dict, Iterator
 
-from muster.storage import answers, checksum, partial
+from muster.storage import answers, checksum, partial, parts
 from muster.storage.client import BROKEN, Request, Response, words
 from muster.storage.errors import StorageError, told_for
 from muster.storage.files import Files
@@ -35,22 +35,9 @@ def upload(source: Files, src: str, target: Remote, dst: str, progress: Progress
                 data = file.read()
             target.put(dst, data, attributes)
             progress.add(bytes=len(data))
-        elif speaks(dst):
-            with target.large:
-                _upload_parts(_blocks(file, source.url(src)), info.st_size, target, dst, attributes, progress)
         else:
-            target.call("PUT", dst, answers.metadata(attributes), file, info.st_size)
-            target.confirm(dst, info.st_size)
-            progress.add(bytes=info.st_size)
-
-
-def _blocks(file: BinaryIO, shown: str) -> Iterator[bytes]:
-    while True:
-        with told_for(shown):
-            block = file.read(BLOCK)
-        if not block:
-            return
-        yield block
+            with target.large:
+                parts.store(file, src, source.url(src), target, dst, attributes, progress)
 
 
 def _upload_parts(

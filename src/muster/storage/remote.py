@@ -13,7 +13,7 @@ import threading
 import time
 from email.utils import parsedate_to_datetime
 from itertools import islice
-from typing import BinaryIO, Dict, Iterable, Iterator, Mapping, Optional, Sequence, Tuple, Union
+from typing import Dict, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
 from xml.sax.saxutils import escape
 
 from muster.storage import answers, listing
@@ -31,9 +31,10 @@ LARGE_AT_ONCE = 3  # files that move in parts at the same time; each holds some 
 class Remote:
     """One bucket."""
 
-    def __init__(self, scheme: str, bucket: str, client: Client) -> None:
+    def __init__(self, scheme: str, bucket: str, client: Client, records: str = "") -> None:
         self.bucket = bucket
         self.client = client
+        self.records = records  # the directory that knows of interrupted uploads
         self.large = threading.BoundedSemaphore(LARGE_AT_ONCE)
         self._root = "%s://%s" % (scheme, bucket)
         self._opening = threading.Lock()
@@ -58,14 +59,9 @@ class Remote:
         return "/".join(filter(None, (self.client.access.endpoint, self.bucket, path)))
 
     def call(
-        self,
-        method: str,
-        path: str,
-        headers: Optional[Mapping[str, str]] = None,
-        body: Union[bytes, BinaryIO] = b"",
-        size: int = 0,
+        self, method: str, path: str, headers: Optional[Mapping[str, str]] = None, body: bytes = b""
     ) -> Tuple[Response, bytes]:
-        return self.client.call(Request(method, self.bucket, path, {}, headers or {}, body, size))
+        return self.client.call(Request(method, self.bucket, path, {}, headers or {}, body))
 
     def stat(self, path: str) -> Optional[Entry]:
         try:

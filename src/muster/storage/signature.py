@@ -14,7 +14,6 @@ from urllib.parse import quote
 from muster.storage.settings import Access
 
 EMPTY = hashlib.sha256(b"").hexdigest()
-UNSIGNED = "UNSIGNED-PAYLOAD"
 
 
 def quoted(key: str) -> str:

@@ -54,7 +54,8 @@ class Storage:
     def _bucket(self, scheme: str, name: str) -> Remote:
         with self._lock:
             if (scheme, name) not in self._buckets:
-                self._buckets[scheme, name] = Remote(scheme, name, self._client(scheme))
+                records = os.path.join(os.path.abspath(self._settings.home), "uploads")
+                self._buckets[scheme, name] = Remote(scheme, name, self._client(scheme), records)
             return self._buckets[scheme, name]
 
     def _client(self, scheme: str) -> Client:
