@@ -98,6 +98,7 @@ def test_a_field_that_is_missing_is_told(tmp_path: Path, field: str) -> None:
         ({"secret_access_key": "  "}, "`access_config.secret_access_key` is empty"),
         ({"server": ""}, "`access_config.server` is empty, so that nobody knows where the keys belong"),
         ({"server": "https://me:word@obs.example.com"}, "`access_config.server` is no address"),
+        ({"server": "10.0.0.1:9000"}, "`access_config.server` is `10.0.0.1:9000`, which names no store"),
         ({"iam_endpoint": "iam.example.com"}, "`access_config.obs_endpoint` is empty while another endpoint is set"),
         ({"access_key": 7}, "`access_config.access_key` is not a text"),
         ({"acces_key": "x"}, "`access_config.acces_key` is not known; did you mean `access_key`?"),

@@ -219,6 +219,9 @@ def test_a_store_behind_an_authority_of_ones_own_is_trusted_when_told(muster: Mu
             assert done.returncode == 3 and "certificate is not trusted" in done.stderr
             done = muster(*words, MUSTER_STORAGE_CA=str(authority), **env)
             assert done.returncode == 0, done.stderr
+            done = muster(*words, **{**env, "MUSTER_STORAGE_ENDPOINT": endpoint})
+            assert done.returncode == 3 and "it speaks https" in done.stderr, done.stderr
+        assert f"write {endpoint.replace('http:', 'https:')}\n" in done.stderr
     finally:
         server.kill()
         server.wait()

@@ -10,6 +10,7 @@ from muster.aisbench.found import UNREAD, Findings, Found
 from muster.aisbench.package import OFFLINE, Package
 from muster.job.kinds import nearest
 from muster.job.load import SECRET
+from muster.storage import Access, StorageError
 
 KEYS = ("access_key", "secret_access_key", "server", "region_name", "project_id")
 ENDPOINTS = ("iam_endpoint", "obs_endpoint", "modelarts_endpoint")
@@ -92,7 +93,18 @@ def _check_keys(config: Found, filled: dict[str, bool], findings: Findings) -> N
     for name in ("region_name", "project_id"):
         if not filled[name]:
             findings.note(config.get(name) or config, f"access_config.{name}", "is empty; a cloud wants it")
-    server = config.get("server")
-    if server is not None and isinstance(server.value, str) and ("@" in server.value or " " in server.value.strip()):
-        hint = "write one such as https://obs.cn-north-4.myhuaweicloud.com"
-        findings.wrong(server, "access_config.server", "is no address", hint)
+    for name in ("server", "obs_endpoint"):
+        found = config.get(name)
+        if found is not None and isinstance(found.value, str):
+            _check_address(found, found.value.strip(), f"access_config.{name}", findings)
+
+
+def _check_address(found: Found, address: str, said: str, findings: Findings) -> None:
+    if "@" in address or " " in address:
+        findings.wrong(found, said, "is no address", "write one such as https://obs.cn-north-4.myhuaweicloud.com")
+        return
+    try:
+        Access.completed(address)
+    except StorageError:
+        message = f"is `{address}`, which names no store, or leaves open whether it speaks http or https"
+        findings.wrong(found, said, message, "write one such as https://obs.cn-north-4.myhuaweicloud.com, or http://10.0.0.1:9000")

@@ -59,7 +59,10 @@ def failure(status: int, text: str, shown: str, access: Access, method: str = "G
         return Full("%s has no room for %s: %s; free some, or choose another place" % (access.endpoint, shown, message))
     if status >= 500 or status == 429:
         return Unreachable("%s cannot serve %s: %s; try again later" % (access.endpoint, shown, message))
-    return StorageError("%s does not take the request for %s: %s; check name and settings" % (access.endpoint, shown, message))
+    advice = "check name and settings"
+    if status == 400 and not text and access.endpoint.startswith("http:"):  # the answer to HEAD has no words
+        advice += ", and whether it speaks https"
+    return StorageError("%s does not take the request for %s: %s; %s" % (access.endpoint, shown, message, advice))
 
 
 def _bucket(shown: str) -> str:

@@ -102,7 +102,9 @@ def _locked(path: str) -> int:
     """The descriptor of a record that nobody else holds, or -1."""
     descriptor = -1
     try:
-        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        folder = os.path.dirname(path)
+        for private in (os.path.dirname(folder), folder):  # a home that is made here is its owner's alone
+            os.makedirs(private, 0o700, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(descriptor), os.lstat(path)):
