@@ -70,6 +70,19 @@ class _Handler(BaseHTTPRequestHandler):
         return
 
 
+def refusing_after_the_probe(answer: Callable[[], tuple[int, str] | None]) -> Refuses:
+    """A store that takes the small object of the check before a run starts, and then does otherwise."""
+    removed: list[str] = []
+
+    def refuse(method: str, path: str) -> tuple[int, str] | None:
+        if removed:
+            return answer()
+        removed.extend([path] if method == "DELETE" else [])
+        return None
+
+    return refuse
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = False  # closing it waits for all of them
 

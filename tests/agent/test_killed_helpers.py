@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
+import threading
 import venv
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from live import Live
 
 from conftest import WriteJob, processes_with, until
+from guarded_store import guarded, refusing_after_the_probe
 from muster.engines.ssh import unavailable
+from s3_server import S3
 from traces import RunJson, stored
 
 pytestmark = pytest.mark.engines
@@ -30,12 +33,18 @@ def kill(live: Live, words: str) -> None:
 
 
 @pytest.fixture
-def uploading(containment: str, command: list[str], write_job: WriteJob) -> Iterator[Live]:
-    """A run whose program is done and whose upload never ends: its store takes calls and says nothing."""
-    job = write_job({"command": WRITE, "outputs": {"train_url": "obs://b/out"}})
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with Live(command, job, MUSTER_STORAGE_ENDPOINT=endpoint, MUSTER_STORAGE_TIMEOUT="60") as live:
+def uploading(containment: str, command: list[str], write_job: WriteJob, s3: S3) -> Iterator[Live]:
+    """A run whose program is done and whose upload never ends: its store takes calls and says nothing any more."""
+    job = write_job({"command": WRITE, "outputs": {"train_url": f"obs://{s3.bucket()}/out"}})
+    over = threading.Event()
+
+    def silent() -> None:
+        over.wait(100)
+
+    with guarded(s3.endpoint, refusing_after_the_probe(silent)) as guard, ExitStack() as ending:
+        ending.callback(over.set)
+        env = {**s3.env, "MUSTER_STORAGE_ENDPOINT": guard.endpoint, "MUSTER_STORAGE_TIMEOUT": "60"}
+        with Live(command, job, **env) as live:
             until(lambda: os.path.lexists(live.run.attempt(1).meet + "/uploading.0"))
             yield live
 

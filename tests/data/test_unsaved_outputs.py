@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import Muster, WriteJob, until
-from guarded_store import DENIED, Refuses, guarded
+from guarded_store import DENIED, guarded, refusing_after_the_probe
 from muster.launch import api
 from s3_server import ACCESS, S3, SECRET
 from traces import RunJson, logs, put, stored
@@ -24,19 +23,6 @@ WRITE = ["bash", "-c", 'echo weights > "${1#*=}/model-$MUSTER_NODE.ckpt"; exit $
 def kept(view: dict[str, Any]) -> list[str]:
     """The files that lie in the directories of the nodes."""
     return sorted(path.name for path in Path(view["dir"]).glob("attempts/1/nodes/*/outputs/*/*"))
-
-
-def refusing_after_the_probe(answer: Callable[[], tuple[int, str] | None]) -> Refuses:
-    """A store that takes the small object of the check before the start, and then does otherwise."""
-    removed: list[str] = []
-
-    def refuse(method: str, path: str) -> tuple[int, str] | None:
-        if removed:
-            return answer()
-        removed.extend([path] if method == "DELETE" else [])
-        return None
-
-    return refuse
 
 
 def test_places_that_are_taken_by_directories(containment: str, run_json: RunJson, write_job: WriteJob) -> None:

@@ -183,6 +183,16 @@ def test_a_cancelled_transfer_ends_and_leaves_no_half_file(place: Place, tmp_pat
     assert place.storage.stat(place.at("big")) is None
 
 
+def test_a_cancelled_download_of_a_large_file_leaves_no_file(awake: S3, home: Path, tmp_path: Path) -> None:
+    bucket = awake.bucket()
+    (awake.folder / bucket / "big").write_bytes(os.urandom(20 << 20))
+    progress = Progress()
+    progress.cancel()
+    with remote(awake, home) as storage, pytest.raises(StorageError, match="cancelled"):
+        storage.copy_file(f"s3://{bucket}/big", str(tmp_path / "down/big"), progress=progress)
+    assert not list((tmp_path / "down").iterdir())
+
+
 def test_listings_go_on_over_many_pages(awake: S3, home: Path) -> None:
     bucket = awake.bucket()
     for folder in range(3):

@@ -66,6 +66,7 @@ class _Crew:
         error, self._error = self._error, None  # one that is kept would keep all it refers to, connections too
         if error is not None:
             raise error
+        self._progress.add()  # raises where it was cancelled: what was not taken up is not done
 
     def _await(self, members: List[threading.Event], limit: float) -> None:
         deadline = time.monotonic() + limit

@@ -93,12 +93,22 @@ class _Upload:
             _abort(self._target, self._target.bucket, self._key, self._record.before)
         if self._record.parts:
             self._resumed = True
+            self._refuse_forgotten()
             self._progress.resume(sum(map(self._length, self._record.parts)))
             return
         if self._record.upload:
             _abort(self._target, self._target.bucket, self._key, self._record.upload)
         text = self._ask("POST", {"uploads": ""}, headers=answers.metadata(attributes))
         self._record.begin(answers.upload_id(text))
+
+    def _refuse_forgotten(self) -> None:
+        """Raises Useless for an upload that the store does not have, before parts are sent to it in vain."""
+        try:
+            self._ask("GET", {"uploadId": self._record.upload, "max-parts": "1"})
+        except NotFound:
+            raise Useless from None
+        except StorageError:
+            return  # it may not be asked, or is out of reach: the parts will show
 
     def _is_stale(self, error: StorageError) -> bool:
         """Whether an error may only mean that the store no longer has what another process stored."""
