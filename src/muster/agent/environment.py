@@ -5,30 +5,14 @@ from __future__ import annotations
 import os
 from typing import Dict, Mapping, Sequence
 
-from muster.runs import proc
-
-# Keys to storage, clouds and machines. A rank gets one only when the job's `secrets` names it.
-KEYS = frozenset(
-    """
-AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_SECURITY_TOKEN
-OBS_ACCESS_KEY_ID OBS_SECRET_ACCESS_KEY OBS_SECURITY_TOKEN OBS_AK OBS_SK
-S3_ACCESS_KEY_ID S3_SECRET_ACCESS_KEY ACCESS_KEY_ID SECRET_ACCESS_KEY
-HUAWEICLOUD_SDK_AK HUAWEICLOUD_SDK_SK HUAWEICLOUD_SDK_SECURITY_TOKEN HW_ACCESS_KEY HW_SECRET_KEY OS_ACCESS_KEY OS_SECRET_KEY
-CLOUD_SDK_AK CLOUD_SDK_SK MINIO_ACCESS_KEY MINIO_SECRET_KEY MINIO_ROOT_USER MINIO_ROOT_PASSWORD
-ALIBABA_CLOUD_ACCESS_KEY_ID ALIBABA_CLOUD_ACCESS_KEY_SECRET OSS_ACCESS_KEY_ID OSS_ACCESS_KEY_SECRET
-TENCENTCLOUD_SECRET_ID TENCENTCLOUD_SECRET_KEY AZURE_STORAGE_KEY AZURE_STORAGE_SAS_TOKEN AZURE_CLIENT_SECRET
-AZURE_STORAGE_ACCOUNT_KEY AZURE_STORAGE_ACCESS_KEY AZURE_STORAGE_CONNECTION_STRING ALICLOUD_ACCESS_KEY ALICLOUD_SECRET_KEY
-HUAWEICLOUD_ACCESS_KEY HUAWEICLOUD_SECRET_KEY OS_PASSWORD GOOGLE_APPLICATION_CREDENTIALS CLOUDSDK_AUTH_ACCESS_TOKEN
-BMC_PASSWORD IPMI_PASSWORD
-""".split()
-)
+from muster.runs import keys, proc
 
 # Which devices a rank sees is for the plan to say: the submitter's choice would renumber those that the run holds.
 MASKS = frozenset(("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES"))
 
 # So is who a rank is: a submitter that is itself a rank of something would make all of them one and the same.
 RANKS = frozenset(("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "RANK"))
-WITHHELD = KEYS | MASKS | RANKS
+WITHHELD = MASKS | RANKS
 
 # What a batch system tells the processes that it starts itself: ranks are started by an agent, and are none of them.
 BATCH = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "PMI_", "PMIX_")
@@ -40,6 +24,7 @@ def base(submitter: Mapping[str, str]) -> Dict[str, str]:
         name: value
         for name, value in submitter.items()
         if name not in WITHHELD
+        and not keys.is_key(name)  # unless the job's `secrets` names it
         and name != "_"
         and not name.startswith(BATCH)
         and not (name.startswith("MUSTER_") and name != "MUSTER_HOME")

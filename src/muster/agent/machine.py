@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
 from dataclasses import replace
@@ -12,9 +13,10 @@ from muster.agent import beat, locks, memory, mpi, namespace, root, slurm, syste
 from muster.agent.node import Agent
 from muster.agent.site import Assignment
 from muster.agent.spot import Spot
-from muster.agent.storing import Tools
+from muster.agent.tools import Tools
 from muster.devices import Found, found, resolve
 from muster.plan import Device
+from muster.runs import keys
 from muster.runs.files import Events, is_there, need_json, write_once
 from muster.runs.layout import AttemptDir, RunDir
 from muster.runs.watch import readable
@@ -37,6 +39,7 @@ def be_node(path: str, number: int, given: Dict[str, str]) -> NoReturn:
     try:
         _see(path, attempt)
         tools = Tools(given["--python"], sys.argv[0])
+        _put_keys_away()
         assignment = Assignment.read(path, given["--code"], tools, given.get("--namespaces") != "off")
         node = _Node(assignment, attempt, name, index)
         walls.be_agent(node.carry_out)
@@ -46,6 +49,15 @@ def be_node(path: str, number: int, given: Dict[str, str]) -> NoReturn:
             stop = {"cause": "lost", "reason": "node %d (%s): %s" % (index, name, error), "node": index, "grace": 0.0}
             write_once(attempt.meet + "/stop", stop)
     sys.exit(UNFIT)
+
+
+def _put_keys_away() -> None:
+    """Starts this program anew without the keys in its environment: the agent is a fork of it, and shows ranks its memory."""
+    kept, found = keys.apart(os.environ)
+    if found:
+        descriptor = keys.put_away(found)
+        os.set_inheritable(descriptor, True)
+        os.execve(sys.executable, [sys.executable, "-I", "-S", *sys.argv], {**kept, keys.VARIABLE: str(descriptor)})
 
 
 def _see(path: str, attempt: AttemptDir) -> None:
@@ -74,15 +86,15 @@ class _Node:
         os.makedirs(folder.path, exist_ok=True)
         walls.write_to(folder.agent_log)
         contained = self._may_be_contained()
-        seen, proc = os.getpid(), None
+        seen, keeper = os.getpid(), None
         if contained:
             names = [(node.name, node.address) for node in self.allocation.nodes]
-            seen, proc = walls.enter(self.assignment, self.attempt, self.index, names, _private())
+            seen, keeper = walls.enter(self.assignment, self.attempt, self.index, names, _private())
         else:
             system.set_name("muster-node-%d" % self.index)
             system.adopt_orphans()
         beat.go_on(folder.beat)
-        Agent(self.assignment, self.attempt, self._spot(contained, seen, proc)).carry_out()
+        Agent(self.assignment, self.attempt, self._spot(contained, seen, keeper)).carry_out()
         memory.leave_group(memory.group(self.assignment.run.id, self.index))
         return 0
 
@@ -90,16 +102,16 @@ class _Node:
         folder = self.attempt.node(self.index)
         refused = namespace.available(folder.path + "/probe") if self.assignment.namespaces else "switched off"
         events = Events(folder.events)
-        events.add("node", contained=not refused, reason=refused)
+        events.add("node", contained=not refused, reason=refused, keys=bool(refused) and keys.any_held())
         events.close()
         return not refused
 
-    def _spot(self, contained: bool, seen: int, proc: Optional[int]) -> Spot:
+    def _spot(self, contained: bool, seen: int, keeper: Optional[socket.socket]) -> Spot:
         address = next((node.address for node in self.allocation.nodes if node.name == self.name), self.name)
         devices = tuple(Device(device.id, device.ip) for device in self.devices)
         patience = max(0.0, self.allocation.kill_wait - slurm.MARGIN)
         spot = Spot(
-            self.index, self.name, address, self.kind, devices, _cpus(), (), contained, seen, proc, walls.user(), patience
+            self.index, self.name, address, self.kind, devices, _cpus(), contained, seen, keeper, walls.user(), patience
         )
         return self._with_srun(spot) if mpi.kind(self.job) else spot
 

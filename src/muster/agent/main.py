@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Dict, List
 
@@ -9,9 +10,15 @@ from typing import Dict, List
 def main(argv: List[str]) -> int:
     word, *rest = argv
     if word == "storage":
+        from muster.runs import keys
         from muster.storage.helper import main as storage
 
+        os.environ.update(keys.take())
         return storage(rest)
+    if word == "power":
+        from muster.agent.sampler.behind import main as answer
+
+        return answer(rest)
     if word == "sample":
         from muster.agent.sampler.main import main as sample
 
@@ -49,8 +56,8 @@ def _options(words: List[str]) -> Dict[str, str]:
 
 def _supervise(path: str, given: Dict[str, str]) -> int:
     from muster.agent.site import Assignment, Site
-    from muster.agent.storing import Tools
     from muster.agent.supervisor import Supervisor
+    from muster.agent.tools import Tools
     from muster.runs.files import Events
 
     tools = Tools(given["--python"], sys.argv[0])

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
+import socket
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from muster.agent.loop import Loop
 from muster.agent.processes import Running
-from muster.agent.storing import Tools
+from muster.agent.tools import Tools
 from muster.job import Job
 from muster.plan import NodePlan, compat
 from muster.runs.files import temporary_name, write_json
@@ -24,16 +26,19 @@ DESCRIBED = 10.0  # for the sampler of a measurement that is over in a moment to
 MOST_BYTES = 1 << 20  # of a result file: it holds a number
 LOOK = 0.02  # between two looks whether it has
 
-Serve = Callable[[str, List[str]], Optional[Running]]
+Start = Callable[[str, List[str], Sequence[int]], Optional[Running]]
 
 
 class Measuring:
-    def __init__(self, tools: Tools, job: Job, folder: NodeDir, loop: Loop, serve: Serve) -> None:
+    """`serve` starts a helper that is given keys; `look` one that is not, and sees the processes of the node."""
+
+    def __init__(self, tools: Tools, job: Job, folder: NodeDir, loop: Loop, serve: Start, look: Start) -> None:
         self._tools = tools
         self._job = job
         self._folder = folder
         self._loop = loop
         self._serve = serve
+        self._look = look
         self._sampler: Optional[Running] = None
         self._noting: Optional[Running] = None
         self._ended = False
@@ -43,8 +48,14 @@ class Measuring:
     def watch(self) -> None:
         """Starts to look at the machine, unless that goes on or nobody wants it."""
         if self._job.sample and self._sampler is None and not self._ended:
-            argv = self._tools.own("sample", self._folder.path, repr(self._job.sample))
-            self._sampler = self._serve("sampler", argv)
+            words = ["sample", self._folder.path, repr(self._job.sample)]
+            if not _has_password():
+                self._sampler = self._look("sampler", self._tools.own(*words), ())
+                return
+            near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with near, far:
+                self._serve("power", ["power", self._folder.path], (far.fileno(),))
+                self._sampler = self._look("sampler", self._tools.own(*words, str(near.fileno())), (near.fileno(),))
 
     def started(self, ranks: Dict[int, int]) -> None:
         """The ranks run, with these process ids."""
@@ -79,8 +90,7 @@ class Measuring:
         """
         sources = self._sources()
         if sources:
-            argv = self._tools.storage("note", self._before, NAMES, *(url for _, url in sources))
-            self._noting = self._serve("note", argv)
+            self._noting = self._serve("note", ["storage", "note", self._before, NAMES, *(url for _, url in sources)], ())
 
     @property
     def noted(self) -> bool:
@@ -95,8 +105,7 @@ class Measuring:
         sources = self._sources() if plan.node == 0 else []
         if sources and self._noting is not None and self._noting.code == 0:
             pairs = [word for pair in sources for word in pair]
-            argv = self._tools.storage("harvest", self._before, NAMES, kept, *pairs)
-            process = self._serve("harvest", argv)
+            process = self._serve("harvest", ["storage", "harvest", self._before, NAMES, kept, *pairs], ())
             if process is not None and self._until(process):
                 return
         reason = "what lies there could not be looked at; see the logs `note` and `harvest`"
@@ -131,6 +140,12 @@ class Measuring:
                     told["error"] = error.strerror or str(error)
                 found.append(told)
         return found
+
+
+def _has_password() -> bool:
+    """Whether a BMC is asked that wants a password, which the sampler does not get."""
+    told = json.loads(os.environ.get("MUSTER_POWER") or "{}")
+    return any(section.get("apart") for section in (told, *told.get("hosts", {}).values()))
 
 
 def _move_aside(*paths: str) -> None:

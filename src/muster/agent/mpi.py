@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import List, Mapping, Tuple
 
-from muster.agent.storing import Tools
+from muster.agent.tools import Tools
 from muster.job import Job
 from muster.runs.layout import AttemptDir, NodeDir
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any
+from typing import Any, Callable, NoReturn, Optional
 
 from muster.agent import root, system
 
@@ -36,13 +36,14 @@ def available(place: str = "") -> str:
     return "" if status == 0 else reason or "refused"
 
 
-def enter(host: str) -> int:
+def enter(host: str, keep: Optional[Callable[[], NoReturn]] = None) -> int:
     """Goes on in a new namespace as its first process; returns this process' id as the machine sees it.
 
-    The process that called stays outside, waits, and ends as the first process does.
+    The process that called stays outside, waits, and ends as the first process does. So does another that `keep`s keys: it
+    has the file system of the namespace and not its process ids. None of the three outlives another.
     """
     user, group = os.getuid(), os.getgid()
-    flags = system.NEWPID | system.NEWUTS | system.NEWNS
+    flags = system.NEWUTS | system.NEWNS
     try:
         system.unshare(flags)
     except PermissionError:
@@ -51,9 +52,16 @@ def enter(host: str) -> int:
         _write("/proc/self/uid_map", "%d %d 1" % (user, user))
         _write("/proc/self/gid_map", "%d %d 1" % (group, group))
     outside = os.getpid()
+    keeper = os.fork() if keep else -1
+    if keep and keeper == 0:
+        system.die_with_parent()
+        if os.getppid() == outside:
+            keep()
+        os._exit(1)
+    system.unshare(system.NEWPID)
     child = os.fork()
     if child:
-        _wait_outside(child)
+        _wait_outside(child, keeper)
     system.die_with_parent()
     if _parent() != outside:
         os._exit(1)  # the parent died before the call above
@@ -86,7 +94,7 @@ def _parent() -> int:
         return int(file.read().rsplit(b")", 1)[1].split()[1])
 
 
-def _wait_outside(child: int) -> None:
+def _wait_outside(child: int, keeper: int) -> NoReturn:
     """What the process outside does: hand on signals, and end as the first process of the namespace does."""
 
     def hand_on(number: int, frame: Any) -> None:
@@ -98,9 +106,12 @@ def _wait_outside(child: int) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, hand_on)
     while True:
-        _, status = os.waitpid(child, 0)
-        if os.WIFSIGNALED(status):
+        pid, status = os.wait()
+        if pid == keeper or os.WIFSIGNALED(status):
             os.kill(os.getpid(), signal.SIGKILL)
+        if keeper > 0:
+            os.kill(keeper, signal.SIGKILL)  # its helpers have ended, or are of no use any more
+            os.waitpid(keeper, 0)
         os._exit(os.WEXITSTATUS(status))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from muster.agent import ending, environment, mpi, silence, sshd, staging, storing
+from muster.agent.helpers import Helpers, Kept, Own
 from muster.agent.loop import Listener, Loop
 from muster.agent.measuring import Measuring
 from muster.agent.memory import Memory, group
@@ -55,20 +56,21 @@ class Agent(Listener):
         self.started = False
         self.done = False
         self.count = assignment.count
+        self.helpers: Helpers = Kept(spot.keeper) if spot.keeper else Own(self.processes, tools, self.dir)
+        if self.helpers.fileno() >= 0:
+            self.loop.doors[self.helpers.fileno()] = self._hear_of_helpers
         self.door = storing.Door()
         self._wait_for_a_knock()
         self.entrance = sshd.Entrance()
         self.sessions = Sessions()
         self.plan: Optional[NodePlan] = None
         self.exported: Dict[str, str] = {}
-        self.outputs = Outputs(tools, self.dir, self.loop, self._serve)
-        self.measuring = Measuring(tools, job, self.dir, self.loop, self._serve)
+        self.outputs = Outputs(self.dir, self.loop, self.helpers, self._serve)
+        self.measuring = Measuring(tools, job, self.dir, self.loop, self._serve, self._look)
         self.unsaved = ""  # why outputs could not be uploaded at the end
 
     def carry_out(self) -> None:
         """The whole life of the agent."""
-        if self.spot.bound:
-            os.sched_setaffinity(0, self.spot.bound)
         self.memory = Memory(group(self.run.id, self.spot.index), self.job.memory)
         ports = Ports(self.job.ports_per_node)
         if self.job.ssh:
@@ -157,10 +159,10 @@ class Agent(Listener):
         return self.stop is None
 
     def _fetch(self, plan: NodePlan) -> bool:
-        argv = storing.fetch(self.tools, plan)
-        if not argv:
+        words = storing.fetch(plan)
+        if not words:
             return True
-        process = self._serve("inputs", argv)
+        process = self._serve("inputs", words)
         if process is None or not self._until(lambda: process.ended is not None):
             return False
         if process.failed:
@@ -190,7 +192,8 @@ class Agent(Listener):
             return
         if not self._start_all(plan, helpers) or (plan.together and not self._all_ready()) or not self._start_all(plan, ranks):
             return
-        self.processes.see_from_outside(self.spot.proc, self.spot.seen)
+        self.processes.note_seen(self.helpers.seen(self.spot.seen))
+        self._hear_of_helpers()  # what came before that answer
         for started in (process for process in self.processes.all if not process.service):
             self.events.add("start", process=started.name, rank=started.rank, pid=started.seen or started.pid)
         self.measuring.started({process.rank: process.pid for process in self.processes.all if process.rank >= 0})
@@ -229,12 +232,25 @@ class Agent(Listener):
             env["TMPDIR"] = self.sessions.folder(env)
         return env
 
-    def _serve(self, name: str, argv: List[str], keep: Tuple[int, ...] = ()) -> Optional[Running]:
-        """Starts a process that works for the agent, with the submitter's environment; its end is no failure by itself."""
+    def _serve(self, name: str, words: List[str], keep: Sequence[int] = ()) -> Optional[Running]:
+        """Starts a helper that is given keys; its end is no failure by itself."""
+        try:
+            return self.helpers.start(name, words, keep)
+        except (OSError, ValueError) as error:
+            message = why_not_started(self.tools.python, {}, error)
+            self._fail({"kind": "start", "process": name, "rank": -1, "code": 127, "message": message})
+            return None
+
+    def _look(self, name: str, argv: List[str], keep: Sequence[int] = ()) -> Optional[Running]:
+        """Starts a process that works for the agent among those of the node; its end is no failure by itself."""
         process = self._run(name, argv, environment.given(), "/", keep=keep)
         if process is not None:
             process.service = True
         return process
+
+    def _hear_of_helpers(self) -> None:
+        for process in self.helpers.ended(self.loop.ending):
+            self.ended(process)
 
     def _wait_for_a_knock(self) -> None:
         """Lets the first rank that asks for storage start the server, which takes over from there."""
@@ -242,12 +258,12 @@ class Agent(Listener):
 
         def answer() -> None:
             del self.loop.doors[number]
-            self._serve("storage", self.tools.storage("serve", str(number)), (number,))
+            self._serve("storage", ["storage", "serve"], (number,))
 
         self.loop.doors[number] = answer
 
     def _run(
-        self, name: str, argv: Any, env: Dict[str, str], cwd: str, rank: int = -1, keep: Tuple[int, ...] = ()
+        self, name: str, argv: Any, env: Dict[str, str], cwd: str, rank: int = -1, keep: Sequence[int] = ()
     ) -> Optional[Running]:
         try:
             return self.processes.start(name, argv, env, cwd, self.dir.log(name), rank, keep)
@@ -374,7 +390,7 @@ class Agent(Listener):
             ending.ask(self.processes, ranks_alone, self.spot.index == 0)
             ending.wait_for_nobody(self.loop, time.monotonic() + float(stop.get("grace", 0)))
         self.measuring.ended()
-        for process in self.processes.kill_all():
+        for process in [*self.processes.kill_all(), *self.helpers.kill_all()]:
             self.ended(process)
         self.sessions.close()
         if self.plan is not None:

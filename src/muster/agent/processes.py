@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from muster.agent import system
 from muster.runs.files import open_log
@@ -182,17 +182,10 @@ class Processes:
                 time.sleep(0.001)
         return ended
 
-    def see_from_outside(self, proc: Optional[int], agent: int) -> None:
-        """Notes the ids of the processes as the machine sees them, through its own /proc."""
-        if proc is None:
-            return
-        inside = {}
-        for pid in _children(agent, proc):
-            numbers = _namespace_ids(pid, proc)
-            if numbers:
-                inside[numbers[-1]] = pid
+    def note_seen(self, seen: Mapping[int, int]) -> None:
+        """Notes the ids of the processes as the machine sees them."""
         for process in self.all:
-            process.seen = inside.get(process.pid, process.seen)
+            process.seen = seen.get(process.pid, process.seen)
 
 
 def why_not_started(program: str, env: Dict[str, str], error: Exception) -> str:
@@ -202,6 +195,16 @@ def why_not_started(program: str, env: Dict[str, str], error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "`%s` does not exist, or the interpreter that its first line names" % program
     return "`%s`: %s" % (program, getattr(error, "strerror", None) or error)
+
+
+def seen_from_outside(proc: int, agent: int) -> Dict[int, int]:
+    """The children of an agent by the ids that they have in its namespace, through a descriptor of the machine's own /proc."""
+    found = {}
+    for pid in _children(agent, proc):
+        numbers = _namespace_ids(pid, proc)
+        if numbers:
+            found[numbers[-1]] = pid
+    return found
 
 
 def descendants(root: int) -> List[int]:

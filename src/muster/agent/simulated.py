@@ -17,6 +17,7 @@ from muster.agent.spot import Spot
 from muster.devices import resolve
 from muster.job import Job
 from muster.plan import Device
+from muster.runs import keys
 from muster.runs.explain import signal_name
 from muster.runs.files import Events
 from muster.runs.layout import AttemptDir
@@ -74,7 +75,7 @@ class Simulated(Site):
         self._queue.close()  # its lines to other runs are none of the agents' business
         refused = namespace.available(self.run.probe) if self.assignment.namespaces else "switched off"
         self.contained = not refused
-        self.events.add("nodes", contained=self.contained, reason=refused)
+        self.events.add("nodes", contained=self.contained, reason=refused, keys=not self.contained and keys.any_held())
         return True
 
     def filenos(self) -> List[int]:
@@ -126,13 +127,16 @@ class Simulated(Site):
         walls.write_to(folder.agent_log)
         os.setsid()  # a signal to the supervisor's group is for the supervisor
         system.set_name("muster-node-%d" % index)
-        seen, proc = os.getpid(), None
+        seen, keeper = os.getpid(), None
+        cpus, bound = cpu_share(self.job), cpu_set(self.job, index)
+        if bound:
+            os.sched_setaffinity(0, bound)
         if self.contained:
             system.die_with_parent()
             if os.getppid() != supervisor:
                 return 1
             names = [(host(node), address(self.run.id, node)) for node in range(self.assignment.count)]
-            seen, proc = walls.enter(self.assignment, attempt, index, names)
+            seen, keeper = walls.enter(self.assignment, attempt, index, names)
         else:
             system.adopt_orphans()
         spot = Spot(
@@ -141,11 +145,10 @@ class Simulated(Site):
             address(self.run.id, index),
             self.kind,
             self._devices(index),
-            cpu_share(self.job),
-            cpu_set(self.job, index),
+            cpus,
             self.contained,
             seen,
-            proc,
+            keeper,
             walls.user(),
         )
         Agent(self.assignment, attempt, spot, parent).carry_out()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
-from muster.agent.storing import Tools
+from muster.agent.tools import Tools
 from muster.job import Job
 from muster.runs.files import need_json
 from muster.runs.layout import AttemptDir, RunDir

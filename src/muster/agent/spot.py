@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from dataclasses import dataclass
 from typing import Optional, Sequence, Tuple
 
@@ -20,10 +21,9 @@ class Spot:
     device: str
     devices: Tuple[Device, ...]
     cpus: int  # CPUs that its processes share
-    bound: Tuple[int, ...]  # the CPUs it is bound to, if to any
     contained: bool  # whether the node is a namespace
     seen: int = 0  # the agent's process id as the machine sees it
-    proc: Optional[int] = None  # a descriptor of the machine's own /proc
+    keeper: Optional[socket.socket] = None  # to the process that starts helpers, where the node is a namespace
     user: str = ""
     patience: Optional[float] = None  # seconds between a signal to the agent and its death, where somebody counts them
     launcher: Tuple[str, ...] = ()

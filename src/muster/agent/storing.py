@@ -1,15 +1,15 @@
 """What a node has to do with stores: a server that ranks ask over a local socket, inputs before the start, outputs after it.
 
-All of it is done by processes of their own, with Muster's Python: the agent stays quick, and no key enters a rank.
+All of it is done by helper processes (`helpers.py`): the agent stays quick, and has no key that a rank could find.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
+from muster.agent.helpers import Helpers
 from muster.agent.loop import Loop
 from muster.agent.processes import Running
 from muster.plan import NodePlan, Transfer
@@ -21,25 +21,7 @@ from muster.runs.untrusted import NotRegular, open_regular
 PERIOD = 30.0  # seconds between two uploads of what a program writes
 BACKLOG = 1024
 
-
-@dataclass(frozen=True)
-class Tools:
-    """What the agent's helpers are started with."""
-
-    python: str  # Muster's own, which can import what stores need
-    archive: str  # the packed agent
-
-    @property
-    def shims(self) -> str:
-        """What jobs may import of Muster: Python looks into an archive as into a directory."""
-        return self.archive + "/muster/shims"
-
-    def own(self, *words: str) -> List[str]:
-        """The argv of one of Muster's own programs on a node."""
-        return [self.python, "-I", self.archive, *words]
-
-    def storage(self, *words: str) -> List[str]:
-        return self.own("storage", *words)
+Serve = Callable[[str, List[str]], Optional[Running]]
 
 
 class Door:
@@ -56,15 +38,15 @@ class Door:
         return self._socket.fileno()
 
 
-def fetch(tools: Tools, plan: NodePlan) -> List[str]:
-    """The argv that brings the inputs of a node, or nothing where all of them are at hand."""
+def fetch(plan: NodePlan) -> List[str]:
+    """The words of the helper that brings the inputs of a node, or nothing where all of them are at hand."""
     words = [word for entry in plan.inputs if not entry.local for word in (entry.url, entry.path)]
-    return tools.storage("copy", *words) if words else []
+    return ["storage", "copy", *words] if words else []
 
 
-def save(tools: Tools, outputs: Sequence[Transfer]) -> List[str]:
-    """The argv that takes outputs to their URLs."""
-    return tools.storage("copy", *[word for entry in outputs for word in (entry.path, entry.url)])
+def save(outputs: Sequence[Transfer]) -> List[str]:
+    """The words of the helper that takes outputs to their URLs."""
+    return ["storage", "copy", *[word for entry in outputs for word in (entry.path, entry.url)]]
 
 
 def why(folder: NodeDir, process: Running) -> str:
@@ -77,10 +59,10 @@ def why(folder: NodeDir, process: Running) -> str:
 class Outputs:
     """Takes what the programs of a node write to its URLs: now and then, and completely at the end."""
 
-    def __init__(self, tools: Tools, folder: NodeDir, loop: Loop, serve: Callable[[str, List[str]], Optional[Running]]) -> None:
-        self._tools = tools
+    def __init__(self, folder: NodeDir, loop: Loop, helpers: Helpers, serve: Serve) -> None:
         self._folder = folder
         self._loop = loop
+        self._helpers = helpers
         self._serve = serve
         self._last: Optional[Running] = None
 
@@ -89,7 +71,7 @@ class Outputs:
 
         def upload() -> None:
             if self._last is None or self._last.ended is not None:
-                self._last = self._serve("outputs", save(self._tools, plan.outputs))
+                self._last = self._serve("outputs", save(plan.outputs))
 
         if plan.outputs:
             self._loop.every(PERIOD, upload)
@@ -103,11 +85,11 @@ class Outputs:
         if not plan.outputs and not plan.log:
             return ""
         meeting.publish(plan.node, "uploading", {})
-        process = self._serve("outputs", save(self._tools, outputs))
+        process = self._serve("outputs", save(outputs))
         if process is None:
             return "the upload could not be started"
         self._loop.until(lambda: process.ended is not None or "kill" in meeting.topics)
-        self._loop.processes.kill_all()
+        self._helpers.kill_all()
         if process.code == 0:
             return ""
         return "it was stopped at once" if "kill" in meeting.topics else why(self._folder, process)

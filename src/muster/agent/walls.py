@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import traceback
-from typing import Callable, List, Sequence, Tuple
+from typing import Callable, List, NoReturn, Sequence, Tuple
 
 from muster.agent import environment, namespace, root, system
+from muster.agent.keeper import Keeper
 from muster.agent.processes import Processes
 from muster.agent.site import Assignment
 from muster.plan import compat
+from muster.runs import keys
 from muster.runs.files import write_text
 from muster.runs.layout import AttemptDir
 
@@ -43,21 +46,32 @@ def enter(
     index: int,
     names: Sequence[Tuple[str, str]],
     private: Sequence[str] = root.PRIVATE,
-) -> Tuple[int, int]:
-    """Goes on as the first process of a namespace that is the node.
+) -> Tuple[int, socket.socket]:
+    """Goes on as the first process of a namespace that is the node, without the keys, which stay with a keeper outside.
 
     `names` are the host name and the address of each node. Returns this process' id as the machine sees it, and a
-    descriptor of the machine's own /proc.
+    socket at whose other end is the keeper.
     """
     folder = attempt.node(index)
-    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     write_text(folder.hosts, _hosts(assignment, names))
     view = root.plan(assignment.job, user(), folder.path, attempt.path, _needed(assignment), _variables(), private)
-    seen = namespace.enter(names[index][0])
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    keeper = Keeper(far, assignment.tools, folder, proc)  # now: the /proc of the node will not show it
+
+    def keep() -> NoReturn:
+        near.close()
+        system.set_name("muster-keep-%d" % index)
+        keeper.carry_on()
+
+    seen = namespace.enter(names[index][0], keep)
+    far.close()
+    os.close(proc)
+    keys.drop()
     root.enter(view)
     namespace.show_hosts(folder.hosts)
     system.set_name("muster-node-%d" % index)
-    return seen, proc
+    return seen, near
 
 
 def user() -> str:

@@ -21,6 +21,7 @@ from muster.job import FRAMEWORKS
 from muster.job.source import JobError
 from muster.launch import api, create
 from muster.launch.follow import Follower
+from muster.runs import exposure
 from muster.runs.files import read_events
 from muster.runs.state import ENDED
 
@@ -209,11 +210,17 @@ class Story:
         self._waiting = ""
         self._trouble = ""
         self._sharing = bool(run.job.compat)  # whether it matters what nodes share, and nobody knows yet
+        self._exposure: str | None = None  # what is to be said of its keys, once that is known
 
     def go_on(self, attempt: int | None) -> None:
         """Tells what is new; `attempt` is the one that is about to speak, if one is."""
         if self._sharing:
             self._tell_shared()
+        if self._exposure is None:
+            self._exposure = exposure.warning(self._run.dir)
+            if self._exposure:
+                self._shown.interlude()
+                _say(self._exposure)
         newest = attempt or (self._run.dir.attempt_numbers() or [1])[-1]
         if newest > self._attempt:
             self._shown.interlude()

@@ -10,6 +10,7 @@ from muster.cli import output
 from muster.cli.options import as_json, run_argument
 from muster.cli.summary import numbers, show_failure
 from muster.launch import api
+from muster.runs import exposure
 from muster.runs.damage import DAMAGED
 from muster.runs.explain import signal_name
 
@@ -50,6 +51,8 @@ def command(run: str, json: bool) -> int:
         ("submitted again", f"{output.when(entry['time'])} as {entry['handle']}: {output.plain(entry['reason'])}")
         for entry in found.submissions()
     ]
+    if warning := exposure.warning(found.dir):
+        facts.append(("keys", warning))
     for name, value in facts:
         click.echo(f"  {name.ljust(18)}  {value}")
     click.echo()

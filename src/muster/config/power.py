@@ -62,12 +62,29 @@ def holds_keys(section: Mapping[str, Any]) -> bool:
     return any(part.get("password") for part in (section, *section.get("hosts", {}).values()))
 
 
+def secrets(section: Mapping[str, Any]) -> set[str]:
+    """The names of the variables that hold passwords."""
+    return {part["password_secret"] for part in (section, *section.get("hosts", {}).values()) if part.get("password_secret")}
+
+
 def travelling(section: Mapping[str, Any], folder: Path, secrets: Mapping[str, str], host: str) -> str:
     """The settings as Muster's own processes on the nodes get them, passwords included; `host` is the submitter's machine."""
     told = {name: value for name, value in section.items() if name != "hosts"}
     hosts = {name: _layered(told, own) for name, own in section.get("hosts", {}).items()}
     ready = {name: _ready(fields, folder, secrets) for name, fields in hosts.items()}
     return json.dumps({**_ready(told, folder, secrets), "hosts": ready, "host": host})
+
+
+def without_passwords(text: str) -> str:
+    """Such settings for processes that a rank may look at: which BMCs want a password, and not which."""
+    told = json.loads(text)
+    hosts = {name: _public(section) for name, section in told["hosts"].items()}
+    return json.dumps({**_public(told), "hosts": hosts})
+
+
+def _public(section: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: value for name, value in section.items() if name != "password"}
+    return {**found, "apart": True} if section.get("password") else found
 
 
 def _layered(told: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

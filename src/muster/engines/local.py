@@ -15,7 +15,7 @@ from muster import devices
 from muster.engines import ssh
 from muster.engines.base import Node, Order, Refused, Request
 from muster.job import LAUNCHERS, PORTS, Job
-from muster.runs import proc
+from muster.runs import keys, proc
 from muster.runs.explain import size
 from muster.runs.marker import kill_marked
 from muster.runs.state import Status
@@ -63,17 +63,19 @@ class Local:
         argv = list(request.argv)
         if follower is not None:
             argv += ["--command", str(follower)]
-        with open(request.log, "ab") as log:
+        environment, found = keys.apart(request.environment)
+        held = keys.put_away(found)
+        with open(request.log, "ab") as log, os.fdopen(held, "rb"):
             os.fchmod(log.fileno(), 0o600)
             child = subprocess.Popen(
                 argv,
                 cwd=request.cwd,
-                env=request.environment,
+                env={**environment, keys.VARIABLE: str(held)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                pass_fds=() if follower is None else (follower,),
+                pass_fds=(held,) if follower is None else (held, follower),
             )
         child.returncode = 0  # it outlives this process or is collected by `poll`; subprocess need not care
         return _handle(child.pid) or f"{child.pid}:0:{_boot()}:{_space()}:{os.uname().nodename}"

@@ -18,7 +18,7 @@ from muster.config import power
 from muster.job import Job
 from muster.job.load import Check
 from muster.launch import data, interpreter, outputs, snapshot, zipapp
-from muster.runs import submissions
+from muster.runs import keys, submissions
 from muster.runs.files import locked, write_json, write_text
 from muster.runs.layout import RunDir, home, make_home, run_dir
 from muster.storage.settings import Settings
@@ -94,8 +94,11 @@ class _Preparation:
         self._unwritable = unwritable
         self.environment = _environment()
         self.storage = data.settings(settings, self.environment)
-        self.environment["MUSTER_STORAGE"] = self.storage.to_json()  # for the agents' helpers; no rank gets it
-        self.environment["MUSTER_POWER"] = self._power()  # likewise
+        self.environment[keys.STORAGE] = self.storage.to_json()  # for the agents' helpers, and no other process
+        told = self._power()
+        self.environment["MUSTER_POWER"] = power.without_passwords(told)
+        if told != self.environment["MUSTER_POWER"]:
+            self.environment[keys.POWER] = told
         self.job: Job | None = None
         self.code: snapshot.Snapshot | None = None
 
@@ -115,13 +118,19 @@ class _Preparation:
 
     def _secrets(self, job: Job) -> list[tuple[str, str, str]]:
         kept = {name: value for name, value in self.settings.secrets.items() if name in job.secrets}
-        self.environment = {**kept, **self.environment}
+        self.environment = {**kept, **self._without_keys(job)}
         place = f"{home()}/config.toml"
         return [
             ("secrets", f"names `{name}`, which is not set", f"export {name}, or put it into a profile of {place}")
             for name in job.secrets
             if name not in self.environment
         ]
+
+    def _without_keys(self, job: Job) -> dict[str, str]:
+        """The environment without keys that were only for this command: what is not sent cannot be found."""
+        wanted, named = {*job.secrets, keys.STORAGE, keys.POWER}, power.secrets(self.settings.power)
+        unwanted = {name for name in self.environment if name in named or keys.is_key(name)} - wanted
+        return {name: value for name, value in self.environment.items() if name not in unwanted}
 
     def _code(self, job: Job) -> list[tuple[str, str, str]]:
         if not job.code:  # it could not be read, and that has been said

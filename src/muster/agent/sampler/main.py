@@ -29,18 +29,20 @@ DEVICES = 0.004  # seconds of CPU that reading the devices may take at a tick
 
 
 def main(argv: List[str]) -> int:
-    folder, interval = argv
+    folder, interval, *line = argv
     os.nice(NICE)
-    Sampler(NodeDir(folder), float(interval)).carry_on()
+    Sampler(NodeDir(folder), float(interval), int(line[0]) if line else None).carry_on()
     return 0
 
 
 class Sampler:
-    def __init__(self, folder: NodeDir, interval: float) -> None:
+    """`line` is a socket at whose other end is the process that has the password of the BMC, where there is one."""
+
+    def __init__(self, folder: NodeDir, interval: float, line: Optional[int] = None) -> None:
         self._signals = Signals((signal.SIGTERM, signal.SIGINT))
         self._parent = os.getppid()
-        os.environ.pop("MUSTER_STORAGE", None)  # programs that are started from here have no use for keys
-        self._power = os.environ.pop(power.VARIABLE, "")
+        self._power = os.environ.pop(power.VARIABLE, "")  # programs that are started from here have no use for it
+        self._line = line
         self._folder = folder
         self._interval = interval
         self._facts: Dict[str, Any] = read_object(folder.facts)
@@ -71,7 +73,7 @@ class Sampler:
 
     def _open_power(self) -> None:
         try:
-            sources = power.open_sources(power.settings(self._power, self._facts))
+            sources = power.open_sources(power.settings(self._power, self._facts), self._line)
         except (TypeError, ValueError) as error:
             self._journal.missing("power", "the settings cannot be understood: %s" % why(error))
             return

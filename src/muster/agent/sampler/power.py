@@ -23,6 +23,7 @@ class Settings(NamedTuple):
     password: str = ""
     ca: str = ""
     verify: bool = True
+    apart: bool = False  # whether the password is not here, but with a process that answers for the BMC
 
 
 class Sources(NamedTuple):
@@ -44,27 +45,32 @@ def settings(text: str, facts: Mapping[str, Any]) -> Settings:
     return Settings(**{**told, **special})
 
 
-def open_sources(chosen: Settings) -> Sources:
-    """The sources that are there, and why the others are not."""
+def open_sources(chosen: Settings, line: Optional[int] = None) -> Sources:
+    """The sources that are there, and why the others are not; `line` leads to the process that has the password."""
     if chosen.source == "off":
         return Sources(None, [], {"power": "it is switched off in config.toml"})
     missing: Dict[str, str] = {}
-    found = {name: _open(name, make, missing) for name, make in _makers(chosen).items()}
+    found = {name: _open(name, make, missing) for name, make in makers(chosen, line).items()}
     if not any(found.values()):
         missing["power"] = "; ".join(missing.values())
     rapl = found.pop("rapl", None)
     return Sources(rapl, [source for source in found.values() if source], missing)
 
 
-def _makers(chosen: Settings) -> Dict[str, Callable[[], Any]]:
-    makers: Dict[str, Callable[[], Any]] = {
+def makers(chosen: Settings, line: Optional[int] = None) -> Dict[str, Callable[[], Any]]:
+    """How to open each of the sources that the settings ask for."""
+    found: Dict[str, Callable[[], Any]] = {
         "rapl": Rapl,
         "ipmi": lambda: Ipmi(chosen.ipmi_host, chosen.user, chosen.password),
         "redfish": lambda: _redfish(chosen),
     }
+    if chosen.apart and line is not None:
+        from muster.agent.sampler.behind import Asked
+
+        found.update(ipmi=lambda: Asked("ipmi", line), redfish=lambda: Asked("redfish", line))
     if chosen.source != "auto":
-        return {chosen.source: makers[chosen.source]}
-    return makers
+        return {chosen.source: found[chosen.source]}
+    return found
 
 
 def _redfish(chosen: Settings) -> Any:
