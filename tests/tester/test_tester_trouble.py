@@ -12,7 +12,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -24,7 +24,7 @@ from conftest import Muster, processes_with, until
 from tester_server import Serve, Served
 
 JUDGES = 2
-IMPATIENT = "from muster.tester import patience; patience.PATIENCE = 0.5; from muster.cli.main import main; main()"
+IMPATIENT = "from muster.tester import patience; patience.HASTE = 0.5; from muster.cli.main import main; main()"
 HURRIED = "from muster.tester import judge; judge.TIME_LIMIT = 1; judge.main()"
 
 
@@ -182,6 +182,49 @@ def test_who_never_finishes_a_request_is_let_go(begun: bytes, tmp_path: Path) ->
             assert ended(slow)
     finally:
         tester.kill()
+
+
+def test_who_may_send_a_bundle_may_take_longer(tmp_path: Path) -> None:
+    tester = Served(tmp_path, [], program=[sys.executable, "-c", IMPATIENT]).start()
+    try:
+        with program(tester, tester.token()) as http, socket.create_connection(("127.0.0.1", tester.port)) as other:
+            path = bundle(tmp_path)
+            upload = http.post("/api/uploads", json=announced(path)).json()["id"]
+
+            def slowly() -> Iterator[bytes]:
+                content = path.read_bytes()
+                yield content[:10]
+                assert ended(other)  # who says nothing has been let go meanwhile
+                yield content[10:]
+
+            answer = http.patch(f"/api/uploads/{upload}", content=slowly(), headers={"Upload-Offset": "0"})
+            assert (answer.status_code, answer.json()["offset"]) == (200, path.stat().st_size)
+    finally:
+        tester.kill()
+
+
+@pytest.mark.parametrize("path", ["/login", "/logout", "/api/uploads", f"/api/uploads/{'0' * 32}/finish", "/nothing"])
+def test_what_is_no_piece_of_a_bundle_is_small(path: str, tester: Served) -> None:
+    with program(tester) as http:
+        told = http.post(path, content=bytes(4 << 20))
+        assert (told.status_code, "16,384 bytes at most" in told.json()["reason"]) == (413, True)
+        if path in ("/login", "/api/uploads"):  # the others read none of it
+            untold = http.post(path, content=iter([b"a=b&" * 1024] * 1024))
+            assert (untold.status_code, "16,384 bytes at most" in untold.text) == (413, True)
+
+
+@pytest.mark.parametrize("body", [b"[" * 16_000, b'{"a":' * 3_000, b"1" * 16_000, b"\xff", b'"\\ud800"'])
+def test_an_announcement_that_cannot_be_read_is_told(body: bytes, tester: Served) -> None:
+    with program(tester, tester.token()) as http:
+        answer = http.post("/api/uploads", content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 400
+        assert answer.json()["reason"]
+
+
+def test_a_form_with_many_fields_is_none_of_the_tester(tester: Served) -> None:
+    with program(tester) as http:
+        assert http.post("/login", content=b"a=b&" * 4_000).status_code == 400
+        assert http.post("/login", content=b"token=\xff%ff").status_code == 401
 
 
 def ended(connection: socket.socket) -> bool:

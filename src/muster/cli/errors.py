@@ -14,6 +14,7 @@ from muster.cli import output
 from muster.cli.output import style
 from muster.config import ConfigError
 from muster.engines import EngineError, Refused
+from muster.job.kinds import without_password
 from muster.job.source import JobError
 from muster.launch.names import RunNotFound
 from muster.runs.damage import Damaged
@@ -68,4 +69,4 @@ def told_as_json(json: bool) -> Iterator[None]:
 
 def _print(text: str) -> None:
     mark = style("muster:", fg="red", bold=True) if sys.stderr.isatty() else "muster:"
-    click.echo(f"{mark} {text}", err=True)
+    click.echo(f"{mark} {without_password(text)}", err=True)

@@ -43,6 +43,17 @@ class Several(Wrong):
         return self.wrongs
 
 
+# A name or a password in a URL. A variable in place of the password is none, and a bucket's name holds neither `:` nor `@`.
+PASSWORD = re.compile(r"\b(?:obs|s3):(?://[^/\s`'\"]*[:@]|/?[^/\s`'\"]*:[^\s`'\"]*@)|://[^/\s@:`'\"]*:(?![$%{<])[^/\s@`'\"]+@")
+_OF_STORES = re.compile(r"\b((?:obs|s3):/*)(?=[^/\s`]*[:@])[^\s`]*")
+_OF_OTHERS = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*:/+)(?=[^/\s`]*[:@])[^\s`]*@")
+
+
+def without_password(text: str) -> str:
+    """A text as it may be shown: where URLs hold a name or a password, stars stand."""
+    return _OF_OTHERS.sub(r"\1***@", _OF_STORES.sub(r"\1***", text))
+
+
 @dataclass(frozen=True)
 class Item:
     """One value of the input with the text it was written as and the line it stands on."""
@@ -60,7 +71,8 @@ class Item:
             return "a mapping"
         if isinstance(self.value, list):
             return "a list"
-        return "`%s`" % (self.text if len(self.text) <= 60 else self.text[:57] + "...")
+        text = without_password(self.text)
+        return "`%s`" % (text if len(text) <= 60 else text[:57] + "...")
 
 
 def scalar(item: Item, wanted: str) -> str:

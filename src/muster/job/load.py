@@ -13,7 +13,7 @@ from typing import Any
 
 from muster.job.bench import Benching, Metrics
 from muster.job.data import Data, Urls, url
-from muster.job.kinds import Item, Pairs, Wrong, clean_name, nearest
+from muster.job.kinds import PASSWORD, Item, Pairs, Wrong, clean_name, nearest, without_password
 from muster.job.model import FIELDS, LAUNCHERS, PLACE, SECRET_NAME, Job
 from muster.job.slurm import Slurming
 from muster.job.source import MOST_BYTES, JobError, Problem, decode, from_python, parse
@@ -22,6 +22,7 @@ from muster.job.source import MOST_BYTES, JobError, Problem, decode, from_python
 NO_PLACE = re.compile(r"\n|(\A|\s)#|[;&|]\Z|\bsleep\s+inf(inity)?['\"]?\Z")
 
 # Their values belong into `secrets`, never into a file.
+IN_URL = "a URL with a name or a password, and a job file is no place for one"
 SECRET = re.compile(f"({SECRET_NAME})$", re.IGNORECASE)
 
 # What other tools call a field.
@@ -166,7 +167,7 @@ def _override(read: _Fields, override: str) -> list[Problem]:
     path, equals, text = override.partition("=")
     name, dot, inner = path.strip().partition(".")
     hidden = name == "secrets" or SECRET.search(inner)  # somebody may have written the secret itself
-    source = f"--set {path}=..." if hidden else f"--set {_short(override)}"
+    source = f"--set {path}=..." if hidden else f"--set {_short(without_password(override))}"
     if not equals or not name or (dot and not inner):
         return [Problem(source, None, "", "is not of the form name=value", "such as `--set devices=4`")]
     try:
@@ -237,7 +238,23 @@ def _combinations(values: dict[str, Any], read: _Fields) -> list[Problem]:
     if isinstance(command, str) and not PLACE.search(command) and NO_PLACE.search(command.strip()):
         for name in (name for name in ("parameters", "inputs", "outputs") if _words(values.get(name, {}))):
             wrong(name, "have no place behind this command", 'write `"$@"` in it where they belong')
-    return found + _variables(values, read)
+    return found + _variables(values, read) + _passwords(values, read)
+
+
+def _passwords(values: dict[str, Any], read: _Fields) -> list[Problem]:
+    """Passwords in URLs that the record of a run, and command lines that everybody sees, would hold."""
+    hint = "name a variable in `secrets`, and let the program read that"
+    found = [
+        read.entry("parameters", name, f"holds {IN_URL}", hint)
+        for name, value in values.get("parameters", {}).items()
+        if PASSWORD.search(value)
+    ]
+    command = values.get("command", "")
+    texts = {"command": command if isinstance(command, str) else "\n".join(command), "setup": values.get("setup", "")}
+    for field, text in texts.items():
+        if PASSWORD.search(text):
+            found.append(read.problem(field, f"holds {IN_URL}", "write `$NAME` in its place, and name NAME in `secrets`"))
+    return found
 
 
 def _benching(values: dict[str, Any], read: _Fields) -> list[Problem]:
@@ -266,6 +283,9 @@ def _variables(values: dict[str, Any], read: _Fields) -> list[Problem]:
         elif SECRET.search(name) and value:
             hint = f"write `secrets: [{name}]` and export it, or put it into a profile"
             found.append(read.entry("env", name, "looks like a secret, and a job file is no place for one", hint))
+        elif PASSWORD.search(value):
+            hint = f"write `secrets: [{name}]` and export it, or put it into a profile"
+            found.append(read.entry("env", name, f"holds {IN_URL}", hint))
     for name in values.get("secrets", ()):
         if name.startswith("MUSTER_"):
             found.append(read.problem("secrets", f"names `{name}`, which Muster keeps for itself", "give it another name"))

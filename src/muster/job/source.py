@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from muster.job.kinds import Item
+from muster.job.kinds import Item, without_password
 
 MOST_BYTES = 1 << 20
 MOST_ITEMS = 100_000
@@ -26,6 +26,11 @@ class Problem:
     field: str
     message: str
     hint: str = ""
+
+    def without_passwords(self) -> Problem:
+        """The same as it may be shown: what is wrong may be that a password stands there."""
+        file, message, hint = map(without_password, (self.file, self.message, self.hint))
+        return replace(self, file=file, message=message, hint=hint)
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
@@ -47,8 +52,8 @@ class JobError(Exception):
     """A job that cannot be taken, with everything that is wrong with it."""
 
     def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("\n".join(map(str, problems)))
-        self.problems = problems
+        self.problems = [problem.without_passwords() for problem in problems]
+        super().__init__("\n".join(map(str, self.problems)))
 
 
 def decode(data: bytes, file: str) -> str:

@@ -64,7 +64,8 @@ class Access:
         if "@" in parts.netloc:
             raise Wrong("the endpoint of a store holds a name or a password; write it without, and give keys apart")
         if whole and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query):
-            raise Wrong("`%s` is not the endpoint of a store; write one such as https://obs.example.com" % endpoint)
+            shown = endpoint.rpartition("@")[2]  # what stands before may be a password
+            raise Wrong("`%s` is not the endpoint of a store; write one such as https://obs.example.com" % shown)
         if whole and whole != endpoint.rstrip("/") and not _PUBLIC_NAME.fullmatch(parts.netloc):
             written = "write http://%s or https://%s" % (endpoint, endpoint)
             raise Wrong("the endpoint `%s` does not say whether it speaks http or https; %s" % (endpoint, written))

@@ -32,7 +32,7 @@ def is_url(text: str) -> bool:
 
 
 def parse(text: str) -> Url:
-    """A URL or a path in its parts; one that cannot be meant is an error."""
+    """A URL or a path in its parts; one that cannot be meant is an error, which does not repeat it: it may hold a key."""
     if "\0" in text:
         raise Unsafe("%r holds a NUL byte; no name can" % text)
     if not text:
@@ -43,23 +43,23 @@ def parse(text: str) -> Url:
     scheme, _, rest = text.partition("://")
     if scheme == "file":
         if not rest.startswith("/"):
-            raise Wrong("%s has no absolute path; write file:///path, with three slashes" % text)
+            raise Wrong("a URL of file has no absolute path; write file:///path, with three slashes")
         return Url("file", "", os.path.normpath("/" + rest.lstrip("/")))
     if scheme not in SCHEMES:
-        raise Wrong("%s has a scheme that is not known; use obs://, s3://, file:// or a plain path" % text)
+        raise Wrong("a URL begins with `%s://`, which is not known; use obs://, s3://, file:// or a plain path" % scheme[:20])
     bucket, _, key = rest.partition("/")
     if "@" in bucket:
         raise Wrong("a URL of %s holds a name or a password; write it without, and keys in config.toml" % scheme)
     if not _BUCKET.fullmatch(bucket) and (bucket or key):
-        raise Wrong("%s does not begin with the name of a bucket; write %s://bucket/name" % (text, scheme))
+        raise Wrong("a URL of %s does not begin with the name of a bucket; write %s://bucket/name" % (scheme, scheme))
     return Url(scheme, bucket, checked_key(key, text))
 
 
 def _refuse_lost_slash(text: str) -> None:
     """obs:/bucket is what typing, or a function for paths, makes of obs://bucket: nobody means a directory of that name."""
-    scheme, colon, rest = text.partition(":")
+    scheme, colon, _ = text.partition(":")
     if colon and scheme in (*SCHEMES, "file"):
-        raise Wrong("%s lacks a slash; write %s://%s, or ./%s for a path" % (text, scheme, rest.lstrip("/"), text))
+        raise Wrong("a URL of %s lacks a slash; write %s://bucket/name, or ./ in front of a path" % (scheme, scheme))
 
 
 def checked_key(key: str, shown: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from muster.tester.errors import Denied
 from muster.tester.uploads import CHUNK
 
 HEADERS = {
@@ -20,7 +20,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-TOO_LARGE = f"one request carries {CHUNK:,} bytes at most; send the bundle in pieces"
+SMALL = 16 << 10  # bytes of a request that is no piece of a bundle: a form, or a few fields
 
 
 class Guard:
@@ -33,10 +33,20 @@ class Guard:
             return
         guarded = _with_headers(send)
         announced = Headers(scope=scope).get("content-length", "0")
-        if not announced.isdigit() or int(announced) > CHUNK:
-            await _too_large(guarded)
+        most = CHUNK if is_piece(scope) else SMALL
+        if not announced.isdigit() or int(announced) > most:
+            await _too_large(guarded, most)
             return
-        await self._app(scope, _counted(receive), guarded)
+        await self._app(scope, _counted(receive, most), guarded)
+
+
+def is_piece(scope: Scope) -> bool:
+    """Whether a request carries a piece of a bundle, which is read once its sender is known."""
+    return bool(scope["method"] == "PATCH" and scope["path"].startswith("/api/uploads/"))
+
+
+def _reason(most: int) -> str:
+    return f"one request carries {most:,} bytes at most; a bundle is sent in pieces, anything else is small"
 
 
 def _with_headers(send: Send) -> Send:
@@ -50,7 +60,7 @@ def _with_headers(send: Send) -> Send:
     return guarded
 
 
-def _counted(receive: Receive) -> Receive:
+def _counted(receive: Receive, most: int) -> Receive:
     """A body that does not say how long it is may not be longer either."""
     seen = 0
 
@@ -58,15 +68,15 @@ def _counted(receive: Receive) -> Receive:
         nonlocal seen
         message = await receive()
         seen += len(message.get("body", b""))
-        if seen > CHUNK:
-            raise Denied(413, TOO_LARGE)
+        if seen > most:
+            raise HTTPException(413, _reason(most))  # which FastAPI lets pass where it reads a body itself
         return message
 
     return counted
 
 
-async def _too_large(send: Send) -> None:
-    body = json.dumps({"reason": TOO_LARGE}).encode()
+async def _too_large(send: Send, most: int) -> None:
+    body = json.dumps({"reason": _reason(most)}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": 413, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -21,6 +21,7 @@ from muster.tester.tokens import SESSION
 
 router = APIRouter(include_in_schema=False)
 MOST_COMPARED = 20
+MOST_FIELDS = 10
 
 
 @router.get("/")
@@ -100,9 +101,13 @@ def own_form(request: Request) -> None:
         raise Denied(403, "this form stood on a page of others; open this tester's own page")
 
 
+async def body(request: Request) -> bytes:
+    return await request.body()
+
+
 @router.post("/login", dependencies=[Depends(own_form)])
-async def begin_session(request: Request, house: AHouse) -> Response:
-    form = {name: values[0] for name, values in parse_qs((await request.body()).decode("utf-8", "replace")).items()}
+def begin_session(request: Request, house: AHouse, body: Annotated[bytes, Depends(body)]) -> Response:
+    form = _form(body)
     session = house.tokens.begin_session(form.get("token", "").strip())
     target = inside(form.get("next", "/"))
     if session is None:
@@ -133,6 +138,15 @@ def script() -> Response:
 def inside(target: str) -> str:
     """A page of this server, whatever somebody wrote into a link."""
     return target if target.startswith("/") and not target.startswith(("//", "/\\")) else "/"
+
+
+def _form(body: bytes) -> dict[str, str]:
+    """The fields of a form, of which no form here has many."""
+    try:
+        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise Denied(400, "this is no form of this tester; open its own page") from None
+    return {name: values[0] for name, values in fields.items()}
 
 
 def _drawn(house: House, entries: Sequence[Entry], contents: Sequence[dict[str, Any]]) -> Markup:

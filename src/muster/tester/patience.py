@@ -8,7 +8,10 @@ from typing import cast
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-PATIENCE = 300.0  # seconds for one request to arrive whole; a piece of a bundle takes that long at 14 kB/s
+from muster.tester.guard import is_piece
+
+PATIENCE = 300.0  # seconds for a piece of a bundle to arrive whole; it takes that long at 14 kB/s
+HASTE = 30.0  # seconds for any other request, of which each is small
 EVERY = 10  # ticks of the server between two looks, each a tenth of a second
 
 
@@ -33,5 +36,5 @@ class Server(uvicorn.Server):
             last, since = before.get(connection, (request, now))
             since = since if last is request else now
             self._waiting[connection] = (request, since)
-            if now - since > PATIENCE:
+            if now - since > (PATIENCE if request is not None and is_piece(dict(request.scope)) else HASTE):
                 connection.transport.abort()
