@@ -62,25 +62,22 @@ def test_an_upload_that_is_killed_is_told_as_such(uploading: Live) -> None:
     assert (view["state"], view["reason"]) == ("failed", KEPT + "it was killed (SIGKILL)")
 
 
-KILL_THE_SERVER = """
-import moxing as mox, os, pathlib, signal, time
+BEFORE_AND_AFTER = """
+import moxing as mox, os, time
 mox.file.write("obs://b/before", "x")
-def is_server(process):
-    try:
-        parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
-        return parent == str(os.getppid()) and b"\\0storage\\0serve\\0" in (process / "cmdline").read_bytes()
-    except OSError:
-        return False  # it has just ended
-(server,) = [process for process in pathlib.Path("/proc").glob("[0-9]*") if is_server(process)]
-os.kill(int(server.name), signal.SIGKILL)
-while server.exists():
+print("up", flush=True)
+while not os.path.exists(os.environ["MUSTER_RESULTS"] + "/killed"):
     time.sleep(0.01)
 mox.file.write("obs://b/after", "y")
 """
 
 
-def test_a_storage_server_that_is_killed_is_replaced(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
-    view = run_json(write_job({}, **{"train.py": KILL_THE_SERVER}))
+def test_a_storage_server_that_is_killed_is_replaced(containment: str, command: list[str], write_job: WriteJob) -> None:
+    with Live(command, write_job({}, **{"train.py": BEFORE_AND_AFTER})) as live:
+        live.until_running()
+        kill(live, " storage serve ")
+        Path(live.run.attempt(1).node(0).results, "killed").touch()
+        view = live.end()
     assert view["state"] == "succeeded", view["reason"]
     assert stored("obs://b") == {"before": "x", "after": "y"}
 

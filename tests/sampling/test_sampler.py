@@ -175,6 +175,6 @@ def test_settings_with_passwords_reach_no_program_that_it_starts(sample: Start, 
     tool.chmod(0o755)
     path = f"{tool.parent}:{os.environ['PATH']}"
     facts = {"device": "ascend", "devices": [{"id": "0", "ip": ""}]}
-    sample(facts=facts, MUSTER_POWER='{"password": "hush-hush"}', MUSTER_STORAGE="hush-hush", PATH=path)
+    sample(facts=facts, MUSTER_POWER='{"password": "hush-hush"}', PATH=path)
     until(shown.exists)
     assert "hush-hush" not in shown.read_text()

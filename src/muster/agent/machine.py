@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 from typing import Dict, List, NoReturn, Optional, Sequence, Tuple
 
-from muster.agent import beat, locks, memory, mpi, namespace, root, slurm, system, walls
+from muster.agent import beat, environment, locks, memory, mpi, namespace, root, slurm, system, walls
 from muster.agent.node import Agent
 from muster.agent.site import Assignment
 from muster.agent.spot import Spot
@@ -53,7 +53,7 @@ def be_node(path: str, number: int, given: Dict[str, str]) -> NoReturn:
 
 def _put_keys_away() -> None:
     """Starts this program anew without the keys in its environment: the agent is a fork of it, and shows ranks its memory."""
-    kept, found = keys.apart(os.environ)
+    kept, found = keys.apart(environment.given())
     if found:
         descriptor = keys.put_away(found)
         os.set_inheritable(descriptor, True)
