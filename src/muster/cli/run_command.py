@@ -220,7 +220,7 @@ class Story:
             self._exposure = exposure.warning(self._run.dir)
             if self._exposure:
                 self._shown.interlude()
-                _say(self._exposure)
+                _say(output.plain(self._exposure))
         newest = attempt or (self._run.dir.attempt_numbers() or [1])[-1]
         if newest > self._attempt:
             self._shown.interlude()

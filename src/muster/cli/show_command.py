@@ -52,7 +52,7 @@ def command(run: str, json: bool) -> int:
         for entry in found.submissions()
     ]
     if warning := exposure.warning(found.dir):
-        facts.append(("keys", warning))
+        facts.append(("keys", output.plain(warning)))
     for name, value in facts:
         click.echo(f"  {name.ljust(18)}  {value}")
     click.echo()

@@ -46,7 +46,8 @@ def parse(text: str) -> Url:
             raise Wrong("a URL of file has no absolute path; write file:///path, with three slashes")
         return Url("file", "", os.path.normpath("/" + rest.lstrip("/")))
     if scheme not in SCHEMES:
-        raise Wrong("a URL begins with `%s://`, a scheme that is not known; use obs://, s3://, file:// or a plain path" % scheme[:20])
+        shown = scheme[:20]
+        raise Wrong("a URL begins with `%s://`, a scheme that is not known; use obs://, s3://, file:// or a plain path" % shown)
     bucket, _, key = rest.partition("/")
     if "@" in bucket:
         raise Wrong("a URL of %s holds a name or a password; write it without, and keys in config.toml" % scheme)
