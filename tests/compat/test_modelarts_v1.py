@@ -166,6 +166,22 @@ def test_an_output_is_there_before_anything_was_written(kind: str, muster: Muste
     assert muster("run", job, **env).stdout == "[0] []\n"
 
 
+@pytest.mark.parametrize("log_url", ["obs://b/V0001/", "obs://b/V0001", "obs://b/", "obs://b/V0001/log/"])
+def test_an_output_is_there_whatever_the_log_url_is(log_url: str, muster: Muster, write_job: WriteJob) -> None:
+    fields = {"compat": "modelarts-v1", "outputs": {"train_url": "obs://b/V0001/"}, "log_url": log_url, "boot": "resume.py"}
+    assert muster("run", write_job(fields, **{"resume.py": RESUME})).stdout.startswith("[0] []\n")
+
+
+@pytest.mark.parametrize("where", ["store", "machine"])
+def test_every_server_that_is_measured_alone_has_its_output(
+    where: str, muster: Muster, write_job: WriteJob, tmp_path: Path
+) -> None:
+    url = "obs://b/V0001/" if where == "store" else f"{tmp_path}/V0001"
+    fields = {"compat": "modelarts-v1", "nodes": 2, "bench": {"scope": "server"}, "outputs": {"train_url": url}}
+    job = write_job({**fields, "boot": "resume.py"}, **{"resume.py": RESUME})
+    assert sorted(muster("run", job).stdout.splitlines()) == ["[0] []", "[1] []"]
+
+
 def test_an_output_that_cannot_be_made_is_told_before_the_start(
     muster: Muster, write_job: WriteJob, home: Path, s3: S3
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Dict, Tuple
 
 from muster.job.kinds import ENV_NAME, SCALAR, Choice, Item, Kind, Wrong, each, nearest, numbered, scalar, word
@@ -15,6 +15,11 @@ class Data:
 
     url: str
     access: str = "parameter"  # or env
+
+    def below(self, name: str) -> Data:
+        """The same, in a directory inside it."""
+        closing = "/" if self.url.endswith("/") else ""
+        return replace(self, url="%s/%s%s" % (self.url.rstrip("/"), name, closing))
 
 
 class Urls(Kind):

@@ -314,6 +314,16 @@ class Job:
         return self.servers and self.env.get("SINGLESERVER_MODE") == "True"
 
     @property
+    def apart(self) -> bool:
+        """Whether Muster makes a world of every node: each is started as a job of one node."""
+        return self.servers and not self.own_servers
+
+    def only(self, index: int) -> Job:
+        """The job of one node where each has its own: its outputs must not meet those of others."""
+        outputs = {name: data.below(str(index)) for name, data in self.outputs.items()}
+        return dataclasses.replace(self, nodes=1, outputs=outputs)
+
+    @property
     def needed(self) -> Tuple[str, ...]:
         """The metrics without which a benchmark has no result."""
         bench = self.bench or Bench()

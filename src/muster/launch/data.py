@@ -54,8 +54,11 @@ def make_outputs(job: Job, settings: Settings) -> None:
 
     Those on this machine are made in any case: in directories that each node has for itself, it is shown only what is there.
     """
-    urls = [*(output.url for output in job.outputs.values()), job.log_url]
-    wanted = [url for url in urls if (job.compat == "modelarts-v1" and url != job.log_url) or _is_here(url)]
+    jobs = [job.only(index) for index in range(job.nodes)] if job.apart else [job]
+    outputs = [output.url for each in jobs for output in each.outputs.values()]
+    wanted = outputs if job.compat == "modelarts-v1" else [url for url in outputs if _is_here(url)]
+    if _is_here(job.log_url):
+        wanted.append(job.log_url)
     if not wanted:
         return
     from muster.storage import Storage

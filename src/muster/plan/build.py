@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Dict, List, Tuple
 
-from muster.job import PLACE, Data, Job
+from muster.job import PLACE, Job
 from muster.plan import compat, frameworks, ssh
 from muster.plan.compat import Compat
 from muster.plan.node import File, NodePlan, Places, PlanError, Process, local_path
@@ -25,26 +25,14 @@ def shared_files(job: Job, world: World, places: Places) -> Dict[str, str]:
 
 def build(job: Job, world: World, index: int, places: Places) -> NodePlan:
     """Everything that node `index` has to do."""
-    if not job.servers or job.own_servers:
+    if not job.apart:
         return _build(job, world, index, places)
-    plan = _build(_alone(job, index), world.only(index), 0, places)
+    plan = _build(job.only(index), world.only(index), 0, places)
     log = compat.of(job).log(job, world, world.nodes[index]) if job.log_url else {}
     processes = tuple(_in_whole(process, world, index) for process in plan.processes)
-    urls = [local_path(data.url) for data in _alone(job, index).outputs.values()]
-    folders = (*plan.folders, *(path for path in urls if path))
     env = dict(plan.setup_env, MUSTER_SERVER=str(index))
     runners = len(world.workers)
-    return replace(plan, node=index, processes=processes, folders=folders, log=log, setup_env=env, runners=runners)
-
-
-def _alone(job: Job, index: int) -> Job:
-    """The job as a node has it that trains alone: its outputs must not meet those of others."""
-    outputs = {name: replace(data, url=_below(data, index)) for name, data in job.outputs.items()}
-    return replace(job, nodes=1, outputs=outputs)
-
-
-def _below(data: Data, index: int) -> str:
-    return "%s/%d%s" % (data.url.rstrip("/"), index, "/" if data.url.endswith("/") else "")
+    return replace(plan, node=index, processes=processes, log=log, setup_env=env, runners=runners)
 
 
 def _in_whole(process: Process, world: World, index: int) -> Process:
@@ -80,7 +68,7 @@ def _build(job: Job, world: World, index: int, places: Places) -> NodePlan:
         node=index,
         work=tuple(copies),
         linked={work: cwd} if cwd != work else {},
-        folders=platform.folders(places),
+        folders=(*platform.folders(places), *filter(None, (local_path(data.url) for data in job.outputs.values()))),
         files=(*_files(job, world, places), *platform.files(job, world, node, places), *ssh.files(job, places, common)),
         inputs=platform.inputs(job, places),
         outputs=platform.outputs(job, places),
