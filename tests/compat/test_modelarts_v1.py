@@ -13,7 +13,7 @@ import pytest
 from conftest import Muster, WriteJob
 from muster.agent import namespace
 from s3_server import S3
-from traces import TELL, RunJson, hosts, put, said, stored, told
+from traces import TELL, RunJson, logs, put, said, stored, told
 
 pytestmark = pytest.mark.engines
 
@@ -36,13 +36,14 @@ def variables(rank: dict[str, Any]) -> dict[str, str]:
 @contained
 def test_every_variable_of_two_nodes(run_json: RunJson, write_job: WriteJob) -> None:
     view = run_json(write_job({**V1, "nodes": 2, "boot": "train.py", "log_url": "obs://b/log/"}))
-    ranks, names = told(view), hosts(view)
+    ranks = told(view)
     for index, rank in enumerate(ranks):
         found = variables(rank)
         identity = found["BATCH_JOB_ID"]
         assert re.fullmatch("job[0-9a-f]{8}", identity)
         assert rank["env"]["JOB_ID"] == identity
         port = found["BATCH_CURRENT_PORT"]
+        peers = [f"{identity}-job-job-{node}:{port}" for node in (0, 1)]
         assert found == {
             "DLS_TASK_INDEX": str(index),
             "DLS_TASK_NUMBER": "2",
@@ -57,10 +58,12 @@ def test_every_variable_of_two_nodes(run_json: RunJson, write_job: WriteJob) -> 
             "BATCH_TASK_INDEX": str(index),
             "BATCH_TASK_CURRENT_HOST_IP": rank["env"]["MUSTER_HOSTS"].split(",")[index],
             "BATCH_TASK_CURRENT_INSTANCE": f"{identity}-job-job-{index}",
-            "BATCH_CURRENT_HOST": names[index],
+            "BATCH_TASKGROUP_NAME": "worker",
+            "BATCH_CURRENT_HOST": peers[index],
             "BATCH_CURRENT_PORT": port,
-            "BATCH_CUSTOM0_HOSTS": f"{names[0]}:{port}",
-            "BATCH_CUSTOM1_HOSTS": f"{names[1]}:{port}",
+            "BATCH_CUSTOM0_HOSTS": peers[0],
+            "BATCH_CUSTOM1_HOSTS": peers[1],
+            "BATCH_WORKER_HOSTS": ",".join(peers),
         }
         assert rank["argv"] == [
             "/home/work/user-job-dir/resnet/train.py",
@@ -81,14 +84,61 @@ def test_one_node_without_data_or_log(containment: str, run_json: RunJson, write
     view = run_json(job)
     (rank,) = told(view)
     found = variables(rank)
-    host = hosts(view)[0] if containment == "namespaces" else rank["env"]["MUSTER_HOSTS"]
-    assert found["BATCH_trainjob.0_HOSTS"] == f"{host}:{found['BATCH_CURRENT_PORT']}"
+    host = found["BATCH_TASK_CURRENT_INSTANCE"] if containment == "namespaces" else rank["env"]["MUSTER_HOSTS"]
+    assert found["BATCH_trainjob.0_HOSTS"] == f"{host}:{found['BATCH_CURRENT_PORT']}" == found["BATCH_CURRENT_HOST"]
     assert (found["DLS_TASK_INDEX"], found["DLS_TASK_NUMBER"]) == ("0", "1")
     assert found["DLS_APP_URL"] == f"file://{job.parent}"
     assert not {"DLS_DATA_URL", "DLS_TRAIN_URL", "DLS_USE_UPLOADER", "DLS_UPLOAD_LOG_OBS_DIR"} & set(found)
     assert rank["argv"] == [f"{rank['cwd']}/job/train.py"]
     root = "" if containment == "namespaces" else f"{rank['env']['MUSTER_RESULTS'].removesuffix('/results')}/root"
     assert (rank["cwd"], found["DLS_LOCAL_CACHE_PATH"]) == (f"{root}/home/work/user-job-dir", f"{root}/cache")
+
+
+LOOK_AROUND = """
+import json, os, socket
+own, workers = os.environ["BATCH_CURRENT_HOST"], os.environ["BATCH_WORKER_HOSTS"].split(",")
+print(json.dumps({
+    "host": socket.gethostname(),
+    "index": workers.index(own),
+    "addresses": [socket.gethostbyname(entry.partition(":")[0]) for entry in workers],
+    "env": dict(os.environ),
+}))
+"""
+
+
+@contained
+@pytest.mark.parametrize("name", ["job", "a-name-that-is-longer-than-the-name-of-a-host-may-ever-be-on-linux"])
+def test_a_node_is_called_as_its_instance_and_all_nodes_know_all_names(
+    name: str, run_json: RunJson, write_job: WriteJob
+) -> None:
+    fields = {"name": name[:60], "compat": "modelarts-v1", "nodes": 2}
+    for index, rank in enumerate(told(run_json(write_job(fields, **{"train.py": LOOK_AROUND})))):
+        assert rank["host"] == rank["env"]["BATCH_TASK_CURRENT_INSTANCE"]
+        assert rank["host"].endswith(f"-{index}") and rank["index"] == index
+        assert rank["addresses"] == rank["env"]["MUSTER_HOSTS"].split(",")
+
+
+@contained
+def test_a_server_that_is_measured_alone_is_called_as_the_only_one(run_json: RunJson, write_job: WriteJob) -> None:
+    fields = {"compat": "modelarts-v1", "nodes": 2, "bench": {"scope": "server"}}
+    ranks = told(run_json(write_job(fields, **{"train.py": LOOK_AROUND})))
+    for rank in ranks:
+        assert rank["host"] == rank["env"]["BATCH_TASK_CURRENT_INSTANCE"] and rank["index"] == 0
+        assert rank["addresses"] == [rank["env"]["MUSTER_HOSTS"]]
+    assert ranks[0]["addresses"] != ranks[1]["addresses"]
+
+
+@contained
+def test_parameter_servers_are_a_group_of_their_own(run_json: RunJson, write_job: WriteJob) -> None:
+    fields = {"compat": "modelarts-v1", "framework": "tensorflow", "nodes": 2, "ps": 1}
+    view = run_json(write_job(fields, **{"train.py": TELL}))
+    ranks = [*told(view), *(json.loads(log.splitlines()[-1]) for log in logs(view, "ps-0"))]
+    found = [(rank["env"]["BATCH_TASKGROUP_NAME"], rank["env"]["BATCH_TASK_INDEX"]) for rank in ranks]
+    assert found == [("worker", "0"), ("worker", "1"), ("server", "0")]
+    for rank in ranks:
+        groups = {"worker": rank["env"]["BATCH_WORKER_HOSTS"], "server": rank["env"]["BATCH_SERVER_HOSTS"]}
+        assert [hosts.count(",") for hosts in groups.values()] == [1, 0]
+        assert rank["env"]["BATCH_CURRENT_HOST"] in groups[rank["env"]["BATCH_TASKGROUP_NAME"]].split(",")
 
 
 def test_code_lies_at_both_places_on_every_node(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
@@ -131,7 +181,7 @@ def test_the_command_of_the_guide_as_typed(run_json: RunJson, write_job: WriteJo
     assert view["state"] == "succeeded", said(view)
     for index, text in enumerate(said(view)):
         peers, host, port, _, folder, *words = text.splitlines()[-1].split()
-        assert peers == ",".join(f"{name}:{port}" for name in hosts(view)) and host == hosts(view)[index]
+        assert peers.split(",")[index] == host and host.endswith(f"-{index}:{port}")
         assert folder == "/home/work/user-job-dir"
         assert words == ["--data_url=obs://b/cifar", "--train_url=obs://b/V0001", "--epoch_size=90"]
         assert "app_url: obs://b/apps/resnet/\n" in text and "command: python /home/work/user-job-dir/run.sh" in text

@@ -30,6 +30,7 @@ print(json.dumps({
     "argv": sys.argv,
     "env": dict(os.environ),
     "cwd": os.getcwd(),
+    "host": socket.gethostname(),
     "addresses": [socket.gethostbyname(name) for name in names],
     "log": os.path.isdir(os.environ["MA_LOG_DIR"]),
     "volcano": socket.gethostbyname(volcano) if %s else None,
@@ -43,7 +44,7 @@ DATA = {
 
 
 def variables(rank: dict[str, Any]) -> dict[str, str]:
-    return {name: value for name, value in rank["env"].items() if name.startswith(("MA_", "VC_")) or name == "WORKSPACE"}
+    return {name: value for name, value in rank["env"].items() if name.startswith(("MA_", "VC_", "VK_")) or name == "WORKSPACE"}
 
 
 @contained
@@ -73,6 +74,7 @@ def test_every_variable_and_place_of_two_nodes(run_json: RunJson, write_job: Wri
             "MA_VJ_NAME": f"ma-job-{identity}",
             "MA_CURRENT_INSTANCE_NAME": f"{name}-worker-{number // 2}",
             "VC_TASK_INDEX": str(number // 2),
+            "VK_TASK_INDEX": str(number // 2),
             "VC_WORKER_NUM": "2",
             "VC_WORKER_HOSTS": f"{name}-worker-0.{name},{name}-worker-1.{name}",
         }
@@ -85,6 +87,7 @@ def test_every_variable_and_place_of_two_nodes(run_json: RunJson, write_job: Wri
         assert rank["cwd"] == f"{home}/modelarts/user-job-dir/resnet"
         assert f"{home}/modelarts/user-job-dir" in rank["env"]["PYTHONPATH"].split(":")
         assert rank["addresses"] == addresses and rank["volcano"] == addresses[0]
+        assert rank["host"] == f"{name}-worker-{number // 2}"
         assert rank["log"]
     assert stored("obs://b/out") == {"from-0": "one", "from-1": "one"}
     texts = said(view)

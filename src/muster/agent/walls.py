@@ -53,7 +53,7 @@ def enter(
     socket at whose other end is the keeper.
     """
     folder = attempt.node(index)
-    write_text(folder.hosts, _hosts(assignment, names))
+    write_text(folder.hosts, _hosts(assignment, index, names))
     view = root.plan(assignment.job, user(), folder.path, attempt.path, _needed(assignment), _variables(), private)
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -64,7 +64,7 @@ def enter(
         system.set_name("muster-keep-%d" % index)
         keeper.carry_on()
 
-    seen = namespace.enter(names[index][0], keep)
+    seen = namespace.enter(_given(assignment, index, index)[0] or names[index][0], keep)
     far.close()
     os.close(proc)
     keys.drop()
@@ -84,18 +84,29 @@ def user() -> str:
         return str(os.getuid())
 
 
-def _hosts(assignment: Assignment, nodes: Sequence[Tuple[str, str]]) -> str:
+def _hosts(assignment: Assignment, index: int, nodes: Sequence[Tuple[str, str]]) -> str:
     """The machine's /etc/hosts with the nodes added, under the names that a platform gives them, too."""
     try:
         with open("/etc/hosts", encoding="utf-8", errors="surrogateescape") as file:
             text = file.read()
     except OSError:
         text = "127.0.0.1 localhost\n"
-    platform = compat.of(assignment.job)
     lines = []
-    for index, (name, address) in enumerate(nodes):
-        lines.append("%s %s\n" % (address, " ".join([name, *platform.names(assignment.run.id, index)])))
+    for node, (name, address) in enumerate(nodes):
+        lines.append("%s %s\n" % (address, " ".join([*filter(None, _given(assignment, index, node)), name])))
     return text.encode("utf-8", "replace").decode() + "\n" + "".join(lines)
+
+
+def _given(assignment: Assignment, index: int, node: int) -> List[str]:
+    """The names that a platform gives to `node`, as this node knows them; the first is its host name, or empty.
+
+    A node that is a job of its own is the first of its job, and knows no other.
+    """
+    job, run = assignment.job, assignment.run.id
+    if job.apart and node != index:
+        return [""]
+    platform, place = compat.of(job), 0 if job.apart else node
+    return [platform.host(job, run, place), *platform.names(run, place)]
 
 
 def _needed(assignment: Assignment) -> List[str]:

@@ -35,7 +35,6 @@ def describe() -> Tuple[Dict[str, Any], Dict[str, str]]:
     model, (sockets, cores) = _model(), _topology()
     found: Dict[str, Any] = {
         "machine": machine(),
-        "host": system.nodename,
         "kernel": system.release,
         "os": _os(),
         "arch": system.machine,

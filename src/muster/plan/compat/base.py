@@ -22,6 +22,10 @@ class Compat:
         """Files that all nodes see, by path: node 0 writes them before the others know the world."""
         return {}
 
+    def host(self, job: Job, run: str, index: int) -> str:
+        """The host name that a node has there, if the platform gives it one; all nodes know it."""
+        return ""
+
     def names(self, run: str, index: int) -> List[str]:
         """Names of a node beside its host name, for the hosts file."""
         return []

@@ -13,6 +13,7 @@ from muster.plan.compat.base import Compat
 from muster.plan.node import File, Places
 from muster.plan.world import Node, World
 
+LABEL = 40  # letters of a job's name in a host name, which has 63 at most
 RANK_TABLE = "/user/config/jobstart_hccl.json"
 
 # What the platform runs before the boot file, in the directory above the code.
@@ -105,4 +106,5 @@ def job_id(run: str) -> str:
 
 
 def pod(job: Job, run: str, index: int) -> str:
-    return "%s-job-%s-%d" % (resource_id(run), label(job), index)
+    """The name of an instance, which is its host name: that of a job may be too long for one."""
+    return "%s-job-%s-%d" % (resource_id(run), label(job)[:LABEL].rstrip("-"), index)

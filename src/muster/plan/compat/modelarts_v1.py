@@ -7,7 +7,7 @@ from typing import Dict, Tuple
 from muster.job import Job
 from muster.plan.compat.modelarts import RANK_TABLE, ModelArts, pod, resource_id
 from muster.plan.node import File, Places, Transfer
-from muster.plan.world import Node, World
+from muster.plan.world import PS, Node, World
 
 HOME = "/home/work"
 
@@ -36,6 +36,9 @@ class ModelArtsV1(ModelArts):
     home = HOME
     jobs = HOME + "/user-job-dir"
 
+    def host(self, job: Job, run: str, index: int) -> str:
+        return pod(job, run, index)
+
     def cwd(self, job: Job, places: Places) -> str:
         return places.at(self.jobs)
 
@@ -51,7 +54,12 @@ class ModelArtsV1(ModelArts):
     def variables(self, job: Job, world: World, node: Node, places: Places) -> Dict[str, str]:
         urls = self.data(job, places)
         # One port number for all nodes: scripts hand their own BATCH_CURRENT_PORT to launchers as that of everybody.
-        host, port = reach(node, places), world.master.facts.ports[1]
+        port = world.master.facts.ports[1]
+        groups: Dict[str, Dict[int, str]] = {"worker": {}, "server": {}}
+        for other in world.nodes:
+            host = other.address if places.root else self.host(job, world.run, other.index)
+            groups[_group(other)][other.index] = "%s:%d" % (host, port)
+        group = groups[_group(node)]
         env = {
             "JOB_ID": resource_id(world.run),
             "DLS_JOB_ID": resource_id(world.run),
@@ -60,10 +68,11 @@ class ModelArtsV1(ModelArts):
             "DLS_APP_URL": job.code if "://" in job.code else "file://" + job.code,
             "DLS_LOCAL_CACHE_PATH": places.at("/cache"),
             "BATCH_JOB_ID": resource_id(world.run),
-            "BATCH_TASK_INDEX": str(node.index),
+            "BATCH_TASKGROUP_NAME": _group(node),
+            "BATCH_TASK_INDEX": str(list(group).index(node.index)),
             "BATCH_TASK_CURRENT_HOST_IP": node.address,
             "BATCH_TASK_CURRENT_INSTANCE": pod(job, world.run, node.index),
-            "BATCH_CURRENT_HOST": host,
+            "BATCH_CURRENT_HOST": group[node.index],
             "BATCH_CURRENT_PORT": str(port),
         }
         if "data_url" in urls:
@@ -73,9 +82,12 @@ class ModelArtsV1(ModelArts):
         if job.log_url:
             env.update({"DLS_USE_UPLOADER": "1", "DLS_UPLOAD_LOG_OBS_DIR": job.log_url})
         if len(world.workers) == 1:
-            env["BATCH_%s.0_HOSTS" % job.name] = "%s:%d" % (host, port)
-        for other in world.workers:
-            env["BATCH_CUSTOM%d_HOSTS" % other.index] = "%s:%d" % (reach(other, places), port)
+            env["BATCH_%s.0_HOSTS" % job.name] = groups["worker"][0]
+        for index, host in groups["worker"].items():
+            env["BATCH_CUSTOM%d_HOSTS" % index] = host
+        for name, hosts in groups.items():
+            if hosts:
+                env["BATCH_%s_HOSTS" % name.upper()] = ",".join(hosts.values())
         if job.npu and job.framework == "command":
             env["RANK_TABLE_FILE"] = places.at(RANK_TABLE).rpartition("/")[0]  # here the platform names the directory
         return env
@@ -89,6 +101,6 @@ class ModelArtsV1(ModelArts):
         return {"%s.log" % pod(job, world.run, node.index): ("setup", *own)}
 
 
-def reach(node: Node, places: Places) -> str:
-    """The name by which others reach a node: its host name where their hosts files know it, else its address."""
-    return node.address if places.root else node.facts.host
+def _group(node: Node) -> str:
+    """The task group of a node, as the platform calls it."""
+    return "server" if node.role == PS else "worker"

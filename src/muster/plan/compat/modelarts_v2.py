@@ -29,6 +29,9 @@ class ModelArtsV2(ModelArts):
     home = HOME
     jobs = MOUNT + "/user-job-dir"
 
+    def host(self, job: Job, run: str, index: int) -> str:
+        return _instance(run, index)
+
     def names(self, run: str, index: int) -> List[str]:
         return [_worker(job_id(run), index, word) for word in ("modelarts-job", "ma-job")]
 
@@ -70,8 +73,9 @@ class ModelArtsV2(ModelArts):
             "MA_NUM_GPUS": str(job.devices),
             "MA_TASK_NAME": node.role,
             "MA_VJ_NAME": "ma-job-" + identity,
-            "MA_CURRENT_INSTANCE_NAME": "modelarts-job-%s-worker-%d" % (identity, node.index),
+            "MA_CURRENT_INSTANCE_NAME": _instance(world.run, node.index),
             "VC_TASK_INDEX": str(node.index),
+            "VK_TASK_INDEX": str(node.index),
             "VC_WORKER_NUM": str(len(world.workers)),
             "VC_WORKER_HOSTS": ",".join(hosts),
         }
@@ -88,6 +92,10 @@ class ModelArtsV2(ModelArts):
                 device = node.facts.devices[rank - world.rank(node, 0)].id
                 logs["%s-proc-rank-%d-device-%s.txt" % (name, rank, device)] = (process,)
         return logs
+
+
+def _instance(run: str, index: int) -> str:
+    return "modelarts-job-%s-worker-%d" % (job_id(run), index)
 
 
 def _worker(identity: str, index: int, word: str = "modelarts-job") -> str:
