@@ -25,7 +25,7 @@ browser:  ## install the browser of the tests of pages, Chromium, by apt-get whe
 slurm:  ## install the Slurm of the tests by apt-get where that can be done, its services left off; else it says what to do
 	scripts/slurm.sh
 
-frameworks: $(READY)  ## install the frameworks of the examples, each into a cached environment of its own, about 8 GB in all
+frameworks: $(READY)  ## install the frameworks of the examples, each into a cached environment of its own, about 12 GB in all
 	$(BIN)/python scripts/frameworks/install.py
 
 test-frameworks: $(READY)  ## install them and run the examples and the workloads on them; without CI, those that cannot be had are skipped

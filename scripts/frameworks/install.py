@@ -7,11 +7,13 @@ import fcntl
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import horovod_wheel
 import system_packages
@@ -19,10 +21,15 @@ from environments import ALL, Environment, root
 
 PIP = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
 AT_ONCE = 2  # one is compiled while the others are fetched and unpacked
+CANNOT_BE_HAD = 3  # the exit code of a check: no installation would help
 
 
 class InstallError(Exception):
-    """A framework that cannot be had, and what to do about it."""
+    """A framework that is not there, and what to do about it."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def main() -> int:
@@ -41,12 +48,14 @@ def attempt(action: Callable[[Environment], None], environment: Environment) -> 
         action(environment)
     except InstallError as error:
         print(f"{environment.name}: {error}", file=sys.stderr)
-        return 1
+        return error.code
     return 0
 
 
 def check(environment: Environment) -> None:
     """Name the directory of its programs, or say what is missing; nothing is installed."""
+    if reason := environment.impossible:
+        raise InstallError(reason, CANNOT_BE_HAD)
     refuse_missing_tools(environment)
     if not environment.ready:
         raise InstallError(f"not installed in {environment.path}; `make test-frameworks` installs it, {environment.size}")
@@ -54,6 +63,9 @@ def check(environment: Environment) -> None:
 
 
 def install(environment: Environment) -> None:
+    if reason := environment.impossible:
+        say(f"{environment.name}: skipped: {reason}")
+        return
     refuse_missing_tools(environment)
     with alone(environment):
         if environment.ready:
@@ -85,11 +97,15 @@ def fill(environment: Environment) -> None:
 
 
 def make(environment: Environment) -> None:
-    """A Python without ensurepip (Debian without python3-venv) makes the environment with the pip it has."""
-    if subprocess.run([sys.executable, "-m", "venv", environment.path], capture_output=True).returncode == 0:
+    """A Python without ensurepip (Debian without python3-venv) gets the newest pip that it can run."""
+    if subprocess.run([environment.python, "-m", "venv", environment.path], capture_output=True).returncode == 0:
         return
-    run(sys.executable, "-m", "venv", "--clear", "--without-pip", environment.path)
-    run(sys.executable, "-m", "pip", "--python", environment.bin / "python", "install", "--quiet", "pip")
+    run(environment.python, "-m", "venv", "--clear", "--without-pip", environment.path)
+    with tempfile.TemporaryDirectory(prefix="muster-pip-") as temporary:
+        download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+        run(*download, *(["--python-version", environment.old] if environment.old else []), "-d", temporary, "pip")
+        (wheel,) = Path(temporary).glob("pip-*.whl")
+        run(environment.bin / "python", wheel / "pip", "install", "--quiet", "--no-index", wheel)
 
 
 def say(line: str) -> None:
