@@ -14,7 +14,7 @@ from muster.cli.main import COMMANDS
 
 pytestmark = pytest.mark.engines
 
-KEYS = ["run", "state", "phase", "reason", "dir", "result"]
+KEYS = ["run", "state", "phase", "reason", "dir", "result", "warnings"]
 PACKAGE = Path(__file__).parents[2] / "examples" / "aisbench-package"
 WAITS = {"command": "echo ready; sleep 1000"}
 

@@ -20,6 +20,7 @@ from muster.agent.setup import NO_WORD, Setup
 from muster.agent.site import Assignment
 from muster.agent.spot import Spot
 from muster.agent.storing import Outputs
+from muster.agent.worlds import Worlds
 from muster.job import LAUNCHERS
 from muster.plan import Facts, NodePlan, Places, PlanError, Process, World, assemble, build, shared_files
 from muster.runs import resultfiles
@@ -67,6 +68,7 @@ class Agent(Listener):
         self.exported: Dict[str, str] = {}
         self.outputs = Outputs(self.dir, self.loop, self.helpers, self._serve)
         self.measuring = Measuring(tools, job, self.dir, self.loop, self._serve, self._look)
+        self.worlds = Worlds(job, self.loop, self.processes)
         self.unsaved = ""  # why outputs could not be uploaded at the end
 
     def carry_out(self) -> None:
@@ -198,6 +200,7 @@ class Agent(Listener):
             self.events.add("start", process=started.name, rank=started.rank, pid=started.seen or started.pid)
         self.measuring.started({process.rank: process.pid for process in self.processes.all if process.rank >= 0})
         self.outputs.begin(plan)
+        self.worlds.begin()
         self.started = True
         self.meeting.publish(self.spot.index, "up", {"processes": len(plan.processes)})
         self._check_done()
@@ -407,6 +410,7 @@ class Agent(Listener):
                 "cause": stop.get("cause"),
                 "ended": time.time(),
                 "unsaved": self.unsaved,
+                "worlds": self.worlds.to_json(),
                 "processes": [process.to_json() for process in self.processes.all if not process.service],
             },
         )

@@ -219,6 +219,11 @@ def descendants(root: int) -> List[int]:
     return found
 
 
+def children(pid: int) -> List[int]:
+    """The living children of a process."""
+    return [child for child in _children(pid) if alive(child)]
+
+
 def _children(pid: int, proc: Optional[int] = None) -> List[int]:
     """The children of all threads of a process; `proc` is a descriptor of the /proc to look in."""
     base = "%d/task" % pid if proc is not None else "/proc/%d/task" % pid

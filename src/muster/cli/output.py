@@ -38,7 +38,12 @@ def print_json(data: Any) -> None:
 
 def brief(view: dict[str, Any]) -> dict[str, Any]:
     """The object that `run --json` prints."""
-    return {key: view[key] for key in MAIN_KEYS}
+    return {**{key: view[key] for key in MAIN_KEYS}, "warnings": warnings(view)}
+
+
+def warnings(view: dict[str, Any]) -> list[str]:
+    """What is to be said of a run however it ended; records of older versions have none."""
+    return list(view.get("warnings", ()))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -8,7 +8,7 @@ import click
 
 from muster.cli import output
 from muster.cli.options import as_json, run_argument
-from muster.cli.summary import numbers, show_failure
+from muster.cli.summary import numbers, show_failure, show_warnings
 from muster.launch import api
 from muster.runs import exposure
 from muster.runs.damage import DAMAGED
@@ -32,6 +32,7 @@ def command(run: str, json: bool) -> int:
         return 0
     view = found.view
     click.echo(output.headline(view))
+    show_warnings(view, err=False)
     if view.get("failure"):
         show_failure(view["failure"], tail=True, err=False)
     if view["state"] == DAMAGED:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from muster.cli.output import number, plain, state_word, style, took
+from muster.cli.output import number, plain, state_word, style, took, warnings
 from muster.runs.explain import who
 
 
@@ -15,6 +15,7 @@ def show_end(view: dict[str, Any], tail: bool) -> None:
     """Prints the end of a run to stderr; with `tail` the last lines of the rank that failed."""
     mark = "✓" if view["state"] == "succeeded" else "✗"
     click.echo(f"{mark} {state_word(view['state'])}: {plain(view['reason'])}", err=True)
+    show_warnings(view, err=True)
     failure = view.get("failure")
     if failure:
         show_failure(failure, tail)
@@ -26,6 +27,11 @@ def show_end(view: dict[str, Any], tail: bool) -> None:
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         click.echo(f"  {style(name.ljust(width), dim=sys.stderr.isatty())}  {value}", err=True)
+
+
+def show_warnings(view: dict[str, Any], err: bool) -> None:
+    for warning in warnings(view):
+        click.echo(f"{style('! warning', fg='yellow')}: {plain(warning)}", err=err)
 
 
 def show_retry(attempts: list[dict[str, Any]], most: int, tail: bool) -> None:

@@ -145,6 +145,11 @@ class Run:
         return result
 
     @property
+    def warnings(self) -> list[str]:
+        """What is to be said of the run although it may have succeeded."""
+        return list(self.view.get("warnings", ()))  # records of older versions have none
+
+    @property
     def ended(self) -> bool:
         return self.state in states.ENDED
 

@@ -94,7 +94,7 @@ def _trouble(observed: Observed, name: str, metric: Metric) -> Optional[str]:
         return "it was reported in different units: %s and %s" % (told[0], told[1])
     if named and told and told[0] not in (named, _usual(name)):
         return "it was reported in %s, and the job says %s" % (told[0], named)
-    return _unknown(observed, name) if metric.of == "rank" else None
+    return _unknown(observed, name) or observed.separate or None if metric.of == "rank" else None
 
 
 def _unknown(observed: Observed, name: str) -> Optional[str]:

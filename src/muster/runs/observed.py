@@ -14,6 +14,7 @@ from muster.runs.layout import AttemptDir, NodeDir, RunDir
 from muster.runs.points import Edge, Point, number, read_record
 from muster.runs.seats import Seat, seats
 from muster.runs.sources import Found, Sight, Values
+from muster.runs.worlds import separate
 
 SKEW = 60.0  # seconds by which the clocks of nodes may differ
 
@@ -43,6 +44,7 @@ class Observed:
     strays: Dict[str, List[str]] = field(default_factory=dict)  # by metric: what came from no rank that ran
     problems: List[str] = field(default_factory=list)
     unseen: List[str] = field(default_factory=list)  # where numbers that are missing may be
+    separate: str = ""  # that the ranks did not train together, if so
 
     def reading(self, name: str, seat: Seat) -> Reading:
         found = self.readings.get(name, {}).get(seat.rank)
@@ -64,6 +66,8 @@ def observe(attempt: AttemptDir, job: Job) -> Observed:
     began = _began(attempt)
     wrong = [*resultfiles.wrong_sizes(job, files), *resultfiles.refused_folders(attempt)]
     found = Observed(job, problems=wrong, unseen=list(resultfiles.unseen(attempt)))
+    found.separate = separate(attempt, job)
+    found.problems += filter(None, [found.separate])
     for metric, name in [*filed.strays, *_stray_records(records, found)]:
         found.strays.setdefault(metric, []).append(name)
     for seat in seats(job):

@@ -13,6 +13,7 @@ from muster.runs.files import is_there, read_events, read_object, write_once
 from muster.runs.layout import AttemptDir, RunDir
 from muster.runs.logs import last_lines
 from muster.runs.result import collect
+from muster.runs.worlds import separate
 
 ENDED = ("succeeded", "failed", "stopped", "lost", DAMAGED)
 STATES = ("pending", "starting", "running", "stopping", *ENDED)
@@ -240,6 +241,7 @@ def final(record: Record, status: Optional[Status] = None) -> Dict[str, Any]:
     view = _view(record, state, "ended", reason, moments[-1] if moments else None)
     view["failure"] = attempts[-1]["failure"] if attempts and state == attempts[-1]["state"] else None
     view["attempts"] = attempts
+    view["warnings"] = [*filter(None, [separate(record.attempts[-1].dir, record.job)])] if record.attempts else []
     view["result"] = collect(record.attempts[-1].dir, record.job) if record.attempts and state == "succeeded" else None
     return view
 
@@ -273,6 +275,7 @@ def _view(record: Record, state: str, phase: str, reason: str, ended: Optional[f
         "reason": reason,
         "dir": record.dir.path,
         "result": None,
+        "warnings": [],
         "name": record.job.name,
         "framework": record.job.framework,
         "nodes": record.job.nodes + record.job.ps,
