@@ -103,7 +103,7 @@ def test_a_wrong_job_is_told_with_all_its_problems(muster: Muster, write_job: Wr
         done = muster("run", write_job({"command": "true", "nodes": 0, "devises": 1}), "--json", *words)
         view = json.loads(done.stdout)
         assert done.returncode == 2
-        assert [view[key] for key in KEYS if key != "reason"] == [None] * 5
+        assert [view[key] for key in KEYS if key != "reason"] == [None] * 6
         assert {problem["field"] for problem in view["problems"]} == {"nodes", "devises"}
         assert all(problem["line"] and problem["hint"] for problem in view["problems"])
     assert not home.exists()

@@ -74,6 +74,7 @@ def run(muster: Muster, programs: Callable[[str], str], tmp_path: Path) -> Run:
             subprocess.run([sys.executable, make_data, tmp_path / "points"], check=True)
             assert muster("cp", tmp_path / "points", "obs://ms-dataset/points").returncode == 0
         view = json.loads(muster("run", folder / example / "job.yaml", "--json", PATH=path, timeout=280).stdout)
+        assert view["warnings"] == [], "all of them train together"
         logs = [log.read_text() for log in Path(view["dir"]).glob("attempts/1/nodes/*/logs/*.log")]
         reports = [found.groups() for log in logs for found in REPORT.finditer(log)]
         return Outcome(view["state"], view["reason"], {int(rank): (*map(float, numbers),) for rank, *numbers in reports})

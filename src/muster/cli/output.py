@@ -28,7 +28,7 @@ COLOURS = {
 }
 EXIT_CODES = {"succeeded": 0, "failed": 1, "lost": 1, "damaged": 1, "stopped": 130}
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-MAIN_KEYS = ("run", "state", "phase", "reason", "dir", "result")
+MAIN_KEYS = ("run", "state", "phase", "reason", "dir", "result", "warnings")
 
 
 def print_json(data: Any) -> None:
@@ -38,7 +38,8 @@ def print_json(data: Any) -> None:
 
 def brief(view: dict[str, Any]) -> dict[str, Any]:
     """The object that `run --json` prints."""
-    return {**{key: view[key] for key in MAIN_KEYS}, "warnings": warnings(view)}
+    known = {**view, "warnings": warnings(view)}
+    return {key: known[key] for key in MAIN_KEYS}
 
 
 def warnings(view: dict[str, Any]) -> list[str]:
