@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterator, List
 
 from muster.job import Job
-from muster.runs.files import read_json
+from muster.runs.files import read_object
 from muster.runs.layout import AttemptDir
 
 MOST_PLACES = 4
@@ -37,8 +37,7 @@ def separate(attempt: AttemptDir, job: Job) -> str:
 
 
 def _seen(attempt: AttemptDir, node: int) -> Dict[str, Any]:
-    ended = read_json(attempt.node(node).exit)
-    found = ended.get("worlds") if isinstance(ended, dict) else None
+    found = read_object(attempt.node(node).exit).get("worlds")
     return found if isinstance(found, dict) else {}
 
 

@@ -30,7 +30,7 @@ class System:
     def begin(self, meter: Optional[Meter]) -> None:
         """Writes what the machine is; the rest is left to be found."""
         self._found, self._missing = hardware.describe()
-        self._found["host"] = (read_json(self._folder.facts) or {}).get("host")  # a platform may call the node otherwise
+        self._found["host"] = read_object(self._folder.facts).get("host")  # a platform may call the node otherwise
         self._found.update(devices=[], driver=None, runtime=None, python=None, packages={}, environment={})
         self._missing.update(dict.fromkeys(("python", "packages", "environment"), NOT_YET))
         if meter is not None:
