@@ -1,29 +1,56 @@
 """A result as a log in MLPerf's style: one log per run, with the keys that the public package `mlperf-logging` knows.
 
-Only what is known is told: nobody measured a key that is not there.
+What the script itself logged stands there as it was written. Of the rest only what is known is told.
 """
 
 from __future__ import annotations
 
+import heapq
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
+from muster.bench.script_log import ScriptLog, Voice
 from muster.runs.mllog import Event
 
 DIVISIONS = {"close": "closed", "closed": "closed", "open": "open"}
 # Numbers that scripts tell under the names that MLPerf gives them.
 TOLD = ("global_batch_size", "gradient_accumulation_steps", "train_samples", "eval_samples", "seed", "max_steps")
+EDGES = ("init_start", "init_stop", "run_start", "run_stop")
+SAME = {"eval_accuracy": ("eval_accuracy", "eval_error")}  # what is measured is one of these
+SILENT = ScriptLog(Voice())
 
 
-def lines(result: Mapping[str, Any], repeat: int = 0, plan: Mapping[str, Any] | None = None) -> list[str]:
+def lines(
+    result: Mapping[str, Any], repeat: int = 0, plan: Mapping[str, Any] | None = None, script: ScriptLog = SILENT
+) -> Iterator[str]:
     """The log of one of the runs of a result; a tester's plan tells which benchmark and division it was."""
-    run = result["runs"][repeat]
-    edges = _edges(run, {"status": _status(result, run), **_rate(run)})
+    run, logged = result["runs"][repeat], script.times()
+    edges = [_between(edge, logged) for edge in _edges(run, {"status": _status(result, run), **_rate(run)})]
     begin = edges[0].time_ms if edges else _ms(result["created"])
     end = edges[-1].time_ms if edges else begin
-    events = [*_submission(result, plan or {}, begin), *_numbers(run, begin), *_accuracies(run, end), *edges]
-    return [event.line for event in sorted(events, key=lambda event: event.time_ms)]
+    opening = [*_submission(result, plan or {}, begin), *_numbers(run, begin), *edges[:-1]]
+    closing = [*_accuracies(run, end), *edges[-1:]]
+    streams = (_added(opening, logged), ((line.time_ms, line.text) for line in script.lines()), _added(closing, logged))
+    return (text for _, text in heapq.merge(*streams, key=itemgetter(0)))  # of the same time, in this order
+
+
+def _added(events: Iterable[Event], logged: Container[str]) -> list[tuple[float, str]]:
+    """Events of which the script logged nothing itself, by time."""
+    new = [event for event in events if not any(key in logged for key in SAME.get(event.key, (event.key,)))]
+    return [(event.time_ms, event.line) for event in sorted(new, key=lambda event: event.time_ms)]
+
+
+def _between(edge: Event, logged: Mapping[str, float]) -> Event:
+    """An edge in its order among those that the script logged itself."""
+    at = EDGES.index(edge.key)
+    earliest = max((logged[key] for key in EDGES[:at] if key in logged), default=edge.time_ms)
+    latest = min((logged[key] for key in EDGES[at + 1 :] if key in logged), default=math.inf)
+    time_ms = min(max(edge.time_ms, earliest), latest)
+    return replace(edge, time_ms=int(time_ms) if time_ms == int(time_ms) else time_ms)
 
 
 def _edges(run: Mapping[str, Any], outcome: Mapping[str, Any]) -> list[Event]:
@@ -83,14 +110,14 @@ def _numbers(run: Mapping[str, Any], time_ms: float) -> Iterator[Event]:
 
 
 def _accuracies(run: Mapping[str, Any], end_ms: float) -> Iterator[Event]:
-    """Every evaluation; one whose epoch was not told is numbered in the order of all."""
+    """Every evaluation, with its step where that was told; nobody told which epoch it was."""
     points = _points(run)
     last = run["metrics"].get("accuracy", {}).get("value")
     if not points and last is not None:
-        yield Event(end_ms, "eval_accuracy", last, {"epoch_num": 1})
-    for number, point in enumerate(points, 1):
-        epoch = _known(point["step"], number)
-        yield Event(_ms(point["t"]), "eval_accuracy", point["value"], {"epoch_num": epoch, "rank": point["rank"]})
+        yield Event(end_ms, "eval_accuracy", last)
+    for point in points:
+        step = {} if point["step"] is None else {"step_num": point["step"]}
+        yield Event(_ms(point["t"]), "eval_accuracy", point["value"], {**step, "rank": point["rank"]})
 
 
 def _status(result: Mapping[str, Any], run: Mapping[str, Any]) -> str:

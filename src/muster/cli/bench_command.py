@@ -151,9 +151,12 @@ def _print(result: dict[str, Any], json: bool) -> None:
 
 def _log(result: dict[str, Any], plan: Mapping[str, Any] | None, target: Path) -> None:
     """Writes a log for each run: a parser wants one run in a file."""
-    from muster.bench import mllog
+    from muster.bench import mllog, script_log
+    from muster.runs.layout import home, run_dir
 
-    runs = len(result["runs"])
-    for number in range(runs):
-        path = target if runs == 1 else target.with_stem(f"{target.stem}-{number + 1}")
-        path.write_text("\n".join(mllog.lines(result, number, plan)) + "\n", encoding="utf-8")
+    runs = result["runs"]
+    for number, run in enumerate(runs):
+        path = target if len(runs) == 1 else target.with_stem(f"{target.stem}-{number + 1}")
+        logged = script_log.read(run_dir(home(), run["run"]))
+        with path.open("w", encoding="utf-8", errors="replace") as file:
+            file.writelines(f"{line}\n" for line in mllog.lines(result, number, plan, logged))

@@ -63,7 +63,7 @@ def read(path: str, job: Job) -> Logged:
     patterns = {name: re.compile(metric.pattern) for name, metric in job.metrics.items() if metric.pattern}
     reader = mllog.Reader()
     matches: Dict[str, Matches] = {}
-    for line in _lines(path):
+    for line in lines(path):
         reader.take(line)
         for name, pattern in patterns.items():
             for match in pattern.finditer(line):
@@ -71,7 +71,7 @@ def read(path: str, job: Job) -> Logged:
     return Logged(reader.points, reader.edges, matches)
 
 
-def _lines(path: str) -> Iterator[str]:
+def lines(path: str) -> Iterator[str]:
     """The lines of a log; a carriage return ends one, too, as progress bars mean it."""
     try:
         with open_regular(path) as file:
