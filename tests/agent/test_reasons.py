@@ -79,8 +79,8 @@ def test_the_exception_of_a_python_program(train: str, words: str, run_json: Run
             "could not be started: `./odd.sh` does not exist, or the interpreter that its first line names",
         ),
         ({"command": ["./text.txt"]}, "could not be started: `./text.txt`: Permission denied"),
-        ({"command": "no-such-program"}, "exited with code 127"),
-        ({"command": "./text.txt"}, "exited with code 126"),
+        ({"command": "no-such-program"}, "exited with code 127: bash: line 1: no-such-program: command not found"),
+        ({"command": "./text.txt"}, "exited with code 126: bash: line 1: ./text.txt: Permission denied"),
     ],
 )
 def test_a_program_that_cannot_be_started(
@@ -91,6 +91,26 @@ def test_a_program_that_cannot_be_started(
     view = run_json(job)
     assert (view["exit"], view["state"]) == (1, "failed")
     assert view["reason"] in (f"rank 0 on node 0 {words}", f"rank 1 on node 1 {words}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"command": "python3.1.4 train.py; c=$?; echo the end; exit $c"}, "rank 0 on node 0 exited with code 127: "),
+        ({"command": "true", "setup": "python3.1.4 --version"}, "setup on node 0 exited with code 127: "),
+        ({"command": "python3.1.4 train.py", "compat": "apulis"}, "main on node 0 exited with code 127: "),
+    ],
+)
+def test_the_words_of_a_shell_that_found_no_program(
+    fields: dict[str, Any], words: str, run_json: RunJson, write_job: WriteJob
+) -> None:
+    reason = str(run_json(write_job(fields))["reason"])
+    assert reason.startswith(words) and reason.endswith("python3.1.4: command not found"), reason
+
+
+def test_a_code_that_a_program_chose_itself_gets_no_words_of_a_shell(run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({"command": "echo epoch 3; exit 127"}))
+    assert view["reason"] == "rank 0 on node 0 exited with code 127"
 
 
 def test_the_last_twenty_lines_of_the_rank_that_failed(run_json: RunJson, muster: Muster, write_job: WriteJob) -> None:

@@ -66,6 +66,14 @@ def test_a_rank_that_fails_on_another_node_fails_the_run(containment: str, run_j
 
 @needs_ssh
 @needs_mpi
+def test_a_shell_that_a_launcher_started_says_which_program_it_did_not_find(run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({"framework": "mpi", "nodes": 2, "command": "python3.1.4 train.py"}))
+    assert view["reason"].startswith("main on node 0 exited with code 127: rank "), view["reason"]
+    assert view["reason"].endswith(": bash: line 1: python3.1.4: command not found")
+
+
+@needs_ssh
+@needs_mpi
 @pytest.mark.parametrize("chosen", [True, False])
 def test_what_open_mpi_keeps_is_each_node_s_own_and_gone_with_the_run(
     containment: str, run_json: RunJson, write_job: WriteJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, chosen: bool

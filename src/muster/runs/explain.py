@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from typing import Any, Dict, List, Optional
 
@@ -13,6 +14,12 @@ from muster.runs.untrusted import is_regular
 
 TAIL_LINES = 20
 USAGE = 2  # the code of a program that was given something wrong, and says so in its last line, as argparse does
+NOT_RUN = (126, 127)  # the codes of a shell that could not run a program, or did not find it
+# How shells say so, in English and Chinese.
+SHELL = re.compile(
+    "[:：] ?(command not found|not found|No such file or directory|Permission denied|Is a directory|cannot execute"
+    "|bad interpreter|未找到命令|没有那个文件或目录|权限不够|无法执行)|is not on the PATH"
+)
 NO_MODULE = "; `python` in the job file, or --set python=/path/to/python, names a Python that has it"
 
 
@@ -135,7 +142,7 @@ def details(attempt: AttemptDir, failures: List[Dict[str, Any]]) -> Dict[str, An
 def _log_end(attempt: AttemptDir, failure: Dict[str, Any]) -> Dict[str, Any]:
     if not failure.get("process"):
         return {"log": None, "exception": "", "tail": []}
-    launched = _first_launched(attempt) if failure["process"] == "main" and not failure.get("signal") else None
+    launched = _first_launched(attempt, failure) if failure["process"] == "main" and not failure.get("signal") else None
     if launched:
         return launched
     path = attempt.node(failure["node"]).log(failure["process"])
@@ -144,18 +151,27 @@ def _log_end(attempt: AttemptDir, failure: Dict[str, Any]) -> Dict[str, Any]:
     exception = "" if failure.get("signal") or _as_signal(failure.get("code")) else exception_line(lines)
     if failure.get("code") != 1 and lines and exception != lines[-1].strip():
         exception = ""  # Python ends with 1 of an exception: this one was handled, and something else ended it
-    if failure.get("code") == USAGE and not exception:
-        exception = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return {"log": path, "exception": exception, "tail": lines[-TAIL_LINES:]}
+    return {"log": path, "exception": exception or _last_words(failure.get("code"), lines), "tail": lines[-TAIL_LINES:]}
 
 
-def _first_launched(attempt: AttemptDir) -> Optional[Dict[str, Any]]:
+def _last_words(code: Optional[int], lines: List[str]) -> str:
+    """The line in which a program or its shell says what was wrong, where the exit code tells that there is one."""
+    if code == USAGE:
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    if code in NOT_RUN:
+        return next((line.strip() for line in reversed(lines[-TAIL_LINES:]) if SHELL.search(line)), "")
+    return ""
+
+
+def _first_launched(attempt: AttemptDir, failure: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     """The end of the log of the rank that failed first, of those that a launcher started: it only says that one did."""
     logs = [attempt.node(node).rank_logs() for node in attempt.node_indexes()]
     regular = (path for paths in logs for path in paths if is_regular(path))
     for path in sorted(regular, key=os.path.getmtime):
         lines = last_lines(path, 1000)
         exception = exception_line(lines)
+        if failure.get("code") in NOT_RUN:
+            exception = _last_words(failure["code"], lines[-1:])
         if exception and exception == lines[-1].strip():
             name = os.path.basename(path)[: -len(".log")].replace("-", " ")
             return {"log": path, "exception": "%s: %s" % (name, exception), "tail": lines[-TAIL_LINES:]}
