@@ -95,6 +95,25 @@ def test_logs_are_named_as_the_platform_names_them(modelarts: Path) -> None:
     assert "BenchManager stop done" in (modelarts / "log/stub.log").read_text()
 
 
+@pytest.mark.parametrize("mode", ["modelarts", "offline"])
+def test_logs_of_an_earlier_run_are_gone(mode: str, request: pytest.FixtureRequest) -> None:
+    folder: Path = request.getfixturevalue(mode)
+    assert stubs(folder, "test").returncode == 0
+    before = {path.name: path.read_text() for path in (folder / "log").iterdir()}
+    (folder / "log/notes.txt").write_text("of the user")
+    assert stubs(folder, "test").returncode == 0
+    after = {path.name: path.read_text() for path in (folder / "log").iterdir()}
+    assert after.pop("notes.txt") == "of the user"
+    assert len(after) == len(before) == 3
+    assert [after["stub.log"].count("begin run"), after["benchmark.log"].count("run_train called")] == [1, 1]
+    assert [text.count("rank 0 of") for name, text in after.items() if name not in ("stub.log", "benchmark.log")] == [
+        text.count("rank 0 of") for name, text in before.items() if name not in ("stub.log", "benchmark.log")
+    ]
+    done = subprocess.run(["bash", str(folder / "code/benchmark.sh")], capture_output=True, timeout=100)
+    assert done.returncode == 0, done.stdout
+    assert not {"stub.log", "benchmark.log"} & set(os.listdir(folder / "log"))
+
+
 def test_the_bundle_of_a_package_can_be_verified(modelarts: Path, muster: Muster) -> None:
     assert stubs(modelarts, "test").returncode == 0
     bundle = next((modelarts / "result").glob("*.tar.gz"))
@@ -239,6 +258,14 @@ def test_a_training_that_fails_offline_is_exit_code_2(offline: Path) -> None:
     done = stubs(offline, "test")
     assert done.returncode == 2
     assert "no memory left" in (offline / "log/train_parallel0.log").read_text()
+
+
+def test_a_program_that_a_shell_does_not_find_is_named(modelarts: Path) -> None:
+    told = 'def main():\n    os.execvp("bash", ["bash", "-c", "python3.1.4 train.py"])\n'
+    changed(modelarts / "code/code/train.py", ("def main():\n", told))
+    done = stubs(modelarts, "test")
+    assert done.returncode == 2
+    assert re.search(r"exited with code 127: bash: line 1: python3\.1\.4: command not found", done.stdout), done.stdout
 
 
 def test_a_missing_accuracy_is_exit_code_3(modelarts: Path) -> None:

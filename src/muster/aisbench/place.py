@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from muster.bench import aisbench
 from muster.bench.conduct import Measurement
 from muster.bench.export import export
+from muster.config import ConfigError
 from muster.runs.files import read_json, write_json
 from muster.runs.layout import home, run_dir
 from muster.runs.untrusted import is_regular
 
 FILES = re.compile(r"throughput_(rank_)?\d+(\.json)?|accuracy(_\d+)?\.json|ranksize\.json|eval_acc\.log")
+
+STUBS_LOGS = ("stub.log", "benchmark.log")  # of ais-bench-stubs itself
+JOB_LOGS = re.compile(r"job[0-9a-f]{8}-job-.*\.log|modelarts-job-.*\.(log|txt)|train_parallel\d+\.log")
 
 
 class Place:
@@ -39,8 +45,26 @@ class Place:
     def bundle(self, bench: str) -> Path:
         return self.files / f"{bench}.tar.gz"
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Two runs of one package would write into each other's logs and results."""
+        with self.lock.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(f"{self.base} is running already; wait for it, or unpack the package once more") from None
+            yield
+
+    def forget_stubs(self) -> None:
+        """Removes what ais-bench-stubs logged in an earlier run."""
+        for name in STUBS_LOGS:
+            (self.log / name).unlink(missing_ok=True)
+
     def forget(self) -> None:
         """Takes away the files of an earlier run, so that nobody takes them for those of the next; its bundle stays."""
+        for path in self.log.iterdir():
+            if JOB_LOGS.fullmatch(path.name):
+                path.unlink()
         for path in self.files.iterdir():
             if path.name in ("result.json", "result.log") or FILES.fullmatch(path.name):
                 path.unlink()

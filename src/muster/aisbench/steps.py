@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -56,8 +54,10 @@ def run_train(base: str, choices: Choices, go_to: GoTo) -> int:
     """Runs the job of the package, keeps its logs and its result; 1 where a run did not succeed."""
     place = Place(base)
     imported = _take_up(place, replace(choices, folder=_folder()))
-    with _alone(place):
+    with place.alone():
         place.forget()
+        if not delivery.by_stubs():
+            place.forget_stubs()
         prepared = conduct.prepare(api.loader(str(place.job)), None, str(place.job))
         plan = delivery.plan(imported.test, _say) if delivery.wanted() else None
         measurement = conduct.begin(prepared, sys.argv, plan, imported.package.system or None)
@@ -141,17 +141,6 @@ def _take_up(place: Place, choices: Choices) -> Imported:
 def _needed(job: Path) -> tuple[str, ...]:
     """The secrets that the ranks of a job get; others of the package are none of their business."""
     return api.load(str(job)).secrets
-
-
-@contextmanager
-def _alone(place: Place) -> Iterator[None]:
-    """Two runs of one package would write into each other's logs and results."""
-    with place.lock.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(f"{place.base} is running already; wait for it, or unpack the package once more") from None
-        yield
 
 
 def _follow(run: api.Run, kind: str, place: Place, go_to: GoTo) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +16,7 @@ from muster.aisbench.config_json import Plan
 from muster.aisbench.package import Choices
 from muster.aisbench.place import Place
 from muster.bench import aisbench
+from muster.config import ConfigError
 
 INIT, TRAIN, RESULT = 1, 2, 4  # exit codes
 Say = Callable[[str, str], None]
@@ -25,6 +27,8 @@ def main(base: str, words: list[str], show: Callable[[Exception], int]) -> int:
     """Runs a package in local (`test`) or network mode; `show` prints an error."""
     place = Place(base)
     place.make()
+    with suppress(ConfigError), place.alone():  # while a run of this package goes on, its logs stay
+        place.forget_stubs()
     with (place.log / "stub.log").open("ab") as log:
         say = _speaker(log)
         if words not in ([], ["test"]):
@@ -48,7 +52,7 @@ def main(base: str, words: list[str], show: Callable[[Exception], int]) -> int:
 
 def _benchmark(place: Place, network: bool) -> int:
     """Runs benchmark.sh, with its output on the screen and in log/benchmark.log, and passes signals on to it."""
-    mode = {delivery.MODE: delivery.NETWORK} if network else {}
+    mode = {delivery.MODE: delivery.NETWORK if network else delivery.LOCAL}
     words = ["bash", str(place.base / "code" / "benchmark.sh")]
     with (place.log / "benchmark.log").open("ab") as log:
         child = subprocess.Popen(
