@@ -161,6 +161,27 @@ def test_a_command_line_job_runs_its_words_as_they_are(muster: Muster, tmp_path:
     assert job["code"] == str(tmp_path)
 
 
+@pytest.mark.parametrize("words", [["--framework", "pytorch"], ["--set", "framework=pytorch"], ["--set", "framework='mpi'"]])
+def test_nobody_is_told_of_a_field_that_he_did_not_write(muster: Muster, words: list[str]) -> None:
+    done = muster("run", "--check", *words, "--devices", "2", "--", "python", "train.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "(2 ranks on 1 node)" in done.stdout
+
+
+def test_another_framework_can_be_tried_with_what_ran_before(muster: Muster) -> None:
+    assert muster("run", "--devices", "2", "--", "true").returncode == 0
+    done = muster("rerun", "last", "--set", "framework=pytorch")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("change", ["boot=train.py", "command=true", " command = true"])
+def test_words_behind_the_dashes_are_never_dropped(muster: Muster, tmp_path: Path, change: str) -> None:
+    (tmp_path / "train.py").write_text("")
+    done = muster("run", "--check", "--set", change, "--", "python", "other.py")
+    assert done.returncode == 2
+    assert f"both --set {change} and a command behind `--` are given; keep one of them" in done.stderr
+
+
 def test_a_boot_file_that_the_snapshot_leaves_out_is_refused(muster: Muster, write_job: WriteJob) -> None:
     job = write_job({"boot": "local/train.py"}, **{"local/train.py": "", ".musterignore": "local/\n"})
     done = muster("run", job, "--check")

@@ -116,6 +116,7 @@ from muster.job.source import JobError
         # combinations
         ("retry_on: [oom]", "retry_on", "has no effect without `retries`", "retries: 2"),
         ("ps: 2", "ps", "goes with framework `tensorflow`", "remove it"),
+        ("per: node\nframework: pytorch", "per", "is `node`, and pytorch starts one process per device", "`per: device`"),
         ('rank_table: "1.0"', "rank_table", "goes with framework `mindspore`", "remove it"),
         ("python: python3", "python", "this job has a command", "into the command"),
         ("env: {MUSTER_RANK: 1}", "env.MUSTER_RANK", "keeps for itself", "another name"),

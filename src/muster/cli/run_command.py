@@ -124,6 +124,9 @@ def _prepare(
         return prepare(api.loader(job, changes), engine, job, _say)
     if not words:
         raise click.UsageError("name a job file, or write the command behind `--`: muster run -- python train.py")
+    others = [change for change in changes if change.partition("=")[0].strip() in ("boot", "command")]
+    if others:
+        raise click.UsageError(f"both --set {others[0]} and a command behind `--` are given; keep one of them")
     data: dict[str, Any] = {"name": _name(words), "command": words}
     if given.get("framework", "command") == "command" and not any(change.startswith("per=") for change in changes):
         data["per"] = "device"

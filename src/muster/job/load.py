@@ -217,8 +217,8 @@ def _combinations(values: dict[str, Any], read: _Fields) -> list[Problem]:
         wrong("", "says neither `boot` nor `command`", "add `boot: train.py` or `command: python train.py`")
     if "framework" not in read.bad:
         framework = values.get("framework", "command")
-        if values.get("per") and framework != "command":
-            wrong("per", f"goes with framework `command`; {framework} starts one process per device", "remove it")
+        if values.get("per") == "node" and framework != "command":
+            wrong("per", f"is `node`, and {framework} starts one process per device", "write `per: device`, or remove it")
         if values.get("ps") and framework != "tensorflow":
             wrong("ps", f"goes with framework `tensorflow`, not with {framework}", "remove it")
         if values.get("rank_table") and framework != "mindspore" and not values.get("compat"):
