@@ -186,3 +186,73 @@ def test_a_file_that_cannot_be_read_is_told(muster: Muster, tmp_path: Path) -> N
     assert done.returncode == 2
     assert "code/config/config.sh:1: is not UTF-8 text; save the file as UTF-8" in done.stderr
     assert os.listdir(tmp_path / "pack") == ["code"]
+
+
+SIZES = "export RANK_SIZE=1\nexport DEVICE_NUM=1\n"
+BOTH, OLD = "there is a modelarts_config.py, and ", "V1 because no MODELARTS_VERSION is set"
+OTHER = "`--mode cluster_offline` takes config.sh instead"
+MODELARTS, SAID = "RUNTYPE=modelarts\n", "benchmark.sh:1 sets RUNTYPE=modelarts"
+
+
+@pytest.mark.parametrize(
+    ("starter", "shell", "words", "said"),
+    [
+        ("#!/bin/bash\n", "", [], f"modelarts V1: {BOTH}benchmark.sh sets no RUNTYPE; {OLD}; {OTHER}"),
+        (None, "", [], f"modelarts V1: {BOTH}there is no benchmark.sh; {OLD}; {OTHER}"),
+        ("#\nRUNTYPE='modelarts'\n", "", [], f"modelarts V1: benchmark.sh:2 sets RUNTYPE=modelarts; {OLD}"),
+        ("RUNTYPE=${RUNTYPE:-cluster_offline}\n", "", [], "cluster_offline: benchmark.sh:1 sets RUNTYPE=cluster_offline"),
+        ("RUNTYPE=$1\n", "", [], f"modelarts V1: {BOTH}benchmark.sh:1 sets RUNTYPE=$1, which is no mode; {OLD}; {OTHER}"),
+        ("RUNTYPE=cluster_offline\n", "", ["--mode", "modelarts"], f"modelarts V1: --mode modelarts; {OLD}"),
+        ("RUNTYPE=modelarts\n", "", ["--mode", "cluster_offline"], "cluster_offline: --mode cluster_offline"),
+        (MODELARTS, "export MODELARTS_VERSION=V2\n", [], f"modelarts V2: {SAID}; config.sh:1 sets MODELARTS_VERSION=V2"),
+        (MODELARTS, "export MODELARTS_VERSION=V1\n", ["--version", "V2"], f"modelarts V2: {SAID}; --version V2"),
+    ],
+)
+def test_the_mode_and_why_it_was_chosen(
+    muster: Muster, tmp_path: Path, starter: str | None, shell: str, words: list[str], said: str
+) -> None:
+    files = {"code/benchmark.sh": starter} if starter is not None else {}
+    folder = package(tmp_path / "pack", settings(session_config_v2=v2()), shell + SIZES, **files)
+    done = muster("import", folder, *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[0] == f"muster: mode {said}"
+    assert f"# Mode: {said}\n" in (tmp_path / "job.yaml").read_text()
+    mode = said.partition(":")[0]
+    compats = {"cluster_offline": "", "modelarts V1": "modelarts-v1", "modelarts V2": "modelarts-v2"}
+    assert load_file(tmp_path / "job.yaml").compat == compats[mode]
+    told = json.loads(muster("import", folder, *words, "--json", "--force").stdout)["mode"]
+    assert told == {"name": mode, "why": said.partition(": ")[2]}
+
+
+def test_the_mode_is_told_with_what_is_wrong_in_it(muster: Muster, tmp_path: Path) -> None:
+    folder = package(tmp_path / "pack", settings(session={**SESSION, "inputs": "nowhere"}), SIZES)
+    done = muster("import", folder)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"muster: mode modelarts V1: {BOTH}there is no benchmark.sh; ")
+    assert muster("import", folder, "--mode", "cluster_offline").returncode == 0
+
+
+@pytest.mark.parametrize(("mode", "file"), [("modelarts", "modelarts_config.py"), ("cluster_offline", "config.sh")])
+def test_a_mode_whose_file_is_missing_is_refused(muster: Muster, tmp_path: Path, mode: str, file: str) -> None:
+    folder = package(tmp_path / "pack", settings(), SIZES)
+    (folder / "code/config" / file).unlink()
+    done = muster("import", folder, "--mode", mode)
+    assert done.returncode == 2
+    assert f"holds no {file}, which mode {mode}" in done.stderr
+    assert not (tmp_path / "job.yaml").exists()
+
+
+def test_an_option_of_the_other_mode_is_told(muster: Muster, tmp_path: Path) -> None:
+    folder = package(tmp_path / "pack", settings(), SIZES)
+    offline = muster("import", folder, "--mode", "cluster_offline", "--version", "V2").stderr
+    assert "`--version` V2 goes with mode modelarts, and this is cluster_offline: --mode cluster_offline; " in offline
+    cloud = muster("import", folder, "--mode", "modelarts", "--boot", "train.py", "--force").stderr
+    assert "`--boot` is not used: modelarts_config.py names the boot file; change `boot_file` there" in cloud
+
+
+def test_a_runtype_without_its_file_does_not_count(muster: Muster, tmp_path: Path) -> None:
+    folder = package(tmp_path / "pack", None, SIZES, **{"code/benchmark.sh": "RUNTYPE=modelarts\n"})
+    done = muster("import", folder)
+    assert done.returncode == 0, done.stderr
+    reason = "there is no modelarts_config.py, although benchmark.sh:1 sets RUNTYPE=modelarts"
+    assert f"muster: mode cluster_offline: {reason}\n" in done.stderr

@@ -7,7 +7,8 @@ from typing import Any
 
 from muster.aisbench import cluster
 from muster.aisbench.found import UNREAD, Findings, Found
-from muster.aisbench.package import OFFLINE, Package
+from muster.aisbench.mode import OFFLINE
+from muster.aisbench.package import Package
 from muster.job.kinds import nearest
 from muster.job.load import SECRET
 from muster.storage import Access, StorageError

@@ -6,7 +6,8 @@ from muster.aisbench import fields as common
 from muster.aisbench import flavors, session
 from muster.aisbench.entries import Entry, origin
 from muster.aisbench.found import Findings, Found
-from muster.aisbench.package import V2, Choices, Package
+from muster.aisbench.mode import V2
+from muster.aisbench.package import Choices, Package
 from muster.job.load import SECRET
 
 # What only the cloud has a use for: kept as remarks in the job file for the day that a job goes there.
@@ -25,6 +26,8 @@ ACCESS_ONLY = ("project_id", "iam_endpoint", "modelarts_endpoint")
 
 def fields(package: Package, choices: Choices, code: str, findings: Findings) -> list[Entry]:
     """The fields of the job; `code` is where its code lies as the job file says it."""
+    if choices.boot:
+        findings.note(None, "--boot", "is not used: modelarts_config.py names the boot file", "change `boot_file` there")
     config = session.check(package, choices.devices, findings)
     if config is None:
         return []

@@ -6,7 +6,8 @@ import shutil
 
 from muster.aisbench.entries import Entry, origin
 from muster.aisbench.found import Findings
-from muster.aisbench.package import OFFLINE, Package
+from muster.aisbench.mode import OFFLINE
+from muster.aisbench.package import Package
 
 METRICS = Entry("metrics", [Entry("throughput", []), Entry("accuracy", [])], "both must be reported")
 

@@ -10,7 +10,8 @@ from muster.aisbench.access import Credentials
 from muster.aisbench.config_json import Plan
 from muster.aisbench.entries import Entry, render
 from muster.aisbench.found import Findings
-from muster.aisbench.package import OFFLINE, Choices, Package
+from muster.aisbench.mode import OFFLINE
+from muster.aisbench.package import Choices, Package
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ def _filled(entries: list[Entry]) -> list[Entry]:
 
 
 def _title(found: Package) -> list[str]:
-    how = "offline" if found.kind == OFFLINE else f"ModelArts {found.kind}"
-    title = [f"Imported from the AISBench package {os.path.basename(found.folder)} ({how}). Check it with: muster run --check"]
+    title = [f"Imported from the AISBench package {os.path.basename(found.folder)}. Check it with: muster run --check"]
+    title.append(_remark(f"Mode: {found.mode}"))
     if found.test.test_id:
         title.append(f"Test: {found.test.shown()}")
         title.append(f"To answer it: muster bench JOB --tester {found.test.url or 'URL'} --test-id {found.test.test_id}")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.aisbench import config_json, literals, shell
+from muster.aisbench import config_json, literals, mode, shell
 from muster.aisbench.config_json import Plan
-from muster.aisbench.found import UNREAD, Findings, Found, read_text
+from muster.aisbench.found import UNREAD, Findings, Found
+from muster.aisbench.mode import OFFLINE, V2, Files, Mode
 
-V1, V2, OFFLINE = "V1", "V2", "offline"
 FOR_GPUS = ("config_imagenet2012.sh", "config_pretrain.sh")  # what the packages for NVIDIA's GPUs call config.sh
 SECTIONS = ("access_config", "session_config", "session_config_v2")  # of modelarts_config.py
 
@@ -21,6 +20,7 @@ SECTIONS = ("access_config", "session_config", "session_config_v2")  # of modela
 class Choices:
     """What somebody who imports a package says over its files."""
 
+    mode: str = ""  # modelarts or cluster_offline
     version: str = ""  # V1 or V2
     single: bool = False  # every server trains alone
     code: str = ""  # the directory of the training code
@@ -35,7 +35,7 @@ class Package:
 
     folder: str
     code: str  # the directory of the training code; empty where there is none
-    kind: str  # V1, V2 or offline
+    mode: Mode
     settings: Mapping[str, Found] = field(repr=False)  # modelarts_config.py
     variables: Mapping[str, Found] = field(repr=False)  # config.sh
     test: Plan = field(default_factory=Plan)
@@ -44,6 +44,11 @@ class Package:
     sourced: tuple[str, ...] = ()  # shell files that the training finds its environment in, in offline mode
     file: str = ""  # the one that says how to run
     root: str = ""  # what relative paths of config.sh start from: the `code` of the package
+
+    @property
+    def kind(self) -> str:
+        """V1, V2 or offline."""
+        return self.mode.kind
 
     @property
     def session(self) -> str:
@@ -66,15 +71,15 @@ def read(folder: str, choices: Choices, findings: Findings) -> Package:
     variables = shell.read(where["config.sh"], given, findings) if where["config.sh"] else {}
     if choices.single:
         variables["SINGLESERVER_MODE"] = Found("True", "--single_server_mode")
-    kind = _kind(folder, bool(where["modelarts_config.py"]), variables, choices, findings)
-    file = where["config.sh" if kind == OFFLINE else "modelarts_config.py"]
+    files = Files(_file(folder, "benchmark.sh"), where["modelarts_config.py"], where["config.sh"])
+    chosen = mode.choose(files, variables, choices.mode, choices.version, findings)
+    file = files.shell if chosen.kind == OFFLINE else files.cloud
     if not file:
-        hint = "name an unpacked package, its `code` directory, or the one with modelarts_config.py or config.sh"
-        findings.wrong(Found(None, folder), "", "holds no configuration of AISBench", hint)
+        _missing(folder, files, chosen, findings)
     return Package(
         folder=folder,
         code=os.path.abspath(choices.code) if choices.code else _training_code(base),
-        kind=kind,
+        mode=chosen,
         settings=settings,
         variables=variables,
         test=config_json.read(where["config.json"], findings) if where["config.json"] else Plan(),
@@ -84,6 +89,16 @@ def read(folder: str, choices: Choices, findings: Findings) -> Package:
         file=file or folder,
         root=f"{base}/code" if _is_package(base) else base,
     )
+
+
+def _missing(folder: str, files: Files, chosen: Mode, findings: Findings) -> None:
+    at = Found(None, folder)
+    if files.cloud or files.shell:
+        needed = "config.sh" if chosen.kind == OFFLINE else "modelarts_config.py"
+        findings.wrong(at, "", f"holds no {needed}, which mode {chosen.name} needs", "choose the other mode, or add the file")
+    else:
+        hint = "name an unpacked package, its `code` directory, or the one with modelarts_config.py or config.sh"
+        findings.wrong(at, "", "holds no configuration of AISBench", hint)
 
 
 def _settings(path: str, findings: Findings) -> dict[str, Found]:
@@ -120,17 +135,3 @@ def _training_code(base: str) -> str:
     """The directory of the training code; in the source of a workload it lies one level higher."""
     place = f"{base}/code/code" if _is_package(base) else f"{base}/code"
     return place if os.path.isdir(place) else ""
-
-
-def _kind(folder: str, cloud: bool, variables: Mapping[str, Found], choices: Choices, findings: Findings) -> str:
-    starter = _file(folder, "benchmark.sh")
-    text = read_text(starter, findings) if starter else ""
-    found = re.search(r'^\s*(?:export\s+)?RUNTYPE=["\']?(\w+)', text or "", re.MULTILINE)
-    if not cloud or (found is not None and found.group(1) == "cluster_offline"):
-        return OFFLINE
-    if choices.version:
-        return V2 if choices.version == V2 else V1
-    said = variables.get("MODELARTS_VERSION")
-    if said is not None and said.value not in (V1, V2):
-        findings.note(said, "MODELARTS_VERSION", f"is `{said.value}`, which counts as V1", "write V1 or V2")
-    return V2 if said is not None and said.value == V2 else V1

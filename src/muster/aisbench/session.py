@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from muster.aisbench import flavors
 from muster.aisbench.found import UNREAD, Findings, Found
-from muster.aisbench.package import V2, Package
+from muster.aisbench.mode import V2
+from muster.aisbench.package import Package
 from muster.job.kinds import nearest
 from muster.job.load import SECRET
 

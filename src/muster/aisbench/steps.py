@@ -14,7 +14,8 @@ from typing import Any
 from muster.aisbench import delivery, importing, words
 from muster.aisbench.importing import Imported
 from muster.aisbench.joblogs import JobLogs
-from muster.aisbench.package import OFFLINE, Choices
+from muster.aisbench.mode import OFFLINE
+from muster.aisbench.package import Choices
 from muster.aisbench.place import Place
 from muster.bench import aisbench, conduct
 from muster.config import ConfigError
@@ -42,6 +43,7 @@ def init(base: str, choices: Choices) -> int:
     """Checks everything that can be checked before the training starts."""
     place = Place(base)
     imported = _take_up(place, choices)
+    _say(f"[INFO] mode {imported.package.mode}")
     for note in imported.findings.notes:
         _say(f"[WARNING] {note}")
     conduct.prepare(api.loader(str(place.job)), None, str(place.job), lambda text: _say(f"[WARNING] {text}"))

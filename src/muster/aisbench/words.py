@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from muster.aisbench.package import OFFLINE, V2
+from muster.aisbench.mode import OFFLINE, V2
 from muster.launch.api import Run
 from muster.plan.compat.modelarts import job_id, resource_id
 

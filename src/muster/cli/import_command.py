@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from muster.aisbench.importing import Imported, read
+from muster.aisbench.mode import MODES
 from muster.aisbench.package import Choices
 from muster.cli import output
 from muster.cli.options import as_json
@@ -25,8 +26,9 @@ from muster.runs.layout import home
 @click.option("-o", "--output", "target", default="job.yaml", show_default=True, help="The job file; - prints it.")
 @click.option("--profile", help="The profile of config.toml that gets the keys; the job's name unless said otherwise.")
 @click.option("--here", is_flag=True, help="The job will run here: what only the cloud would refuse is told as a note.")
+@click.option("--mode", type=click.Choice(MODES), help="How the package runs, whatever RUNTYPE in benchmark.sh says.")
 @click.option("--version", type=click.Choice(["V1", "V2"]), help="The section of modelarts_config.py, whatever config.sh says.")
-@click.option("--boot", default="", help="The file that starts the training, in offline mode.")
+@click.option("--boot", default="", help="The file that starts the training, in mode cluster_offline.")
 @click.option("--devices", type=click.IntRange(1), help="Cards per node, where the configuration does not tell.")
 @click.option("--force", is_flag=True, help="Replace a job file and a profile that are there.")
 @as_json
@@ -35,6 +37,7 @@ def command(
     target: str,
     profile: str | None,
     here: bool,
+    mode: str | None,
     version: str | None,
     boot: str,
     devices: int | None,
@@ -47,15 +50,21 @@ def command(
     config.json and system.json. They are read and never executed. Keys and passwords go into a profile of config.toml
     that only you can read. Everything that is wrong is told at once, and then nothing is written.
 
+    The mode is the RUNTYPE of benchmark.sh: `modelarts` takes modelarts_config.py, `cluster_offline` takes config.sh. Where
+    nothing says which, it is modelarts if there is a modelarts_config.py. The command says what it chose and why.
+
     \b
     Examples:
       muster import train_huawei_train_mindspore_resnet-Ais-Benchmark-Stubs-aarch64-1.0-r1.3_modelarts
       muster import ./code -o resnet.yaml --profile huawei
+      muster import ./code --mode cluster_offline
       muster import ./code --here -o -
     """
-    choices = Choices(version=version or "", boot=boot, devices=devices or 0)
+    choices = Choices(mode=mode or "", version=version or "", boot=boot, devices=devices or 0)
     place = os.path.join(os.getcwd(), "job.yaml") if target == "-" else target
     imported = read(folder, place, choices, here)
+    if not json and os.path.isfile(imported.package.file):
+        click.echo(f"muster: mode {imported.package.mode}", err=True)
     name = profile or clean_name(imported.name) or "aisbench"
     problems = [*imported.findings.problems, *_in_the_way(target, name, imported, force)]
     if problems:
@@ -99,6 +108,7 @@ def _told(imported: Imported, problems: list[Problem], target: str | None, profi
         "text": None if problems else imported.text,
         "name": imported.name or None,
         "kind": imported.kind,
+        "mode": {"name": imported.package.mode.name, "why": imported.package.mode.why},
         "code": imported.code or None,
         "profile": profile,
         "secrets": sorted(imported.credentials.secrets),
