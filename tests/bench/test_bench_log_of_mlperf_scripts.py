@@ -226,6 +226,25 @@ def test_what_a_script_did_not_log_is_added_once_and_in_its_place(muster: Muster
     assert [event["time_ms"] for event in events] == sorted(event["time_ms"] for event in events)
 
 
+TIMED = """
+    from muster import record
+    record.mllog("epoch_start", metadata={"epoch_num": 1}, event="INTERVAL_START")
+    timer = record.timer(10)
+    for step in range(4):
+        timer.step()
+    timer.done()
+    record.mllog("epoch_stop", metadata={"epoch_num": 1}, event="INTERVAL_END")
+"""
+
+
+def test_epochs_that_a_script_logged_lie_within_its_run(muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
+    """The timer begins to measure later than the first epoch does, and ends before the last."""
+    done = muster("bench", write_job({"bench": {}}, **{"train.py": TIMED}), "--mllog", tmp_path / "export.log")
+    assert done.returncode == 0, done.stderr
+    keys = [event["key"] for event in told(tmp_path / "export.log")]
+    assert keys[-6:] == ["init_start", "init_stop", "run_start", "epoch_start", "epoch_stop", "run_stop"]
+
+
 def test_no_epoch_is_invented(muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
     done = muster("bench", write_job({"bench": {}}, **{"train.py": PARTLY}), "--mllog", tmp_path / "export.log")
     assert done.returncode == 0, done.stderr

@@ -6,21 +6,22 @@ What the script itself logged stands there as it was written. Of the rest only w
 from __future__ import annotations
 
 import heapq
-import math
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-from muster.bench.script_log import ScriptLog, Voice
+from muster.bench.script_log import ScriptLog, Span, Voice
 from muster.runs.mllog import Event
 
 DIVISIONS = {"close": "closed", "closed": "closed", "open": "open"}
 # Numbers that scripts tell under the names that MLPerf gives them.
 TOLD = ("global_batch_size", "gradient_accumulation_steps", "train_samples", "eval_samples", "seed", "max_steps")
-EDGES = ("init_start", "init_stop", "run_start", "run_stop")
-SAME = {"eval_accuracy": ("eval_accuracy", "eval_error")}  # what is measured is one of these
+EVALUATIONS = ["eval_accuracy", "eval_error"]  # what is measured is one of these
+# What lies between the edges of a run, and in which order these stand.
+INSIDE = [f"{what}_{edge}" for what in ("block", "epoch", "eval") for edge in ("start", "stop")] + EVALUATIONS
+ORDER = (["init_start"], ["init_stop"], ["run_start"], INSIDE, ["run_stop"])
 SILENT = ScriptLog(Voice())
 
 
@@ -28,7 +29,7 @@ def lines(
     result: Mapping[str, Any], repeat: int = 0, plan: Mapping[str, Any] | None = None, script: ScriptLog = SILENT
 ) -> Iterator[str]:
     """The log of one of the runs of a result; a tester's plan tells which benchmark and division it was."""
-    run, logged = result["runs"][repeat], script.times()
+    run, logged = result["runs"][repeat], script.spans()
     edges = [_between(edge, logged) for edge in _edges(run, {"status": _status(result, run), **_rate(run)})]
     begin = edges[0].time_ms if edges else _ms(result["created"])
     end = edges[-1].time_ms if edges else begin
@@ -40,16 +41,20 @@ def lines(
 
 def _added(events: Iterable[Event], logged: Container[str]) -> list[tuple[float, str]]:
     """Events of which the script logged nothing itself, by time."""
-    new = [event for event in events if not any(key in logged for key in SAME.get(event.key, (event.key,)))]
+    new = [event for event in events if not _logged(event.key, logged)]
     return [(event.time_ms, event.line) for event in sorted(new, key=lambda event: event.time_ms)]
 
 
-def _between(edge: Event, logged: Mapping[str, float]) -> Event:
-    """An edge in its order among those that the script logged itself."""
-    at = EDGES.index(edge.key)
-    earliest = max((logged[key] for key in EDGES[:at] if key in logged), default=edge.time_ms)
-    latest = min((logged[key] for key in EDGES[at + 1 :] if key in logged), default=math.inf)
-    time_ms = min(max(edge.time_ms, earliest), latest)
+def _logged(key: str, logged: Container[str]) -> bool:
+    return any(name in logged for name in (EVALUATIONS if key in EVALUATIONS else [key]))
+
+
+def _between(edge: Event, logged: Mapping[str, Span]) -> Event:
+    """An edge in its order among what the script logged itself."""
+    at = ORDER.index([edge.key])
+    before = [logged[key].last for group in ORDER[:at] for key in group if key in logged]
+    after = [logged[key].first for group in ORDER[at + 1 :] for key in group if key in logged]
+    time_ms = min([max([edge.time_ms, *before]), *after])
     return replace(edge, time_ms=int(time_ms) if time_ms == int(time_ms) else time_ms)
 
 

@@ -16,7 +16,6 @@ from muster.job import Job
 from muster.runs import logged
 from muster.runs.files import read_json
 from muster.runs.layout import AttemptDir, RunDir
-from muster.runs.mllog import TOKEN, parse
 from muster.runs.observed import SKEW
 
 BEGIN = "run_start"
@@ -29,6 +28,14 @@ class Line:
     time_ms: float  # never earlier than that of a line before it: what a rank wrote stays in its order
     key: str
     text: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Span:
+    """From the first line of a key to the last, in milliseconds."""
+
+    first: float
+    last: float
 
 
 @dataclass(frozen=True)
@@ -56,11 +63,12 @@ class ScriptLog:
     def lines(self) -> Iterator[Line]:
         return _joined(self.began, self.resumed) if self.resumed else self.began.lines()
 
-    def times(self) -> dict[str, float]:
-        """When each key was logged first, in milliseconds."""
-        found: dict[str, float] = {}
+    def spans(self) -> dict[str, Span]:
+        """When each key was logged."""
+        found: dict[str, Span] = {}
         for line in self.lines():
-            found.setdefault(line.key, line.time_ms)
+            known = found.get(line.key)
+            found[line.key] = Span(known.first if known else line.time_ms, line.time_ms)
         return found
 
 
@@ -103,9 +111,8 @@ def _joined(began: Voice, resumed: Voice) -> Iterator[Line]:
 
 def _lines(path: str, began: float) -> Iterator[Line]:
     latest = -math.inf
-    for text in logged.lines(path):
-        event = parse(text) if TOKEN in text else None
-        moment = timeline.moment(event.time_ms / 1000) if event else None
-        if event is not None and moment is not None and moment >= began:
+    for event, text in logged.events(path):
+        moment = timeline.moment(event.time_ms / 1000)
+        if moment is not None and moment >= began:
             latest = max(latest, event.time_ms)
-            yield Line(latest, event.key, TOKEN + text.rpartition(TOKEN)[2].strip())
+            yield Line(latest, event.key, text)

@@ -63,7 +63,7 @@ def read(path: str, job: Job) -> Logged:
     patterns = {name: re.compile(metric.pattern) for name, metric in job.metrics.items() if metric.pattern}
     reader = mllog.Reader()
     matches: Dict[str, Matches] = {}
-    for line in lines(path):
+    for line in _lines(path):
         reader.take(line)
         for name, pattern in patterns.items():
             for match in pattern.finditer(line):
@@ -71,7 +71,7 @@ def read(path: str, job: Job) -> Logged:
     return Logged(reader.points, reader.edges, matches)
 
 
-def lines(path: str) -> Iterator[str]:
+def _lines(path: str) -> Iterator[str]:
     """The lines of a log; a carriage return ends one, too, as progress bars mean it."""
     try:
         with open_regular(path) as file:
@@ -90,3 +90,11 @@ def _cut(file: BinaryIO) -> Iterator[bytes]:
         yield piece[:end].rstrip(b"\n")
         rest = piece[end:]
     yield rest
+
+
+def events(path: str) -> Iterator[tuple[mllog.Event, str]]:
+    """The `:::MLLOG` events of a log, each with its line as it was written, without what a launcher wrote before it."""
+    for line in _lines(path):
+        event = mllog.parse(line) if mllog.TOKEN in line else None
+        if event is not None:
+            yield event, mllog.TOKEN + line.rpartition(mllog.TOKEN)[2].strip()
