@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+import traceback
+from typing import Any, Dict, List, NoReturn, Optional, Sequence, Set, Tuple
 
 from muster.agent import system
 from muster.agent.signals import Signals
 from muster.agent.site import Assignment, Site
-from muster.runs import state, submissions
+from muster.runs import logged, state, submissions
 from muster.runs.explain import duration, signal_name
 from muster.runs.files import Events, delete_tree, is_there, read_events, read_object, write_once
-from muster.runs.layout import AttemptDir
+from muster.runs.layout import AttemptDir, RunDir
 from muster.runs.points import number
 from muster.runs.watch import Watch, readable
 
@@ -24,6 +25,8 @@ ABANDONED_GRACE = 5.0  # when nobody is left who would wait for the ranks
 DEVICE_PAUSE = 2.0  # between two looks at the devices' own process lists
 KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
 LINGER_LIMIT = 5.0  # for the processes that stand for nodes, once all these have ended
+READ_LIMIT = 600.0  # for the logs of a run that has succeeded
+ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 INTERRUPTED = ("terminated", "preempted", "lost")  # causes that need not be the end of a run
 TOLD_TO_END = 128 + signal.SIGTERM  # the exit code of a supervisor that may be started again
 
@@ -61,6 +64,8 @@ class Supervisor:
             self.events.add("told-to-end", cause=ending["cause"], reason=ending["reason"])
             self.site.leave((self.stop or ending)["cause"], ending["reason"])
             return TOLD_TO_END
+        if done is not None and done["state"] == "succeeded" and logged.wanted(self.job):
+            return self._conclude_apart()
         if done is not None:
             return self._conclude()
         # The end came before the first attempt, or between two.
@@ -70,6 +75,39 @@ class Supervisor:
         self.events.add("ended", **how)
         state.conclude(self.run)
         return 0
+
+    def _conclude_apart(self) -> int:
+        """The same by a process that can be killed: logs may be long, and nothing that is in them may hold up the end."""
+        self.events.add("ended")
+        reader = os.fork()
+        if reader == 0:
+            _be_reader(self.run)
+        why = self._until_read(reader, time.monotonic() + READ_LIMIT)
+        if why:
+            state.conclude(self.run, unread=logged.Unread(why))
+        return 0
+
+    def _until_read(self, reader: int, deadline: float) -> str:
+        """Waits for a process that reads logs and writes the final record; returns why it did not come to that, if so."""
+        self.command = None  # there is nothing left to stop when the command is gone
+        while True:
+            told = self.signals.take() & ENDING
+            self.watch.drain()
+            status = dict(_reap([reader])).get(reader)
+            if status is not None:
+                return _how_reading_failed(status)
+            why = ""
+            if os.path.exists(self.run.kill):
+                why = "the run was stopped at once"
+            elif told:
+                why = "the supervisor was told to end (%s)" % signal_name(min(told))
+            elif time.monotonic() >= deadline:
+                why = "reading took longer than %s" % duration(READ_LIMIT)
+            if why:
+                os.kill(reader, signal.SIGKILL)
+                os.waitpid(reader, 0)
+                return why
+            self._wait(_until(deadline))
 
     def _take_over(self) -> List[Dict[str, Any]]:
         """How the attempts of earlier supervisors ended. One that has no end was cut off with its supervisor."""
@@ -199,7 +237,7 @@ class Supervisor:
 
     def _look(self) -> None:
         """Takes in signals, requests to stop, the loss of the command, and the passing of time."""
-        signals = self.signals.take() & {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+        signals = self.signals.take() & ENDING
         self.watch.drain()
         if not os.path.isdir(self.run.path):
             os._exit(1)  # somebody has deleted the record; agents and ranks end with this process
@@ -279,6 +317,26 @@ class Patience:
                 return False
             self._ended.add(node)
         return True
+
+
+def _be_reader(run: RunDir) -> NoReturn:
+    """Never returns: this process writes the final record of a run that has succeeded, and ends."""
+    code = 1
+    try:
+        system.die_with_parent()
+        signal.set_wakeup_fd(-1)  # it is the supervisor's
+        state.conclude(run)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _how_reading_failed(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        return "the process that read it was killed (%s)" % signal_name(os.WTERMSIG(status))
+    return "the process that read it failed; supervisor.log says how" if os.WEXITSTATUS(status) else ""
 
 
 def _may_start_again(ending: Dict[str, Any]) -> bool:

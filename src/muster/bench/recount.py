@@ -123,7 +123,9 @@ def _record(run: RunDir) -> Iterator[str]:
     last = record.attempts[-1] if record.attempts else None
     succeeded = recorded["state"] == "succeeded"
     follows = {key: found[key] for key in _SAID_TWICE}
-    follows["result"] = collect(last.dir, record.job) if last and succeeded else None
+    follows["result"] = None
+    if last and succeeded:
+        follows["result"] = found["result"] if found["state"] == "succeeded" else collect(last.dir, record.job)
     follows["attempts"] = [{key: attempt[key] for key in _OF_ATTEMPTS} for attempt in found["attempts"]]
     there = {key: recorded[key] for key in follows}
     there["attempts"] = [{key: attempt[key] for key in _OF_ATTEMPTS} for attempt in recorded["attempts"]]

@@ -11,7 +11,7 @@ from muster.runs.state import recorded
 
 HEARING = 5.0  # seconds in which a supervisor takes in what is asked of it, also over a slow file system
 LOOK = 0.1
-AT_WORK = ("rendezvous", "staging", "running", "uploading", "stopping")  # phases in which there is a supervisor
+AT_WORK = ("rendezvous", "staging", "running", "uploading", "stopping", "reading")  # phases in which there is a supervisor
 
 
 def heard(run: RunDir) -> bool:

@@ -6,15 +6,19 @@ import os
 import re
 from array import array
 from dataclasses import dataclass, field
-from typing import BinaryIO, Dict, Iterator, List, Optional
+from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
 
 from muster.job import Job
 from muster.runs import mllog, numbers
-from muster.runs.layout import AttemptDir
+from muster.runs.files import read_json
+from muster.runs.layout import AttemptDir, RunDir
+from muster.runs.patterns import LATER, LIMIT, Patterns
 from muster.runs.points import Edge, Point
 from muster.runs.untrusted import open_regular
 
 LONGEST = 1 << 16  # bytes of a line; a longer one is read in pieces
+SHOWN = 80  # characters of a pattern in a sentence
+HINT = "write it without a repeat inside of a repeat, such as (a+)+"
 _LOG = re.compile(r"rank-(\d+)\.log\Z")
 
 
@@ -42,6 +46,38 @@ class Logged:
     matches: Dict[str, Matches]  # by metric
 
 
+@dataclass(frozen=True)
+class Unread:
+    """What of the logs is not read, because it held up the end of the run. The final record keeps it: all readers agree."""
+
+    logs: str = ""  # why, where it is all of them
+    metrics: Tuple[str, ...] = ()  # those whose patterns were given up
+
+    @classmethod
+    def noted(cls, attempt: AttemptDir) -> Optional[Unread]:
+        """What the final record of the run says; None while there is no such record."""
+        final = read_json(RunDir(os.path.dirname(os.path.dirname(attempt.path))).final)
+        if final is None:
+            return None
+        told = final.get("unread") if isinstance(final, dict) else None
+        told = told if isinstance(told, dict) else {}
+        metrics = told.get("metrics")
+        return cls(str(told.get("logs", "")), tuple(map(str, metrics)) if isinstance(metrics, list) else ())
+
+    def to_json(self) -> Dict[str, Any]:
+        return {"logs": self.logs, "metrics": list(self.metrics)}
+
+    def why(self, job: Job, name: str) -> str:
+        """Why the logs gave no value of a metric, as the end of a sentence about a rank; empty where they were read for it."""
+        if self.logs:
+            return "reported no %s: its log was not read, for %s" % (name, self.logs)
+        if name not in self.metrics:
+            return ""
+        pattern = job.metrics[name].pattern
+        shown = pattern if len(pattern) <= SHOWN else pattern[:SHOWN] + "..."
+        return "reported no %s: its pattern `%s` takes too long for a line of a log; %s" % (name, shown, HINT)
+
+
 def wanted(job: Job) -> bool:
     """Whether logs can hold numbers that matter; reading them takes time where they are long."""
     return job.bench is not None or any(metric.pattern for metric in job.metrics.values())
@@ -58,16 +94,24 @@ def logs(attempt: AttemptDir, job: Job) -> Dict[int, str]:
     return found or {rank: attempt.node(node).log(name) for name, rank, node in job.programs if job.alone}
 
 
-def read(path: str, job: Job) -> Logged:
+def patterns(job: Job, noted: Optional[Unread]) -> Patterns:
+    """The patterns to read logs with: those that were not given up by the first who read them, which `noted` says."""
+    known = noted or Unread()
+    given = {name: metric.pattern for name, metric in job.metrics.items() if metric.pattern and name not in known.metrics}
+    return Patterns(given, LIMIT if noted is None else LATER)
+
+
+def read(path: str, searched: Patterns) -> Logged:
     """Reads a log once for everything."""
-    patterns = {name: re.compile(metric.pattern) for name, metric in job.metrics.items() if metric.pattern}
     reader = mllog.Reader()
     matches: Dict[str, Matches] = {}
+
+    def found(name: str, text: str) -> None:
+        matches.setdefault(name, Matches()).add(text)
+
     for line in _lines(path):
         reader.take(line)
-        for name, pattern in patterns.items():
-            for match in pattern.finditer(line):
-                matches.setdefault(name, Matches()).add(match.group(1) or "")
+        searched.search(line, found)
     return Logged(reader.points, reader.edges, matches)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from muster.job import Job
 from muster.runs import logged, numbers, resultfiles, sources
 from muster.runs.files import read_events
 from muster.runs.layout import AttemptDir, NodeDir, RunDir
+from muster.runs.logged import Unread
 from muster.runs.points import Edge, Point, number, read_record
 from muster.runs.seats import Seat, seats
 from muster.runs.sources import Found, Sight, Values
@@ -45,6 +46,7 @@ class Observed:
     problems: List[str] = field(default_factory=list)
     unseen: List[str] = field(default_factory=list)  # where numbers that are missing may be
     separate: str = ""  # that the ranks did not train together, if so
+    unread: Unread = Unread()
 
     def reading(self, name: str, seat: Seat) -> Reading:
         found = self.readings.get(name, {}).get(seat.rank)
@@ -56,13 +58,27 @@ class Observed:
         self.ranks[name] = max(values.ranks, self.ranks.get(name, 0))
         self.sights.setdefault(name, []).extend(values.sights)
 
+    def leave_unread(self, unread: Unread, ranks: Iterable[int]) -> None:
+        """Says of the ranks whose logs were not read, or not for all metrics, why they have no number from there."""
+        self.unread = unread
+        for name in [name for name, metric in self.job.metrics.items() if metric.pattern]:
+            reason = unread.why(self.job, name)
+            known = self.readings.get(name, {})
+            silent = [rank for rank in ranks if rank not in known or known[rank].source == "pattern"] if reason else []
+            for rank in silent:
+                self.readings.setdefault(name, {})[rank] = Reading(reason=reason, source="pattern")
+            if silent and name in self.sights:
+                self.sights[name] = [sight for sight in self.sights[name] if sight.rank not in silent]
 
-def observe(attempt: AttemptDir, job: Job) -> Observed:
-    """Reads everything that was reported in an attempt, rank by rank."""
+
+def observe(attempt: AttemptDir, job: Job, unread: Optional[Unread] = None) -> Observed:
+    """Reads everything that was reported in an attempt, rank by rank; but not `unread`, or what the final record says is so."""
     files = resultfiles.find(attempt)
     filed = sources.filed(job, files)
     records = sources.records(attempt, job)
     logs = logged.logs(attempt, job) if logged.wanted(job) else {}
+    noted = unread or Unread.noted(attempt)
+    patterns = logged.patterns(job, noted)
     began = _began(attempt)
     wrong = [*resultfiles.wrong_sizes(job, files), *resultfiles.refused_folders(attempt)]
     found = Observed(job, problems=wrong, unseen=list(resultfiles.unseen(attempt)))
@@ -70,20 +86,23 @@ def observe(attempt: AttemptDir, job: Job) -> Observed:
     found.problems += filter(None, [found.separate])
     for metric, name in [*filed.strays, *_stray_records(records, found)]:
         found.strays.setdefault(metric, []).append(name)
-    for seat in seats(job):
-        points, edges, trouble = _recorded(records.get(seat.rank, []))
-        found.problems += trouble
-        ways = [sources.told(job, seat.rank, "record", points), filed.fresh.get(seat.rank, {})]
-        if seat.rank in logs:
-            log = logged.read(logs[seat.rank], job)
-            fresh = [point for point in log.points if point.t >= began]
-            ways += [sources.told(job, seat.rank, "mllog", fresh), sources.matched(job, seat.rank, log.matches)]
-            ways += [sources.outdated("mllog", [point for point in log.points if point.t < began])]
-            known = {edge.name for edge in edges}
-            edges += [edge for edge in log.edges if edge.name not in known]
-        found.edges[seat.rank] = edges
-        for name, values in _first([*ways, filed.stale.get(seat.rank, {}), sources.unread("; ".join(trouble))]).items():
-            found.add(seat, name, values)
+    with patterns.timed():
+        for seat in seats(job):
+            points, edges, trouble = _recorded(records.get(seat.rank, []))
+            found.problems += trouble
+            ways = [sources.told(job, seat.rank, "record", points), filed.fresh.get(seat.rank, {})]
+            if seat.rank in logs and not (noted and noted.logs):
+                log = logged.read(logs[seat.rank], patterns)
+                fresh = [point for point in log.points if point.t >= began]
+                ways += [sources.told(job, seat.rank, "mllog", fresh), sources.matched(job, seat.rank, log.matches)]
+                ways += [sources.outdated("mllog", [point for point in log.points if point.t < began])]
+                known = {edge.name for edge in edges}
+                edges += [edge for edge in log.edges if edge.name not in known]
+            found.edges[seat.rank] = edges
+            for name, values in _first([*ways, filed.stale.get(seat.rank, {}), sources.unread("; ".join(trouble))]).items():
+                found.add(seat, name, values)
+    given_up = (*(noted.metrics if noted else ()), *patterns.given_up)
+    found.leave_unread(Unread(noted.logs if noted else "", given_up), logs)
     return found
 
 

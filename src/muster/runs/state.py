@@ -11,8 +11,10 @@ from muster.runs import explain, submissions
 from muster.runs.damage import DAMAGED, Damaged, guarded, stand_in
 from muster.runs.files import is_there, read_events, read_object, write_once
 from muster.runs.layout import AttemptDir, RunDir
+from muster.runs.logged import Unread
 from muster.runs.logs import last_lines
-from muster.runs.result import collect
+from muster.runs.observed import observe
+from muster.runs.result import brief
 from muster.runs.worlds import separate
 
 ENDED = ("succeeded", "failed", "stopped", "lost", DAMAGED)
@@ -209,6 +211,8 @@ def derive(record: Record, status: Optional[Status]) -> Dict[str, Any]:
         waiting = [event for event in record.events if event["event"] == "waiting"]
         state, phase = "pending", "queued"
         reason = waiting[-1]["reason"] if waiting else (status.reason if status else "")
+    elif any(event["event"] == "ended" for event in record.events):
+        state, phase, reason = "stopping", "reading", "its ranks have ended, and the numbers in their logs are being read"
     elif last.ended is not None:
         done = outcome(record, last)
         state, phase, reason = "starting", "retrying", "attempt %d: %s" % (last.dir.number, done["reason"])
@@ -224,8 +228,8 @@ def derive(record: Record, status: Optional[Status]) -> Dict[str, Any]:
     return _view(record, state, phase, reason, None)
 
 
-def final(record: Record, status: Optional[Status] = None) -> Dict[str, Any]:
-    """The final record of a run whose supervisor is gone or done: a pure function of the files."""
+def final(record: Record, status: Optional[Status] = None, unread: Optional[Unread] = None) -> Dict[str, Any]:
+    """The final record of a run whose supervisor is gone or done: a pure function of the files, less what is to stay unread."""
     attempts = [outcome(record, attempt) for attempt in record.attempts if attempt.ended or attempt.stop]
     ended = [event for event in record.events if event["event"] == "ended"]
     if ended and ended[-1].get("state"):
@@ -242,7 +246,11 @@ def final(record: Record, status: Optional[Status] = None) -> Dict[str, Any]:
     view["failure"] = attempts[-1]["failure"] if attempts and state == attempts[-1]["state"] else None
     view["attempts"] = attempts
     view["warnings"] = [*filter(None, [separate(record.attempts[-1].dir, record.job)])] if record.attempts else []
-    view["result"] = collect(record.attempts[-1].dir, record.job) if record.attempts and state == "succeeded" else None
+    if record.attempts and state == "succeeded":
+        observed = observe(record.attempts[-1].dir, record.job, unread)
+        view["result"] = brief(observed)
+        if observed.unread != Unread():
+            view["unread"] = observed.unread.to_json()
     return view
 
 
@@ -305,11 +313,11 @@ def recorded(run: RunDir) -> Optional[Dict[str, Any]]:
     return found if _is_final(found) else None
 
 
-def conclude(run: RunDir, status: Optional[Status] = None) -> Dict[str, Any]:
+def conclude(run: RunDir, status: Optional[Status] = None, unread: Optional[Unread] = None) -> Dict[str, Any]:
     """Writes the final record, once; who comes second gets what the first wrote."""
     try:
         with guarded(run):
-            found = final(read(run), status)
+            found = final(read(run), status, unread)
     except Damaged as damage:
         found = stand_in(run, str(damage), alive=False)
     try:

@@ -1,0 +1,72 @@
+"""The patterns of a job, matched in bounded time: `re` may take for ever over one line, and with it the end of a run.
+
+`re` lets signal handlers run while it matches: a timer of CPU time interrupts what takes too long. Python handles signals in
+the main thread alone, which is where supervisors, commands and the tester's judges read logs.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, List, Mapping
+
+LIMIT = 1.0  # CPU seconds for one line when a run ends
+LATER = 5.0  # for whoever reads its record afterwards: what the first reader has found, a slower machine finds as well
+TICK = 0.2
+
+
+class _TooSlow(BaseException):
+    """Raised in the middle of a match."""
+
+
+class Patterns:
+    """Patterns by metric, each until it is given up for being too slow."""
+
+    def __init__(self, patterns: Mapping[str, str], limit: float) -> None:
+        self.given_up: List[str] = []
+        self._patterns = [(name, re.compile(text)) for name, text in patterns.items()]
+        self._limit = limit
+        self._turn = 0  # counts lines times patterns
+        self._matching = False  # whether the timer may interrupt
+        self._seen, self._since = 0, 0.0  # the turn of the last tick, and the CPU time at which a tick first saw it
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Keeps the limit of the lines that are searched meanwhile."""
+        if not self._patterns or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGVTALRM, self._tick)
+        signal.setitimer(signal.ITIMER_VIRTUAL, TICK, TICK)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, before or signal.SIG_DFL)
+
+    def search(self, line: str, found: Callable[[str, str], None]) -> None:
+        """Hands over what each pattern finds in a line, as metric and text."""
+        for name, pattern in self._patterns:
+            self._turn += 1
+            try:
+                self._matching = True
+                for match in pattern.finditer(line):
+                    found(name, match.group(1) or "")
+                self._matching = False
+            except _TooSlow:
+                self._matching = False
+                self._give_up(name)
+
+    def _give_up(self, name: str) -> None:
+        self.given_up.append(name)
+        self._patterns = [(other, pattern) for other, pattern in self._patterns if other != name]
+
+    def _tick(self, number: int, frame: Any) -> None:
+        now = time.thread_time()
+        if self._turn != self._seen:
+            self._seen, self._since = self._turn, now
+        elif self._matching and now - self._since > self._limit:
+            raise _TooSlow
