@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.agent.processes import Processes, descendants
+from muster.agent.processes import Processes
+from muster.runs.proc import descendants
 
 SRC = str(Path(__file__).parents[2] / "src")
 
@@ -20,7 +21,8 @@ def in_a_process_of_its_own(program: str) -> str:
     start = """
 import os, signal, time
 from muster.agent import system
-from muster.agent.processes import Processes, descendants
+from muster.agent.processes import Processes
+from muster.runs.proc import descendants
 system.adopt_orphans()
 """
     words = [sys.executable, "-c", start + program]

@@ -24,20 +24,28 @@ from muster.agent.worlds import Worlds
 from muster.job import LAUNCHERS
 from muster.plan import Facts, NodePlan, Places, PlanError, Process, World, assemble, build, shared_files
 from muster.runs import resultfiles
-from muster.runs.explain import duration
+from muster.runs.explain import duration, over_time
 from muster.runs.files import Events, read_object, write_json, write_text
 from muster.runs.layout import AttemptDir
 
 GATHER_LIMIT = 120.0  # for all nodes to come to the rendezvous
 LEFTOVER_GRACE = 5.0  # for helpers and forgotten children once the ranks are done
 MEMORY_PAUSE = 0.5
+OVERTIME = 5.0  # after which agents themselves end a run that its supervisor should have ended
 SETTLE = 0.1  # between the first failure and the stop that it causes
 WORD_LIMIT = 5.0  # for the supervisor to say what a signal to an agent means
 STORAGE_PAUSE = 1.0  # between the end of a storage server and the next one
 
 
 class Agent(Listener):
-    def __init__(self, assignment: Assignment, attempt: AttemptDir, spot: Spot, parent: Optional[int] = None) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        attempt: AttemptDir,
+        spot: Spot,
+        parent: Optional[int] = None,
+        deadline: Optional[float] = None,
+    ) -> None:
         self.run = assignment.run
         self.job = job = assignment.job
         self.code = assignment.code
@@ -70,6 +78,8 @@ class Agent(Listener):
         self.measuring = Measuring(tools, job, self.dir, self.loop, self._serve, self._look)
         self.worlds = Worlds(job, self.loop, self.processes)
         self.unsaved = ""  # why outputs could not be uploaded at the end
+        if deadline is not None:
+            self.loop.later(deadline + OVERTIME - time.monotonic(), self._keep_time)
 
     def carry_out(self) -> None:
         """The whole life of the agent."""
@@ -374,6 +384,11 @@ class Agent(Listener):
     def _check_silence(self) -> None:
         if self._silence.over() and self.stop is None:
             self._stop_all("silent", "nothing was written for %s (silent_limit)" % duration(self._silence.limit))
+
+    def _keep_time(self) -> None:
+        """Ends the ranks in the place of a supervisor that is stopped: the devices are not used for ever."""
+        if self.stop is None:
+            self._stop_all("time_limit", over_time(self.job.time_limit or 0))
 
     def _stop_all(self, cause: str, reason: str, grace: Optional[float] = None) -> None:
         limit = self.job.grace if grace is None else min(grace, self.job.grace)

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 from muster.agent import system
 from muster.runs.files import open_log
-from muster.runs.proc import alive, read
+from muster.runs.proc import alive, children, descendants, read, read_at
 
 LOOKS = 3  # a process that forks and leaves while it is looked for can be missed, but hardly so often
 
@@ -200,61 +200,21 @@ def why_not_started(program: str, env: Dict[str, str], error: Exception) -> str:
 def seen_from_outside(proc: int, agent: int) -> Dict[int, int]:
     """The children of an agent by the ids that they have in its namespace, through a descriptor of the machine's own /proc."""
     found = {}
-    for pid in _children(agent, proc):
+    for pid in children(agent, proc):
         numbers = _namespace_ids(pid, proc)
         if numbers:
             found[numbers[-1]] = pid
     return found
 
 
-def descendants(root: int) -> List[int]:
-    """All living descendants of a process. Where it adopts orphans, none can have slipped away."""
-    found: List[int] = []
-    queue = [root]
-    while queue:
-        for pid in _children(queue.pop()):
-            queue.append(pid)
-            if alive(pid):
-                found.append(pid)
-    return found
-
-
-def children(pid: int) -> List[int]:
-    """The living children of a process."""
-    return [child for child in _children(pid) if alive(child)]
-
-
-def _children(pid: int, proc: Optional[int] = None) -> List[int]:
-    """The children of all threads of a process; `proc` is a descriptor of the /proc to look in."""
-    base = "%d/task" % pid if proc is not None else "/proc/%d/task" % pid
-    found: List[int] = []
-    try:
-        folder = os.open(base, os.O_RDONLY | os.O_DIRECTORY, dir_fd=proc)
-    except OSError:
-        return []
-    try:
-        for task in os.listdir(folder):
-            found += map(int, _read("%s/children" % task, folder).split())
-    except OSError:
-        pass  # it ended meanwhile
-    finally:
-        os.close(folder)
-    return found
-
-
 def _namespace_ids(pid: int, proc: int) -> List[int]:
     try:
-        for line in _read("%d/status" % pid, proc).splitlines():
+        for line in read_at("%d/status" % pid, proc).splitlines():
             if line.startswith(b"NSpid:"):
                 return list(map(int, line.split()[1:]))
     except OSError:
         pass
     return []
-
-
-def _read(path: str, folder: Optional[int] = None) -> bytes:
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
-        return file.read()
 
 
 def _group(pid: int) -> Optional[int]:

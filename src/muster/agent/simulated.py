@@ -151,7 +151,7 @@ class Simulated(Site):
             keeper,
             walls.user(),
         )
-        Agent(self.assignment, attempt, spot, parent).carry_out()
+        Agent(self.assignment, attempt, spot, parent, self.deadline).carry_out()
         return 0
 
     def _devices(self, index: int) -> Tuple[Device, ...]:

@@ -62,6 +62,7 @@ class Site:
     starts_again = False  # whether somebody else starts an ended supervisor again, and alone knows why it had to end
     pause: Optional[float] = None  # between two looks at what nobody tells of by itself
     reason = ""  # what is in the way while `ready` is false
+    deadline: Optional[float] = None  # by the monotonic clock; the supervisor keeps it, and agents of its machine in its stead
 
     def enter(self) -> bool:
         """Whether this supervisor is the one that the run goes on with."""

@@ -15,7 +15,7 @@ from muster.agent import system
 from muster.agent.signals import Signals
 from muster.agent.site import Assignment, Site
 from muster.runs import logged, state, submissions
-from muster.runs.explain import duration, signal_name
+from muster.runs.explain import duration, over_time, signal_name
 from muster.runs.files import Events, delete_tree, is_there, read_events, read_object, write_once
 from muster.runs.layout import AttemptDir, RunDir
 from muster.runs.points import number
@@ -162,7 +162,7 @@ class Supervisor:
         """The time limit holds for all attempts together, those that were cut off included; waiting for nodes is free."""
         if self.job.time_limit:
             spent = sum(done["ended"] - done["started"] for done in earlier)
-            self.deadline = time.monotonic() + self.job.time_limit - spent
+            self.deadline = self.site.deadline = time.monotonic() + self.job.time_limit - spent
 
     def _again(self, made: Sequence[Dict[str, Any]], earlier: int) -> bool:
         """Whether a new attempt follows: a decision from the outcomes alone. Only failures of the program use up retries."""
@@ -257,7 +257,7 @@ class Supervisor:
             self._must_stop("abandoned", "the command that followed this run is gone", grace)
         if self.deadline is not None and time.monotonic() >= self.deadline:
             self.deadline = None
-            self._must_stop("time_limit", "it took longer than its time limit of %s" % duration(self.job.time_limit or 0))
+            self._must_stop("time_limit", over_time(self.job.time_limit or 0))
 
     def _say_farewell(self, signal: str) -> None:
         farewell = self.site.farewell(signal)

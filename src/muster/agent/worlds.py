@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Dict, Iterable, Iterator, NamedTuple, Sequence, Set, Tuple
 
 from muster.agent.loop import Loop
-from muster.agent.processes import Processes, Running, children
+from muster.agent.processes import Processes, Running
 from muster.job import Job
 from muster.runs import proc
 
@@ -107,9 +107,9 @@ def trainers(root: int, variable: str = "") -> Iterator[Trainer]:
     for pid, launcher in islice(queue, MOST_PROCESSES):
         words = proc.command_line(pid).decode("utf-8", "replace").split("\0")
         if os.path.basename(words[0]) in WRAPPERS:
-            queue += [(child, launcher) for child in children(pid)]
+            queue += [(child, launcher) for child in proc.children(pid)]
         elif _launcher(words):
-            queue += [(child, _launcher(words)) for child in children(pid)]
+            queue += [(child, _launcher(words)) for child in proc.children(pid)]
         else:
             names = RANK_OF if launcher else filter(None, [variable])
             yield from _told(proc.environment(pid), names, _program(words), launcher)

@@ -36,6 +36,11 @@ def print_json(data: Any) -> None:
     click.echo(json.dumps(data, ensure_ascii=False, indent=2).encode("utf-8", "backslashreplace"))
 
 
+def say(text: str) -> None:
+    """Tells the person at the terminal something beside the output."""
+    click.echo(f"muster: {text}", err=True)
+
+
 def brief(view: dict[str, Any]) -> dict[str, Any]:
     """The object that `run --json` prints."""
     known = {**view, "warnings": warnings(view)}

@@ -212,6 +212,7 @@ class Story:
         self._attempt = 1
         self._waiting = ""
         self._trouble = ""
+        self._halted = ""
         self._sharing = bool(run.job.compat)  # whether it matters what nodes share, and nobody knows yet
         self._exposure: str | None = None  # what is to be said of its keys, once that is known
 
@@ -235,6 +236,10 @@ class Story:
             self._trouble = self._run.trouble
             self._shown.interlude()
             _say(f"{self._trouble}; the run goes on" if self._trouble else "its engine answers again")
+        if self._run.halted != self._halted:
+            self._halted = self._run.halted
+            self._shown.interlude()
+            _say(self._halted or api.GOES_ON)
         if attempt is None and not self._live:
             view = self._run.peek()
             if view["state"] == "pending" and view["reason"] not in ("", self._waiting):

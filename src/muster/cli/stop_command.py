@@ -27,7 +27,7 @@ def command(run: str, now: bool, json: bool) -> int:
         click.echo(f"{found.id} has already ended: {found.state}", err=True)
     elif not now and not json:
         click.echo(f"stopping {found.id}; {_what_follows(found)}", err=True)
-    found.stop(now)
+    found.stop(now, say=output.say)
     view = found.view
     if json:
         output.print_json(output.brief(view))

@@ -21,7 +21,7 @@ def command(run: str, timeout: float | None, json: bool) -> int:
       muster wait last && echo trained
     """
     found = api.get(run)
-    state = found.wait(timeout)
+    state = found.wait(timeout, output.say)
     view = found.view
     if json:
         output.print_json(output.brief(view))

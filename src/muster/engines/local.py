@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from muster import devices
@@ -21,6 +21,8 @@ from muster.runs.marker import kill_marked
 from muster.runs.state import Status
 
 _HANDLE = re.compile(r"[0-9]{1,9}:[0-9]+:[^:]*:[^:]*:")
+AGENT = "muster-node-"  # how the names of agents begin
+END_IT = "`muster stop --now` ends the run"
 
 
 class Local:
@@ -170,7 +172,28 @@ def _status(handle: str) -> Status:
     if _handle(int(pid)) != handle or not proc.alive(int(pid)):
         _collect(int(pid))
         return Status(False, f"its supervisor (process {pid}) was killed")
-    return Status(True)
+    return Status(True, halted=_halted(int(pid)))
+
+
+def _halted(supervisor: int) -> str:
+    """Who of those that look after a run stands still, and what to do about it; empty where all of them can act."""
+    if still := proc.standstill(supervisor):
+        who, what = f"its supervisor (process {supervisor})", "nobody acts on its time limit or on `muster stop`"
+        return f"{who} is {still.how}, and {what}; {still.remedy} lets it go on, {END_IT}"
+    for pid in _agents(supervisor):
+        if still := proc.standstill(pid):
+            who = f"the agent of node {proc.name(pid).rpartition('-')[2]} (process {pid})"
+            what = "nobody looks after the ranks of its node"
+            return f"{who} is {still.how}, and {what}; {still.remedy} lets it go on, {END_IT}"
+    return ""
+
+
+def _agents(supervisor: int) -> Iterator[int]:
+    """The agents of a run; one that is the first process of a namespace has its like outside as its parent."""
+    for pid in proc.children(supervisor):
+        if proc.name(pid).startswith(AGENT):
+            yield from (inner for inner in proc.children(pid) if proc.name(inner).startswith(AGENT))
+            yield pid
 
 
 def _handle(pid: int) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
@@ -32,6 +32,7 @@ FULL = 1 << 16  # bytes left on a disk on which nothing more can be written down
 POLL = 1.0  # between two questions to the engine whether a run is still alive
 STUCK = 15.0  # a run that has not ended this long after it was told to end now does not listen
 CREATING = 120.0  # seconds in which a run may be created on another machine, whose lock is not seen here
+GOES_ON = "its supervisor goes on"
 RELEASE_LIMIT = 5.0  # for a supervisor to go after it has written how the run ended
 
 _started: list[Run] = []  # by this process, which holds something for them until they are seen to have ended
@@ -227,8 +228,14 @@ class Run:
                 )
         return found
 
-    def wait(self, timeout: float | None = None) -> str:
-        """Waits for the end; returns the state, which is not an end when the time was up first."""
+    @property
+    def halted(self) -> str:
+        """Why nobody acted for the run when its engine was asked the last time, such as a supervisor that is stopped."""
+        return self._said.halted if self._said else ""
+
+    def wait(self, timeout: float | None = None, say: Callable[[str], None] = lambda text: None) -> str:
+        """Waits for the end; returns the state, which is not an end when the time was up first. `say` hears of a halt."""
+        said = ""
         deadline = None if timeout is None else time.monotonic() + timeout
         watch = Watch()
         watch.add(self.dir.path)
@@ -237,6 +244,9 @@ class Run:
                 if self.seen_to_end():
                     self._release(wait=True)
                     return self.state
+                if self.halted != said:
+                    said = self.halted
+                    say(said or GOES_ON)
                 left = POLL if deadline is None else min(POLL, deadline - time.monotonic())
                 if left <= 0:
                     return self.state
@@ -306,8 +316,14 @@ class Run:
                 asked = time.monotonic()
                 lost = self.seen_to_end()
 
-    def stop(self, now: bool = False, reason: str = "stopped by the user", wait: bool = True) -> str:
-        """Asks the run to stop: ranks get the job's grace, or none with `now`."""
+    def stop(
+        self,
+        now: bool = False,
+        reason: str = "stopped by the user",
+        wait: bool = True,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> str:
+        """Asks the run to stop: ranks get the job's grace, or none with `now`. `say` hears of a halt."""
         listening = self.listening
         if listening or not self.seen_to_end():
             self.ask_to_stop(now, reason)
@@ -318,7 +334,7 @@ class Run:
         deaf = listening and not stopping.heard(self.dir)
         if (now or deaf) and self.wait(STUCK) not in states.ENDED and (now or not stopping.heard(self.dir)):
             self._cancel()
-        return self.wait()
+        return self.wait(say=say)
 
     @property
     def listening(self) -> bool:

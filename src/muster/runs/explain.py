@@ -56,6 +56,10 @@ def duration(seconds: float) -> str:
     return "".join(parts[:2])
 
 
+def over_time(limit: float) -> str:
+    return "it took longer than its time limit of %s" % duration(limit)
+
+
 def who(failure: Dict[str, Any]) -> str:
     process = failure.get("process") or ""
     name = "rank %d" % failure["rank"] if failure.get("rank", -1) >= 0 and process != "main" else process

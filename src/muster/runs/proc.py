@@ -12,6 +12,11 @@ class Stat(NamedTuple):
     started: int  # in ticks since the machine started
 
 
+class Standstill(NamedTuple):
+    how: str
+    remedy: str  # what lets it go on
+
+
 def pids() -> List[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
@@ -30,6 +35,67 @@ def alive(pid: int) -> bool:
     return found is not None and found.state not in ("Z", "X")
 
 
+def descendants(root: int) -> List[int]:
+    """All living descendants of a process. Where it adopts orphans, none can have slipped away."""
+    found: List[int] = []
+    queue = [root]
+    while queue:
+        for pid in children(queue.pop()):
+            queue.append(pid)
+            if alive(pid):
+                found.append(pid)
+    return found
+
+
+def children(pid: int, proc: Optional[int] = None) -> List[int]:
+    """The children of all threads of a process; `proc` is a descriptor of the /proc to look in."""
+    base = "%d/task" % pid if proc is not None else "/proc/%d/task" % pid
+    found: List[int] = []
+    try:
+        folder = os.open(base, os.O_RDONLY | os.O_DIRECTORY, dir_fd=proc)
+    except OSError:
+        return []
+    try:
+        for task in os.listdir(folder):
+            found += map(int, read_at("%s/children" % task, folder).split())
+    except OSError:
+        pass  # it ended meanwhile
+    finally:
+        os.close(folder)
+    return found
+
+
+def standstill(pid: int) -> Optional[Standstill]:
+    """Why a living process does nothing, and what lets it go on; None for one that can act."""
+    found = stat(pid)
+    if found is None:
+        return None
+    if found.state == "T":
+        return Standstill("stopped", "`kill -CONT %d`" % pid)
+    if found.state == "t":
+        return Standstill("held by a debugger", "ending that")
+    group = _frozen_group(pid)
+    return Standstill("frozen", "thawing its control group %s" % group) if group else None
+
+
+def _frozen_group(pid: int) -> str:
+    """The control group in which a process is frozen, in version 1 or 2 of the kernel's interface; empty where it is not."""
+    for line in read("/proc/%d/cgroup" % pid).decode("utf-8", "replace").splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            places = [("/sys/fs/cgroup" + path, "cgroup.events"), ("/sys/fs/cgroup/unified" + path, "cgroup.events")]
+        else:
+            places = [("/sys/fs/cgroup/freezer" + path, "freezer.state")] if controllers == "freezer" else []
+        for folder, file in places:
+            if {b"frozen 1", b"FROZEN"} & set(read("%s/%s" % (folder, file)).splitlines()):
+                return folder
+    return ""
+
+
+def name(pid: int) -> str:
+    return read("/proc/%d/comm" % pid).decode("utf-8", "replace").strip()
+
+
 def command_line(pid: int) -> bytes:
     return read("/proc/%d/cmdline" % pid)
 
@@ -43,6 +109,12 @@ def variables(block: bytes) -> Dict[str, str]:
     """The variables of a block of `name=value`, each closed by a zero."""
     entries = (entry.partition(b"=") for entry in block.split(b"\0"))
     return {os.fsdecode(name): os.fsdecode(value) for name, equals, value in entries if equals}
+
+
+def read_at(path: str, folder: Optional[int] = None) -> bytes:
+    """What a file says, also one below an open folder. Raises OSError."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
+        return file.read()
 
 
 def read(path: str) -> bytes:

@@ -34,6 +34,7 @@ class Status:
     reason: str = ""
     state: str = ""
     time: float = 0.0  # of the answer, where it may be older than the files
+    halted: str = ""  # why nobody acts for it although it is alive, and what to do
     interrupted: bool = False  # whether a machine or a preemption ended it for good, and it could be submitted again
 
 
@@ -225,6 +226,8 @@ def derive(record: Record, status: Optional[Status]) -> Dict[str, Any]:
         reason = said if up == count else "%d of %d nodes are up" % (up, count)
     if state in ("running", "stopping") and last and any(name.startswith("uploading.") for name in last.met):
         phase = "uploading"
+    if status is not None and status.alive and status.halted:
+        reason = "; ".join(filter(None, [status.halted, reason]))
     return _view(record, state, phase, reason, None)
 
 

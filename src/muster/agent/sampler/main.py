@@ -10,7 +10,6 @@ import signal
 import time
 from typing import Any, Callable, Dict, List, Optional
 
-from muster.agent.processes import descendants
 from muster.agent.sampler import hardware, power
 from muster.agent.sampler.journal import Journal
 from muster.agent.sampler.machine import Cpu, Disks, Memory, Network
@@ -22,6 +21,7 @@ from muster.agent.signals import Signals
 from muster.devices import Meter, Unmeasured, open_meter
 from muster.runs.files import read_object
 from muster.runs.layout import NodeDir
+from muster.runs.proc import descendants
 from muster.runs.watch import readable
 
 NICE = 10

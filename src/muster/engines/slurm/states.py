@@ -64,7 +64,7 @@ def status(job: Queued, everybody: Iterable[Queued], now: float | None = None) -
     if job.state in OVER:
         return ended(job, End(job.state, "", ""), now)
     if job.state in ("SUSPENDED", "STOPPED"):
-        return Status(True, "Slurm has suspended it")
+        return Status(True, halted="Slurm has suspended it")
     return Status(True)
 
 
