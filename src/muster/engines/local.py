@@ -17,11 +17,13 @@ from muster.engines.base import Node, Order, Refused, Request
 from muster.job import LAUNCHERS, PORTS, Job
 from muster.runs import keys, proc
 from muster.runs.explain import size
-from muster.runs.marker import kill_marked
+from muster.runs.marker import kill_marked, kill_writing
 from muster.runs.state import Status
 
 _HANDLE = re.compile(r"[0-9]{1,9}:[0-9]+:[^:]*:[^:]*:")
 AGENT = "muster-node-"  # how the names of agents begin
+LOOKS = 3  # a process that forks and leaves while it is looked for can be missed, but hardly so often
+SWEEP_LIMIT = 5.0
 END_IT = "`muster stop --now` ends the run"
 
 
@@ -109,15 +111,12 @@ class Local:
         """Nothing waits here without a supervisor."""
 
     def sweep(self, run_id: str) -> None:
+        deadline = time.monotonic() + SWEEP_LIMIT
         agents = os.fsencode(f"/{run_id}\0--code\0")  # they share the command line of their supervisor
         for pid in [pid for pid in proc.pids() if agents in proc.command_line(pid) and pid != os.getpid()]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                continue
-        deadline = time.monotonic() + 5
+            _end_tree(pid, deadline)
         while time.monotonic() < deadline:
-            if not kill_marked(run_id) and _remove_groups(run_id):
+            if not kill_marked(run_id) and not kill_writing(run_id) and _remove_groups(run_id):
                 return
             time.sleep(0.01)
 
@@ -127,6 +126,26 @@ class Local:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         names = tuple(f"{device.id}: {device.name}" for device in found)
         return [Node(os.uname().nodename, len(os.sched_getaffinity(0)), memory, kind, names)]
+
+
+def _end_tree(agent: int, deadline: float) -> None:
+    """Kills an agent, and before it all that it started: as long as it lives, also stopped, its orphans are its children."""
+    empty = 0
+    while empty < LOOKS and time.monotonic() < deadline:
+        left = [pid for pid in proc.descendants(agent) if pid != os.getpid() and _kill(pid)]
+        empty = 0 if left else empty + 1
+        if left:
+            time.sleep(0.002)
+    _kill(agent)
+
+
+def _kill(pid: int) -> bool:
+    """Whether there was something to kill that is ours."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+        return True
+    except (ProcessLookupError, PermissionError):
+        return False
 
 
 def _needs_ssh(job: Job, say: Callable[[str], None]) -> bool:

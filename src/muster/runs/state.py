@@ -222,7 +222,7 @@ def derive(record: Record, status: Optional[Status]) -> Dict[str, Any]:
         count = record.job.nodes + record.job.ps
         state = "running" if up == count else "starting"
         phase = "running" if up == count else "rendezvous" if "world" not in last.met else "staging"
-        said = status.reason if status and not status.state else ""  # such as that the engine has suspended it
+        said = status.reason if status and not status.state else ""  # such as that it runs on another machine
         reason = said if up == count else "%d of %d nodes are up" % (up, count)
     if state in ("running", "stopping") and last and any(name.startswith("uploading.") for name in last.met):
         phase = "uploading"
