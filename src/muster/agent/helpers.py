@@ -17,6 +17,7 @@ from muster.agent import environment
 from muster.agent.processes import Processes, Running
 from muster.agent.tools import Tools
 from muster.runs import keys
+from muster.runs.held import held
 from muster.runs.layout import NodeDir
 
 MOST = 1 << 18  # bytes of a message
@@ -55,7 +56,8 @@ class Own(Helpers):
     def start(self, name: str, words: Sequence[str], keep: Sequence[int] = ()) -> Running:
         argv = self._tools.own(*words, *map(str, keep))
         kept = [*keep, *([keys.held()] if keys.held() >= 0 else [])]
-        process = self._processes.start(name, argv, environment.given(), "/", self._folder.log(name), keep=kept)
+        with held():
+            process = self._processes.start(name, argv, environment.given(), "/", self._folder.log(name), keep=kept)
         process.service = True
         return process
 

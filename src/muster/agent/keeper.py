@@ -19,6 +19,7 @@ from muster.agent.processes import seen_from_outside
 from muster.agent.signals import Signals
 from muster.agent.tools import Tools
 from muster.runs import keys
+from muster.runs.files import open_log
 from muster.runs.layout import NodeDir
 from muster.runs.watch import readable
 
@@ -69,7 +70,7 @@ class Keeper:
         if name not in NAMES or words[0] not in PROGRAMS:
             self._tell(ended=number, code=NOT_STARTED, signal=None)
             return
-        log = os.open(self._folder.log(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        log = open_log(self._folder.log(name))
         try:
             child = subprocess.Popen(
                 self._tools.own(*words, *map(str, files)),

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import Dict, List
+
+from muster.runs.held import release
 
 
 def main(argv: List[str]) -> int:
     word, *rest = argv
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # who is interrupted ends without a traceback among the output of ranks
+    if word != "supervise":
+        release()
     if word == "storage":
         from muster.runs import keys
         from muster.storage.helper import main as storage

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import nullcontext
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from muster.agent import ending, environment, mpi, silence, sshd, staging, storing
@@ -26,6 +27,7 @@ from muster.plan import Facts, NodePlan, Places, PlanError, Process, World, asse
 from muster.runs import resultfiles
 from muster.runs.explain import duration, over_time
 from muster.runs.files import Events, read_object, write_json, write_text
+from muster.runs.held import held
 from muster.runs.layout import AttemptDir
 
 GATHER_LIMIT = 120.0  # for all nodes to come to the rendezvous
@@ -278,8 +280,10 @@ class Agent(Listener):
     def _run(
         self, name: str, argv: Any, env: Dict[str, str], cwd: str, rank: int = -1, keep: Sequence[int] = ()
     ) -> Optional[Running]:
+        own = self.tools.archive in argv[:4]  # a Python with the packed agent
         try:
-            return self.processes.start(name, argv, env, cwd, self.dir.log(name), rank, keep)
+            with held() if own else nullcontext():
+                return self.processes.start(name, argv, env, cwd, self.dir.log(name), rank, keep)
         except (OSError, ValueError) as error:
             message = why_not_started(argv[0], env, error)
             self._fail({"kind": "start", "process": name, "rank": rank, "code": 127, "message": message})

@@ -17,6 +17,7 @@ from muster.agent.site import Assignment, Site
 from muster.runs import logged, state, submissions
 from muster.runs.explain import duration, over_time, signal_name
 from muster.runs.files import Events, delete_tree, is_there, read_events, read_object, write_once
+from muster.runs.held import release
 from muster.runs.layout import AttemptDir, RunDir
 from muster.runs.points import number
 from muster.runs.watch import Watch, readable
@@ -38,7 +39,8 @@ class Supervisor:
         self.site = site
         self.command = command  # readable when the command that follows this run is gone
         self.events = events
-        self.signals = Signals((signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+        self.signals = Signals((signal.SIGCHLD, *ENDING))
+        release()
         self.watch = Watch()
         self.watch.add(self.run.path)
         self.stop: Optional[Dict[str, Any]] = None  # why the run has to end, once it has to

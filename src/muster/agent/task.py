@@ -20,7 +20,8 @@ PAUSE = 0.1
 
 def stand_for(run: str, attempt: int, argv: List[str]) -> int:
     """Has a rank started on this node; returns how it ended."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the agents end the ranks, and MPI needs their tasks as long as they live
+    for number in (signal.SIGTERM, signal.SIGINT):  # the agents end the ranks, and MPI needs their tasks as long as they live
+        signal.signal(number, signal.SIG_IGN)
     node = os.environ["SLURMD_NODENAME"]
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         if not _reached(connection, mpi.address(run, attempt, node)):

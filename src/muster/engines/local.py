@@ -17,6 +17,7 @@ from muster.engines.base import Node, Order, Refused, Request
 from muster.job import LAUNCHERS, PORTS, Job
 from muster.runs import keys, proc
 from muster.runs.explain import size
+from muster.runs.held import held
 from muster.runs.marker import kill_marked, kill_writing
 from muster.runs.state import Status
 
@@ -68,18 +69,18 @@ class Local:
         if follower is not None:
             argv += ["--command", str(follower)]
         environment, found = keys.apart(request.environment)
-        held = keys.put_away(found)
-        with open(request.log, "ab") as log, os.fdopen(held, "rb"):
+        keys_file = keys.put_away(found)
+        with open(request.log, "ab") as log, os.fdopen(keys_file, "rb"), held():
             os.fchmod(log.fileno(), 0o600)
             child = subprocess.Popen(
                 argv,
                 cwd=request.cwd,
-                env={**environment, keys.VARIABLE: str(held)},
+                env={**environment, keys.VARIABLE: str(keys_file)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                pass_fds=(held,) if follower is None else (held, follower),
+                pass_fds=(keys_file,) if follower is None else (keys_file, follower),
             )
         child.returncode = 0  # it outlives this process or is collected by `poll`; subprocess need not care
         return _handle(child.pid) or f"{child.pid}:0:{_boot()}:{_space()}:{os.uname().nodename}"

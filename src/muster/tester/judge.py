@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from muster.runs.held import HELD, release
+
 MEMORY = 8 << 30  # bytes of address space: a bundle that takes more fails here and not on the machine
 TIME_LIMIT = 600  # seconds for one bundle, after which the system ends this process, whatever it is doing
 # What is wrong with the machine then, and not with the bundle.
@@ -21,8 +23,9 @@ NO_FAULT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, err
 
 
 def main() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in HELD:
         signal.signal(number, signal.SIG_IGN)
+    release()
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most), most))
     for line in sys.stdin:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from muster.runs.held import held
 from muster.tester.errors import Denied
 
 BROKEN = "it could not be verified: it took too much memory or time, or broke the program that reads it"
@@ -68,12 +69,13 @@ class Judges:
             self._end(judge)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        judge = subprocess.Popen(
-            [sys.executable, "-m", "muster.tester.judge"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "TMPDIR": str(self._scratch)},
-        )
+        with held():
+            judge = subprocess.Popen(
+                [sys.executable, "-m", "muster.tester.judge"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "TMPDIR": str(self._scratch)},
+            )
         self._all.add(judge)
         return judge
 
