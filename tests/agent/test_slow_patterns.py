@@ -110,3 +110,10 @@ def test_a_reader_that_is_killed_does_not_take_the_run_with_it(reading: Live) ->
     view = reading.end()
     assert (view["exit"], view["state"]) == (0, "succeeded")
     assert "its log was not read, for the process that read it was killed" in view["result"]["throughput"]["reason"]
+
+
+def test_who_looks_at_a_run_whose_supervisor_was_killed_reads_no_logs(reading: Live, muster: Muster) -> None:
+    os.kill(reading.supervisor, signal.SIGKILL)
+    assert " succeeded " in muster("ps").stdout
+    view = reading.end()
+    assert "its log was not read, for its supervisor was killed before that" in view["result"]["throughput"]["reason"]

@@ -39,7 +39,7 @@ def test_whoever_looks_says_so_and_the_run_goes_on(live: Live, muster: Muster) -
         assert (view["state"], view["reason"]) == ("running", stopped(live.supervisor))
     until(lambda: f"muster: {stopped(live.supervisor)}\n" in live.said.read_text())
     os.kill(live.supervisor, signal.SIGCONT)
-    until(lambda: live.said.read_text().endswith("muster: its supervisor goes on\n"))
+    until(lambda: live.said.read_text().endswith("muster: it goes on\n"))
     assert json.loads(muster("ps", "--json").stdout)[0]["reason"] == ""
 
 

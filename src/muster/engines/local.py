@@ -197,11 +197,11 @@ def _status(handle: str) -> Status:
 
 def _halted(supervisor: int) -> str:
     """Who of those that look after a run stands still, and what to do about it; empty where all of them can act."""
-    if still := proc.standstill(supervisor):
+    if still := proc.stopped(supervisor) or proc.frozen(supervisor):
         who, what = f"its supervisor (process {supervisor})", "nobody acts on its time limit or on `muster stop`"
         return f"{who} is {still.how}, and {what}; {still.remedy} lets it go on, {END_IT}"
     for pid in _agents(supervisor):
-        if still := proc.standstill(pid):
+        if still := proc.stopped(pid):
             who = f"the agent of node {proc.name(pid).rpartition('-')[2]} (process {pid})"
             what = "nobody looks after the ranks of its node"
             return f"{who} is {still.how}, and {what}; {still.remedy} lets it go on, {END_IT}"
@@ -211,8 +211,8 @@ def _halted(supervisor: int) -> str:
 def _agents(supervisor: int) -> Iterator[int]:
     """The agents of a run; one that is the first process of a namespace has its like outside as its parent."""
     for pid in proc.children(supervisor):
+        yield from (inner for inner in proc.children(pid) if proc.name(inner).startswith(AGENT))
         if proc.name(pid).startswith(AGENT):
-            yield from (inner for inner in proc.children(pid) if proc.name(inner).startswith(AGENT))
             yield pid
 
 

@@ -23,6 +23,7 @@ from muster.runs import submissions
 from muster.runs.damage import Damaged, guarded
 from muster.runs.files import delete_tree, read_object, write_once
 from muster.runs.layout import RunDir, home, run_dir, runs_dir
+from muster.runs.logged import Unread
 from muster.runs.logs import last_lines
 from muster.runs.points import number
 from muster.runs.ranks import nodes, ranks
@@ -32,7 +33,7 @@ FULL = 1 << 16  # bytes left on a disk on which nothing more can be written down
 POLL = 1.0  # between two questions to the engine whether a run is still alive
 STUCK = 15.0  # a run that has not ended this long after it was told to end now does not listen
 CREATING = 120.0  # seconds in which a run may be created on another machine, whose lock is not seen here
-GOES_ON = "its supervisor goes on"
+GOES_ON = "it goes on"
 RELEASE_LIMIT = 5.0  # for a supervisor to go after it has written how the run ended
 
 _started: list[Run] = []  # by this process, which holds something for them until they are seen to have ended
@@ -427,5 +428,6 @@ class Run:
                 delete_tree(self.dir.attempt(number).ssh)  # a supervisor that is gone has left keys there
             if shutil.disk_usage(self.dir.path).free < FULL:
                 status = replace(status, reason=f"{status.reason}; the disk of its run directory is full")
-            return states.conclude(self.dir, status)
+            unread = Unread("its supervisor was killed before that")  # who looks at a run is not kept waiting by its logs
+            return states.conclude(self.dir, status, unread)
         return states.view(self.dir, status)

@@ -13,6 +13,8 @@ class Stat(NamedTuple):
 
 
 class Standstill(NamedTuple):
+    """Why a process does nothing."""
+
     how: str
     remedy: str  # what lets it go on
 
@@ -65,15 +67,17 @@ def children(pid: int, proc: Optional[int] = None) -> List[int]:
     return found
 
 
-def standstill(pid: int) -> Optional[Standstill]:
-    """Why a living process does nothing, and what lets it go on; None for one that can act."""
+def stopped(pid: int) -> Optional[Standstill]:
+    """Whether a living process was stopped and not continued."""
     found = stat(pid)
-    if found is None:
+    if found is None or found.state not in ("T", "t"):
         return None
-    if found.state == "T":
-        return Standstill("stopped", "`kill -CONT %d`" % pid)
-    if found.state == "t":
-        return Standstill("held by a debugger", "ending that")
+    traced = found.state == "t"
+    return Standstill("held by a debugger", "ending that") if traced else Standstill("stopped", "`kill -CONT %d`" % pid)
+
+
+def frozen(pid: int) -> Optional[Standstill]:
+    """Whether a process is in a control group that is frozen, such as that of a container that is paused."""
     group = _frozen_group(pid)
     return Standstill("frozen", "thawing its control group %s" % group) if group else None
 
