@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,28 +24,45 @@ from muster.runs.held import held
 def test_a_supervisor_that_is_told_to_end_in_its_first_moments(
     number: signal.Signals, delay: float, home: Path, command: list[str], muster: Muster, write_job: WriteJob
 ) -> None:
-    """A process beside sends the signal once it sees the supervisor: what the test does itself comes too late."""
-    early = subprocess.Popen([sys.executable, "-c", EARLY, str(home), str(int(number)), str(delay)], stdout=subprocess.PIPE)
-    with early:
-        assert early.stdout is not None and early.stdout.readline() == b"looking\n"
+    with early(home, number, "python", delay):
         done = muster("run", write_job({"command": "sleep 1000"}))
     assert done.returncode == 130, done.stderr
     assert f"stopped: the supervisor was told to end ({number.name})" in done.stderr
     assert not list(home.glob("runs/*/supervisor.log")) or not next(home.glob("runs/*/supervisor.log")).read_text()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_agent_that_is_told_to_end_in_its_first_moments(
+    number: signal.Signals, containment: str, home: Path, muster: Muster, write_job: WriteJob
+) -> None:
+    with early(home, number, "muster-node"):
+        done = muster("run", write_job({"command": "sleep 1000"}))
+    assert done.returncode == 130, done.stderr
+    assert "stopped: node 0 was told to end (SIGTERM)" in done.stderr
+
+
+@contextmanager
+def early(home: Path, number: signal.Signals, name: str, delay: float = 0.0) -> Iterator[None]:
+    """A process that sends a signal to the first supervisor or agent which it sees, found by its name."""
+    words = [sys.executable, "-c", EARLY, str(home), str(int(number)), name, str(delay)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"looking\n"
+        yield
+
+
 EARLY = """
 import os, sys, time
-home, number, delay = sys.argv[1].encode(), int(sys.argv[2]), float(sys.argv[3])
+home, number, called, delay = sys.argv[1].encode(), int(sys.argv[2]), sys.argv[3].encode(), float(sys.argv[4])
 print("looking", flush=True)
 seen = set(os.listdir("/proc"))
 while True:
     for name in set(filter(str.isdigit, os.listdir("/proc"))) - seen:
         try:
             words = open("/proc/%s/cmdline" % name, "rb").read()
+            known_as = open("/proc/%s/comm" % name, "rb").read()
         except OSError:
             continue
-        if b"supervise\\0" + home in words:
+        if b"supervise\\0" + home in words and known_as.startswith(called):
             time.sleep(delay)
             os.kill(int(name), number)
             sys.exit()

@@ -17,7 +17,7 @@ from records import RunRecord
 from conftest import Muster, WriteJob, until
 from muster.bench.check import verify
 from muster.job import Job
-from muster.runs import logged
+from muster.runs import logged, patterns
 from muster.runs.files import read_events, read_json
 from muster.runs.result import collect
 from traces import RunJson
@@ -52,7 +52,7 @@ def test_what_is_exported_of_it_verifies(muster: Muster, write_job: WriteJob, tm
 def test_a_pattern_in_a_bundle_of_a_stranger_ends_as_well(
     muster: Muster, write_job: WriteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logged, "LATER", logged.LIMIT)
+    monkeypatch.setattr(logged, "LATER", patterns.LIMIT)
     job = write_job({"command": PRINTS, "metrics": {"throughput": SPEED}, "bench": {}})
     assert muster("bench", job, "--export", tmp_path / "b.tar.gz").returncode == 0
 

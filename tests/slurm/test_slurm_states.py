@@ -82,6 +82,10 @@ def test_a_state_that_is_no_end_is_no_end(state: str) -> None:
     assert states.status(replace(JOB, state=state), []).alive
 
 
+def test_a_job_that_is_suspended_is_told_as_such() -> None:
+    assert states.status(replace(JOB, state="SUSPENDED"), []).halted == "Slurm has suspended it"
+
+
 @pytest.mark.parametrize("state", ["REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "CONFIGURING", "RESV_DEL_HOLD", "EXPEDITING"])
 def test_a_job_that_starts_again_is_pending(state: str) -> None:
     found = states.status(replace(JOB, state=state), [])

@@ -10,6 +10,7 @@ import signal
 from typing import Any, Callable, NoReturn, Optional
 
 from muster.agent import root, system
+from muster.runs.held import release
 
 FIRST_PIDS = range(300, 30000)  # below the least that machines count to
 
@@ -105,6 +106,7 @@ def _wait_outside(child: int, keeper: int) -> NoReturn:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, hand_on)
+    release()
     while True:
         pid, status = os.wait()
         if pid == keeper or os.WIFSIGNALED(status):

@@ -27,7 +27,7 @@ from muster.plan import Facts, NodePlan, Places, PlanError, Process, World, asse
 from muster.runs import resultfiles
 from muster.runs.explain import duration, over_time
 from muster.runs.files import Events, read_object, write_json, write_text
-from muster.runs.held import held
+from muster.runs.held import held, release
 from muster.runs.layout import AttemptDir
 
 GATHER_LIMIT = 120.0  # for all nodes to come to the rendezvous
@@ -61,6 +61,7 @@ class Agent(Listener):
         self.meeting = Rendezvous(self.attempt)
         self.processes = Processes(spot.contained)
         self.loop = Loop(self.meeting, self.processes, parent, self)
+        release()
         self.stop: Optional[Dict[str, Any]] = None
         self.failed = False
         self.failures = 0

@@ -20,6 +20,7 @@ from muster.plan import Device
 from muster.runs import keys
 from muster.runs.explain import signal_name
 from muster.runs.files import Events
+from muster.runs.held import held
 from muster.runs.layout import AttemptDir
 from muster.runs.logs import last_lines
 from muster.runs.marker import kill_marked
@@ -90,12 +91,13 @@ class Simulated(Site):
         """Forks one agent per node."""
         reader, self._tie = os.pipe2(os.O_CLOEXEC)
         agents: Dict[int, Tuple[int, ...]] = {}
-        for index in range(self.assignment.count):
-            pid = os.fork()
-            if pid == 0:
-                os.close(self._tie)
-                walls.be_agent(partial(self._agent, attempt, index, reader))
-            agents[pid] = (index,)
+        with held():
+            for index in range(self.assignment.count):
+                pid = os.fork()
+                if pid == 0:
+                    os.close(self._tie)
+                    walls.be_agent(partial(self._agent, attempt, index, reader))
+                agents[pid] = (index,)
         os.close(reader)
         return agents
 
