@@ -19,7 +19,7 @@ UP = "import signal\nprint('up', flush=True)\nsignal.pause()\n"
 
 def stopped(pid: int) -> str:
     return (
-        f"its supervisor (process {pid}) is stopped, and nobody acts on its time limit or on `muster stop`; "
+        f"its supervisor (process {pid}) is stopped, and the run does not end, neither at its time limit nor by `muster stop`; "
         f"`kill -CONT {pid}` lets it go on, `muster stop --now` ends the run"
     )
 
@@ -93,7 +93,7 @@ def test_a_run_in_a_frozen_control_group(live: Live, muster: Muster, frozen: Cal
     group = frozen(live.supervisor)
     view = json.loads(muster("ps", "--json").stdout)[0]
     assert view["state"] == "running"
-    assert f"its supervisor (process {live.supervisor}) is frozen, and nobody" in view["reason"]
+    assert f"its supervisor (process {live.supervisor}) is frozen, and the run does not end" in view["reason"]
     assert f"; thawing its control group {group} lets it go on, " in view["reason"]
 
 

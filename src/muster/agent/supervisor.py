@@ -81,7 +81,11 @@ class Supervisor:
     def _conclude_apart(self) -> int:
         """The same by a process that can be killed: logs may be long, and nothing that is in them may hold up the end."""
         self.events.add("ended")
-        reader = os.fork()
+        try:
+            reader = os.fork()
+        except OSError:  # as many processes as may be
+            state.conclude(self.run)
+            return 0
         if reader == 0:
             _be_reader(self.run)
         why = self._until_read(reader, time.monotonic() + READ_LIMIT)

@@ -24,7 +24,7 @@ from muster.runs.state import Status
 _HANDLE = re.compile(r"[0-9]{1,9}:[0-9]+:[^:]*:[^:]*:")
 AGENT = "muster-node-"  # how the names of agents begin
 LOOKS = 3  # a process that forks and leaves while it is looked for can be missed, but hardly so often
-SWEEP_LIMIT = 5.0
+SWEEP_LIMIT = 5.0  # for what was killed to be gone; a process may wait for a disk
 END_IT = "`muster stop --now` ends the run"
 
 
@@ -112,10 +112,11 @@ class Local:
         """Nothing waits here without a supervisor."""
 
     def sweep(self, run_id: str) -> None:
-        deadline = time.monotonic() + SWEEP_LIMIT
         agents = os.fsencode(f"/{run_id}\0--code\0")  # they share the command line of their supervisor
+        deadline = time.monotonic() + SWEEP_LIMIT
         for pid in [pid for pid in proc.pids() if agents in proc.command_line(pid) and pid != os.getpid()]:
             _end_tree(pid, deadline)
+        deadline = time.monotonic() + SWEEP_LIMIT
         while time.monotonic() < deadline:
             if not kill_marked(run_id) and not kill_writing(run_id) and _remove_groups(run_id):
                 return
@@ -198,7 +199,8 @@ def _status(handle: str) -> Status:
 def _halted(supervisor: int) -> str:
     """Who of those that look after a run stands still, and what to do about it; empty where all of them can act."""
     if still := proc.stopped(supervisor) or proc.frozen(supervisor):
-        who, what = f"its supervisor (process {supervisor})", "nobody acts on its time limit or on `muster stop`"
+        who = f"its supervisor (process {supervisor})"
+        what = "the run does not end, neither at its time limit nor by `muster stop`"
         return f"{who} is {still.how}, and {what}; {still.remedy} lets it go on, {END_IT}"
     for pid in _agents(supervisor):
         if still := proc.stopped(pid):

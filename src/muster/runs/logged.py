@@ -62,7 +62,7 @@ class Unread:
         told = final.get("unread") if isinstance(final, dict) else None
         told = told if isinstance(told, dict) else {}
         metrics = told.get("metrics")
-        return cls(str(told.get("logs", "")), tuple(map(str, metrics)) if isinstance(metrics, list) else ())
+        return cls(str(told.get("logs") or ""), tuple(map(str, metrics)) if isinstance(metrics, list) else ())
 
     def to_json(self) -> Dict[str, Any]:
         return {"logs": self.logs, "metrics": list(self.metrics)}
