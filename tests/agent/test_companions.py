@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conftest import WriteJob, processes_with
+from conftest import Muster, WriteJob, processes_with
 
 pytestmark = pytest.mark.engines
 
@@ -52,23 +52,82 @@ def test_parameter_servers_end_when_the_workers_are_done(containment: str, run_j
     assert processes_with(f"MUSTER_RUN={view['run']}") == []
 
 
+# A scheduler that answers whoever connects, and workers that join it, or not.
 SCHEDULER = """
-import os, signal, sys, time
+import os, signal, socket, sys, threading, time
+
+def serve():
+    with socket.create_server((os.environ["MS_SCHED_HOST"], int(os.environ["MS_SCHED_PORT"]))) as server:
+        while True:
+            connection, _ = server.accept()
+            threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+def answer(connection):
+    while data := connection.recv(9):
+        connection.sendall(data)
+
+def join():
+    connection = socket.create_connection((os.environ["MS_SCHED_HOST"], int(os.environ["MS_SCHED_PORT"])))
+    connection.sendall(b"hello")
+    return connection
+
 if os.environ["MS_ROLE"] == "MS_SCHED":
     {scheduler}
 print("worker", os.environ["MS_NODE_ID"])
 {worker}
 """
-CLUSTERED = {"framework": "mindspore", "command": [sys.executable, "train.py"]}  # a command is what its scheduler runs, too
+# A command is what its scheduler runs, too, unless it begins with a Python.
+CLUSTERED = {"framework": "mindspore", "command": ["env", sys.executable, "train.py"]}
+
+
+def test_a_scheduler_is_started_by_the_first_worker_that_joins(
+    containment: str, run_json: RunJson, write_job: WriteJob
+) -> None:
+    train = SCHEDULER.format(scheduler="serve()", worker="assert join().recv(9) == b'hello'")
+    view = run_json(write_job({**CLUSTERED, "nodes": 2, "devices": 2}, **{"train.py": train}))
+    assert (view["state"], view["reason"]) == ("succeeded", "all 4 ranks succeeded")
+    assert [entry["process"] for entry in view["attempts"][0]["ranks"]].count("scheduler") == 1
+
+
+def test_a_scheduler_that_no_worker_joins_decides_nothing(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
+    train = SCHEDULER.format(scheduler="sys.exit(3)", worker="time.sleep(0.5)")
+    view = run_json(write_job({**CLUSTERED, "devices": 2}, **{"train.py": train}))
+    assert (view["state"], view["reason"]) == ("succeeded", "all 2 ranks succeeded")
+
+
+def test_a_worker_learns_that_its_scheduler_is_gone(run_json: RunJson, write_job: WriteJob) -> None:
+    leaving = "threading.Thread(target=serve, daemon=True).start(); time.sleep(4); os._exit(0)"
+    worker = "connection = join()\nassert connection.recv(9) == b'hello'\nsys.exit(0 if connection.recv(9) else 7)"
+    view = run_json(write_job({**CLUSTERED, "devices": 1}, **{"train.py": SCHEDULER.format(scheduler=leaving, worker=worker)}))
+    assert view["reason"] == "rank 0 on node 0 exited with code 7"
+
+
+def test_a_scheduler_that_is_killed_fails_the_run(run_json: RunJson, write_job: WriteJob) -> None:
+    train = SCHEDULER.format(scheduler="os.kill(os.getpid(), signal.SIGKILL)", worker="join(); signal.pause()")
+    view = run_json(write_job({**CLUSTERED, "devices": 1}, **{"train.py": train}))
+    assert view["reason"] == "scheduler on node 0 was killed (SIGKILL)"
+
+
+def test_what_a_scheduler_says_is_in_its_log_and_not_in_what_run_shows(muster: Muster, write_job: WriteJob) -> None:
+    train = SCHEDULER.format(scheduler="print('retry', flush=True); serve()", worker="assert join().recv(9) == b'hello'")
+    done = muster("run", write_job({**CLUSTERED, "devices": 2}, **{"train.py": train}))
+    assert done.returncode == 0, done.stdout
+    assert sorted(line for line in done.stdout.splitlines() if line.startswith("[")) == ["[0] worker 0", "[1] worker 1"]
+    assert muster("logs", "last", "--process", "scheduler").stdout == "retry\n"
+    assert "[scheduler] retry" in muster("logs", "last", "--all").stdout
+
+
+def test_what_a_scheduler_that_fails_said_last_is_shown(muster: Muster, write_job: WriteJob) -> None:
+    train = SCHEDULER.format(scheduler="print('no such port'); sys.exit(3)", worker="join(); signal.pause()")
+    done = muster("run", write_job({**CLUSTERED, "devices": 1}, **{"train.py": train}))
+    assert "no such port" in done.stdout + done.stderr
 
 
 def test_a_scheduler_that_does_not_listen_cannot_hold_the_run_up(
     containment: str, run_json: RunJson, write_job: WriteJob
 ) -> None:
-    deaf = "os.environ['MUSTER_SHARED'] + '/deaf'"
-    scheduler = f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    open({deaf}, 'w')\n    while True: signal.pause()"
-    worker = f"while not os.path.exists({deaf}): time.sleep(0.01)"  # before that it would listen
-    train = SCHEDULER.format(scheduler=scheduler, worker=worker)
+    deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    serve()"
+    train = SCHEDULER.format(scheduler=deaf, worker="assert join().recv(9) == b'hello'")
     view = run_json(write_job({**CLUSTERED, "devices": 2, "grace": "300ms"}, **{"train.py": train}))
     assert view["state"] == "succeeded"
     scheduler = next(entry for entry in view["attempts"][0]["ranks"] if entry["process"] == "scheduler")
@@ -79,7 +138,7 @@ def test_a_scheduler_that_does_not_listen_cannot_hold_the_run_up(
 def test_a_scheduler_that_ends_before_the_ranks_fails_the_run_only_when_it_failed(
     code: int, state: str, containment: str, run_json: RunJson, write_job: WriteJob
 ) -> None:
-    worker = "" if code == 0 else "signal.pause()"
+    worker = "join()" if code == 0 else "join()\nsignal.pause()"
     train = SCHEDULER.format(scheduler=f"sys.exit({code})", worker=worker)
     view = run_json(write_job({**CLUSTERED, "nodes": 2, "devices": 2}, **{"train.py": train}))
     assert view["state"] == state
@@ -100,7 +159,7 @@ def test_a_parameter_server_that_dies_fails_the_run(containment: str, run_json: 
 
 
 def test_a_failing_worker_takes_its_companions_along(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
-    train = SCHEDULER.format(scheduler="signal.pause()", worker="sys.exit(4)")
+    train = SCHEDULER.format(scheduler="signal.pause()", worker="join(); time.sleep(0.5); sys.exit(4)")
     view = run_json(write_job({**CLUSTERED, "devices": 1}, **{"train.py": train}))
     assert view["reason"] == "rank 0 on node 0 exited with code 4"
     assert json.loads(Path(view["dir"], "attempts/1/nodes/0/exit.json").read_text())["cause"] == "failure"

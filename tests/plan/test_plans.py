@@ -363,16 +363,37 @@ def test_the_dynamic_cluster_has_one_scheduler_beside_the_ranks_of_node_0() -> N
     assert (scheduler.rank, scheduler.env["MS_ROLE"]) == (-1, "MS_SCHED")
     assert [worker.env["MS_ROLE"] for worker in workers] == ["MS_WORKER"] * 4
     assert [worker.env["MS_NODE_ID"] for worker in workers] == ["0", "1", "2", "3"]
-    for name in ("MS_WORKER_NUM", "MS_SCHED_HOST", "MS_SCHED_PORT"):
+    for name in ("MS_WORKER_NUM", "MS_SCHED_HOST"):
         assert len({process.env[name] for process in first.processes + second.processes}) == 1
     assert scheduler.env["MS_WORKER_NUM"] == "4"
 
 
-def test_a_boot_file_is_for_ranks_alone_and_a_command_is_what_the_scheduler_runs_too() -> None:
-    asked = job(framework="mindspore", rank_table="none", boot="train.py", python="/opt/python")
+def test_workers_are_told_the_port_that_starts_the_scheduler_and_it_listens_behind_that() -> None:
+    asked = job(framework="mindspore", rank_table="none")
+    scheduler, *workers = plans(asked, two_nodes(asked, "ascend"))[0].processes
+    assert scheduler.gate is not None
+    assert [worker.env["MS_SCHED_PORT"] for worker in workers] == [str(scheduler.gate.port)] * 2
+    assert scheduler.env["MS_SCHED_PORT"] == str(scheduler.gate.inner)
+    assert scheduler.gate.inner != scheduler.gate.port
+
+
+@pytest.mark.parametrize(
+    ("program", "python"),
+    [
+        ({"boot": "train.py", "python": "/opt/python"}, "/opt/python"),
+        ({"command": ("python3.9", "train.py")}, "python3.9"),
+        ({"command": "/opt/conda/bin/python train.py && echo done"}, "/opt/conda/bin/python"),
+    ],
+)
+def test_a_program_is_for_ranks_alone_where_the_scheduler_has_a_python(program: dict[str, Any], python: str) -> None:
+    asked = job(framework="mindspore", rank_table="none", **{"boot": "", **program})
+    scheduler, *_ = plans(asked, two_nodes(asked, "ascend"))[0].processes
+    assert scheduler.argv[:2] == (python, "-c")
+    assert scheduler.argv[2].endswith("from mindspore.communication import init; init()")
+
+
+@pytest.mark.parametrize("command", [("./start",), "source env.sh; python train.py", "$PYTHON train.py"])
+def test_any_other_command_is_what_the_scheduler_runs_too(command: Any) -> None:
+    asked = job(framework="mindspore", rank_table="none", boot="", command=command)
     scheduler, first, *_ = plans(asked, two_nodes(asked, "ascend"))[0].processes
-    assert first.argv == ("/opt/python", "train.py")
-    assert scheduler.argv == ("/opt/python", "-c", "from mindspore.communication import init; init()")
-    asked = job(framework="mindspore", rank_table="none", boot="", command=("./start",))
-    scheduler, first, *_ = plans(asked, two_nodes(asked, "ascend"))[0].processes
-    assert scheduler.argv == first.argv == ("./start",)
+    assert scheduler.argv == first.argv

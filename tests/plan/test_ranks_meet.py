@@ -19,6 +19,8 @@ RunJson = Callable[..., dict[str, Any]]
 MEET = """
 import json, os, socket, sys, threading, time
 
+master = os.environ["MUSTER_MASTER_ADDR"] + ":" + os.environ["MUSTER_MASTER_PORT"]  # a scheduler lies behind it
+
 def endpoints():
     env = os.environ
     if "TF_CONFIG" in env:
@@ -29,8 +31,8 @@ def endpoints():
     if "PADDLE_MASTER" in env:
         return env["PADDLE_CURRENT_ENDPOINT"], env["PADDLE_TRAINER_ENDPOINTS"].split(",")
     if "MS_SCHED_HOST" in env:
-        meeting = env["MS_SCHED_HOST"] + ":" + env["MS_SCHED_PORT"]
-        return meeting if env["MS_ROLE"] == "MS_SCHED" else None, [meeting]
+        told = env["MS_SCHED_HOST"] + ":" + env["MS_SCHED_PORT"]
+        return (told, [master]) if env["MS_ROLE"] == "MS_SCHED" else (None, [told])
     prefix = "" if "MASTER_ADDR" in env else "MUSTER_"
     meeting = env[prefix + "MASTER_ADDR"] + ":" + env[prefix + "MASTER_PORT"]
     return meeting if env[prefix + "RANK"] == "0" else None, [meeting]
@@ -40,7 +42,7 @@ def serve(own):
     server = socket.create_server((host, int(port)), backlog=64)
     while True:
         connection, _ = server.accept()
-        connection.sendall(own.encode())
+        connection.sendall((master if "MS_ROLE" in os.environ else own).encode())
         connection.close()
 
 def hello(endpoint):
@@ -72,7 +74,7 @@ while len(os.listdir(shared)) < int(os.environ["WANTED"]):
     [
         ({"framework": "command", "per": "device"}, [], 1),
         ({"framework": "pytorch"}, [], 1),
-        ({"framework": "mindspore", "command": [sys.executable, "train.py"]}, ["scheduler"], 1),
+        ({"framework": "mindspore", "command": ["env", sys.executable, "train.py"]}, ["scheduler"], 1),
         ({"framework": "paddle"}, [], 4),
         ({"framework": "tensorflow"}, [], 4),
         ({"framework": "tensorflow", "ps": 2}, ["ps-0", "ps-1"], 6),

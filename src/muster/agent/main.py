@@ -33,6 +33,10 @@ def main(argv: List[str]) -> int:
         from muster.agent.sshd import serve
 
         return serve(int(rest[0]), rest[1])
+    if word == "gate":
+        from muster.agent.gate import main as gate
+
+        return gate(int(rest[0]), (rest[1], int(rest[2])), rest[3:])
     if word == "login":
         from muster.agent.login import login
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from contextlib import nullcontext
 from typing import Any, Callable, Dict, List, Optional, Sequence
@@ -23,7 +24,7 @@ from muster.agent.spot import Spot
 from muster.agent.storing import Outputs
 from muster.agent.worlds import Worlds
 from muster.job import LAUNCHERS
-from muster.plan import Facts, NodePlan, Places, PlanError, Process, World, assemble, build, shared_files
+from muster.plan import Facts, Gate, NodePlan, Places, PlanError, Process, World, assemble, build, shared_files
 from muster.runs import resultfiles
 from muster.runs.explain import duration, over_time
 from muster.runs.files import Events, read_object, write_json, write_text
@@ -93,6 +94,7 @@ class Agent(Listener):
         try:
             self.plan = plan = self._meet(ports)
             if plan is not None and self._prepare(plan):
+                self._open_gates(plan, ports)
                 ports.release()
                 self._start(plan)
             self._until(lambda: False)  # for the gang to be stopped, because all is done or something failed
@@ -201,7 +203,7 @@ class Agent(Listener):
         return True
 
     def _start(self, plan: NodePlan) -> None:
-        helpers = [process for process in plan.processes if process.rank < 0]
+        helpers = [process for process in plan.processes if process.rank < 0 and process.gate is None]
         ranks = [process for process in plan.processes if process.rank >= 0]
         if plan.ssh and not self._start_ssh(plan):
             return
@@ -224,6 +226,27 @@ class Agent(Listener):
             if self._run(process.name, process.argv, env, process.cwd, process.rank) is None:
                 return False
         return True
+
+    def _open_gates(self, plan: NodePlan, ports: Ports) -> None:
+        """Lets the first connection to its port start a helper: one that nobody has asked for cannot fail."""
+        for process in plan.processes:
+            if process.gate is not None:
+                self._open_gate(plan, process, process.gate, ports.listen(process.gate.port))
+
+    def _open_gate(self, plan: NodePlan, process: Process, gate: Gate, listener: socket.socket) -> None:
+        number = listener.fileno()
+        argv = self.tools.own("gate", str(number), gate.host, str(gate.inner), *process.argv)
+
+        def start() -> None:
+            del self.loop.doors[number]
+            env = self._environment(plan, process.env, process.cwd)
+            helper = self._run(process.name, argv, env, process.cwd, keep=(number,)) if self.stop is None else None
+            listener.close()
+            if helper is not None:
+                self.processes.see_from_outside(self.spot.proc, self.spot.seen)
+                self.events.add("start", process=helper.name, rank=-1, pid=helper.seen or helper.pid)
+
+        self.loop.doors[number] = start
 
     def _start_ssh(self, plan: NodePlan) -> bool:
         descriptor = self.entrance.choose(plan.ssh)

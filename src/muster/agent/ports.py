@@ -9,6 +9,8 @@ from typing import List
 
 from muster.job import PORTS
 
+BACKLOG = 1024
+
 
 class Ports:
     """Free ports, kept free by being bound on all addresses: some frameworks listen on every one of them."""
@@ -35,6 +37,13 @@ class Ports:
     @property
     def numbers(self) -> List[int]:
         return [holder.getsockname()[1] for holder in self._sockets]
+
+    def listen(self, number: int) -> socket.socket:
+        """Opens one of the ports and hands it over: it is released no more."""
+        holder = next(holder for holder in self._sockets if holder.getsockname()[1] == number)
+        self._sockets.remove(holder)
+        holder.listen(BACKLOG)
+        return holder
 
     def release(self) -> None:
         for holder in self._sockets:

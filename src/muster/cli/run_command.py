@@ -19,7 +19,7 @@ from muster.cli.screen import Lines, Live
 from muster.cli.summary import show_end, show_retry
 from muster.job import FRAMEWORKS
 from muster.job.source import JobError
-from muster.launch import api, create
+from muster.launch import api, create, names
 from muster.launch.follow import Follower
 from muster.runs import exposure
 from muster.runs.files import read_events
@@ -58,6 +58,9 @@ def command(
     """Run a job and follow it until it ends.
 
     JOB is a job file. Without one, the words behind `--` are run in a copy of the current directory, once per device.
+
+    What ranks write is shown; what a scheduler, an ssh server or a sampler writes is only logged, and shown when it fails
+    (`muster logs --process scheduler`, or --all).
 
     \b
     Examples:
@@ -100,8 +103,7 @@ def begin(prepared: create.Prepared, detach: bool, json: bool) -> int:
     elif view["state"] not in ENDED:
         _say(f"{run.id} goes on; `muster logs {run.id} --follow` comes back to it")
     else:
-        failed_elsewhere = bool(view.get("failure")) and view["failure"].get("rank") != 0
-        show_end(view, tail=sys.stdout.isatty() and failed_elsewhere)
+        show_end(view, sys.stdout.isatty())
     return output.EXIT_CODES.get(view["state"], 0)  # one that goes on was left
 
 
@@ -186,7 +188,7 @@ def follow(run: api.Run, json: bool, leaving: Callable[[], bool] = lambda: False
     if not live and not json:
         _say(f"run {run.id}")
     story = Story(run, shown, live)
-    with Follower(run.dir, lambda attempt, process: True) as follower:
+    with Follower(run.dir, lambda attempt, process: not names.in_background(process)) as follower:
         try:
             for chunk in run.pieces(follower, TICK if live else api.POLL):
                 story.go_on(chunk.attempt if chunk is not None else None)

@@ -8,17 +8,18 @@ from typing import Any
 import click
 
 from muster.cli.output import number, plain, state_word, style, took, warnings
+from muster.launch.names import in_background
 from muster.runs.explain import who
 
 
-def show_end(view: dict[str, Any], tail: bool) -> None:
-    """Prints the end of a run to stderr; with `tail` the last lines of the rank that failed."""
+def show_end(view: dict[str, Any], terminal: bool) -> None:
+    """Prints the end of a run to stderr, with the last lines of what failed where they were not shown."""
     mark = "✓" if view["state"] == "succeeded" else "✗"
     click.echo(f"{mark} {state_word(view['state'])}: {plain(view['reason'])}", err=True)
     show_warnings(view, err=True)
     failure = view.get("failure")
     if failure:
-        show_failure(failure, tail)
+        show_failure(failure, _unseen(failure, terminal))
     facts = [("time", took(view))]
     if view["ranks"] is not None:
         facts.insert(0, ("ranks", f"{view['ranks']} on {view['nodes']} node{'s' if view['nodes'] != 1 else ''}"))
@@ -34,8 +35,8 @@ def show_warnings(view: dict[str, Any], err: bool) -> None:
         click.echo(f"{style('! warning', fg='yellow')}: {plain(warning)}", err=err)
 
 
-def show_retry(attempts: list[dict[str, Any]], most: int, tail: bool) -> None:
-    """Prints to stderr why attempts ended that others follow; with `tail` what rank 0 did not say itself."""
+def show_retry(attempts: list[dict[str, Any]], most: int, terminal: bool) -> None:
+    """Prints to stderr why attempts ended that others follow, with the last lines of what failed where they were not shown."""
     for attempt in attempts:
         number, reason = attempt["attempt"], plain(attempt["reason"])
         if attempt["state"] == "failed":
@@ -43,7 +44,12 @@ def show_retry(attempts: list[dict[str, Any]], most: int, tail: bool) -> None:
         else:  # by its site, not by the program
             click.echo(f"✗ attempt {number} was cut off: {reason}; starting again", err=True)
         if attempt["failure"]:
-            show_failure(attempt["failure"], tail and attempt["failure"].get("rank") != 0)
+            show_failure(attempt["failure"], _unseen(attempt["failure"], terminal))
+
+
+def _unseen(failure: dict[str, Any], terminal: bool) -> bool:
+    """Whether `run` left out what the failed process wrote: a terminal shows rank 0 alone, nothing shows the background."""
+    return in_background(failure.get("process") or "") or (terminal and failure.get("rank") != 0)
 
 
 def show_failure(failure: dict[str, Any], tail: bool, err: bool = True) -> None:

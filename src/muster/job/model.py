@@ -277,8 +277,10 @@ class Job:
 
     @property
     def ports_per_node(self) -> int:
-        """Ports that a node holds: the first of node 0 is the master port, and some frameworks need one more for each rank."""
-        return 1 + self.devices if self.framework in ("paddle", "tensorflow") else 2 if self.compat else 1
+        """Ports that a node holds: the first of node 0 is the master port; some frameworks need one more, or one per rank."""
+        if self.framework in ("paddle", "tensorflow"):
+            return 1 + self.devices
+        return 1 + bool(self.compat) + (self.framework == "mindspore")
 
     @property
     def npu(self) -> bool:

@@ -13,10 +13,17 @@ from muster.runs.points import number
 SHOWN = 8  # names in an error
 # Every node may have one: `setup-1` is that of node 1.
 EVERYWHERE = ("setup", "inputs", "outputs", "storage", "sshd", "sampler", "note", "harvest")
+# Processes that write for whoever looks for a fault: `run` does not show their logs.
+BACKGROUND = ("scheduler", "storage", "sshd", "reception", "sampler", "note", "harvest")
 
 
 class RunNotFound(Exception):
     """A name that no run has, or that several have; a rank, process or attempt that a run does not have."""
+
+
+def in_background(process: str) -> bool:
+    """Whether a process, by the name of its log, works in the background; one of several has a number."""
+    return process in BACKGROUND or process.rpartition("-")[0] in BACKGROUND
 
 
 def run_ids() -> list[str]:

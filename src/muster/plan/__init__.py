@@ -2,13 +2,14 @@
 
 from muster.plan.build import build, shared_files
 from muster.plan.frameworks import of
-from muster.plan.node import File, NodePlan, Places, PlanError, Process, Transfer
+from muster.plan.node import File, Gate, NodePlan, Places, PlanError, Process, Transfer
 from muster.plan.world import Device, Facts, Node, World, assemble
 
 __all__ = [
     "Device",
     "Facts",
     "File",
+    "Gate",
     "Node",
     "NodePlan",
     "Places",

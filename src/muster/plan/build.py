@@ -56,7 +56,8 @@ def _build(job: Job, world: World, index: int, places: Places) -> NodePlan:
     processes: List[Process] = []
     for name, role in framework.helpers(job, world, node):
         env = dict(common, MUSTER_RANK="-1", MUSTER_LOCAL_RANK="-1", **role)
-        processes.append(Process(name, framework.helper(job, node, argv), dict(env, **job.env), cwd))
+        gate = framework.gate(job, world, node)
+        processes.append(Process(name, framework.helper(job, node, argv), dict(env, **job.env), cwd, gate=gate))
     if node.role != PS and (index == 0 or not job.alone):
         processes += _ranks(job, world, node, places, common, argv)
     _refuse_long(job, processes)

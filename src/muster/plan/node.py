@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 
 class PlanError(Exception):
@@ -44,6 +44,15 @@ class Places:
 
 
 @dataclass(frozen=True)
+class Gate:
+    """A port of the node whose first connection starts a process, and the address at which that process listens itself."""
+
+    port: int
+    host: str
+    inner: int
+
+
+@dataclass(frozen=True)
 class Process:
     name: str
     argv: Tuple[str, ...]
@@ -51,6 +60,7 @@ class Process:
     cwd: str
     rank: int = -1  # -1: a helper such as a scheduler; the run does not wait for it
     local: int = -1
+    gate: Optional[Gate] = None
 
 
 @dataclass(frozen=True)
@@ -100,4 +110,8 @@ class NodePlan:
     together: bool = False  # whether ranks wait until the helpers of all nodes are up
 
     def to_json(self) -> Dict[str, Any]:
-        return dataclasses.asdict(self)
+        return dataclasses.asdict(self, dict_factory=_without_nothing)
+
+
+def _without_nothing(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    return {name: value for name, value in pairs if value is not None}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from muster.job import Job
+from muster.plan.node import Gate
 from muster.plan.world import Node, World
 
 
@@ -32,6 +33,10 @@ class Framework:
     def helpers(self, job: Job, world: World, node: Node) -> List[Tuple[str, Dict[str, str]]]:
         """Processes beside the ranks, by name, with their variables; they end when the ranks have."""
         return []
+
+    def gate(self, job: Job, world: World, node: Node) -> Optional[Gate]:
+        """Where helpers are started by the first connection; None where they are started at once."""
+        return None
 
     def helper(self, job: Job, node: Node, program: Tuple[str, ...]) -> Tuple[str, ...]:
         """What a helper runs: the program itself, which its variables tell what it is."""

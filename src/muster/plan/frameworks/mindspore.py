@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Tuple
+import re
+from typing import Dict, List, Optional, Tuple
 
 from muster.job import Job
 from muster.plan import ranktable
 from muster.plan.frameworks.base import Framework
+from muster.plan.node import Gate
 from muster.plan.world import Node, World
 
-SCHEDULER = "from mindspore.communication import init; init()"  # does not return before the workers are done
+# init() does not return before the workers are done. MindSpore 2.0 refuses to be a scheduler in its default mode.
+SCHEDULER = (
+    "import mindspore; mindspore.set_context(mode=mindspore.GRAPH_MODE, device_target='CPU'); "
+    "from mindspore.communication import init; init()"
+)
+PYTHON = re.compile(r"(?:[^\s$'\"]*/)?python[\d.]*")
+TOPOLOGY_LIMIT = "86400"  # seconds for ranks to wait for each other in init(): one may prepare data for hours
 
 
 class MindSpore(Framework):
@@ -52,17 +60,34 @@ class MindSpore(Framework):
     def helpers(self, job: Job, world: World, node: Node) -> List[Tuple[str, Dict[str, str]]]:
         if node.index != 0 or _table(job, node):
             return []
-        return [("scheduler", dict(_cluster(world), MS_ROLE="MS_SCHED", RANK_SIZE=str(world.size)))]
+        own = {"MS_ROLE": "MS_SCHED", "MS_SCHED_PORT": str(_inner(world)), "RANK_SIZE": str(world.size)}
+        return [("scheduler", dict(_cluster(world), **own))]
+
+    def gate(self, job: Job, world: World, node: Node) -> Optional[Gate]:
+        # Many scripts never call init() on a CPU, or hours later: a scheduler that waited for them would give up and fail.
+        return Gate(world.master.facts.ports[0], world.master.address, _inner(world))
 
     def helper(self, job: Job, node: Node, program: Tuple[str, ...]) -> Tuple[str, ...]:
-        # A boot file is for ranks alone: it may ask for a DEVICE_ID or fetch data long before it comes to init().
-        return (program[0], "-c", SCHEDULER) if job.boot else program
+        # A program is for ranks alone: it may ask for a DEVICE_ID or fetch data long before it comes to init().
+        python = program[0] if job.boot else _python(job)
+        return (python, "-c", SCHEDULER) if python else program
 
 
 def _table(job: Job, node: Node) -> str:
     """The format of the rank table, or nothing where the dynamic cluster is formed."""
     chosen = job.rank_table or ("1.0" if node.facts.device == "ascend" else "none")
     return "" if chosen == "none" else chosen
+
+
+def _python(job: Job) -> str:
+    """The Python that a command begins with; without one, nobody but the command itself knows which has MindSpore."""
+    words = job.command if isinstance(job.command, tuple) else tuple(job.command.split())
+    return words[0] if words and PYTHON.fullmatch(words[0]) else ""
+
+
+def _inner(world: World) -> int:
+    """The port on which the scheduler listens itself."""
+    return world.master.facts.ports[-1]
 
 
 def _path(attempt: str) -> str:
@@ -74,6 +99,7 @@ def _cluster(world: World) -> Dict[str, str]:
         "MS_WORKER_NUM": str(world.size),
         "MS_SCHED_HOST": world.master.address,
         "MS_SCHED_PORT": str(world.master.facts.ports[0]),
+        "MS_TOPO_TIMEOUT": TOPOLOGY_LIMIT,
         "MS_RETRY_INTERVAL_LOWER": "1",  # seconds between two tries to register; the default makes forming twice as slow
         "MS_RETRY_INTERVAL_UPPER": "1",
     }
