@@ -88,6 +88,7 @@ def test_all_processes_of_a_run_meet_and_helpers_end_with_the_ranks(
     run = run_json(write_job({"nodes": 2, "devices": 2, "env": env, "time_limit": "60s", **fields}, **{"train.py": MEET}))
     assert (run["exit"], run["state"]) == (0, "succeeded"), run["reason"]
     logs = {log.stem: log.read_text() for log in Path(run["dir"]).glob("attempts/1/nodes/*/logs/*.log")}
+    logs.pop("sampler", None)  # which is there once a run has taken a while
     assert logs == dict.fromkeys(names, f"met {met}\n")
 
 

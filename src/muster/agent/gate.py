@@ -6,15 +6,16 @@ The server listens on a port of its own and connections are relayed, so that non
 
 from __future__ import annotations
 
+import asyncio
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from typing import List, Tuple
 
+BACKLOG = 1024
 PAUSE = 0.1  # between two tries to reach a server that starts
 SETTLE = 2.0  # from when it listens until it surely answers
 MOST = 65536
@@ -24,58 +25,65 @@ Address = Tuple[str, int]
 
 def main(descriptor: int, server: Address, argv: List[str]) -> int:
     """Starts the server, relays connections to it and ends as it does."""
-    listener = socket.socket(fileno=descriptor)
-    listener.setblocking(True)
     signal.signal(signal.SIGTERM, lambda *_: None)  # the server, in the same process group, has it as well and decides
     try:
-        child = subprocess.Popen(argv)
+        code = asyncio.run(_serve(socket.socket(fileno=descriptor), server, argv))
     except OSError as error:
         print("muster: %s: %s" % (argv[0], error.strerror), file=sys.stderr)
         return 127
-    threading.Thread(target=_relay, args=(listener, server), daemon=True).start()
-    code = child.wait()
     if code < 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
 
 
-def _relay(listener: socket.socket, server: Address) -> None:
-    _await(server)
-    while True:
-        client, _ = listener.accept()
-        try:
-            behind = socket.create_connection(server)
-        except OSError:
-            client.close()
-            continue
-        for source, target in ((client, behind), (behind, client)):
-            threading.Thread(target=_copy, args=(source, target), daemon=True).start()
+async def _serve(listener: socket.socket, server: Address, argv: List[str]) -> int:
+    child = await asyncio.create_subprocess_exec(*argv, stdin=subprocess.DEVNULL)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a relayed connection takes two
+    relay = asyncio.ensure_future(_relay(listener, server))
+    code = await child.wait()
+    relay.cancel()
+    return code
 
 
-def _await(server: Address) -> None:
+async def _relay(listener: socket.socket, server: Address) -> None:
+    await _await(server)
+
+    async def connect(client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        try:
+            inner, to_inner = await asyncio.open_connection(*server)
+        except OSError:
+            to_client.close()
+            return
+        copies = [asyncio.ensure_future(_copy(client, to_inner)), asyncio.ensure_future(_copy(inner, to_client))]
+        await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
+        to_client.close()  # whoever is left learns that the other is gone
+        to_inner.close()
+
+    async with await asyncio.start_server(connect, sock=listener, backlog=BACKLOG) as relay:
+        await relay.serve_forever()
+
+
+async def _await(server: Address) -> None:
     while True:
         try:
-            socket.create_connection(server).close()
+            _, writer = await asyncio.open_connection(*server)
         except OSError:
-            time.sleep(PAUSE)
+            await asyncio.sleep(PAUSE)
         else:
-            time.sleep(SETTLE)
+            writer.close()
+            await asyncio.sleep(SETTLE)
             return
 
 
-def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Copies until one side closes, and closes both: whoever is left learns that the other is gone."""
+async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
     try:
         while True:
-            data = source.recv(MOST)
+            data = await source.read(MOST)
             if not data:
-                break
-            target.sendall(data)
+                return
+            target.write(data)
+            await target.drain()
     except OSError:
         pass
-    for end in (source, target):
-        try:
-            end.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # the other direction was first
