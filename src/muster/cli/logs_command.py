@@ -28,7 +28,7 @@ class Shows(Protocol):
 @run_argument()
 @click.option("--rank", type=int, help="The log of one rank; rank 0 unless said otherwise.")
 @click.option("--process", metavar="NAME", help="The log of a process by its name, such as scheduler, ps-0 or setup-1.")
-@click.option("--all", "everybody", is_flag=True, help="All processes (`run` leaves some out), each line with its rank in front.")
+@click.option("--all", "everybody", is_flag=True, help="All processes; `run` leaves some out. Each line has its rank in front.")
 @click.option("--attempt", type=int, help="One attempt; else the last, and with --follow all of them.")
 @click.option("--tail", type=click.IntRange(0), metavar="N", help="Start with the last N lines.")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
