@@ -18,7 +18,7 @@ from conftest import WriteJob, processes_with, until
 from guarded_store import guarded, refusing_after_the_probe
 from muster.engines.ssh import unavailable
 from s3_server import S3
-from traces import RunJson, stored
+from traces import stored
 
 pytestmark = pytest.mark.engines
 

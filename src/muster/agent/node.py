@@ -209,8 +209,7 @@ class Agent(Listener):
             return
         if not self._start_all(plan, helpers) or (plan.together and not self._all_ready()) or not self._start_all(plan, ranks):
             return
-        self.processes.note_seen(self.helpers.seen(self.spot.seen))
-        self._hear_of_helpers()  # what came before that answer
+        self._note_seen()
         for started in (process for process in self.processes.all if not process.service):
             self.events.add("start", process=started.name, rank=started.rank, pid=started.seen or started.pid)
         self.measuring.started({process.rank: process.pid for process in self.processes.all if process.rank >= 0})
@@ -243,7 +242,7 @@ class Agent(Listener):
             helper = self._run(process.name, argv, env, process.cwd, keep=(number,)) if self.stop is None else None
             listener.close()
             if helper is not None:
-                self.processes.see_from_outside(self.spot.proc, self.spot.seen)
+                self._note_seen()
                 self.events.add("start", process=helper.name, rank=-1, pid=helper.seen or helper.pid)
 
         self.loop.doors[number] = start
@@ -286,6 +285,11 @@ class Agent(Listener):
         if process is not None:
             process.service = True
         return process
+
+    def _note_seen(self) -> None:
+        """Notes the ids that processes have outside of this node."""
+        self.processes.note_seen(self.helpers.seen(self.spot.seen))
+        self._hear_of_helpers()  # what came before that answer
 
     def _hear_of_helpers(self) -> None:
         for process in self.helpers.ended(self.loop.ending):
