@@ -76,6 +76,7 @@ def test_a_storage_server_that_is_killed_is_replaced(containment: str, command: 
     with Live(command, write_job({}, **{"train.py": BEFORE_AND_AFTER})) as live:
         live.until_running()
         kill(live, " storage serve ")
+        until(lambda: not [line for line in processes_with(f"MUSTER_HOME={live.home}") if " storage serve " in line])
         Path(live.run.attempt(1).node(0).results, "killed").touch()
         view = live.end()
     assert view["state"] == "succeeded", view["reason"]

@@ -58,9 +58,10 @@ def parse(text: str) -> Url:
 
 def _refuse_lost_slash(text: str) -> None:
     """obs:/bucket is what typing, or a function for paths, makes of obs://bucket: nobody means a directory of that name."""
-    scheme, colon, _ = text.partition(":")
+    scheme, colon, rest = text.partition(":")
     if colon and scheme in (*SCHEMES, "file"):
-        raise Wrong("a URL of %s lacks a slash; write %s://bucket/name, or ./ in front of a path" % (scheme, scheme))
+        meant = "bucket/name" if ":" in rest or "@" in rest else rest.lstrip("/")
+        raise Wrong("a URL of %s lacks a slash; write %s://%s, or ./ in front of a path" % (scheme, scheme, meant))
 
 
 def checked_key(key: str, shown: str) -> str:
