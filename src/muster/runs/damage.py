@@ -43,6 +43,7 @@ def stand_in(run: RunDir, damage: str, alive: bool) -> Dict[str, Any]:
         "reason": "its record is damaged: %s%s" % (damage, what_to_do),
         "dir": run.path,
         "result": None,
+        "warnings": [],
         "name": run.id.rsplit("-", 3)[0],
         "framework": None,
         "nodes": None,
