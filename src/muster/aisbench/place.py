@@ -19,7 +19,6 @@ from muster.runs.layout import home, run_dir
 from muster.runs.untrusted import is_regular
 
 FILES = re.compile(r"throughput_(rank_)?\d+(\.json)?|accuracy(_\d+)?\.json|ranksize\.json|eval_acc\.log")
-
 STUBS_LOGS = ("stub.log", "benchmark.log")  # of ais-bench-stubs itself
 JOB_LOGS = re.compile(r"job[0-9a-f]{8}-job-.*\.log|modelarts-job-.*\.(log|txt)|train_parallel\d+\.log")
 
