@@ -83,6 +83,26 @@ def test_results_in_outputs_are_regular_files_too(kind: str, muster: Muster, wri
     assert (found["value"], SAID[kind] in found["reason"]) == (None, True), found
 
 
+@pytest.mark.engines("local")  # the embedded store is a directory of this machine
+def test_a_link_in_the_store_is_no_result(muster: Muster, write_job: WriteJob, home: Path) -> None:
+    text = f"""
+    import os
+    os.makedirs({str(home / "store/bucket/out")!r}, exist_ok=True)
+    os.symlink("/etc/hostname", {str(home / "store/bucket/out/throughput_0.json")!r})
+    os.unlink(os.environ["MUSTER_RESULTS"] + "/../before.json")
+    os.mkfifo(os.environ["MUSTER_RESULTS"] + "/../before.json")
+    """
+    (home / "store/bucket").mkdir(parents=True)
+    fields = {"compat": "modelarts-v1", "outputs": {"train_url": "s3://bucket/out"}}
+    view = run(muster, write_job(fields, **{"train.py": text}))
+    assert view["state"] == "succeeded"
+    assert (view["result"] or {}).get("throughput", {}).get("value") is None
+    without = text[: text.index("os.unlink")].rstrip() + "\n"
+    other = {**fields, "outputs": {"train_url": "s3://bucket/other"}}
+    again = run(muster, write_job(other, **{"train.py": without.replace("/out", "/other")}))
+    assert "it is a symbolic link" in again["result"]["throughput"]["reason"]
+
+
 def test_a_bench_with_links_says_so_and_its_bundle_verifies(muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "throughput_0.json").write_text("77.7")

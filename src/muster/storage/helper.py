@@ -32,13 +32,18 @@ def _collect(storage: Storage, word: str, rest: List[str]) -> int:
         with open(file, "w", encoding="utf-8") as opened:
             json.dump(note(storage, names, words), opened)
         return 0
-    with open(file, encoding="utf-8") as opened:
+    with open(file, encoding="utf-8", opener=_without_waiting) as opened:
         before = json.load(opened)
     folder, *pairs = words
     found = harvest(storage, before, names, list(zip(pairs[::2], pairs[1::2])), folder)
     with open(folder + ".json", "w", encoding="utf-8") as opened:
         json.dump(found, opened, indent=1)
     return 0
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Ranks may have put a FIFO there, for which nobody should wait."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
 def _copy_all(storage: Storage, rest: List[str]) -> int:

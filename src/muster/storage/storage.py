@@ -71,6 +71,11 @@ class Storage:
         store = embedded(self._settings, scheme)
         return [entry for entry in store.walk(store.root, recursive=False) if entry.is_dir] if os.path.isdir(store.root) else []
 
+    def through_link(self, url: str, name: str) -> bool:
+        """Whether a name below a URL leads through a symbolic link, which only directories of this machine have."""
+        place = self._place(url.rstrip("/"))
+        return isinstance(place.store, Files) and place.below(name).identity != "%s/%s" % (place.identity, name)
+
     def stat(self, url: str) -> Optional[Entry]:
         """What a URL is, or None; a prefix under which there are keys is a directory."""
         return self._place(url).stat()

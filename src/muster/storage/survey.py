@@ -62,7 +62,9 @@ def harvest(
                         "stale": stale,
                     }
                 )
-                if not stale:
+                if storage.through_link(url, path):
+                    found[-1]["error"] = "it is a symbolic link, not a regular file"
+                elif not stale:
                     _keep(storage, found[-1], "%s/%s/%s" % (target, name, path))
         except StorageError as error:
             found.append({"output": name, "path": "", "url": url, "error": str(error)})
