@@ -193,7 +193,9 @@ def test_the_first_failure_is_the_one_that_node_0_learned_of_first(written: Writ
 
 def test_when_node_0_is_lost_the_others_words_count(written: Written) -> None:
     written.attempt()
-    written.put(f"{written.run.attempt(1).meet}/failed.1", written.failure(2, kind="signal", code=None, signal=11))
+    attempt = written.run.attempt(1)
+    written.put(f"{attempt.node(1).path}/failed.json", written.failure(2, kind="signal", code=None, signal=11))
+    Path(attempt.meet, "failed.1").symlink_to("../nodes/1/failed.json")
     assert failed(written)["reason"] == "rank 2 on node 1 was killed (SIGSEGV)"
 
 
