@@ -17,7 +17,7 @@ from muster.launch import api, clean, many
 from muster.runs.state import ENDED
 
 DEEP = '{"a":' * 100_000
-OTHER_SHAPES = ("[]", "3", '"x"', "{}", "null", "", '{"event": 1}', '{"state": [], "attempts": {}}', '[{"a": "\\ud800"}]')
+OTHER_SHAPES = ("[]", "{}", "", '{"event": 1}', '{"state": [], "attempts": {}, "a": "\\ud800"}')
 FILES = (
     *("job.json", "run.json", "final.json", "events.jsonl", "stop.json", "kill.json", "supervisor.log"),
     *("attempts/1/world.json", "attempts/1/meet/stop", "attempts/1/nodes/0/exit.json", "attempts/1/nodes/0/facts.json"),
@@ -97,8 +97,8 @@ def test_a_damaged_record_is_shown_and_can_be_removed(how: str, ended: Path, mus
     assert [run.id for run in api.list_runs() if run.id in damaged] == []
 
 
-@pytest.mark.parametrize("how", ["fifo", "deep", "says []"])
-@pytest.mark.parametrize("name", ["job.json", "run.json", "attempts/1/nodes/0/exit.json", "attempts/1/meet/stop"])
+@pytest.mark.parametrize("how", ["fifo", "says []"])
+@pytest.mark.parametrize("name", ["job.json", "run.json", "attempts/1/nodes/0/exit.json"])
 def test_every_command_about_a_damaged_run_says_something_and_ends(how: str, name: str, ended: Path, muster: Muster) -> None:
     damage(ended, name, how)
     shown = [("show",), ("show", "--json"), ("logs",), ("report", "--md")]
