@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from live import Live
 
-from conftest import Muster, WriteJob
+from conftest import Muster, WriteJob, processes_with, until
 
 pytestmark = pytest.mark.engines
 
@@ -177,3 +177,86 @@ def test_directories_nested_a_thousand_deep_can_be_removed(muster: Muster, write
     assert muster("prune", "--older", "0s", "--dry-run").returncode == 0
     assert muster("rm", "last").returncode == 0
     assert not list((home / "runs").iterdir())
+
+
+ODD = """
+import json, os, pathlib, time
+attempt = pathlib.Path(os.environ["MUSTER_RESULTS"]).parents[2]
+run, meet, node = attempt.parents[1], attempt / "meet", attempt / "nodes/0"
+"""
+DAMAGE = """
+def change(**told):
+    path = run / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **told}))
+
+def tell(**told):
+    with (run / "events.jsonl").open("a") as file:
+        file.write(json.dumps(told) + chr(10))
+"""
+
+
+@pytest.mark.engines("local")
+@pytest.mark.parametrize("name", ["attempts/²", "attempts/1/nodes/²", "attempts/1/meet/failed.²", "shared/²"])
+def test_names_that_only_look_like_numbers_harm_nobody(name: str, muster: Muster, write_job: WriteJob) -> None:
+    view = run(muster, write_job({}, **{"train.py": f"{ODD}(run / {name!r}).mkdir()\n"}))
+    assert view["state"] in ("succeeded", "damaged")
+    for words in ("ps", "show last", "logs last", "prune --older 1d", "rm last"):
+        done = muster(*words.split())
+        assert done.returncode == 0, (words, done.stderr)
+
+
+@pytest.mark.engines("local")
+@pytest.mark.parametrize("what", ["change(created='x')", "change(created=1e308)", "tell(event='attempt', attempt=1, time='x')"])
+def test_values_of_a_wrong_kind_make_a_damaged_run(what: str, muster: Muster, write_job: WriteJob) -> None:
+    assert run(muster, write_job({}, **{"train.py": ODD + DAMAGE + what}))["state"] == "damaged"
+    for words in ("ps", "ps --json", "show last", "prune --older 1d", "rm last"):
+        done = muster(*words.split())
+        assert done.returncode == 0, (words, done.stderr)
+
+
+@pytest.mark.engines("local")
+def test_debris_at_the_meeting_place_keeps_no_run_from_its_end(muster: Muster, write_job: WriteJob) -> None:
+    text = """
+(meet / "told").write_text("x")
+for name in ("done.1", "done.7", "done.x"):
+    (meet / name).symlink_to("nowhere")
+time.sleep(0.3)
+"""
+    view = run(muster, write_job({"time_limit": "30s"}, **{"train.py": ODD + text}))
+    assert (view["state"], view["reason"]) == ("succeeded", "its rank succeeded")
+
+
+@pytest.mark.engines("local")
+def test_a_directory_in_the_place_of_the_end_of_a_node_hides_no_lost_output(
+    muster: Muster, write_job: WriteJob, home: Path
+) -> None:
+    (home / "store/bucket/out/model").mkdir(parents=True)
+    text = '(node / "exit.json").mkdir()\npathlib.Path(os.environ["OUT"], "model").write_text("weights")\n'
+    view = run(muster, write_job({"outputs": {"OUT": OUTPUT}}, **{"train.py": ODD + text}))
+    assert view["state"] == "failed"
+    assert "could not be uploaded" in view["reason"]
+
+
+@pytest.mark.engines("local")
+def test_the_sampler_writes_through_no_link(muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    text = f'(node / "metrics.jsonl").symlink_to({str(precious)!r})\ntime.sleep(2.5)\n'
+    view = run(muster, write_job({"sample": "200ms"}, **{"train.py": ODD + text}))
+    assert view["state"] == "succeeded"
+    assert precious.read_text() == "mine"
+
+
+@pytest.mark.engines("local")
+def test_a_run_that_says_that_it_has_ended_can_be_stopped(muster: Muster, write_job: WriteJob) -> None:
+    told = dict.fromkeys(("framework", "engine", "user", "created", "started", "ended", "failure", "result"))
+    told |= dict.fromkeys(("nodes", "ranks", "up", "attempt"), 1) | {"attempts": [], "warnings": [], "state": "succeeded"}
+    text = f"""
+told = {{**{told!r}, "run": run.name, "dir": str(run), "name": "job", "phase": "ended", "reason": "forged"}}
+(run / "final.json").write_text(json.dumps(told))
+time.sleep(1000)
+"""
+    run_id = muster("run", write_job({}, **{"train.py": ODD + text}), "--detach").stdout.strip()
+    until(lambda: "forged" in muster("ps").stdout)
+    assert muster("stop", run_id, "--now").returncode == 0
+    assert not processes_with(f"MUSTER_RUN={run_id}")

@@ -139,7 +139,7 @@ def attempt(tmp_path: Path) -> AttemptDir:
 
 
 def test_nodes_meet_in_a_directory_and_hear_of_each_other_in_order(attempt: AttemptDir) -> None:
-    zero, two = Rendezvous(attempt), Rendezvous(attempt)
+    zero, two = Rendezvous(attempt, 3), Rendezvous(attempt, 3)
     zero.publish(0, "facts", {"node": 0})
     assert zero.news() == ["facts.0"]
     two.publish(2, "facts", {"node": 2})
@@ -158,7 +158,7 @@ def test_nodes_meet_in_a_directory_and_hear_of_each_other_in_order(attempt: Atte
 
 
 def test_what_holds_for_all_is_said_by_the_first(attempt: AttemptDir) -> None:
-    zero, one = Rendezvous(attempt), Rendezvous(attempt)
+    zero, one = Rendezvous(attempt, 3), Rendezvous(attempt, 3)
     assert zero.announce("stop", {"cause": "failure"})
     assert not one.announce("stop", {"cause": "stop"})
     assert one.get("stop") == {"cause": "failure"}

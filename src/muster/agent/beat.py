@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from typing import Dict, List, Optional, Set
+from typing import Dict, Optional, Set
 
-from muster.runs.files import is_there
+from muster.runs import numbers
+from muster.runs.files import is_there, open_anew
 from muster.runs.layout import AttemptDir
+from muster.runs.untrusted import read_regular
 
 PAUSE = 2.0
+LONGEST = 64  # bytes of a sign of life
 SILENCE_LIMIT = 60.0  # for a machine whose file system hangs for a while
 ANSWER_LIMIT = 8.0  # once the gang is stopped: who is alive says so
 
@@ -22,7 +26,7 @@ def go_on(path: str) -> None:
 def _beat(path: str) -> None:
     while True:
         try:
-            with open(path, "w", encoding="ascii") as file:
+            with os.fdopen(open_anew(path), "w", encoding="ascii") as file:
                 file.write("%.3f" % time.time())
         except OSError:
             pass  # a full disk or a file system that is away: the next one may come through
@@ -63,14 +67,13 @@ class Beats:
 
 def last(attempt: AttemptDir) -> Optional[float]:
     """When something was heard of an attempt for the last time, by the clock of the machine that said it."""
-    said: List[str] = [_read(attempt.node(node).beat) for node in attempt.node_indexes()]
-    return max((float(text) for text in said if text), default=None)
+    said = [numbers.read(_read(attempt.node(node).beat)) for node in attempt.node_indexes()]
+    return max((moment for moment in said if moment is not None), default=None)
 
 
 def _read(path: str) -> str:
     """What a node said last; nothing while it writes. Opening asks the server of a network file system."""
     try:
-        with open(path, encoding="ascii") as file:
-            return file.read()
-    except (FileNotFoundError, NotADirectoryError):
+        return read_regular(path, LONGEST).decode("ascii", "replace")
+    except OSError:
         return ""

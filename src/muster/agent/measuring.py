@@ -16,7 +16,7 @@ from muster.agent.tools import Tools
 from muster.job import Job
 from muster.plan import NodePlan, compat
 from muster.runs.files import temporary_name, write_json
-from muster.runs.layout import NodeDir
+from muster.runs.layout import NodeDir, is_number
 from muster.runs.resultfiles import NAMES, is_result
 from muster.runs.untrusted import open_regular
 
@@ -159,7 +159,7 @@ def _result_files(folder: str) -> List[str]:
     if not os.path.isdir(folder):
         return []
     entries = sorted(os.listdir(folder))
-    inner = ["%s/%s" % (name, file) for name in entries if name.isdigit() for file in _files(folder, name)]
+    inner = ["%s/%s" % (name, file) for name in entries if is_number(name) for file in _files(folder, name)]
     return [path for path in [*entries, *inner] if is_result(os.path.basename(path))]
 
 

@@ -59,7 +59,7 @@ class Agent(Listener):
         for folder in (self.dir.logs, self.dir.results, self.dir.work):
             os.makedirs(folder, exist_ok=True)
         self.events = Events(self.dir.events)
-        self.meeting = Rendezvous(self.attempt)
+        self.meeting = Rendezvous(self.attempt, assignment.count)
         self.processes = Processes(spot.contained)
         self.loop = Loop(self.meeting, self.processes, parent, self)
         release()
@@ -336,7 +336,7 @@ class Agent(Listener):
     @property
     def _told(self) -> bool:
         """Whether the end of a rank says nothing any more: it may have had the signal that an agent was told to end with."""
-        return "told" in self.meeting.topics
+        return "told" in self.meeting.topics and self.meeting.get("told") is not None
 
     def _stop_as_told(self) -> None:
         if self.stop is None:

@@ -9,13 +9,14 @@ import os
 from typing import Any, Dict, List, Optional, Set
 
 from muster.runs.files import read_json, write_json, write_once
-from muster.runs.layout import AttemptDir
+from muster.runs.layout import AttemptDir, is_number
 from muster.runs.watch import Watch
 
 
 class Rendezvous:
-    def __init__(self, attempt: AttemptDir) -> None:
+    def __init__(self, attempt: AttemptDir, nodes: int) -> None:
         self._attempt = attempt
+        self._nodes = nodes
         self._watch = Watch()
         self._watch.add(attempt.meet)
         self.topics: Set[str] = set()  # everything that was published or announced so far
@@ -44,9 +45,9 @@ class Rendezvous:
             names += sorted(os.listdir(self._attempt.meet))
         new = [name for name in dict.fromkeys(names) if name and not name.endswith(".tmp") and name not in self.topics]
         self.topics.update(new)
-        for name in new:
-            topic = name.partition(".")[0]
-            self.counts[topic] = self.counts.get(topic, 0) + 1
+        for topic, _, node in (name.rpartition(".") for name in new):
+            if is_number(node) and int(node) < self._nodes:
+                self.counts[topic] = self.counts.get(topic, 0) + 1
         return new
 
     def get(self, topic: str) -> Optional[Dict[str, Any]]:

@@ -14,6 +14,7 @@ from muster.agent.loop import Loop
 from muster.agent.processes import Running
 from muster.plan import NodePlan, Transfer
 from muster.runs.explain import signal_name
+from muster.runs.files import open_anew
 from muster.runs.layout import NodeDir
 from muster.runs.logs import last_lines
 from muster.runs.untrusted import NotRegular, open_regular
@@ -100,7 +101,7 @@ def gather_logs(folder: NodeDir, log: Dict[str, Tuple[str, ...]]) -> str:
     target = folder.path + "/log"
     os.makedirs(target, exist_ok=True)
     for name, processes in log.items():
-        with open("%s/%s" % (target, name), "wb") as whole:
+        with os.fdopen(open_anew("%s/%s" % (target, name)), "wb") as whole:
             for process in processes:
                 _add(folder.log(process), whole.fileno())
     return target

@@ -217,9 +217,9 @@ class Supervisor:
                 self._say_farewell("SIGTERM")
             gone = self.site.gone(attempt)
             for pid, status in _reap(list(agents)):
-                silent = [node for node in agents.pop(pid) if not is_there(attempt.node(node).exit)]
+                silent = [node for node in agents.pop(pid) if not _has_said_how(attempt, node)]
                 gone.update({node: self.site.last_words(attempt, node, status) for node in silent})
-            for node in [node for node in gone if node not in lost and not is_there(attempt.node(node).exit)]:
+            for node in [node for node in gone if node not in lost and not _has_said_how(attempt, node)]:
                 lost.append(node)
                 self._lost(attempt, node, gone[node])
             if self.stop is not None:
@@ -319,7 +319,7 @@ class Patience:
         """Whether all nodes have ended, of which a process that stands for them may know later or never."""
         self._ended.update(lost)
         for node in [node for nodes in agents.values() for node in nodes if node not in self._ended]:
-            if not is_there(self.attempt.node(node).exit):
+            if not _has_said_how(self.attempt, node):
                 return False
             self._ended.add(node)
         return True
@@ -353,7 +353,12 @@ def _may_start_again(ending: Dict[str, Any]) -> bool:
 def _uploading(attempt: AttemptDir, nodes: Sequence[int]) -> bool:
     """Whether one of the nodes saves its outputs, which takes the time that it takes."""
     begun = [node for node in nodes if os.path.lexists("%s/uploading.%d" % (attempt.meet, node))]
-    return any(not is_there(attempt.node(node).exit) for node in begun)
+    return any(not _has_said_how(attempt, node) for node in begun)
+
+
+def _has_said_how(attempt: AttemptDir, node: int) -> bool:
+    """Whether a node has written down how it ended; what a rank put there says nothing."""
+    return is_there(attempt.node(node).exit) and bool(read_object(attempt.node(node).exit))
 
 
 def _until(*moments: Optional[float]) -> Optional[float]:

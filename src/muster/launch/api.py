@@ -325,6 +325,8 @@ class Run:
         say: Callable[[str], None] = lambda text: None,
     ) -> str:
         """Asks the run to stop: ranks get the job's grace, or none with `now`. `say` hears of a halt."""
+        if now:
+            self._end_survivors()
         listening = self.listening
         if listening or not self.seen_to_end():
             self.ask_to_stop(now, reason)
@@ -336,6 +338,12 @@ class Run:
         if (now or deaf) and self.wait(STUCK) not in states.ENDED and (now or not stopping.heard(self.dir)):
             self._cancel()
         return self.wait(say=say)
+
+    def _end_survivors(self) -> None:
+        """Ends what still runs although the record says that the run has ended, which a rank can write there, too."""
+        if not self._engine().lasting and states.recorded(self.dir) and self._status().alive:
+            self._cancel()
+            self._engine().sweep(self.id)
 
     @property
     def listening(self) -> bool:

@@ -85,7 +85,7 @@ def _first(run: RunDir) -> str:
     """The first damaged file among those that states are derived from, and what is wrong with it."""
     try:
         paths = _documents(run)
-    except OSError as error:
+    except _BROKEN as error:
         return str(error)
     for path in paths:
         reason = unreadable(path)

@@ -33,7 +33,11 @@ def write_bytes(path: str, data: bytes) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             _give_to_owner(file.fileno(), os.path.dirname(path))
-        os.rename(temporary, path)
+        try:
+            os.rename(temporary, path)
+        except IsADirectoryError:  # that a rank has made
+            os.rename(path, temporary_name(path))
+            os.rename(temporary, path)
     except OSError:
         os.unlink(temporary)  # half of a file serves nobody
         raise
@@ -226,8 +230,18 @@ def locked(path: str) -> Iterator[None]:
 
 
 def open_log(path: str) -> int:
-    """Opens a log for appending. What a rank has put in its place, such as a FIFO that nobody reads, is moved aside."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    """Opens a log for appending."""
+    return _open_own(path, os.O_APPEND)
+
+
+def open_anew(path: str) -> int:
+    """Opens a file for writing from its start."""
+    return _open_own(path, os.O_TRUNC)
+
+
+def _open_own(path: str, how: int) -> int:
+    """Opens a regular file for writing; what a rank has put in its place, such as a FIFO that nobody reads, is moved aside."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | how
     for _ in range(TRIES):
         try:
             descriptor = os.open(path, flags, 0o600)

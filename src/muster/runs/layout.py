@@ -17,6 +17,11 @@ def make_home() -> str:
     return path
 
 
+def is_number(name: str) -> bool:
+    """Whether a name is a number as Muster writes them; other scripts have digits, too, and ranks choose names as they like."""
+    return name.isascii() and name.isdigit() and len(name) < 10
+
+
 class NodeDir:
     """What one node writes during one attempt, and nobody else."""
 
@@ -66,7 +71,7 @@ class AttemptDir:
     def topic(self, name: str) -> str:
         """The file behind a name at the meeting place, where a link stands for what a node published."""
         topic, _, node = name.rpartition(".")
-        if topic and node.isdigit():
+        if topic and is_number(node):
             return "%s/%s.json" % (self.node(int(node)).path, topic)
         return self.world if name == "world" else "%s/%s" % (self.meet, name)
 
@@ -140,6 +145,6 @@ def run_dir(home_path: str, run_id: str) -> RunDir:
 def _numbers(path: str, end: str = "") -> List[int]:
     try:
         names = [name[: len(name) - len(end)] for name in os.listdir(path) if name.endswith(end)]
-        return sorted(int(name) for name in names if name.isdigit())
+        return sorted(int(name) for name in names if is_number(name))
     except (FileNotFoundError, NotADirectoryError):
         return []

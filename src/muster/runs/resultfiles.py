@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from muster.job import Job
 from muster.runs.files import read_events, read_json
-from muster.runs.layout import AttemptDir, NodeDir
+from muster.runs.layout import AttemptDir, NodeDir, is_number
 from muster.runs.points import number
 from muster.runs.seats import rank_in_run, world_size
 from muster.runs.untrusted import NotRegular, is_regular, open_regular
@@ -120,7 +120,7 @@ def refused_folders(attempt: AttemptDir) -> Iterator[str]:
     """Numbered folders of results that are not read, and why."""
     for index in attempt.node_indexes():
         for path, reason in refusals(attempt.node(index)).items():
-            if path.isdigit():
+            if is_number(path):
                 yield "the results in %s of node %d are not read: %s" % (path, index, reason)
 
 
@@ -164,7 +164,7 @@ def _told(node: NodeDir) -> Iterator[str]:
     """What lies in the results of a node and in their numbered folders, by its path there."""
     for name in listed(node.results):
         path = os.path.join(node.results, name)
-        if name.isdigit() and os.path.isdir(path) and not os.path.islink(path):
+        if is_number(name) and os.path.isdir(path) and not os.path.islink(path):
             yield from ("%s/%s" % (name, inner) for inner in listed(path))
         else:
             yield name
@@ -174,7 +174,7 @@ def irregular(node: NodeDir) -> Iterator[Tuple[str, str]]:
     """What lies there under the name of a result and is no regular file, with what it is."""
     for path in _told(node):
         name = os.path.basename(path)
-        if is_result(name) or name.isdigit() or RECORD.match(name):
+        if is_result(name) or is_number(name) or RECORD.match(name):
             try:
                 open_regular(os.path.join(node.results, path), node.path).close()
             except NotRegular as error:
@@ -225,4 +225,4 @@ def _is_plain(name: str) -> bool:
 
 
 def _is_index(folder: str, nodes: int) -> bool:
-    return folder.isascii() and folder.isdigit() and len(folder) < 7 and int(folder) < nodes
+    return is_number(folder) and int(folder) < nodes

@@ -8,8 +8,9 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from muster.job import Job
 from muster.runs import explain, submissions
-from muster.runs.damage import DAMAGED, Damaged, guarded, stand_in
+from muster.runs.damage import Damaged, guarded, stand_in
 from muster.runs.files import is_there, read_events, read_object, write_once
+from muster.runs.final_record import ENDS, can_be_shown, is_final
 from muster.runs.layout import AttemptDir, RunDir
 from muster.runs.logged import Unread
 from muster.runs.logs import last_lines
@@ -17,7 +18,7 @@ from muster.runs.observed import observe
 from muster.runs.result import brief
 from muster.runs.worlds import separate
 
-ENDED = ("succeeded", "failed", "stopped", "lost", DAMAGED)
+ENDED = ENDS
 STATES = ("pending", "starting", "running", "stopping", *ENDED)
 IN_VAIN = 5  # times that a run is cut off before a rank has started, and goes on all the same
 
@@ -305,7 +306,7 @@ def view(run: RunDir, status: Optional[Status] = None) -> Dict[str, Any]:
     """The run as it stands: its final record, or what can be derived now."""
     try:
         with guarded(run):
-            return recorded(run) or derive(read(run), status)
+            return recorded(run) or _checked(derive(read(run), status))
     except Damaged as damage:
         return stand_in(run, str(damage), alive=status is None or status.alive)
 
@@ -313,57 +314,25 @@ def view(run: RunDir, status: Optional[Status] = None) -> Dict[str, Any]:
 def recorded(run: RunDir) -> Optional[Dict[str, Any]]:
     """The final record of a run; None while there is none, and for what cannot be one."""
     found = read_object(run.final)
-    return found if _is_final(found) else None
+    return found if is_final(found) else None
 
 
 def conclude(run: RunDir, status: Optional[Status] = None, unread: Optional[Unread] = None) -> Dict[str, Any]:
     """Writes the final record, once; who comes second gets what the first wrote."""
     try:
         with guarded(run):
-            found = final(read(run), status, unread)
+            found = _checked(final(read(run), status, unread))
     except Damaged as damage:
         found = stand_in(run, str(damage), alive=False)
     try:
-        write_once(run.final, found, _is_final)
+        write_once(run.final, found, is_final)
     except OSError:
         return found  # a full disk: the next observer may have more luck
     return recorded(run) or found
 
 
-_TEXT, _NUMBER = (str, type(None)), (int, float, type(None))
-_FINAL: Dict[str, Tuple[type, ...]] = {
-    **dict.fromkeys(("run", "phase", "reason", "dir", "name"), (str,)),
-    **dict.fromkeys(("framework", "engine", "user"), _TEXT),
-    **dict.fromkeys(("nodes", "ranks", "up", "attempt", "created", "started", "ended"), _NUMBER),
-    **dict.fromkeys(("result", "failure"), (dict, type(None))),
-    "attempts": (list,),
-}
-_VALUE: Dict[str, Tuple[type, ...]] = {"value": _NUMBER, "unit": (str,), "reason": _TEXT}
-_ATTEMPT: Dict[str, Tuple[type, ...]] = {
-    **dict.fromkeys(("state", "reason", "cause"), (str,)),
-    **dict.fromkeys(("attempt", "started", "ended"), _NUMBER),
-    "failure": (dict, type(None)),
-}
-
-
-def _is_final(data: Dict[str, Any]) -> bool:
-    """Whether data has the form of a final record."""
-    attempts = data.get("attempts")
-    return (
-        data.get("state") in ENDED
-        and _has_types(data, _FINAL)
-        and all(isinstance(attempt, dict) and _has_types(attempt, _ATTEMPT) for attempt in attempts or ())
-        and all(_is_failure(failure) for failure in (data["failure"], *(attempt["failure"] for attempt in attempts or ())))
-        and all(isinstance(entry, dict) and _has_types(entry, _VALUE) for entry in (data["result"] or {}).values())
-    )
-
-
-def _is_failure(failure: Optional[Dict[str, Any]]) -> bool:
-    if failure is None:
-        return True
-    lists = [failure.get("tail"), failure.get("others")]
-    return all(isinstance(lines, list) and all(isinstance(line, str) for line in lines) for lines in lists)
-
-
-def _has_types(data: Dict[str, Any], types: Dict[str, Tuple[type, ...]]) -> bool:
-    return all(key in data and isinstance(data[key], allowed) for key, allowed in types.items())
+def _checked(view: Dict[str, Any]) -> Dict[str, Any]:
+    """A view that can be shown; records may say that a run was created at `x`."""
+    if not (is_final(view) if "attempts" in view else can_be_shown(view)):
+        raise ValueError("its records hold values of a wrong kind")
+    return view

@@ -34,7 +34,7 @@ class Guard:
         guarded = _with_headers(send)
         announced = Headers(scope=scope).get("content-length", "0")
         most = CHUNK if is_piece(scope) else SMALL
-        if not announced.isdigit() or int(announced) > most:
+        if not (announced.isascii() and announced.isdigit()) or int(announced) > most:
             await _too_large(guarded, most)
             return
         await self._app(scope, _counted(receive, most), guarded)

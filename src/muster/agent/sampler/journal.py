@@ -11,6 +11,8 @@ import os
 import time
 from typing import Any, Dict, List
 
+from muster.runs.files import open_anew
+
 FORMAT = "muster-metrics/1"
 PERIOD = 10.0  # seconds between two writes
 MOST_LINES = 1000  # kept in memory
@@ -20,7 +22,7 @@ LONGEST = 160  # characters of a reason
 
 class Journal:
     def __init__(self, path: str, interval: float, machine: str) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._file = open_anew(path)
         self._header: Dict[str, Any] = {"format": FORMAT, "interval": interval, "machine": machine, "devices": None}
         self._header.update(power=[], missing={})
         self._changed = True
