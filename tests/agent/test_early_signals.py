@@ -65,7 +65,9 @@ while True:
         if b"supervise\\0" + home in words and known_as.startswith(called):
             time.sleep(delay)
             os.kill(int(name), number)
-            sys.exit()
+            if open("/proc/%s/comm" % name, "rb").read().startswith(called):  # no keeper, which takes its name a moment later
+                sys.exit()
+            seen.add(name)
 """
 
 

@@ -90,7 +90,7 @@ def small(command: list[str], home: Path, tmp_path: Path) -> Callable[..., subpr
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("no disk can be mounted here")
 
-    def run(text: str, options: str = "size=2m") -> subprocess.CompletedProcess[str]:
+    def run(text: str, options: str = "size=8m") -> subprocess.CompletedProcess[str]:
         home.mkdir(exist_ok=True)
         prepare = f'muster() {{ "$@"; }}; mount -t tmpfs -o {options} none "$MUSTER_HOME" || exit 99\n'
         prepare = prepare.replace('"$@"', " ".join(command) + ' "$@"')

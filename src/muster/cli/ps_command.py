@@ -16,7 +16,14 @@ SHOWN = 25
 
 
 @click.command("ps")
-@click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only runs in this state; may be repeated.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(STATES),
+    metavar="STATE",
+    help=f"Only runs in this state: {', '.join(STATES)}. May be repeated.",
+)
 @click.option("--all", "everything", is_flag=True, help=f"All of them, not only the newest {SHOWN}.")
 @as_json
 def command(states: tuple[str, ...], everything: bool, json: bool) -> int:
