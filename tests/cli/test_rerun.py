@@ -84,3 +84,18 @@ def test_without_its_code_it_says_so(muster: Muster, write_job: WriteJob, home: 
     assert done.returncode == 2
     assert "`code` names" in done.stderr
     assert "does not exist" in done.stderr
+
+
+def test_rerun_refuses_code_that_is_not_what_was_recorded(muster: Muster, write_job: WriteJob, home: Path) -> None:
+    job = write_job({"command": "cat word"}, word="as it was")
+    assert muster("run", job).stdout == "[0] as it was\n"
+    (folder,) = (home / "code").iterdir()
+    (folder / "word").chmod(0o644)
+    (folder / "word").write_text("EVIL")
+    done = muster("rerun", "last")
+    assert done.returncode == 2
+    assert f"`code` names {folder}, whose files are not the recorded ones any more" in done.stderr
+    assert "--set code=DIR" in done.stderr
+    assert len(list((home / "runs").iterdir())) == 1
+    assert muster("rerun", "last", "--set", f"code={job.parent}").stdout == "[0] as it was\n"
+    assert muster("rerun", "last").stdout == "[0] as it was\n"

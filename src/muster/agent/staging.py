@@ -7,6 +7,7 @@ import stat
 
 from muster.plan import NodePlan
 from muster.runs.files import delete_tree
+from muster.runs.untrusted import open_regular
 
 
 def lay_out(plan: NodePlan, code: str) -> None:
@@ -54,29 +55,27 @@ def _link_entries(source: str, target: str) -> None:
 def copy_tree(source: str, target: str) -> None:
     """Copies a snapshot; file systems that can share blocks until they are written do."""
     os.makedirs(target, exist_ok=True)
-    for entry in os.scandir(source):
-        path = os.path.join(target, entry.name)
-        if entry.is_symlink():
-            os.symlink(os.readlink(entry.path), path)
-        elif entry.is_dir():
-            copy_tree(entry.path, path)
-        else:
-            _copy_file(entry.path, path)
+    with os.scandir(source) as entries:
+        for entry in entries:
+            path = os.path.join(target, entry.name)
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.path), path)
+            elif entry.is_dir():
+                copy_tree(entry.path, path)
+            else:
+                _copy_file(entry.path, path)
 
 
 def _copy_file(source: str, target: str) -> None:
-    reader = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        info = os.fstat(reader)
+    with open_regular(source) as reader:  # a rank of another run may have put a FIFO there
+        info = os.fstat(reader.fileno())
         mode = stat.S_IMODE(info.st_mode) | stat.S_IWUSR
         writer = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
-            _copy_bytes(reader, writer, info.st_size)
+            _copy_bytes(reader.fileno(), writer, info.st_size)
             os.utime(writer, ns=(info.st_atime_ns, info.st_mtime_ns))
         finally:
             os.close(writer)
-    finally:
-        os.close(reader)
 
 
 def _copy_bytes(reader: int, writer: int, left: int) -> None:

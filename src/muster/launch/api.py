@@ -365,8 +365,16 @@ class Run:
         record = read_object(self.dir.run)
         code = str(snapshot.folder(home(), str(record.get("code"))))
         data = {**recorded_fields(self.job), "code": code}
+
+        def damaged(job: Job) -> list[tuple[str, str, str]]:
+            if job.code != os.path.realpath(code) or snapshot.intact(home(), str(record.get("code"))):
+                return []
+            message = f"names {code}, whose files are not the recorded ones any more"
+            return [("code", message, "start the job from its own code with `muster run`, or add `--set code=DIR`")]
+
         prepared = create.prepare(
-            lambda check: load_data(data, set, source=self.id, check=check), record.get("engine", "local")
+            lambda check: load_data(data, set, source=self.id, check=lambda job: damaged(job) or check(job)),
+            record.get("engine", "local"),
         )
         if os.path.realpath(code) != prepared.job.code:  # an override names other code
             return prepared

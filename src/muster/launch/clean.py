@@ -32,7 +32,8 @@ def unused() -> int:
     place = home()
     runs = api.list_runs()
     used = {str(read_object(run.dir.run).get("code")) for run in runs}
-    agents = {os.path.basename(zipapp.path(place))}
+    agent = zipapp.path(place)
+    agents = {os.path.basename(path) for path in (agent, zipapp.reference(agent))}
     busy = any(recorded(run.dir) is None for run in runs)
     freed = 0
     measured = {name for name in bench_ids() if runs_of(bench_dir(place, name))}

@@ -8,10 +8,12 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from muster.runs.files import temporary_name
+from muster.runs.untrusted import open_regular
 
 MOST_BYTES = 512 << 20
 MOST_FILES = 20_000
@@ -67,7 +69,7 @@ def take(source: str, home: str, say: Callable[[str], None] = lambda text: None)
 def keep(snapshot: Snapshot, home: str) -> Snapshot:
     """Copies a snapshot into the home, unless it is there; returns what was copied, for a file may change meanwhile."""
     target = folder(home, snapshot.digest)
-    if target.exists():
+    if intact(home, snapshot.digest):
         os.utime(target)
         return snapshot
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,14 +78,35 @@ def keep(snapshot: Snapshot, home: str) -> Snapshot:
     try:
         entries = [entry for entry in snapshot.entries if _store(snapshot.source, entry, temporary)]
         kept = Snapshot(snapshot.source, entries, _digest(str(temporary), entries))
-        try:
-            temporary.rename(folder(home, kept.digest))
-        except OSError:
-            if not folder(home, kept.digest).exists():  # somebody else may have been faster
-                raise
+        _put(temporary, home, kept.digest)
         return kept
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def intact(home: str, digest: str) -> bool:
+    """Whether a kept snapshot is still what its digest says: ranks of earlier runs could write to it."""
+    target = str(folder(home, digest))
+    try:
+        if not stat.S_ISDIR(os.lstat(target).st_mode):
+            return False
+        entries = sorted(_walk(target), key=lambda entry: entry.name)
+        return _digest(target, entries) == digest
+    except (SnapshotError, OSError):
+        return False
+
+
+def _put(temporary: Path, home: str, digest: str) -> None:
+    """Renames a copy to where its digest belongs. A damaged one moves aside, for a run may be reading it; prune deletes it."""
+    target = folder(home, digest)
+    if not intact(home, digest):
+        with suppress(FileNotFoundError):
+            target.rename(temporary_name(str(target)))
+    try:
+        temporary.rename(target)
+    except OSError:
+        if not target.exists():  # somebody else may have been faster
+            raise
 
 
 def folder(home: str, digest: str) -> Path:
@@ -105,8 +128,10 @@ def _words(source: str, entry: Entry) -> tuple[str, ...]:
         return "link", entry.link
     if stat.S_ISDIR(entry.info.st_mode):
         return ("folder",)
+    if not stat.S_ISREG(entry.info.st_mode):
+        return ("other",)
     try:
-        with open(os.path.join(source, entry.name), "rb") as file:
+        with open_regular(os.path.join(source, entry.name)) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
         return ("gone",)
@@ -131,7 +156,16 @@ def _store(source: str, entry: Entry, root: Path) -> bool:
 
 
 def _entries(source: str, home: str) -> Iterator[Entry]:
-    ignored = _rules(source, home)
+    """What of a directory is code, with links that lead to the same place from a copy."""
+    for entry in _walk(source, _rules(source, home)):
+        if entry.link is not None:
+            yield replace(entry, link=_target(source, os.path.join(source, entry.name), entry.link))
+        elif stat.S_ISDIR(entry.info.st_mode) or stat.S_ISREG(entry.info.st_mode):
+            yield entry
+
+
+def _walk(source: str, ignored: Callable[[str, bool], bool] = lambda name, is_dir: False) -> Iterator[Entry]:
+    """Everything in a directory that is not ignored, at any depth."""
     size = files = 0
     folders = [""]
     while folders:
@@ -144,16 +178,13 @@ def _entries(source: str, home: str) -> Iterator[Entry]:
                 info = found.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            if found.is_symlink():
-                yield Entry(name, info, _target(source, found.path))
-            elif stat.S_ISDIR(info.st_mode):
+            if stat.S_ISDIR(info.st_mode):
                 folders.append(name)
-                yield Entry(name, info)
             elif stat.S_ISREG(info.st_mode):
                 size += info.st_size
-                yield Entry(name, info)
             files += 1
             _refuse(source, name, size, files)
+            yield Entry(name, info, os.readlink(found.path) if stat.S_ISLNK(info.st_mode) else None)
 
 
 def _refuse(source: str, name: str, size: int, files: int) -> None:
@@ -173,10 +204,10 @@ def _scan(folder: str) -> Iterator[os.DirEntry[str]]:
         yield from found
 
 
-def _target(source: str, path: str) -> str:
+def _target(source: str, path: str, link: str) -> str:
     """Where a link points: inside the code relative to itself, outside as an absolute path that holds from anywhere."""
     folder = os.path.dirname(path)
-    full = os.path.normpath(os.path.join(folder, os.readlink(path)))
+    full = os.path.normpath(os.path.join(folder, link))
     inside = full == source or full.startswith(source + os.sep)
     return os.path.relpath(full, folder) if inside else full
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import io
 import marshal
 import os
 import sys
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import muster
-from muster.runs.files import temporary_name
+from muster.runs.files import temporary_name, write_bytes
+from muster.runs.untrusted import LARGEST, is_regular, open_regular, read_regular
 
 ROOMS = ("job", "plan", "runs", "devices", "storage", "agent", "shims")
 MODULES = ("__init__.py", "record.py")
 LEFT_OUT = {"job/load.py", "job/source.py", "job/describe.py"}
+PIECE = 1 << 18  # bytes that are compared at once
 MAIN = "import sys\nfrom muster.agent.main import main\nsys.exit(main(sys.argv[1:]))\n"
 
 
@@ -31,23 +35,91 @@ def path(home: str) -> str:
 
 
 def build(home: str) -> str:
-    """Packs the agent, unless it is there."""
-    target = Path(path(home))
-    if not target.exists():
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = Path(temporary_name(str(target)))
-        root = Path(muster.__file__).parent
-        pack(root, list(_files(root)), temporary)
-        temporary.rename(target)
-    return str(target)
+    """Packs the agent, unless it is there unchanged: ranks of earlier runs could write to it."""
+    target = path(home)
+    kept = reference(target)
+    if not _same(target, kept):
+        os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+        archive = _archive(kept)
+        if os.path.isdir(target) and not os.path.islink(target):
+            os.rename(target, temporary_name(target))
+        write_bytes(target, archive)
+    return target
 
 
-def pack(root: Path, files: list[str], target: Path) -> None:
-    """Writes the zip: each module as source, for any Python, and compiled, for the Python of this process."""
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+def _same(one: str, other: str) -> bool:
+    try:
+        with open_regular(one) as first, open_regular(other) as second:
+            if os.fstat(first.fileno()).st_size != os.fstat(second.fileno()).st_size:
+                return False
+            while piece := first.read(PIECE):
+                if piece != second.read(PIECE):
+                    return False
+            return True
+    except OSError:
+        return False
+
+
+def reference(target: str) -> str:
+    """Where a second copy of the packed agent lies, by which changes are noticed.
+
+    That is beside Muster's own bytecode: who can write there can change Muster itself. Where that directory cannot be
+    written, it is beside the first.
+    """
+    cache = os.path.dirname(importlib.util.cache_from_source(muster.__file__))
+    trusted = f"{cache}/{_family()}{os.path.basename(target)}"
+    with suppress(OSError):
+        os.makedirs(cache, exist_ok=True)
+        if os.access(trusted, os.R_OK) or os.access(cache, os.W_OK):
+            return trusted
+    return f"{target}.copy"
+
+
+def _family() -> str:
+    return f"agent.{sys.implementation.cache_tag}."
+
+
+def _archive(kept: str) -> bytes:
+    """The bytes of the packed agent: as they were packed first, for two processes may pack the same code differently."""
+    if known := _read(kept):
+        return known
+    root = Path(muster.__file__).parent
+    packed = pack(root, list(_files(root)))
+    with suppress(OSError):  # such as a full disk: then it is packed again
+        _write_first(kept, packed)
+    for older in Path(kept).parent.glob(f"{_family()}*.pyz"):
+        if str(older) != kept:
+            older.unlink(missing_ok=True)
+    return _read(kept) or packed
+
+
+def _write_first(path: str, data: bytes) -> None:
+    """Writes a file that is no regular one yet, unless somebody else is faster."""
+    temporary = temporary_name(path)
+    try:
+        Path(temporary).write_bytes(data)
+        if os.path.lexists(path) and not is_regular(path):
+            os.rename(path, temporary_name(path))
+        os.link(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        return read_regular(path, LARGEST)
+    except OSError:
+        return None
+
+
+def pack(root: Path, files: list[str]) -> bytes:
+    """Makes the zip: each module as source, for any Python, and compiled, for the Python of this process."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         _add(archive, "__main__", MAIN.encode())
         for name in files:
             _add(archive, f"muster/{name[:-3]}", (root / name).read_bytes())
+    return packed.getvalue()
 
 
 def _add(archive: zipfile.ZipFile, name: str, source: bytes) -> None:

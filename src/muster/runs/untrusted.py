@@ -7,7 +7,8 @@ import json
 import os
 import stat
 import sys
-from typing import Any, BinaryIO, Iterator, List
+from io import BufferedReader
+from typing import Any, Iterator, List
 
 LARGEST = 64 << 20  # bytes of one JSON document
 LONGEST_LINE = 1 << 20  # bytes of one JSON line; a longer one is not read
@@ -32,7 +33,7 @@ class TooLarge(OSError):
     """A file is larger than any that is meant."""
 
 
-def open_regular(path: str, below: str = "") -> BinaryIO:
+def open_regular(path: str, below: str = "") -> BufferedReader:
     """Opens a regular file for reading; never waits for a FIFO and never follows a link.
 
     `below` is a directory whose path may lead through links: every part of `path` behind it may not. Without it that is the
