@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -101,3 +102,44 @@ def test_prune_needs_an_age_that_it_understands(muster: Muster, words: list[str]
     done = muster("prune", *words)
     assert done.returncode == 2
     assert "--older" in done.stderr
+
+
+def test_prune_removes_links_and_never_what_they_lead_to(muster: Muster, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_text("kept" * 1000)
+    (home / "runs").mkdir(parents=True)
+    for name, target in (("loop", "loop"), ("away", str(tmp_path / "elsewhere")), ("nowhere", "gone")):
+        (home / "runs" / name).symlink_to(target)
+        moment = time.time() - 2 * DAY
+        os.utime(home / "runs" / name, (moment, moment), follow_symlinks=False)
+    done = muster("prune", "--older", "0s", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["bytes"] < 1000
+    assert not list((home / "runs").iterdir())
+    assert (tmp_path / "elsewhere" / "file").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make something that nobody can remove")
+def test_what_cannot_be_removed_is_named_and_the_rest_goes(
+    muster: Muster, write_job: WriteJob, home: Path, command: list[str]
+) -> None:
+    """A directory on which something is mounted stays."""
+    muster("run", write_job({"command": "true"}))
+    muster("rerun", "last")
+    stays, goes, first = home / "code" / "stays", home / "runs" / "goes", only_run()
+    for folder in (stays / "on", goes):
+        folder.mkdir(parents=True)
+    for folder in (stays, goes):
+        age(folder, 2 * DAY)
+    run = home / "runs" / first / "shared"
+    mounts = f"mount -t tmpfs none {stays}/on && mount -t tmpfs none {run}"
+    line = f"{mounts} && {' '.join(command)} prune --older 0s --json"
+    done = subprocess.run(["unshare", "-m", "sh", "-c", line], capture_output=True, text=True)
+    if "mount" in done.stderr and not done.stdout:
+        pytest.skip("nothing can be mounted here")
+    assert done.returncode == 1, done.stderr
+    told = json.loads(done.stdout)
+    assert (len(told["removed"]), len(told["left"])) == (1, 2)
+    assert str(stays) in done.stderr and first in done.stderr
+    assert "busy" in done.stderr.lower()
+    assert not goes.exists()

@@ -272,3 +272,55 @@ def test_many_logs_need_few_descriptors(command: list[str], muster: Muster, writ
     line = f"ulimit -n 64; {' '.join(command)} logs last --all --follow"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
     assert done.stdout.splitlines() == ["[0] hello"] + [f"[{rank}] hello {rank}" for rank in range(1, 300)]
+
+
+ODD_LOGS = {
+    "a digit that is no number": "echo odd > 'logs/rank-².log'",
+    "a name that is not UTF-8": "echo odd > \"$(printf 'logs/b\\377.log')\"",
+    "a name of two lines": "echo odd > \"$(printf 'logs/b\\nc\\033[31m.log')\"",
+    "no directory": "rm -rf logs",
+    "a file in its place": "rm -rf logs; touch logs",
+    "a link that leads nowhere": "ln -s nowhere logs/link.log",
+    "a link loop in its place": "rm -rf logs; ln -s logs logs",
+}
+
+
+@pytest.mark.parametrize("what", ODD_LOGS)
+def test_whatever_a_rank_does_to_its_logs_they_are_shown_as_far_as_they_are_there(
+    what: str, muster: Muster, write_job: WriteJob
+) -> None:
+    text = f'sleep 0.3; cd "$(dirname "$MUSTER_RESULTS")"; {ODD_LOGS[what]}; sleep 0.3; [ $MUSTER_ATTEMPT = 2 ]'
+    job = write_job({"command": f"echo hello; {text}", "retries": 1})
+    shown = [muster("run", job), *(muster("logs", "last", "--all", *more) for more in ([], ["--follow"], ["--json"]))]
+    shown += [muster("logs", "last", "--all", "--follow", "--tail", "1")]
+    for done in shown:
+        assert done.returncode == 0, done.stderr
+        assert "defect" not in done.stderr and "check the disk" not in done.stderr
+    assert all(line.startswith("[") and "\x1b" not in line for line in shown[0].stdout.splitlines())
+    assert "[0] hello" in shown[0].stdout
+    if "odd >" in ODD_LOGS[what]:
+        assert "] odd" in shown[0].stdout and "] odd" in shown[1].stdout
+
+
+def test_the_output_of_a_run_whose_node_directory_is_gone_is_shown(muster: Muster, write_job: WriteJob) -> None:
+    done = muster("run", write_job({"command": "echo hello; sleep 0.5; rm -rf $(dirname $MUSTER_RESULTS); sleep 0.5"}))
+    assert "[0] hello" in done.stdout
+    assert "defect" not in done.stderr and "check the disk" not in done.stderr
+    assert "run directory" in done.stderr  # the end is told, whatever it was
+    assert "check the disk" not in muster("logs", "last", "--all").stderr
+
+
+def test_logs_that_come_back_are_followed(command: list[str], muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
+    text = f"""
+        cd "$(dirname "$MUSTER_RESULTS")"; echo ready; until [ -e {tmp_path}/go ]; do sleep 0.02; done
+        rm -rf logs; sleep 0.2; mkdir logs; sleep 0.2; touch logs/new.log; sleep 0.2; echo again >> logs/new.log; sleep 1000
+    """
+    with (
+        going(muster, write_job({"command": text})) as run_id,
+        background([*command, "logs", run_id, "--all", "--follow"]) as follower,
+    ):
+        assert read_some(follower.stdout, len("[0] ready\n")) == b"[0] ready\n"
+        (tmp_path / "go").touch()
+        assert read_some(follower.stdout, len("[new] again\n")) == b"[new] again\n"
+        muster("stop", run_id, "--now")
+        follower.communicate(timeout=30)

@@ -24,6 +24,10 @@ URLS = [
 ]
 FIELDS = ["inputs.data_url", "outputs.train_url", "log_url", "code", "parameters.data", "env.DATA", "env", "device"]
 COMMANDS = [("cp", "{}", "."), ("cp", ".", "{}"), ("ls", "{}"), ("sync", "{}", "."), ("rm", "{}"), ("show", "{}")]
+USAGE = [
+    *(("import", "{}"), ("tester", "send", "{}", "x"), ("tester", "serve", "--cert", "{}"), ("{}",), ("verify", "{}")),
+    *(("run", "{}/x.py", "--json"), ("bench", "{}", "--export", "{}"), ("prune", "--older", "{}"), ("ls", "--{}")),
+]
 
 
 @pytest.mark.parametrize("url", URLS)
@@ -67,6 +71,15 @@ def test_no_command_repeats_one(muster: Muster, url: str) -> None:
         done = muster(*(word.format(url) for word in words))
         assert done.returncode == 2, done.stderr
         assert SECRET not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_no_error_of_usage_repeats_one(muster: Muster, url: str) -> None:
+    for words in USAGE:
+        done = muster(*(word.format(url) for word in words))
+        assert done.returncode == 2, (words, done.stderr)
+        assert SECRET not in done.stdout + done.stderr, words
+        assert done.stderr
 
 
 def test_a_refused_job_leaves_nothing_behind(muster: Muster, write_job: WriteJob, home: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,6 +55,13 @@ def show(error: Exception) -> int:
     return FAILED
 
 
+def show_usage(error: click.ClickException) -> None:
+    """Prints what click says of wrong usage, without the passwords of URLs that it repeats."""
+    text = io.StringIO()
+    error.show(text)
+    click.echo(without_password(text.getvalue()), nl=False, err=True)
+
+
 @contextmanager
 def told_as_json(json: bool) -> Iterator[None]:
     """With `--json`, says in the object of `muster run` too why nothing was started."""
@@ -63,7 +71,7 @@ def told_as_json(json: bool) -> Iterator[None]:
         if json:
             empty: dict[str, Any] = dict.fromkeys(output.MAIN_KEYS)
             problems = [vars(problem) for problem in error.problems] if isinstance(error, JobError) else []
-            output.print_json({**empty, "reason": str(error), "problems": problems})
+            output.print_json({**empty, "reason": without_password(str(error)), "problems": problems})
         raise
 
 

@@ -107,11 +107,18 @@ class Start:
         self._paths.append((attempt, path))
         if self._tail is None or attempt > self._last:
             return max(0, self._skipped - self.before(attempt)) if self._skipped else 0
-        return tail_offset(path, self._tail) if attempt == self._last else os.path.getsize(path)
+        return tail_offset(path, self._tail) if attempt == self._last else _size(path)
 
     def before(self, attempt: int) -> int:
         """The bytes of the attempts before this one, which write no more."""
-        return sum(os.path.getsize(path) for number, path in self._paths if number < attempt)
+        return sum(_size(path) for number, path in self._paths if number < attempt)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:  # a rank has deleted it
+        return 0
 
 
 class Bytes:

@@ -102,7 +102,9 @@ def main() -> None:
     except click.exceptions.Exit as end:
         code = end.exit_code
     except click.ClickException as error:
-        error.show()
+        from muster.cli.errors import show_usage
+
+        show_usage(error)
         code = 2
     except (KeyboardInterrupt, click.Abort):
         exec("")  # else, had it come in an exec (every dataclass is made by one), Python would kill itself by the signal again

@@ -32,13 +32,19 @@ def command(older: float, dry_run: bool, json: bool) -> int:
     """
     limit = time.time() - older
     old = [run for run in api.list_runs() if clean.ended_before(run, limit)]
-    freed = sum(clean.size_of(run.dir.path) for run in old)
-    if not dry_run:
-        for run in old:
-            run.remove()
-        freed += clean.unused()
-    if json:
-        output.print_json({"removed": [run.id for run in old], "bytes": freed, "dry_run": dry_run})
+    cleared = clean.Cleared()
+    if dry_run:
+        cleared.bytes = sum(clean.size_of(run.dir.path) for run in old)
     else:
-        click.echo(f"{'would remove' if dry_run else 'removed'} {len(old)} run{'s' if len(old) != 1 else ''}, {size(freed)}")
-    return 0
+        old = [run for run in old if cleared.remove(run.dir.path, run.remove)]
+        clean.unused(cleared)
+    left = list(cleared.left.values())
+    if json:
+        told = {"removed": [run.id for run in old], "left": left, "bytes": cleared.bytes, "dry_run": dry_run}
+        output.print_json(told)
+    else:
+        word = "would remove" if dry_run else "removed"
+        click.echo(f"{word} {len(old)} run{'s' if len(old) != 1 else ''}, {size(cleared.bytes)}")
+    for problem in left:
+        output.say(output.plain(problem))
+    return 1 if left else 0

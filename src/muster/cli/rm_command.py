@@ -57,7 +57,7 @@ def _remove_runs(names: list[str]) -> list[str]:
         run.remove()
     for bench in benches:
         delete_tree(bench.path)
-    clean.unused()
+    clean.unused(clean.Cleared())  # what cannot be removed is for `muster prune` to name
     return [*(run.id for run in found), *(bench.id for bench in benches)]
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any, BinaryIO, TextIO
 
-from muster.cli.output import fit, state_word, style, terminal_width
+from muster.cli.output import fit, plain, state_word, style, terminal_width
 from muster.launch.follow import Chunk
 
 CLEAR = "\r\x1b[2K"
@@ -47,7 +47,7 @@ class Lines:
 
 
 def _prefix(process: str) -> bytes:
-    return b"[" + process.removeprefix("rank-").encode() + b"] "
+    return b"[" + plain(process.removeprefix("rank-")).encode() + b"] "
 
 
 class Live:

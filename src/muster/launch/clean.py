@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 
 from muster.launch import api, zipapp
 from muster.launch.names import RunNotFound, bench_ids
@@ -14,6 +18,27 @@ from muster.runs.state import ENDED, recorded
 YOUNG = 3600.0  # a run that is just being created may be about to use it
 
 
+@dataclass
+class Cleared:
+    """What was deleted: its bytes, and by path why something could not be."""
+
+    bytes: int = 0
+    left: dict[str, str] = field(default_factory=dict)
+
+    def remove(self, path: str, delete: Callable[[], None]) -> bool:
+        """Deletes one thing; false where it could not be, or somebody else was faster."""
+        try:
+            size = size_of(path)
+            delete()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            self.left[path] = f"{path} cannot be removed: {(error.strerror or str(error)).lower()}; remove it by hand"
+            return False
+        self.bytes += size
+        return True
+
+
 def ended_before(run: api.Run, limit: float) -> bool:
     """Whether a run has ended, and that before a time."""
     try:
@@ -21,21 +46,20 @@ def ended_before(run: api.Run, limit: float) -> bool:
     except RunNotFound:  # somebody else removed it
         return False
     try:
-        moment = view["ended"] or view["created"] or os.stat(run.dir.path).st_mtime
+        moment = view["ended"] or view["created"] or os.lstat(run.dir.path).st_mtime
     except FileNotFoundError:
         return False
     return view["state"] in ENDED and moment < limit
 
 
-def unused() -> int:
-    """Deletes snapshots and agents that no run refers to; returns the bytes that were freed."""
+def unused(cleared: Cleared) -> None:
+    """Deletes snapshots and agents that no run refers to, and what killed commands left half done."""
     place = home()
     runs = api.list_runs()
     used = {str(read_object(run.dir.run).get("code")) for run in runs}
     agent = zipapp.path(place)
     agents = {os.path.basename(path) for path in (agent, zipapp.reference(agent))}
     busy = any(recorded(run.dir) is None for run in runs)
-    freed = 0
     measured = {name for name in bench_ids() if runs_of(bench_dir(place, name))}
     # Under `runs` lies what a killed command left there half made or half deleted.
     kept_runs = {run.id for run in runs}
@@ -46,14 +70,15 @@ def unused() -> int:
         path = f"{place}/{folder}"
         for name in os.listdir(path) if os.path.isdir(path) else []:
             full = f"{path}/{name}"
-            try:
-                if name in kept or (folder == "agent" and busy) or time.time() - os.stat(full).st_mtime < YOUNG:
-                    continue
-                freed += size_of(full)
-                delete_tree(full) if os.path.isdir(full) else os.unlink(full)
-            except FileNotFoundError:
-                continue  # somebody else was faster
-    return freed
+            if not (name in kept or (folder == "agent" and busy) or _is_young(full)):
+                cleared.remove(full, partial(delete_tree, full))
+
+
+def _is_young(path: str) -> bool:
+    try:
+        return time.time() - os.lstat(path).st_mtime < YOUNG
+    except OSError:  # it is gone
+        return True
 
 
 def runs_of(bench: BenchDir) -> list[str]:
@@ -64,9 +89,8 @@ def runs_of(bench: BenchDir) -> list[str]:
 
 
 def size_of(path: str) -> int:
-    if not os.path.isdir(path):
-        return os.lstat(path).st_size
-    return sum(_size(file) for file in files_below(path))
+    found = os.lstat(path)
+    return sum(map(_size, files_below(path))) if stat.S_ISDIR(found.st_mode) else found.st_size
 
 
 def _size(path: str) -> int:

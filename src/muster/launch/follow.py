@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from muster.launch.names import EVERYWHERE
@@ -101,20 +102,28 @@ class Follower:
             log.cursor.close()
 
     def _scan(self) -> None:
-        """Finds log directories that appeared; a directory is watched before it is read, so nothing falls between."""
+        """Finds log directories that appeared; a directory is watched before it is read, so nothing falls between.
+
+        What a rank has deleted or put something else in place of is passed over: it may come back.
+        """
         self._watch.add(self.run.attempts)
         for number in self.run.attempt_numbers():
-            attempt = self.run.attempt(number)
-            self._watch.add(attempt.path)
-            self._watch.add(attempt.nodes)
-            for index in attempt.node_indexes():
-                node = attempt.node(index)
-                self._watch.add(node.path)
-                if self._watch.add(node.logs, writes=True):
-                    self._folders[node.logs] = (number, index)
+            with suppress(OSError):
+                self._scan_attempt(number)
         for folder in self._folders:
-            for name in sorted(os.listdir(folder), key=_order):
-                self._open(folder, name)
+            with suppress(OSError):
+                for name in sorted(os.listdir(folder), key=_order):
+                    self._open(folder, name)
+
+    def _scan_attempt(self, number: int) -> None:
+        attempt = self.run.attempt(number)
+        self._watch.add(attempt.path)
+        self._watch.add(attempt.nodes)
+        for index in attempt.node_indexes():
+            node = attempt.node(index)
+            self._watch.add(node.path)
+            if self._watch.add(node.logs, writes=True):
+                self._folders[node.logs] = (number, index)
 
     def _open(self, folder: str, name: str) -> None:
         path = os.path.join(folder, name)
@@ -130,4 +139,4 @@ class Follower:
 
 def _order(name: str) -> tuple[str, int]:
     stem, _, number = name.removesuffix(".log").rpartition("-")
-    return (stem, int(number)) if number.isdigit() else (name, 0)
+    return (stem, int(number)) if number.isascii() and number.isdigit() else (name, 0)

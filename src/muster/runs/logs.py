@@ -6,7 +6,7 @@ import fcntl
 import os
 from typing import Iterable, List, Optional
 
-from muster.runs.untrusted import NotRegular, open_regular
+from muster.runs.untrusted import open_regular
 
 CHUNK = 1 << 20
 TAIL = 1 << 16
@@ -26,7 +26,7 @@ class Cursor:
             try:
                 with open_regular(self.path) as file:
                     self._descriptor = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3)
-            except (FileNotFoundError, NotRegular):  # not there yet, or a rank has put something else in its place
+            except OSError:  # not there yet, or a rank has put something else in its place
                 return b""
         data = os.pread(self._descriptor, size, self.offset)
         self.offset += len(data)
@@ -59,7 +59,7 @@ def tail_offset(path: str, lines: int) -> int:
                         return start + at + 1
                 position = start
             return 0
-    except (FileNotFoundError, NotRegular):
+    except OSError:
         return 0
 
 
