@@ -162,3 +162,46 @@ def test_a_bench_that_lists_anything_harms_nobody(ended: Path, home: Path, muste
     assert not cleared.left
     assert muster("show", "last").returncode == 0
     assert muster("rm", "last").returncode == 0
+
+
+@pytest.mark.parametrize(("name", "how"), [("events.jsonl", "fifo"), ("attempts/1/nodes", "itself")])
+def test_a_report_names_what_it_cannot_read(name: str, how: str, ended: Path, muster: Muster) -> None:
+    damage(ended, name, how)
+    done = muster("report", "last")
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert "the record of the run is damaged" in line and name in line, line
+    assert "check the disk" not in line
+
+
+def test_a_page_that_cannot_be_written_says_so(ended: Path, muster: Muster) -> None:
+    (ended / "report.html").mkdir()
+    for words in ([], ["--html", ended / "no" / "page"], ["--csv", "-o", ended]):
+        done = muster("report", "last", *words)
+        assert done.returncode == 2
+        assert "cannot be written" in done.stderr and "name another file" in done.stderr
+        assert "check the disk" not in done.stderr
+
+
+@pytest.mark.parametrize("how", ["fifo", "says []", "says {}", "deep"])
+@pytest.mark.parametrize("names", [["bench.json", "result.json"], ["bench.json"], ["result.json"]])
+def test_a_damaged_bench_says_which_file(names: list[str], how: str, ended: Path, home: Path, muster: Muster) -> None:
+    folder = home / "benches" / "b-20260101-000000-abcd"
+    folder.mkdir(parents=True)
+    made = {"format": "muster-bench/1", "id": folder.name, "name": "b", "created": 1.0, "repeats": 1, "runs": [ended.name]}
+    (folder / "bench.json").write_text(json.dumps(made))
+    for name in names:
+        damage(folder, name, how)
+    done = muster("report", folder.name, "--md")
+    assert "defect" not in done.stderr and "check the disk" not in done.stderr
+    if "bench.json" in names:
+        assert done.returncode == 2
+        assert any(f"{folder / name} " in done.stderr for name in names)
+
+
+def test_a_bench_that_lists_no_runs_keeps_no_report_back(ended: Path, home: Path, muster: Muster) -> None:
+    folder = home / "benches" / "b-20260101-000000-abcd"
+    folder.mkdir(parents=True)
+    (folder / "bench.json").write_text('{"created": 1, "runs": 3}')
+    done = muster("report", "last", "--md")
+    assert done.returncode == 0, done.stderr

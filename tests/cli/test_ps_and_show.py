@@ -185,3 +185,19 @@ def test_a_run_whose_command_was_killed_while_creating_it_is_lost(muster: Muster
     assert (view["state"], view["phase"]) == ("lost", "ended")
     assert "the command that created it was killed" in view["reason"]
     assert muster("wait", run_id).returncode == 1
+
+
+def test_names_that_ranks_give_stay_on_their_lines(muster: Muster, write_job: WriteJob) -> None:
+    text = r"""
+    import json, os
+    with open(os.environ["MUSTER_RESULTS"] + "/record-0.jsonl", "w") as file:
+        for name, unit in (("two\nlines", "s"), ("\x1b[31mred", "a\nb")):
+            line = {"t": 1e9, "kind": "metric", "name": name, "value": 1.0, "unit": unit}
+            file.write(json.dumps(line) + "\n")
+    """
+    ended = muster("run", write_job({}, **{"train.py": text}))
+    for said in (ended.stderr, muster("show", "last").stdout):
+        assert "\x1b" not in said
+        lines = [line.strip() for line in said.splitlines()]
+        assert any(line.startswith("two lines") for line in lines), said
+        assert any(line.startswith("red") and line.endswith("a b") for line in lines), said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import repeat
 from urllib.parse import quote, urlsplit
@@ -120,10 +120,40 @@ class _Hostile(BaseHTTPRequestHandler):
         return
 
 
-@contextmanager
-def hostile_store(*keys: str, contents: Iterator[bytes] = _Hostile.contents, etag: str = _Hostile.etag) -> Iterator[str]:
+def hostile_store(
+    *keys: str, contents: Iterator[bytes] = _Hostile.contents, etag: str = _Hostile.etag
+) -> AbstractContextManager[str]:
     """The endpoint of a store that lists exactly these keys, and gives out one content after the other for any of them."""
-    handler = type("Handler", (_Hostile,), {"keys": keys, "contents": contents, "etag": etag})
+    return _served(type("Handler", (_Hostile,), {"keys": keys, "contents": contents, "etag": etag}))
+
+
+class _Odd(BaseHTTPRequestHandler):
+    facts: dict[str, str] | None = None
+    body = b""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.body)))
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def do_HEAD(self) -> None:
+        self.send_response(404 if self.facts is None else 200)
+        for name, value in (self.facts or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        return
+
+
+def odd_server(facts: dict[str, str] | None, body: bytes) -> AbstractContextManager[str]:
+    """The endpoint of a server that is no store: it answers HEAD with these headers, or 404, and GET with this body."""
+    return _served(type("Handler", (_Odd,), {"facts": facts, "body": body}))
+
+
+@contextmanager
+def _served(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

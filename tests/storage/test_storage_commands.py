@@ -147,3 +147,14 @@ def test_no_key_is_ever_printed(muster: Muster, s3: S3, data: Path) -> None:
         done = muster(*words, **s3.env)
         assert done.returncode == 0
         assert SECRET not in done.stdout + done.stderr and ACCESS not in done.stdout + done.stderr
+
+
+def test_a_name_of_several_lines_is_one_entry(muster: Muster, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for name in ("two\nlines", "\x1b[31mred", os.fsdecode(b"b\xff")):
+        (tmp_path / "data" / name).write_text("x")
+    lines = muster("ls", tmp_path / "data").stdout.splitlines()
+    assert [line.split("  ")[-1] for line in lines] == ["red", "b ", "two lines"]
+    done = muster("cp", "\x1b[31mno\nfile", "s3://bucket/p")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert "\x1b" not in done.stderr

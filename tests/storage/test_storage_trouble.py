@@ -12,10 +12,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from bad_networks import hostile_store, proxy
+from bad_networks import hostile_store, odd_server, proxy
 from places import tree, write_tree
 
-from conftest import Muster, until
+from conftest import Muster, WriteJob, until
 from guarded_store import guarded
 from s3_server import ACCESS, S3, SECRET
 
@@ -260,3 +260,30 @@ def test_a_copy_that_was_killed_goes_on_where_it_stood(
     done = muster("cp", f"s3://{bucket}/data", target, **s3.env)
     assert f"{6 - len(finished)} file" in done.stdout and f"{len(finished)} unchanged" in done.stdout
     assert tree(target) == tree(source)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"Last-Modified": "yesterday"}, {"Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT", "Content-Length": "many"}],
+)
+@pytest.mark.parametrize("word", ["ls", "cp", "run"])
+def test_an_answer_that_no_store_gives_is_told(
+    muster: Muster, word: str, headers: dict[str, str], write_job: WriteJob, home: Path
+) -> None:
+    with odd_server(headers, b"") as endpoint:
+        words = {"ls": ["s3://b/x"], "cp": ["s3://b/x", "here"], "run": [write_job({"command": "true", "code": "s3://b/x"})]}
+        done = muster(word, *words[word], MUSTER_STORAGE_ENDPOINT=endpoint)
+    assert "defect" not in done.stderr
+    assert "check the endpoint" in done.stderr and endpoint in done.stderr, done.stderr
+    assert done.returncode in (2, 3)
+    assert not (home / "runs").exists()
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>hello", b"<a><Contents><Key>x</Key><Size>many</Size></Contents></a>"])
+def test_a_listing_that_is_none_is_told(muster: Muster, body: bytes) -> None:
+    with odd_server(None, body) as endpoint:
+        for words in (["ls", "s3://b/x"], ["ls"]):
+            done = muster(*words, MUSTER_STORAGE_ENDPOINT=endpoint)
+            assert "defect" not in done.stderr, done.stderr
+            if done.returncode:
+                assert "check the endpoint" in error_of(done)

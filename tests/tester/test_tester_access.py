@@ -239,3 +239,11 @@ def test_what_is_no_address_is_told_without_its_password(url: str) -> None:
     with pytest.raises(Misused, match="is not the address of a tester") as error:
         Client(url)
     assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("body", [b'{"a":' * 2000, b"[" * 8000, b"not json", b"\xff\xfe"])
+def test_a_body_that_is_no_json_is_told_what_to_send(tester: Served, body: bytes) -> None:
+    with program(tester, tester.token()) as http:
+        answer = http.post("/api/uploads", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert "the body is not JSON, or nested too deeply; send one object" in answer.json()["reason"]

@@ -14,6 +14,7 @@ from muster.bench.power import RunPower
 from muster.bench.timeline import Timeline
 from muster.bench.use import use
 from muster.job import Job
+from muster.runs.damage import Damaged, guarded
 from muster.runs.files import read_json
 from muster.runs.layout import RunDir
 from muster.runs.measured import NOBODY, Measured, Value, measure, names
@@ -61,7 +62,15 @@ class RunResult:
 
 
 def read(run: RunDir) -> RunResult:
-    """Reads the record of a run that has ended, however it did."""
+    """Reads the record of a run that has ended, however it did. Raises Damaged."""
+    with guarded(run):
+        try:
+            return _read(run)
+        except OSError as error:
+            raise Damaged(f"{error.filename} cannot be read: {error.strerror}") from error
+
+
+def _read(run: RunDir) -> RunResult:
     job = Job.from_json(_document(run.job))
     final, facts = _document(run.final), _document(run.run)
     state, reason = str(final.get("state", "lost")), str(final.get("reason", "the record of the run has no end"))

@@ -77,4 +77,4 @@ def told_as_json(json: bool) -> Iterator[None]:
 
 def _print(text: str) -> None:
     mark = style("muster:", fg="red", bold=True) if sys.stderr.isatty() else "muster:"
-    click.echo(f"{mark} {without_password(text)}", err=True)
+    click.echo(f"{mark} {without_password(output.plain(text))}", err=True)

@@ -123,9 +123,9 @@ def _tell(imported: Imported, target: str, profile: str) -> None:
     if target == "-":
         sys.stdout.write(imported.text)
     for note in imported.findings.notes:
-        click.echo(f"muster: note: {note}", err=True)
+        click.echo(f"muster: note: {output.plain(str(note))}", err=True)
     for left in imported.findings.left:
-        click.echo(f"muster: not carried over: {left}", err=True)
+        click.echo(f"muster: not carried over: {output.plain(str(left))}", err=True)
     prefix = ""
     if imported.credentials:
         click.echo(f"muster: the keys are in profile `{profile}` of {home()}/config.toml, which only you can read", err=True)

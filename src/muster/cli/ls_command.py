@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as texts
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -43,10 +42,9 @@ def _entries(storage: Storage, url: str | None, recursive: bool) -> Iterable[Ent
 
 def _print(entries: Iterable[Entry]) -> None:
     """Lines as they come: a listing may be longer than memory."""
-    show = plain if sys.stdout.isatty() else str
     for entry in entries:
         size = "" if entry.is_dir else stores.amount(entry.size)
-        click.echo(f"{when(entry.mtime):19}  {size:>7}  {show(entry.name)}{'/' if entry.is_dir else ''}")
+        click.echo(f"{when(entry.mtime):19}  {size:>7}  {plain(entry.name)}{'/' if entry.is_dir else ''}")
 
 
 def _print_json(entries: Iterable[Entry]) -> None:

@@ -54,6 +54,7 @@ def warnings(view: dict[str, Any]) -> list[str]:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Rows under headings, with colours on a terminal, where each row is one line and its last cell gives way."""
+    rows = [[plain(cell) for cell in row] for row in rows]
     widths = [max(map(wide, column)) for column in zip(columns, *rows, strict=True)]
     left = terminal_width() - sum(widths[:-1]) - 2 * len(widths[:-1]) if sys.stdout.isatty() else widths[-1]
     click.echo(style(_line(columns, widths, left), bold=True))

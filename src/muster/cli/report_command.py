@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +127,8 @@ def _print(text: str, target: Path | None) -> None:
     if target is None:
         click.echo(text.encode("utf-8", "backslashreplace"), nl=False)
     else:
-        target.write_bytes(text.encode("utf-8", "backslashreplace"))
+        with _writing(target):
+            target.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def show(name: str) -> None:
@@ -151,7 +153,17 @@ def _write(sources: Sequence[Source], path: Path, language: str) -> None:
     from muster.bench import report
 
     page = report.html([source.result for source in sources], _samples(sources), language)
-    write_text(str(path), plain(page))  # names in bundles may hold lone surrogates
+    with _writing(path):
+        write_text(str(path), plain(page))  # names in bundles may hold lone surrogates
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise click.UsageError(f"{path} cannot be written: {reason}; name another file with --html or -o") from None
 
 
 def _place(sources: Sequence[Source]) -> Path:

@@ -55,7 +55,7 @@ def command(run: str, json: bool) -> int:
     if warning := exposure.warning(found.dir):
         facts.append(("keys", output.plain(warning)))
     for name, value in facts:
-        click.echo(f"  {name.ljust(18)}  {value}")
+        click.echo(f"  {name.ljust(18)}  {output.plain(value)}")
     click.echo()
     ranks = found.ranks()
     if ranks:

@@ -27,7 +27,7 @@ def show_end(view: dict[str, Any], terminal: bool) -> None:
     facts.append(("run directory", view["dir"]))
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
-        click.echo(f"  {style(name.ljust(width), dim=sys.stderr.isatty())}  {value}", err=True)
+        click.echo(f"  {style(name.ljust(width), dim=sys.stderr.isatty())}  {plain(value)}", err=True)
 
 
 def show_warnings(view: dict[str, Any], err: bool) -> None:
@@ -54,7 +54,7 @@ def _unseen(failure: dict[str, Any], terminal: bool) -> bool:
 
 def show_failure(failure: dict[str, Any], tail: bool, err: bool = True) -> None:
     if tail and failure["tail"]:
-        click.echo(f"  the last lines of {who(failure)}:", err=err)
+        click.echo(f"  the last lines of {plain(who(failure))}:", err=err)
         for line in failure["tail"]:
             click.echo(f"  | {plain(line)}", err=err)
     for other in failure["others"]:
@@ -65,7 +65,7 @@ def numbers(result: dict[str, Any] | None) -> list[tuple[str, str]]:
     """The recorded numbers in words; one that is missing says why."""
     shown = []
     for name, entry in (result or {}).items():
-        label, unit = ("samples per second", "") if entry["unit"] == "samples/s" else (name, entry["unit"].strip("1"))
+        label, unit = ("samples per second", "") if entry["unit"] == "samples/s" else (plain(name), entry["unit"].strip("1"))
         if entry["value"] is not None:
             shown.append((label, f"{number(entry['value'])} {unit}".rstrip()))
         elif name in ("throughput", "accuracy"):

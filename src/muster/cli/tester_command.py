@@ -141,7 +141,7 @@ def send(files: tuple[Path, ...], url: str | None, test_id: str | None, json: bo
 def _sent(waiting: Waiting, name: str, client: Client, json: bool) -> dict[str, Any]:
     verdict = testers.outbox().deliver(waiting, client)
     if not json:
-        click.echo(f"{name} ", nl=False)
+        click.echo(f"{output.plain(name)} ", nl=False)
         testers.show(verdict, client.url)
     return {"file": name, **vars(verdict)}
 

@@ -209,7 +209,7 @@ def show_plan(test_id: str, data: Path | None, json: bool) -> int:
         output.print_json(vars(found))
     else:
         for name, value in vars(found).items():
-            click.echo(f"{name.replace('_', ' '):<12} {value}")
+            click.echo(f"{name.replace('_', ' '):<12} {output.plain(value)}")
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from muster.cli.output import style
+from muster.cli.output import plain, style
 from muster.runs.layout import home
 from muster.tester.outbox import Outbox
 
@@ -44,7 +44,7 @@ def show(verdict: Verdict, url: str, err: bool = False) -> None:
     """A verdict in words."""
     from muster.tester.verdict import sentences
 
-    first, *others = sentences(verdict, url)
+    first, *others = map(plain, sentences(verdict, url))
     word, rest = first.split(" ", 1)
     click.echo(f"{style(word, fg='green' if verdict.accepted else 'red', bold=True)} {rest}", err=err)
     for line in others:

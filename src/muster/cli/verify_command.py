@@ -48,7 +48,7 @@ def command(file: Path, signers: Path | None, signed: bool, json: bool) -> int:
 def _show(found: Verified, passed: bool, signed: bool) -> None:
     name = output.plain(str((found.bench or {}).get("id", "-")))
     word = output.style("✓ verified", fg="green", bold=True) if passed else output.style("✗ not verified", fg="red", bold=True)
-    click.echo(f"{word}: {name}")
+    click.echo(f"{word}: {output.plain(str(name))}")
     count = len(found.problems)
     rows = [
         ("files", f"{found.files:,} files, {found.size:,} bytes"),

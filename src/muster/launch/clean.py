@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from muster.launch import api, zipapp
-from muster.launch.names import RunNotFound, bench_ids
+from muster.launch.names import RunNotFound, bench_ids, listed_runs
 from muster.runs.files import delete_tree, files_below, read_object
 from muster.runs.layout import BenchDir, bench_dir, home, run_dir
 from muster.runs.state import ENDED, recorded
@@ -83,9 +83,7 @@ def _is_young(path: str) -> bool:
 
 def runs_of(bench: BenchDir) -> list[str]:
     """The runs of a measurement whose records are still there; without them nobody can check its numbers."""
-    made = read_object(bench.bench).get("runs")
-    listed = [run for run in made if isinstance(run, str)] if isinstance(made, list) else []
-    return [run for run in listed if os.path.exists(run_dir(home(), run).run)]
+    return [run for run in listed_runs(bench) if os.path.exists(run_dir(home(), run).run)]
 
 
 def size_of(path: str) -> int:

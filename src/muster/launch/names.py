@@ -61,6 +61,12 @@ def bench_ids() -> list[str]:
     return sorted(ages, key=lambda name: (ages[name], name), reverse=True)
 
 
+def listed_runs(bench: BenchDir) -> list[str]:
+    """The runs that the record of a measurement lists."""
+    runs = read_object(bench.bench).get("runs")
+    return [run for run in runs if isinstance(run, str)] if isinstance(runs, list) else []
+
+
 def measured(name: str) -> BenchDir | RunDir:
     """The measurement or the run of an id or a unique beginning of one; `last` is what the newest run was made for."""
     benches, runs = bench_ids(), run_ids()
@@ -81,7 +87,7 @@ def measured(name: str) -> BenchDir | RunDir:
 def _made_for(run: str, benches: Iterable[str]) -> BenchDir | RunDir:
     for name in benches:
         found = bench_dir(home(), name)
-        if run in (read_object(found.bench).get("runs") or ()):
+        if run in listed_runs(found):
             return found
     return run_dir(home(), run)
 

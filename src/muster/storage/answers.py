@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Dict, List, Mapping, Optional, Tuple
+from email.utils import parsedate_to_datetime
+from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 
@@ -17,6 +19,15 @@ _MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
 MISSING = frozenset(("NoSuchKey", "NoSuchVersion", "NoSuchUpload"))  # the bucket is there
 _HTTPS = re.compile(r"HTTP request to an HTTPS server|plain HTTP request was sent to HTTPS port", re.IGNORECASE)
 FULL = frozenset(("InsufficientStorage", "InsufficientStorageSpace", "QuotaExceeded", "XMinioStorageFull", "EntityTooLarge"))
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raises StorageError for an answer that is not the XML of a store."""
+    try:
+        yield
+    except (ElementTree.ParseError, LookupError, OverflowError, ValueError):
+        raise StorageError("the server's answer is not that of an S3 store; check the endpoint") from None
 
 
 @dataclass(frozen=True)
@@ -77,6 +88,11 @@ def unreachable(access: Access, reason: str) -> Unreachable:
     return Unreachable("%s does not answer: %s; check the endpoint and the network" % (access.endpoint, reason))
 
 
+def no_store(access: Access, shown: str) -> StorageError:
+    said = "%s answers for %s without Last-Modified or Content-Length, as no S3 store does; check the endpoint"
+    return StorageError(said % (access.endpoint, shown))
+
+
 def no_https(access: Access) -> Unreachable:
     plain = "http://%s" % access.endpoint.partition("://")[2]
     return Unreachable("%s does not answer in TLS: it speaks http and not https; write %s" % (access.endpoint, plain))
@@ -103,6 +119,7 @@ def metadata(attributes: Mapping[str, str]) -> Dict[str, str]:
     return {"x-amz-meta-%s" % name: value for name, value in attributes.items()}
 
 
+@_readable()
 def page(text: bytes) -> Page:
     """One answer to a request for a listing."""
     root = _without_namespaces(text)
@@ -123,29 +140,41 @@ def page(text: bytes) -> Page:
     return Page(objects, prefixes, last or max([*prefixes, *(found.key for found in objects)], default=""))
 
 
+@_readable()
 def buckets(text: bytes) -> List[Tuple[str, float]]:
     """The names of buckets, and since when they exist."""
     root = _without_namespaces(text)
     return [(found.findtext("Name", ""), moment(found.findtext("CreationDate", ""))) for found in root.iter("Bucket")]
 
 
+@_readable()
 def refusals(text: bytes) -> List[Tuple[str, str]]:
     """The keys that could not be deleted, each with its reason."""
     root = _without_namespaces(text)
     return [(found.findtext("Key", ""), found.findtext("Message", "")) for found in root.iter("Error")]
 
 
+@_readable()
 def upload_id(text: bytes) -> str:
     """The name of an upload in parts that was begun."""
     return _without_namespaces(text).findtext("UploadId", "")
 
 
+@_readable()
 def completed(text: bytes, shown: str, access: Access) -> str:
     """The ETag of an object that was put together from its parts; some answer with success before they have tried."""
     root = _without_namespaces(text)
     if root.tag == "Error":
         raise failure(500, text.decode("utf-8", "replace"), shown, access, "POST")
     return etag(root.findtext("ETag"))
+
+
+def http_date(text: Optional[str]) -> Optional[float]:
+    """The time of a header such as Last-Modified; None where there is none."""
+    try:
+        return parsedate_to_datetime(text or "").timestamp()
+    except (OverflowError, TypeError, ValueError):
+        return None
 
 
 def moment(text: str) -> float:

@@ -14,7 +14,6 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from typing import Dict, Iterator, List, Mapping, Optional, Tuple, Union
 from urllib.parse import urlsplit
 
@@ -117,9 +116,9 @@ class Client:
         signed = signature.signed(self.access, request.method, host, path, asked, headers, digest, now)
         connection.request(request.method, "%s?%s" % (path, asked) if asked else path, body or None, signed)
         response = connection.getresponse()
-        date = response.getheader("Date")
-        if date:
-            self.ahead = parsedate_to_datetime(date).timestamp() - now
+        date = answers.http_date(response.getheader("Date"))
+        if date is not None:
+            self.ahead = date - now
         return response
 
     def _connection(self, host: str) -> Connection:

@@ -11,7 +11,6 @@ import hashlib
 import os
 import threading
 import time
-from email.utils import parsedate_to_datetime
 from itertools import islice
 from typing import Dict, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
 from xml.sax.saxutils import escape
@@ -77,9 +76,10 @@ class Remote:
             response, _ = self.call("HEAD", path)
         except NotFound:
             return None
-        moment = parsedate_to_datetime(response.headers["Last-Modified"]).timestamp()
-        size = int(response.headers["Content-Length"])
-        return Entry(self.url(path), path.rpartition("/")[2], size, moment, False, answers.etag(response.headers["ETag"]))
+        moment, size = answers.http_date(response.headers["Last-Modified"]), response.headers["Content-Length"] or ""
+        if moment is None or not (size.isascii() and size.isdigit()):
+            raise answers.no_store(self.client.access, self.url(path))
+        return Entry(self.url(path), path.rpartition("/")[2], int(size), moment, False, answers.etag(response.headers["ETag"]))
 
     def _folder(self, path: str) -> Optional[Entry]:
         found = listing.page(self.client, self.bucket, _prefix(path), recursive=False, most=1)

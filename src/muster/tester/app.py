@@ -20,6 +20,12 @@ from muster.tester.house import House
 
 ABOUT = "Holds test plans, takes in results of benchmarks, verifies and ranks them. Programs authenticate with a bearer token."
 
+NO_JSON = "the body is not JSON, or nested too deeply; send one object with the fields of the protocol"
+REASONS = {
+    400: NO_JSON,  # FastAPI raises it for bodies alone
+    404: "there is nothing here; the list of results is the front page",
+}
+
 
 def make(house: House | None) -> FastAPI:
     app = FastAPI(title="Muster tester", version=__version__, description=ABOUT, docs_url=None, redoc_url=None)
@@ -48,14 +54,15 @@ def _denied(request: Request, error: Exception) -> Response:
 
 def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    if any(problem["type"] == "json_invalid" for problem in error.errors()):
+        return _told(request, 400, NO_JSON, {})
     wrong = [f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors()]
     return _told(request, 400, "; ".join(wrong), {})
 
 
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    reason = "there is nothing here; the list of results is the front page" if error.status_code == 404 else str(error.detail)
-    return _told(request, error.status_code, reason, {})
+    return _told(request, error.status_code, REASONS.get(error.status_code, str(error.detail)), {})
 
 
 def _full(request: Request, error: Exception) -> Response:

@@ -24,6 +24,7 @@ from muster.runs.untrusted import parse_json
 
 SHOWN = 8  # names in an error
 PARTS = ("id", "name", "metric", "metrics", "verdict", "runs", "power", "targets", "limits", "provenance")
+NEEDED = {"id": str, "name": str, "created": int | float, "repeats": int, "runs": list}  # of a bench.json
 
 
 @dataclass(frozen=True)
@@ -45,15 +46,25 @@ def find(name: str) -> Source:
 
 
 def _bench(bench: BenchDir) -> Source:
-    record = read_object(bench.bench)
-    runs = [run_dir(home(), run) for run in record.get("runs") or ()]
+    runs = [run_dir(home(), run) for run in names.listed_runs(bench)]
     made = read_json(bench.result)
     if made is None:
+        record = _record(bench)
         for run in runs:
             _must_have_ended(run)
             damage.need(run)
         made = result.make(record, runs)
     return Source(_checked(made, bench.result), _samples(made, runs), Path(bench.path))
+
+
+def _record(bench: BenchDir) -> dict[str, Any]:
+    """The record of a measurement with what a result needs of it."""
+    record = read_object(bench.bench)
+    missing = [key for key, kinds in NEEDED.items() if not isinstance(record.get(key), kinds)]
+    reason = damage.unreadable(bench.bench) or (f"`{missing[0]}` is missing or damaged" if missing else "")
+    if reason:
+        raise BundleError(f"{bench.bench} cannot be read: {reason}; measure again with `muster bench`")
+    return record
 
 
 def _run(run: RunDir) -> Source:
