@@ -271,7 +271,8 @@ def test_an_answer_that_no_store_gives_is_told(
     muster: Muster, word: str, headers: dict[str, str], write_job: WriteJob, home: Path
 ) -> None:
     with odd_server(headers, b"") as endpoint:
-        words = {"ls": ["s3://b/x"], "cp": ["s3://b/x", "here"], "run": [write_job({"command": "true", "code": "s3://b/x"})]}
+        job = str(write_job({"command": "true", "code": "s3://b/x"}))
+        words = {"ls": ["s3://b/x"], "cp": ["s3://b/x", "here"], "run": [job]}
         done = muster(word, *words[word], MUSTER_STORAGE_ENDPOINT=endpoint)
     assert "defect" not in done.stderr
     assert "check the endpoint" in done.stderr and endpoint in done.stderr, done.stderr

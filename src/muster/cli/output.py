@@ -38,7 +38,7 @@ def print_json(data: Any) -> None:
 
 def say(text: str) -> None:
     """Tells the person at the terminal something beside the output."""
-    click.echo(f"muster: {text}", err=True)
+    click.echo(f"muster: {plain(text)}", err=True)
 
 
 def brief(view: dict[str, Any]) -> dict[str, Any]:

@@ -46,5 +46,5 @@ def command(older: float, dry_run: bool, json: bool) -> int:
         word = "would remove" if dry_run else "removed"
         click.echo(f"{word} {len(old)} run{'s' if len(old) != 1 else ''}, {size(cleared.bytes)}")
     for problem in left:
-        output.say(output.plain(problem))
+        output.say(problem)
     return 1 if left else 0

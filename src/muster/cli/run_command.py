@@ -146,7 +146,7 @@ def named_as_typed(shortcuts: dict[str, str | None]) -> Iterator[None]:
 
 
 def _say(text: str) -> None:
-    click.echo(f"muster: {text}", err=True)
+    output.say(text)
 
 
 def _name(words: list[str]) -> str:
@@ -226,7 +226,7 @@ class Story:
             self._exposure = exposure.warning(self._run.dir)
             if self._exposure:
                 self._shown.interlude()
-                _say(output.plain(self._exposure))
+                _say(self._exposure)
         newest = attempt or (self._run.dir.attempt_numbers() or [1])[-1]
         if newest > self._attempt:
             self._shown.interlude()

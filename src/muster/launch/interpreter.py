@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from muster.runs.files import temporary_name
+from muster.runs.files import read_object, temporary_name
 
 
 def default() -> str | None:
@@ -27,11 +27,8 @@ def resolve(path: str, home: str) -> str:
         return path
     key = _key(path)
     cache = Path(home) / "interpreters.json"
-    try:
-        known = json.loads(cache.read_text())
-    except (OSError, ValueError):
-        known = {}
-    if key in known and os.access(known[key], os.X_OK):
+    known = read_object(str(cache))
+    if isinstance(known.get(key), str) and os.access(known[key], os.X_OK):
         return str(known[key])
     done = subprocess.run([path, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True)
     found = done.stdout.strip()
