@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from muster.launch.names import EVERYWHERE
-from muster.runs.layout import RunDir
+from muster.runs.layout import RunDir, is_number
 from muster.runs.logs import Cursor
 from muster.runs.state import recorded
 from muster.runs.watch import Watch
@@ -139,4 +139,4 @@ class Follower:
 
 def _order(name: str) -> tuple[str, int]:
     stem, _, number = name.removesuffix(".log").rpartition("-")
-    return (stem, int(number)) if number.isascii() and number.isdigit() else (name, 0)
+    return (stem, int(number)) if is_number(number) else (name, 0)
