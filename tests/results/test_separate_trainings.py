@@ -32,6 +32,12 @@ FILES = {
     "evaluate.py": TRAIN,
     "direct.py": "import os, subprocess, sys\nown = dict(os.environ, WORLD_SIZE='1', RANK='0')\n"
     "sys.exit(subprocess.call(['bash', '-c', sys.executable + ' evaluate.py; true'], env=own))\n",
+    "start.py": "import os, sys\nsys.exit(os.system('python -W ignore torchrun WORLD_SIZE 2 0 2 train.py'))\n",
+    "start_joined.py": "import os, sys\n"
+    "sys.exit(os.system('python -m paddle.distributed.launch PADDLE_TRAINERS_NUM 2 $MUSTER_NODE 1 train.py'))\n",
+    "quick.py": "import time\ntime.sleep(1)\n",
+    "train_and_evaluate.py": "import os, sys, time\ntime.sleep(5)\n"
+    "sys.exit(os.system('python torchrun WORLD_SIZE 2 0 2 quick.py'))\n",
 }
 ALONE = "python -m paddle.distributed.launch PADDLE_TRAINERS_NUM 1 0 1 train.py"
 PAIRS = "python torchrun WORLD_SIZE 2 0 2 train.py"
@@ -61,6 +67,14 @@ def test_a_launcher_that_was_not_told_of_the_other_nodes(muster: Muster, write_j
     [
         ({"nodes": 2, "command": PAIRS}, "WORLD_SIZE=2 on node 0 and node 1, set by torchrun; the job has 2 ranks"),
         (
+            {"nodes": 2, "command": "python start.py"},
+            "train.py had WORLD_SIZE=2 on node 0 and node 1, set by torchrun; the job has 2 ranks on 2 nodes",
+        ),
+        (
+            {"nodes": 2, "framework": "pytorch", "boot": "start.py"},
+            "train.py had WORLD_SIZE=2 on node 0 and node 1, set by torchrun; the job has 2 ranks on 2 nodes",
+        ),
+        (
             {"nodes": 1, "devices": 3, "framework": "paddle", "command": ALONE},
             "PADDLE_TRAINERS_NUM=1 on node 0 (3 times), set by paddle.distributed.launch; the job has 3 ranks on 1 node",
         ),
@@ -86,6 +100,10 @@ def test_other_ways_to_be_left_alone(fields: dict[str, Any], told: str, run_json
         {"nodes": 1, "devices": 2, "framework": "pytorch", "boot": "direct.py"},
         {"nodes": 2, "command": "WORLD_SIZE=1 RANK=0 python train.py"},  # nobody says that it is a training
         {"nodes": 2, "command": "python direct.py"},
+        {"nodes": 2, "command": "python start_joined.py"},
+        {"nodes": 2, "framework": "pytorch", "boot": "start_joined.py"},
+        {"nodes": 2, "command": "python train_and_evaluate.py"},
+        {"nodes": 2, "framework": "pytorch", "boot": "train_and_evaluate.py"},
         {"nodes": 2, "command": ALONE, "bench": {"scope": "server"}},
         {"nodes": 2, "command": ALONE, "bench": {"scope": "server"}, "env": {"SINGLESERVER_MODE": "True"}},
         {"nodes": 1, "devices": 2, "command": PAIRS},
