@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -56,6 +57,29 @@ def test_a_store_that_does_not_answer_is_told(muster: Muster, write_job: WriteJo
     job = write_job({"command": WRITE, "outputs": {"model": "s3://bucket/run"}})
     said = refused(muster, job, 3, home, MUSTER_STORAGE_ENDPOINT="http://127.0.0.1:9", MUSTER_STORAGE_TIMEOUT="1")
     assert "the output `model` to s3://bucket/run cannot be saved: http://127.0.0.1:9 does not answer" in said
+
+
+@pytest.mark.parametrize("where", ["inputs", "outputs"])
+def test_mistakes_of_the_job_file_come_before_what_a_store_says(
+    muster: Muster, write_job: WriteJob, home: Path, where: str
+) -> None:
+    job = write_job({"command": WRITE, "nodez": 2, "devices": "many", where: {"model": "s3://bucket/run"}})
+    with guarded("http://127.0.0.1:9") as guard:
+        done = muster("run", job, MUSTER_STORAGE_ENDPOINT=guard.endpoint, MUSTER_STORAGE_TIMEOUT="1")
+        assert guard.asked("GET") == guard.asked("HEAD") == guard.asked("PUT") == []
+    assert done.returncode == 2
+    assert all(f"`{field}" in done.stderr for field in ("nodez", "devices")), done.stderr
+    assert not (home / "runs").exists()
+
+
+@pytest.mark.parametrize("field", ["inputs", "outputs", "log_url"])
+@pytest.mark.parametrize("url", ["obs://b/../other", "s3://b/./run", "obs://b/run/.."])
+def test_dots_in_a_url_are_told_with_the_line(
+    muster: Muster, write_job: WriteJob, home: Path, tmp_path: Path, field: str, url: str
+) -> None:
+    job = write_job({"command": WRITE, field: url if field == "log_url" else {"model": url}})
+    said = refused(muster, job, 2, home)
+    assert re.search(rf"{job}:\d+: `{field}(.model)?` ", said) and "has a part `.` or `..`; name it without" in said
 
 
 def test_a_probe_is_written_once_per_url_and_nothing_of_it_stays(

@@ -67,7 +67,8 @@ class Url(Kind):
 
 
 SCHEMES = ("obs", "s3", "file")
-URL = r"^(?!(obs|s3|file):)(?![\s\S]*://)[\s\S]*\S|^(obs|s3)://[A-Za-z0-9][A-Za-z0-9._\-]*(/[\s\S]*)?$|^file:///"
+URL = r"^(?!(obs|s3|file):)(?![\s\S]*://)[\s\S]*\S|^file:///"
+URL += r"|^(obs|s3)://(?![\s\S]*/\.{1,2}(/|$))[A-Za-z0-9][A-Za-z0-9._\-]*(/[\s\S]*)?$"
 
 
 def url(item: Item) -> str:
@@ -85,6 +86,8 @@ def url(item: Item) -> str:
         raise Wrong("has the scheme `%s`, which is not known" % scheme[:20], hint)  # the rest may hold a key
     if scheme == "file":
         raise Wrong("%s names no absolute path" % item.said, "write three slashes, as in `file:///data`")
+    if {".", ".."} & set(text.split("/")):
+        raise Wrong("has a part `.` or `..`", "name it without")
     raise Wrong("names no bucket", "write `%s://bucket/key`; access keys belong into config.toml" % scheme)
 
 

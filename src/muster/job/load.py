@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,8 +52,11 @@ OWN = ("", "/cache", "/tmp", "/home/work", "/home/ma-user")
 # What an override takes the place of: a job runs one program.
 REPLACES = {"boot": ("command",), "command": ("boot", "python")}
 
-Check = Callable[[Job], Sequence[tuple[str, str, str]]]
-"""What somebody else has to say about a job, such as an engine: fields with what is wrong and what to do about it."""
+Check = Callable[[Job], Iterable[Sequence[tuple[str, str, str]]]]
+"""What somebody else has to say about a job, such as an engine: fields with what is wrong and what to do about it.
+
+It comes in steps, the cheap ones first: after one that finds the job wrong, the others (which ask stores) are left out.
+"""
 
 
 def load_file(path: str | os.PathLike[str], overrides: Sequence[str] = (), check: Check = lambda job: ()) -> Job:
@@ -103,7 +106,10 @@ def _load(item: Item, problems: list[Problem], file: str, base: Path, overrides:
     values.setdefault("name", name or "job")
     problems += read.problems + _combinations(values, read) + _code(values, read, base) + _data(values, read, base)
     job = Job(**values)
-    problems += [read.problem(*found) for found in check(job) if found[0] not in read.bad]
+    for step in check(job):
+        problems += [read.problem(*found) for found in step if found[0] not in read.bad]
+        if problems:
+            break
     if problems:
         raise JobError(sorted(problems, key=lambda problem: (problem.file != file, problem.line or 0)))
     return job

@@ -9,7 +9,7 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -102,15 +102,16 @@ class _Preparation:
         self.job: Job | None = None
         self.code: snapshot.Snapshot | None = None
 
-    def check(self, job: Job) -> list[tuple[str, str, str]]:
+    def check(self, job: Job) -> Iterator[list[tuple[str, str, str]]]:
         self.job = job = self.engine.resolve(job, self.say)
         found = [*self.engine.impossible(job), *self._secrets(job)]
         if job.boot and not job.python:
             self.job = job = replace(job, python=interpreter.default() or "")
             if not job.python:
                 found.append(("python", "has no default: there is no `python` on your PATH", "set it to a path"))
-        found = found or [*data.missing(job, self.storage), *self._code(job)]
-        return found or self._unwritable(job, self.storage, self.say)
+        yield found
+        yield [*data.missing(job, self.storage), *self._code(job)]
+        yield self._unwritable(job, self.storage, self.say)
 
     def _power(self) -> str:
         secrets = {**self.settings.secrets, **self.environment}
