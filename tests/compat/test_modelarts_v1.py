@@ -130,11 +130,15 @@ def test_a_server_that_is_measured_alone_is_called_as_the_only_one(run_json: Run
 
 @contained
 def test_parameter_servers_are_a_group_of_their_own(run_json: RunJson, write_job: WriteJob) -> None:
-    fields = {"compat": "modelarts-v1", "framework": "tensorflow", "nodes": 2, "ps": 1}
+    fields = {"compat": "modelarts-v1", "framework": "tensorflow", "nodes": 2, "ps": 1, "log_url": "obs://b/log"}
     view = run_json(write_job(fields, **{"train.py": TELL}))
     ranks = [*told(view), *(json.loads(log.splitlines()[-1]) for log in logs(view, "ps-0"))]
     found = [(rank["env"]["BATCH_TASKGROUP_NAME"], rank["env"]["BATCH_TASK_INDEX"]) for rank in ranks]
     assert found == [("worker", "0"), ("worker", "1"), ("server", "0")]
+    assert [rank["env"]["DLS_TASK_INDEX"] for rank in ranks] == ["0", "1", "0"]
+    logs_there = stored("obs://b/log")
+    for rank in ranks:
+        assert rank["env"]["BATCH_CURRENT_HOST"] in logs_there[f"{rank['env']['BATCH_TASK_CURRENT_INSTANCE']}.log"]
     for rank in ranks:
         groups = {"worker": rank["env"]["BATCH_WORKER_HOSTS"], "server": rank["env"]["BATCH_SERVER_HOSTS"]}
         assert [hosts.count(",") for hosts in groups.values()] == [1, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -94,6 +95,28 @@ def test_every_variable_and_place_of_two_nodes(run_json: RunJson, write_job: Wri
     expected = {f"{name}-worker-{node}.log": texts[2 * node] + texts[2 * node + 1] for node in (0, 1)}
     expected |= {f"{name}-proc-rank-{rank}-device-{rank % 2}.txt": text for rank, text in enumerate(texts)}
     assert stored("obs://b/log") == expected
+
+
+PRESENT = """
+import json, os, socket, time
+names = ["MA_TASK_NAME", "MA_CURRENT_INSTANCE_NAME", "VC_TASK_INDEX", "VK_TASK_INDEX", "VC_WORKER_HOSTS"]
+print(json.dumps([socket.gethostname(), *(os.environ[name] for name in names)]), flush=True)
+time.sleep(2 if int(os.environ["MUSTER_RANK"]) >= 0 else 1000)
+"""
+
+
+@contained
+def test_parameter_servers_are_tasks_of_their_own(run_json: RunJson, write_job: WriteJob) -> None:
+    fields = {"compat": "modelarts-v2", "framework": "tensorflow", "nodes": 2, "ps": 1, "log_url": "obs://b/log"}
+    view = run_json(write_job(fields, **{"train.py": PRESENT}))
+    assert view["state"] == "succeeded"
+    found = {name: text for name, text in stored("obs://b/log").items() if name.endswith(".log")}
+    for name, task, index in [("worker-0", "worker", "0"), ("worker-1", "worker", "1"), ("ps-0", "ps", "0")]:
+        (log,) = (text for file, text in found.items() if file.endswith(f"-{name}.log"))
+        host, *told, hosts = json.loads(log.splitlines()[-1])
+        assert host.startswith("modelarts-job-") and host.endswith(f"-{name}")
+        assert (told, hosts.count("-worker-")) == ([task, host, index, index], 2)
+    assert len(found) == 3
 
 
 def test_several_inputs_and_outputs_have_numbers(containment: str, run_json: RunJson, write_job: WriteJob) -> None:

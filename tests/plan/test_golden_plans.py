@@ -49,6 +49,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "modelarts-v1-mindspore-cpu": ("cpu", {**V1, "framework": "mindspore"}),
     "modelarts-v1-command-cpu": ("cpu", {**V1, "framework": "command", "command": "bash /home/work/run_train.sh run.sh"}),
     "modelarts-v1-command-ascend": ("ascend", {**V1, "framework": "command", "command": "bash run.sh"}),
+    "modelarts-v1-tensorflow-ps-cpu": ("cpu", {**V1, "framework": "tensorflow", "ps": 2}),
+    "modelarts-v2-tensorflow-ps-cpu": ("cpu", {**V2, "framework": "tensorflow", "ps": 2}),
     "modelarts-v2-mindspore-ascend": ("ascend", {**V2, "framework": "mindspore"}),
     "modelarts-v2-pytorch-nvidia": ("nvidia", {**V2, "framework": "pytorch"}),
     "modelarts-v2-command-cpu": ("cpu", {**V2, "framework": "command", "command": ("bash", "run.sh")}),

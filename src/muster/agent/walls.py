@@ -106,7 +106,7 @@ def _given(assignment: Assignment, index: int, node: int) -> List[str]:
     if job.apart and node != index:
         return [""]
     platform, place = compat.of(job), 0 if job.apart else node
-    return [platform.host(job, run, place), *platform.names(run, place)]
+    return [platform.host(job, run, place), *platform.names(job, run, place)]
 
 
 def _needed(assignment: Assignment) -> List[str]:

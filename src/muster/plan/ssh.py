@@ -131,7 +131,7 @@ def client(job: Job, world: World, place: str) -> str:
 
 def aliases(job: Job, world: World, index: int) -> List[str]:
     """The names by which the nodes know one of them; the first stands in hostfiles."""
-    return ["node-%d" % index, *compat.of(job).names(world.run, index)]
+    return ["node-%d" % index, *compat.of(job).names(job, world.run, index)]
 
 
 def files(job: Job, places: Places, own: Iterable[str]) -> Tuple[File, ...]:

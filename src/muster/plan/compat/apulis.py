@@ -42,7 +42,7 @@ class Apulis(Compat):
         """The user's home on the platform, which all nodes see."""
         return "/home/" + user
 
-    def names(self, run: str, index: int) -> List[str]:
+    def names(self, job: Job, run: str, index: int) -> List[str]:
         return ["worker-%d" % index, "ib-worker-%d" % index]
 
     def shared_files(self, job: Job, world: World, places: Places) -> Dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Dict, List, Tuple
 
 from muster.job import Job
 from muster.plan.node import File, Places, Transfer, local_path
-from muster.plan.world import Node, World
+from muster.plan.world import PS, WORKER, Node, World
 
 
 class Compat:
@@ -26,7 +26,7 @@ class Compat:
         """The host name that a node has there, if the platform gives it one; all nodes know it."""
         return ""
 
-    def names(self, run: str, index: int) -> List[str]:
+    def names(self, job: Job, run: str, index: int) -> List[str]:
         """Names of a node beside its host name, for the hosts file."""
         return []
 
@@ -90,5 +90,16 @@ class Compat:
 
     def log(self, job: Job, world: World, node: Node) -> Dict[str, Tuple[str, ...]]:
         """The file names under which logs are copied to `log_url`, each with the processes whose logs make it up."""
-        return {"%s.log" % name: (name,) for name, _, index in job.programs if index == node.index}
+        return {"%s.log" % name: (name,) for name in logged(job, node)}
+
+
+def logged(job: Job, node: Node) -> List[str]:
+    """The processes of a node whose logs are copied: those of the program, also of one that is a parameter server."""
+    servers = [task(job, node.index)] if node.role == PS else []
+    return [*(name for name, _, index in job.programs if index == node.index), *servers]
+
+
+def task(job: Job, index: int) -> str:
+    """What a node is, with its number among those that are the same: workers come first, parameter servers after them."""
+    return "%s-%d" % ((WORKER, index) if index < job.nodes else (PS, index - job.nodes))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Dict, Tuple
 
 from muster.job import Job
+from muster.plan.compat.base import logged
 from muster.plan.compat.modelarts import RANK_TABLE, ModelArts, pod, resource_id
 from muster.plan.node import File, Places, Transfer
 from muster.plan.world import PS, Node, World
@@ -63,7 +64,7 @@ class ModelArtsV1(ModelArts):
         env = {
             "JOB_ID": resource_id(world.run),
             "DLS_JOB_ID": resource_id(world.run),
-            "DLS_TASK_INDEX": str(node.index),
+            "DLS_TASK_INDEX": str(list(group).index(node.index)),
             "DLS_TASK_NUMBER": str(len(world.workers)),
             "DLS_APP_URL": job.code if "://" in job.code else "file://" + job.code,
             "DLS_LOCAL_CACHE_PATH": places.at("/cache"),
@@ -97,8 +98,7 @@ class ModelArtsV1(ModelArts):
         return (script, *super().files(job, world, node, places))
 
     def log(self, job: Job, world: World, node: Node) -> Dict[str, Tuple[str, ...]]:
-        own = [name for name, _, index in job.programs if index == node.index]
-        return {"%s.log" % pod(job, world.run, node.index): ("setup", *own)}
+        return {"%s.log" % pod(job, world.run, node.index): ("setup", *logged(job, node))}
 
 
 def _group(node: Node) -> str:

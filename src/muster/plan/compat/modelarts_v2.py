@@ -6,6 +6,7 @@ import shlex
 from typing import Dict, List, Tuple
 
 from muster.job import Job
+from muster.plan.compat.base import logged, task
 from muster.plan.compat.modelarts import RANK_TABLE, ModelArts, job_id, python
 from muster.plan.node import Places, Transfer
 from muster.plan.world import Node, World
@@ -30,10 +31,10 @@ class ModelArtsV2(ModelArts):
     jobs = MOUNT + "/user-job-dir"
 
     def host(self, job: Job, run: str, index: int) -> str:
-        return _instance(run, index)
+        return _instance(run, task(job, index))
 
-    def names(self, run: str, index: int) -> List[str]:
-        return [_worker(job_id(run), index, word) for word in ("modelarts-job", "ma-job")]
+    def names(self, job: Job, run: str, index: int) -> List[str]:
+        return [_name(job_id(run), task(job, index), word) for word in ("modelarts-job", "ma-job")]
 
     def input(self, places: Places, name: str, index: int) -> str:
         return places.at("%s/inputs/%s_%d" % (MOUNT, name, index))
@@ -58,8 +59,8 @@ class ModelArtsV2(ModelArts):
         return (*super().folders(places), places.at(MOUNT + "/log"))
 
     def variables(self, job: Job, world: World, node: Node, places: Places) -> Dict[str, str]:
-        identity = job_id(world.run)
-        hosts = [other.address if places.root else _worker(identity, other.index) for other in world.workers]
+        identity, own = job_id(world.run), task(job, node.index)
+        hosts = [other.address if places.root else _name(identity, task(job, other.index)) for other in world.workers]
         env = {
             "JOB_ID": identity,
             "MA_HOME": places.at(HOME),
@@ -73,9 +74,9 @@ class ModelArtsV2(ModelArts):
             "MA_NUM_GPUS": str(job.devices),
             "MA_TASK_NAME": node.role,
             "MA_VJ_NAME": "ma-job-" + identity,
-            "MA_CURRENT_INSTANCE_NAME": _instance(world.run, node.index),
-            "VC_TASK_INDEX": str(node.index),
-            "VK_TASK_INDEX": str(node.index),
+            "MA_CURRENT_INSTANCE_NAME": _instance(world.run, own),
+            "VC_TASK_INDEX": own.rpartition("-")[2],
+            "VK_TASK_INDEX": own.rpartition("-")[2],
             "VC_WORKER_NUM": str(len(world.workers)),
             "VC_WORKER_HOSTS": ",".join(hosts),
         }
@@ -85,19 +86,18 @@ class ModelArtsV2(ModelArts):
 
     def log(self, job: Job, world: World, node: Node) -> Dict[str, Tuple[str, ...]]:
         name = "modelarts-job-" + job_id(world.run)
-        own = [(process, rank) for process, rank, index in job.programs if index == node.index]
-        logs = {"%s-worker-%d.log" % (name, node.index): ("setup", *(process for process, _ in own))}
+        logs = {"%s.log" % _instance(world.run, task(job, node.index)): ("setup", *logged(job, node))}
         if job.framework != "command" and not job.alone:
-            for process, rank in own:
+            for process, rank in [(process, rank) for process, rank, index in job.programs if index == node.index]:
                 device = node.facts.devices[rank - world.rank(node, 0)].id
                 logs["%s-proc-rank-%d-device-%s.txt" % (name, rank, device)] = (process,)
         return logs
 
 
-def _instance(run: str, index: int) -> str:
-    return "modelarts-job-%s-worker-%d" % (job_id(run), index)
+def _instance(run: str, task: str) -> str:
+    return "modelarts-job-%s-%s" % (job_id(run), task)
 
 
-def _worker(identity: str, index: int, word: str = "modelarts-job") -> str:
+def _name(identity: str, task: str, word: str = "modelarts-job") -> str:
     name = "%s-%s" % (word, identity)
-    return "%s-worker-%d.%s" % (name, index, name)
+    return "%s-%s.%s" % (name, task, name)
