@@ -239,7 +239,7 @@ def test_missing_data_is_exit_code_1(modelarts: Path) -> None:
     changed(modelarts / "code/config/modelarts_config.py", ('"/data/"', '"/nothing/"'))
     done = stubs(modelarts, "test")
     assert done.returncode == 1
-    assert "obs://aisbench-example/nothing/ as `data_url`, which does not exist" in done.stdout
+    assert "obs://aisbench-example/nothing/, which does not exist" in done.stdout
 
 
 def test_a_training_that_fails_is_exit_code_2(modelarts: Path) -> None:

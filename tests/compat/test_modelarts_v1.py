@@ -242,7 +242,7 @@ def test_an_output_that_cannot_be_made_is_told_before_the_start(
     fields = {"compat": "modelarts-v1", "outputs": {"train_url": "obs://nobody-made-this/V0001/"}, "command": "true"}
     done = muster("run", write_job(fields), **s3.env)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "`outputs` cannot save `train_url`" in done.stderr and "there is no bucket `nobody-made-this`" in done.stderr
+    assert "`outputs.train_url` cannot save to " in done.stderr and "there is no bucket `nobody-made-this`" in done.stderr
     assert not (home / "runs").exists() or not list((home / "runs").iterdir())
 
 

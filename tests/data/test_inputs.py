@@ -118,8 +118,8 @@ def test_an_input_that_does_not_exist_is_told_before_anything_exists(muster: Mus
     inputs = {"data_url": "obs://nowhere/at/all", "near": "no/such/folder", "there": "."}
     job = write_job({"command": "true", "inputs": inputs, "requires": {"data_url": ["train/"]}})
     assert check(muster, job) == [
-        "inputs: names obs://nowhere/at/all as `data_url`, which does not exist",
-        f"inputs: names {job.parent}/no/such/folder as `near`, which does not exist",
+        "inputs.data_url: names obs://nowhere/at/all, which does not exist",
+        f"inputs.near: names {job.parent}/no/such/folder, which does not exist",
     ]
     assert muster("run", job).returncode == 2
     assert not (home / "runs").exists()

@@ -40,7 +40,8 @@ def test_a_bucket_that_is_not_there_is_told_with_the_line(
     url = "obs://no-such-bucket/run"
     job = write_job({"command": WRITE, field: {"model": url} if field == "outputs" else url})
     said = refused(muster, job, 2, home, **s3.env)
-    assert f"{job}:" in said and f"`{field}` cannot save " in said and url in said
+    told = "outputs.model" if field == "outputs" else field
+    assert re.search(rf"{job}:\d+: `{told}` cannot save to {url}: ", said)
     assert "there is no bucket `no-such-bucket`" in said and "create it first" in said
 
 
@@ -187,11 +188,37 @@ def test_a_file_in_the_way_is_told_with_the_line(muster: Muster, write_job: Writ
     put(**{"taken": "a file"})
     job = write_job({"command": WRITE, "outputs": {"model": "obs://b/taken/run"}})
     said = refused(muster, job, 2, home)
-    assert "`outputs` cannot save `model` to obs://b/taken/run: obs://b/taken is a file, where a directory is needed" in said
+    assert "`outputs.model` cannot save to obs://b/taken/run: obs://b/taken is a file, where a directory is needed" in said
     bucket = s3.bucket()
     (s3.folder / bucket / "taken").write_text("a file")
     job = write_job({"command": WRITE, "outputs": {"model": f"s3://{bucket}/taken"}})
     assert f"s3://{bucket}/taken is a file, where a directory is needed" in refused(muster, job, 2, home, **s3.env)
+
+
+def test_an_output_that_was_set_is_not_blamed_on_the_file(muster: Muster, write_job: WriteJob) -> None:
+    put(**{"taken": "a file"})
+    job = write_job({"command": WRITE, "outputs": {"model": "obs://b/run", "other": "obs://b/other"}})
+    done = muster("run", job, "--set", "outputs.model=obs://b/taken/run")
+    assert done.returncode == 2
+    assert done.stderr.startswith("muster: --set outputs.model=obs://b/taken/run: `outputs.model` cannot save to "), done.stderr
+
+
+def test_an_input_that_was_set_is_not_blamed_on_the_file(muster: Muster, write_job: WriteJob) -> None:
+    put(**{"data/1": "one"})
+    job = write_job({"command": WRITE, "inputs": {"data": "obs://b/data"}})
+    done = muster("run", job, "--set", "inputs.data=obs://b/none")
+    assert done.returncode == 2
+    assert done.stderr.startswith("muster: --set inputs.data=obs://b/none: `inputs.data` names obs://b/none, which does not exist")
+
+
+def test_all_outputs_that_cannot_be_saved_are_told_at_once(muster: Muster, write_job: WriteJob, s3: S3, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    job = write_job({"command": WRITE, "outputs": {"near": f"{tmp_path}/taken/x", "far": "s3://no-such-bucket/run"}})
+    done = muster("run", job, **s3.env)
+    assert done.returncode == 2
+    assert "`outputs.near` cannot save to " in done.stderr and "`outputs.far` cannot save to " in done.stderr
+    silent = muster("run", job, MUSTER_STORAGE_ENDPOINT="http://127.0.0.1:9", MUSTER_STORAGE_TIMEOUT="1")
+    assert (silent.returncode, "`outputs.near` cannot save to " in silent.stderr) == (2, True)
 
 
 def test_a_check_on_this_machine_makes_nothing(muster: Muster, write_job: WriteJob, home: Path, tmp_path: Path) -> None:
@@ -214,4 +241,4 @@ def test_json_says_why(muster: Muster, write_job: WriteJob, s3: S3) -> None:
     job = write_job({"command": WRITE, "outputs": {"model": "s3://no-such-bucket/run"}})
     done = muster("run", job, "--json", **s3.env)
     assert done.returncode == 2
-    assert json.loads(done.stdout)["problems"][0]["field"] == "outputs"
+    assert json.loads(done.stdout)["problems"][0]["field"] == "outputs.model"

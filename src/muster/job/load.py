@@ -107,7 +107,7 @@ def _load(item: Item, problems: list[Problem], file: str, base: Path, overrides:
     problems += read.problems + _combinations(values, read) + _code(values, read, base) + _data(values, read, base)
     job = Job(**values)
     for step in check(job):
-        problems += [read.problem(*found) for found in step if found[0] not in read.bad]
+        problems += [read.problem(*found) for found in step if found[0].partition(".")[0] not in read.bad]
         if problems:
             break
     if problems:
@@ -140,6 +140,9 @@ class _Fields:
 
     def problem(self, name: str, message: str, hint: str) -> Problem:
         item = self.given.get(name)
+        field, _, inner = name.partition(".")
+        if item is None and inner and field in self.given:
+            return self.entry(field, inner, message, hint)
         return Problem(self.origins.get(name, self.file), item.line if item else None, _short(name), message, hint)
 
     def entry(self, field: str, name: str, message: str, hint: str) -> Problem:

@@ -166,7 +166,8 @@ class Job:
     log_url: str = about(
         Url(),
         "",
-        "Where the logs of ranks and parameter servers are copied at the end, under the file names of the platform that `compat` names.",
+        "Where the logs of ranks and parameter servers are copied at the end, under the file names of the platform that "
+        "`compat` names.",
         "obs://resnet50-train/log",
         "none",
     )

@@ -40,7 +40,7 @@ def missing(job: Job, settings: Settings) -> list[tuple[str, str, str]]:
 def _missing(job: Job, storage: Storage) -> Iterator[tuple[str, str, str]]:
     for name, data in job.inputs.items():
         if storage.stat(data.url) is None:
-            yield "inputs", f"names {data.url} as `{name}`, which does not exist", "`muster ls` shows what is there"
+            yield f"inputs.{name}", f"names {data.url}, which does not exist", "`muster ls` shows what is there"
             continue
         for wanted in job.requires.get(name, ()):
             found = storage.stat(f"{data.url.rstrip('/')}/{wanted}")

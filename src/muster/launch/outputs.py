@@ -25,7 +25,12 @@ class Target:
 
     @property
     def shown(self) -> str:
-        return f"`{self.name}` to {self.url}" if self.name else self.url
+        return f"output `{self.name}` to {self.url}" if self.name else f"log_url {self.url}"
+
+    @property
+    def path(self) -> str:
+        """Where the job says it."""
+        return f"{self.field}.{self.name}" if self.name else self.field
 
 
 def unwritable(job: Job, settings: Settings, say: Callable[[str], None]) -> list[tuple[str, str, str]]:
@@ -42,7 +47,11 @@ def unwritable(job: Job, settings: Settings, say: Callable[[str], None]) -> list
     failed, left = _probed({target.url for target in targets}, settings)
     for url in left:
         say(f"{url} was written to see whether that can be done, and the keys may not remove it; it can be removed at any time")
-    return [problem for target in targets if target.url in failed for problem in _told(target, failed[target.url])]
+    found = [(target, failed[target.url]) for target in targets if target.url in failed]
+    mistakes = [(target, error) for target, error in found if isinstance(error, Wrong | NotFound | Unsafe)]
+    for target, error in () if mistakes else found:
+        raise type(error)(f"the {target.shown} cannot be saved: {error}")
+    return [_told(target, error) for target, error in mistakes]
 
 
 def _tell_shared(job: Job, targets: Sequence[Target], settings: Settings, say: Callable[[str], None]) -> None:
@@ -73,7 +82,7 @@ def _probed(urls: Iterable[str], settings: Settings) -> tuple[dict[str, StorageE
                 remote.setdefault(_identity(url, settings), url)
         except StorageError as error:
             failed[url] = error
-    if remote and not failed:
+    if remote:
         _probe_stores(list(remote.values()), settings, failed, left)
     return failed, left
 
@@ -92,9 +101,7 @@ def _probe_stores(urls: Sequence[str], settings: Settings, failed: dict[str, Sto
         each(probe, urls, min(AT_ONCE, len(urls)), Progress(), LIMIT)
 
 
-def _told(target: Target, error: StorageError) -> list[tuple[str, str, str]]:
-    """An error as a problem of the job; one of the store itself is raised, with the output that it is about."""
-    if not isinstance(error, Wrong | NotFound | Unsafe):
-        raise type(error)(f"the {target.field.rstrip('s')} {target.shown} cannot be saved: {error}")
+def _told(target: Target, error: StorageError) -> tuple[str, str, str]:
+    """An error as a problem of the job."""
     what, _, hint = str(error).rpartition("; ")
-    return [(target.field, f"cannot save {target.shown}: {what}", hint)]
+    return target.path, f"cannot save to {target.url}: {what}", hint
