@@ -126,6 +126,12 @@ def test_keys_come_from_a_file_of_their_own(home: Path, tmp_path: Path) -> None:
     ("environ", "said"),
     [
         ({"MUSTER_STORAGE_ENDPOINT": "ftp://x"}, "`ftp://x` is not the endpoint of a store"),
+        ({"MUSTER_STORAGE_ENDPOINT": "http://[::1"}, "is not the endpoint of a store"),
+        ({"MUSTER_STORAGE_ENDPOINT": "http:/minio:9000"}, "`http:/minio:9000` lacks a slash; write http://minio:9000"),
+        ({"MUSTER_STORAGE_ENDPOINT": "https//e.example.com"}, "lacks a colon; write https://e.example.com"),
+        ({"MUSTER_STORAGE_ENDPOINT": "https://e.example.com/bucket"}, "has a path; name the bucket in the URL"),
+        ({"MUSTER_STORAGE_ENDPOINT": "e.example.com/bucket/"}, "has a path; name the bucket in the URL"),
+        ({"MUSTER_STORAGE_ENDPOINT": "http://minio:90000"}, "has no port from 1 to 65535 behind its colon; "),
         ({**ENDPOINT, "MUSTER_STORAGE_STYLE": "vhost"}, "`vhost` is not a style"),
         ({**ENDPOINT, "MUSTER_STORAGE_TIMEOUT": "soon"}, "`soon` is not a number of seconds"),
         ({**ENDPOINT, "MUSTER_STORAGE_CA": "/nowhere.pem"}, "/nowhere.pem cannot be read"),
@@ -136,6 +142,10 @@ def test_a_variable_that_cannot_be_used_is_told(home: Path, environ: dict[str, s
     with pytest.raises(StorageError, match=said) as error:
         settings(home, environ)
     assert "; " in str(error.value)
+
+
+def test_blanks_around_an_endpoint_do_not_count(home: Path) -> None:
+    assert settings(home, {"MUSTER_STORAGE_ENDPOINT": " http://minio:9000/ \n"}).s3.endpoint == "http://minio:9000"
 
 
 def test_keys_in_an_endpoint_or_a_url_are_refused_and_not_repeated(muster: Muster) -> None:

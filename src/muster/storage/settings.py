@@ -9,7 +9,7 @@ import re
 import stat
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Mapping
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from muster.storage.errors import StorageError, Wrong
 from muster.storage.urls import SCHEMES
@@ -38,6 +38,7 @@ NAMES = {
 }
 # What is https without being said: a full domain name, at the usual port.
 _PUBLIC_NAME = re.compile(r"(?![\d.]+(:|$))[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+(:443)?")
+_LOST = re.compile(r"(https?)(?:(:)/|//+)(?!/)")  # http:/host and http//host
 # Public clouds want the bucket in the host name; what people run themselves mostly cannot.
 _PUBLIC = re.compile(r"\.(myhuaweicloud|amazonaws|aliyuncs)\.[a-z.]+$")
 _REGION = re.compile(r"(?:obs|s3|oss)[.-]([a-z0-9-]+)\.(?:myhuaweicloud|amazonaws|aliyuncs)\.")
@@ -59,13 +60,9 @@ class Access:
     @classmethod
     def completed(cls, endpoint: str, region: str = "", style: str = "", **others: Any) -> "Access":
         """An access whose endpoint may be a bare host; region and style are found from it where they are not given."""
+        endpoint = endpoint.strip()
         whole = (endpoint if "://" in endpoint else "https://%s" % endpoint).rstrip("/") if endpoint else ""
-        parts = urlsplit(whole)
-        if "@" in parts.netloc:
-            raise Wrong("the endpoint of a store holds a name or a password; write it without, and give keys apart")
-        if whole and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query):
-            shown = endpoint.rpartition("@")[2]  # what stands before may be a password
-            raise Wrong("`%s` is not the endpoint of a store; write one such as https://obs.example.com" % shown)
+        parts = _parts(endpoint, whole)
         if whole and whole != endpoint.rstrip("/") and not _PUBLIC_NAME.fullmatch(parts.netloc):
             written = "write http://%s or https://%s" % (endpoint, endpoint)
             raise Wrong("the endpoint `%s` does not say whether it speaks http or https; %s" % (endpoint, written))
@@ -76,6 +73,36 @@ class Access:
     def virtual(self, bucket: str) -> bool:
         """Whether a bucket stands in the host name; one with a dot cannot, where certificates count."""
         return self.style == "virtual" and not (self.endpoint.startswith("https:") and "." in bucket)
+
+
+def _parts(endpoint: str, whole: str) -> SplitResult:
+    """The parts of an endpoint as given and with its scheme; one that cannot be meant is an error."""
+    shown = endpoint.rpartition("@")[2]  # what stands before may be a password
+    try:
+        parts = urlsplit(whole)
+    except ValueError:
+        parts = urlsplit("")
+    if "@" in parts.netloc:
+        raise Wrong("the endpoint of a store holds a name or a password; write it without, and give keys apart")
+    lost = _LOST.match(endpoint)
+    if lost:
+        lacking = "slash" if lost.group(2) else "colon"
+        raise Wrong("the endpoint `%s` lacks a %s; write %s://%s" % (shown, lacking, lost.group(1), _LOST.sub("", shown)))
+    if whole and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query):
+        raise Wrong("`%s` is not the endpoint of a store; write one such as https://obs.example.com" % shown)
+    if parts.path:
+        raise Wrong("the endpoint `%s` has a path; name the bucket in the URL, as in obs://bucket/name" % shown)
+    if not _has_port(parts):
+        raise Wrong("the endpoint `%s` has no port from 1 to 65535 behind its colon; write one such as 9000" % shown)
+    return parts
+
+
+def _has_port(parts: SplitResult) -> bool:
+    """Whether a port that is given can be one."""
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)
