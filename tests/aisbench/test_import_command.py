@@ -202,6 +202,13 @@ MODELARTS, SAID = "RUNTYPE=modelarts\n", "benchmark.sh:1 sets RUNTYPE=modelarts"
         ("#\nRUNTYPE='modelarts'\n", "", [], f"modelarts V1: benchmark.sh:2 sets RUNTYPE=modelarts; {OLD}"),
         ("RUNTYPE=${RUNTYPE:-cluster_offline}\n", "", [], "cluster_offline: benchmark.sh:1 sets RUNTYPE=cluster_offline"),
         ("RUNTYPE=$1\n", "", [], f"modelarts V1: {BOTH}benchmark.sh:1 sets RUNTYPE=$1, which is no mode; {OLD}; {OTHER}"),
+        (
+            "RUNTYPE=${1:-modelarts}\n",
+            "",
+            [],
+            f"modelarts V1: {BOTH}benchmark.sh:1 sets RUNTYPE=${{1:-modelarts}}, which is no mode; {OLD}; {OTHER}",
+        ),
+        ("RUNTYPE=x\nRUNTYPE=cluster_offline\n", "", [], "cluster_offline: benchmark.sh:2 sets RUNTYPE=cluster_offline"),
         ("RUNTYPE=cluster_offline\n", "", ["--mode", "modelarts"], f"modelarts V1: --mode modelarts; {OLD}"),
         ("RUNTYPE=modelarts\n", "", ["--mode", "cluster_offline"], "cluster_offline: --mode cluster_offline"),
         (MODELARTS, "export MODELARTS_VERSION=V2\n", [], f"modelarts V2: {SAID}; config.sh:1 sets MODELARTS_VERSION=V2"),

@@ -13,7 +13,7 @@ V1, V2, OFFLINE = "V1", "V2", "offline"
 MODELARTS, CLUSTER_OFFLINE = "modelarts", "cluster_offline"
 MODES = (MODELARTS, CLUSTER_OFFLINE)
 # Also where only the default of a variable is given, as in `${RUNTYPE:-modelarts}`.
-RUNTYPE = re.compile(r"^\s*(?:export\s+)?RUNTYPE=[\"']?(?:\$\{RUNTYPE:?[-=])?([^\s;\"'}]*)", re.MULTILINE)
+RUNTYPE = re.compile(r"^\s*(?:export\s+)?RUNTYPE=[\"']?(?:\$\{RUNTYPE:?[-=])?(\$\{[^}\n]*\}|[^\s;\"'}]*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _found(files: Files, findings: Findings) -> tuple[str, list[str]]:
 
 def _runtype(starter: str, findings: Findings) -> Found | None:
     text = read_text(starter, findings) or ""
-    found = RUNTYPE.search(text)
+    found = max(RUNTYPE.finditer(text), key=lambda one: one.start(), default=None)  # the last counts, as in the shell
     return Found(found.group(1), starter, text.count("\n", 0, found.start(1)) + 1) if found else None
 
 
