@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from threading import Lock
 from typing import Any
 
@@ -373,7 +374,7 @@ class Run:
             return [("code", message, "start the job from its own code with `muster run`, or add `--set code=DIR`")]
 
         prepared = create.prepare(
-            lambda check: load_data(data, set, source=self.id, check=lambda job: damaged(job) or check(job)),
+            lambda check: load_data(data, set, source=self.id, check=lambda job: chain([damaged(job)], check(job))),
             record.get("engine", "local"),
         )
         if os.path.realpath(code) != prepared.job.code:  # an override names other code
