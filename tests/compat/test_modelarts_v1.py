@@ -128,10 +128,22 @@ def test_a_server_that_is_measured_alone_is_called_as_the_only_one(run_json: Run
     assert ranks[0]["addresses"] != ranks[1]["addresses"]
 
 
+# Workers that end before their servers have said anything end these, too.
+WAIT_FOR_SERVER = """
+import os, pathlib, time
+said = pathlib.Path(os.environ["MUSTER_SHARED"], "server-said")
+while os.environ["MUSTER_RANK"] != "-1" and not said.exists():
+    time.sleep(0.01)
+"""
+SERVER_SAID = """
+said.touch()
+"""
+
+
 @contained
 def test_parameter_servers_are_a_group_of_their_own(run_json: RunJson, write_job: WriteJob) -> None:
     fields = {"compat": "modelarts-v1", "framework": "tensorflow", "nodes": 2, "ps": 1, "log_url": "obs://b/log"}
-    view = run_json(write_job(fields, **{"train.py": TELL}))
+    view = run_json(write_job(fields, **{"train.py": WAIT_FOR_SERVER + TELL + SERVER_SAID}))
     ranks = [*told(view), *(json.loads(log.splitlines()[-1]) for log in logs(view, "ps-0"))]
     found = [(rank["env"]["BATCH_TASKGROUP_NAME"], rank["env"]["BATCH_TASK_INDEX"]) for rank in ranks]
     assert found == [("worker", "0"), ("worker", "1"), ("server", "0")]
