@@ -74,7 +74,7 @@ def test_a_damaged_snapshot_may_be_in_use_and_is_moved_away_whole(code: Path, ho
     assert sorted(os.listdir(folder)) == ["link", "pkg", "t.py"]
     (aside,) = (path for path in (home / "code").iterdir() if path != folder)
     os.utime(aside, (time.time() - 2 * clean.YOUNG,) * 2)
-    clean.unused()
+    clean.unused(clean.Cleared())
     assert list((home / "code").iterdir()) == [folder]
 
 
