@@ -101,6 +101,9 @@ def main() -> None:
         code = cli.main(standalone_mode=False) or 0
     except click.exceptions.Exit as end:
         code = end.exit_code
+    except click.exceptions.NoArgsIsHelpError as help:
+        help.show()  # nobody wrote anything that could hold a password
+        code = 2
     except click.ClickException as error:
         from muster.cli.errors import show_usage
 

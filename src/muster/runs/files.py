@@ -33,11 +33,7 @@ def write_bytes(path: str, data: bytes) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             _give_to_owner(file.fileno(), os.path.dirname(path))
-        try:
-            os.rename(temporary, path)
-        except IsADirectoryError:  # that a rank has made
-            os.rename(path, temporary_name(path))
-            os.rename(temporary, path)
+        os.rename(temporary, path)
     except OSError:
         os.unlink(temporary)  # half of a file serves nobody
         raise
@@ -51,7 +47,12 @@ def _give_to_owner(descriptor: int, folder: str) -> None:
 
 
 def write_json(path: str, data: Any) -> None:
-    write_bytes(path, _encoded(json.dumps(data, ensure_ascii=False, indent=1)) + b"\n")
+    text = _encoded(json.dumps(data, ensure_ascii=False, indent=1)) + b"\n"
+    try:
+        write_bytes(path, text)
+    except IsADirectoryError:  # that a rank has made in the place of a record
+        os.rename(path, temporary_name(path))
+        write_bytes(path, text)
 
 
 def _encoded(text: str) -> bytes:
