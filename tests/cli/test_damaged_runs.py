@@ -205,3 +205,10 @@ def test_a_bench_that_lists_no_runs_keeps_no_report_back(ended: Path, home: Path
     (folder / "bench.json").write_text('{"created": 1, "runs": 3}')
     done = muster("report", "last", "--md")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_rank_that_loses_the_job_makes_no_run_of_one_rank(muster: Muster, write_job: WriteJob) -> None:
+    text = "import os\nopen(os.environ['MUSTER_SHARED'] + '/../job.json', 'w').write('[]')\n"
+    view = json.loads(muster("run", write_job({"per": "device", "devices": 2}, **{"train.py": text}), "--json").stdout)
+    assert view["state"] == "damaged"
+    assert "job.json cannot be read: it is not a JSON object" in view["reason"]

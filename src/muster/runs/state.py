@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from muster.job import Job
 from muster.runs import explain, submissions
-from muster.runs.damage import Damaged, guarded, stand_in
+from muster.runs.damage import Damaged, guarded, need, stand_in
 from muster.runs.files import is_there, read_events, read_object, write_once
 from muster.runs.final_record import ENDS, can_be_shown, is_final
 from muster.runs.layout import AttemptDir, RunDir
@@ -69,6 +69,7 @@ class Record:
 def read(run: RunDir) -> Record:
     """Reads the files of a run. Raises Damaged."""
     with guarded(run):
+        need(run)  # an empty job would say that it had one rank
         return _read(run)
 
 
