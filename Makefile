@@ -5,9 +5,9 @@ BIN := $(CURDIR)/$(VENV)/bin
 MADE := $(VENV)/.made
 DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
-NODE_ROOMS := src/muster/__init__.py src/muster/plan src/muster/runs src/muster/devices src/muster/storage src/muster/agent \
-  src/muster/job/__init__.py src/muster/job/model.py src/muster/job/kinds.py src/muster/job/data.py \
-  src/muster/job/bench.py src/muster/job/slurm.py
+NODE_ROOMS := $(addprefix src/muster/,__init__.py plan linux records metrics channel devices storage agent \
+  engines/__init__.py engines/local/__init__.py engines/local/site.py engines/slurm/__init__.py engines/slurm/node \
+  job/__init__.py job/model.py job/kinds.py job/data.py job/bench.py job/slurm.py)
 
 WORKLOADS := resnet50 bert-large resnet50-mindspore
 
@@ -34,18 +34,19 @@ test-frameworks: $(READY)  ## install them and run the examples and the workload
 
 lint: $(READY)  ## style, types, the rooms' contracts, and that what travels runs on Python 3.9, in jobs on 3.7
 	$(BIN)/ruff check src tests benchmarks examples scripts workloads
+	$(BIN)/ruff format --check src tests benchmarks examples scripts workloads
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks/*.py
 	$(BIN)/mypy scripts/frameworks/*.py
 	for folder in $(WORKLOADS); do (cd workloads/$$folder && MYPYPATH=.. $(BIN)/mypy --config-file ../../pyproject.toml \
 	  --allow-subclassing-any --allow-untyped-decorators --explicit-package-bases *.py) || exit 1; done
 	$(BIN)/lint-imports
-	$(BIN)/vermin --quiet --no-tips --eval-annotations --backport typing -t=3.9- --violations $(NODE_ROOMS) workloads
+	$(BIN)/vermin --quiet --no-tips --no-eval-annotations --backport typing -t=3.9- --violations $(NODE_ROOMS) workloads
 	$(BIN)/vermin --quiet --no-tips --eval-annotations --backport typing -t=3.7- --violations src/muster/shims src/muster/record.py
 
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -c "from muster.job.describe import page; print(page(), end='')" > docs/job-file.md
-	$(BIN)/python -c "from muster.tester.app import protocol; print(protocol(), end='')" > docs/tester-openapi.json
+	$(BIN)/python -c "from muster.server.core.app import protocol; print(protocol(), end='')" > docs/tester-openapi.json
 
 benchmark: $(READY)  ## measure launch and storage against their peers; installs those of the launch into benchmarks/.venv
 	$(BIN)/python benchmarks/launch.py

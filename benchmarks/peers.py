@@ -12,8 +12,7 @@ from timing import last_line
 
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 LIST_VERSIONS = (
-    "import importlib.metadata as m, json;"
-    "print(json.dumps({d.metadata['Name'].lower(): d.version for d in m.distributions()}))"
+    "import importlib.metadata as m, json;print(json.dumps({d.metadata['Name'].lower(): d.version for d in m.distributions()}))"
 )
 
 

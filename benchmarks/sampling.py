@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from muster.launch import zipapp
-from muster.runs.layout import NodeDir
+from muster.records.layout import NodeDir
 
 AIM = 0.5  # percent of one core, over a minute
 RANKS, CHILDREN = 8, 4

@@ -128,9 +128,9 @@ def containment(request: pytest.FixtureRequest, home: Path) -> str:
         home.mkdir(parents=True, exist_ok=True)
         (home / "config.toml").write_text("[local]\nnamespaces = false\n")
     else:
-        from muster.agent import namespace
+        from muster.agent.sandbox import namespaces
 
-        if reason := namespace.available():
+        if reason := namespaces.available():
             pytest.skip(f"namespaces are not to be had: {reason}")
     return kind
 

@@ -71,8 +71,8 @@ class Served:
 
     def token(self, name: str = "", role: str = "submit") -> str:
         """A token for somebody who has none."""
-        from muster.tester.database import Database
-        from muster.tester.tokens import Tokens
+        from muster.server.core.database import Database
+        from muster.server.core.tokens import Tokens
 
         with closing(Database(self.data / "tester.db")) as database:
             return Tokens(database).add(name or f"lab-{next(NUMBERS)}", role)

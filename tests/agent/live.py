@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from conftest import outside, until
-from muster.runs.layout import RunDir
-from muster.runs.ranks import ranks
-from muster.runs.state import read, view
+from muster.records.layout import RunDir
+from muster.records.ranks import ranks
+from muster.records.state import read, view
 
 
 class Live:

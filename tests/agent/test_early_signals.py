@@ -15,8 +15,8 @@ from live import Live
 
 from conftest import Muster, WriteJob, gone, processes_with, until
 from muster.launch import zipapp
-from muster.runs import proc
-from muster.runs.held import held
+from muster.linux import proc
+from muster.linux.held_signals import held
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -12,7 +12,7 @@ import pytest
 from live import Live
 
 from conftest import Muster, WriteJob, gone, until
-from muster.runs import proc
+from muster.linux import proc
 
 # Each rank leaves an orphan and a child without its environment; one also without its output, its directory and its parent.
 TRAIN = """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import Muster, WriteJob
-from muster.runs.layout import RunDir
+from muster.records.layout import RunDir
 from s3_server import S3
 
 pytestmark = pytest.mark.engines

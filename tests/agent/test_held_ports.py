@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from muster.agent import ports
-from muster.agent.ports import Ports
+from muster.agent.node import ports
+from muster.agent.node.ports import Ports
 from muster.job import PORTS
 
 

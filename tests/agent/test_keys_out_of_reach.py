@@ -11,7 +11,7 @@ import pytest
 from live import Live
 
 from conftest import Muster, WriteJob, gone, processes_with, until
-from muster.agent import namespace
+from muster.agent.sandbox import namespaces
 from traces import RunJson, stored
 
 SECRET = "the-secret-that-opens-the-store"
@@ -62,7 +62,7 @@ print(json.dumps({"found": found, "looked": looked}))
 
 
 def test_no_process_that_a_rank_can_see_holds_a_key(home: Path, run_json: RunJson, write_job: WriteJob) -> None:
-    if reason := namespace.available():
+    if reason := namespaces.available():
         pytest.skip(f"namespaces are not to be had: {reason}")
     home.mkdir(exist_ok=True)
     (home / "config.toml").write_text(POWER)
@@ -75,9 +75,7 @@ def test_no_process_that_a_rank_can_see_holds_a_key(home: Path, run_json: RunJso
     assert said["found"] == []
 
 
-def test_the_helpers_that_have_keys_still_do_their_work(
-    containment: str, run_json: RunJson, write_job: WriteJob
-) -> None:
+def test_the_helpers_that_have_keys_still_do_their_work(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     job = {"command": ["bash", "-c", 'echo weights > "${1#*=}/model.ckpt"', "write"], "outputs": {"train_url": "obs://b/out"}}
     view = run_json(write_job(job), **KEYS)
     assert view["state"] == "succeeded", view["reason"]
@@ -85,7 +83,7 @@ def test_the_helpers_that_have_keys_still_do_their_work(
 
 
 def test_whoever_of_agent_and_keeper_is_killed_takes_the_other_along(command: list[str], write_job: WriteJob) -> None:
-    if reason := namespace.available():
+    if reason := namespaces.available():
         pytest.skip(f"namespaces are not to be had: {reason}")
     job = write_job({}, **{"train.py": "import moxing as m, time\nm.file.exists('obs://b/x')\nprint('up')\ntime.sleep(1000)"})
     with Live(command, job, PYTHONUNBUFFERED="1") as live:
@@ -99,9 +97,7 @@ def test_whoever_of_agent_and_keeper_is_killed_takes_the_other_along(command: li
         assert gone(f"MUSTER_HOME={live.home}") == []
 
 
-def test_a_run_without_namespaces_says_that_its_job_can_read_the_keys(
-    home: Path, muster: Muster, write_job: WriteJob
-) -> None:
+def test_a_run_without_namespaces_says_that_its_job_can_read_the_keys(home: Path, muster: Muster, write_job: WriteJob) -> None:
     home.mkdir(exist_ok=True)
     (home / "config.toml").write_text("[local]\nnamespaces = false\n")
     job = write_job({"command": "true"})
@@ -113,7 +109,7 @@ def test_a_run_without_namespaces_says_that_its_job_can_read_the_keys(
 
 
 def test_a_run_with_namespaces_has_nothing_to_say_about_keys(muster: Muster, write_job: WriteJob) -> None:
-    if reason := namespace.available():
+    if reason := namespaces.available():
         pytest.skip(f"namespaces are not to be had: {reason}")
     assert "the keys" not in muster("run", write_job({"command": "true"}), **KEYS).stderr
     assert "the keys" not in muster("show", "last").stdout

@@ -16,7 +16,7 @@ from live import Live
 
 from conftest import WriteJob, processes_with, until
 from guarded_store import guarded, refusing_after_the_probe
-from muster.engines.ssh import unavailable
+from muster.engines.ssh_programs import unavailable
 from s3_server import S3
 from traces import stored
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.runs.logs import Cursor, exception_line, last_lines, tail_offset
+from muster.records.logs import Cursor, exception_line, last_lines, tail_offset
 
 
 @pytest.fixture

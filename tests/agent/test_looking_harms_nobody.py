@@ -8,7 +8,7 @@ import pytest
 from live import Live
 
 from conftest import Muster, WriteJob
-from muster.engines.local import Local
+from muster.engines.local.engine import Local
 
 pytestmark = pytest.mark.engines
 

@@ -14,7 +14,7 @@ import pytest
 from live import Live
 
 from conftest import Muster, WriteJob
-from muster.agent import memory
+from muster.agent.sandbox import memory
 
 pytestmark = pytest.mark.engines
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from muster.agent.openmpi import Sessions
+from muster.agent.node.openmpi import Sessions
 
 ANOTHER = """
 import sys

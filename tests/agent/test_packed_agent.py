@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from conftest import WriteJob
-from muster.engines import Order, Request
-from muster.engines.local import Local
+from muster.engines.base import Order, Request
+from muster.engines.local.engine import Local
 from muster.job import Job
 from muster.launch import api, create, zipapp
 

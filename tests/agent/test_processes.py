@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.agent.processes import Processes
-from muster.runs.proc import descendants
+from muster.agent.node.processes import Processes
+from muster.linux.proc import descendants
 
 SRC = str(Path(__file__).parents[2] / "src")
 
@@ -22,7 +22,7 @@ def in_a_process_of_its_own(program: str) -> str:
 import os, signal, time
 from muster.agent import system
 from muster.agent.processes import Processes
-from muster.runs.proc import descendants
+from muster.linux.proc import descendants
 system.adopt_orphans()
 """
     words = [sys.executable, "-c", start + program]

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from muster.job import Job
-from muster.runs.layout import RunDir
-from muster.runs.ranks import nodes, ranks
-from muster.runs.state import Status, conclude, derive, final, read, view
+from muster.metrics.final import conclude, final
+from muster.records.layout import RunDir
+from muster.records.ranks import nodes, ranks
+from muster.records.state import Status, derive, read, view
 
 ALIVE, GONE = Status(True), Status(False, "its supervisor was killed")
 

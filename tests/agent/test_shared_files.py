@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from conftest import Muster
-from muster.agent import staging
-from muster.launch import clean, snapshot, zipapp
+from muster.agent.node import staging
+from muster.launch import gc, snapshot, zipapp
 from muster.launch.snapshot import keep, take
-from muster.runs.files import read_object
-from muster.runs.untrusted import NotRegular
+from muster.records.files import read_object
+from muster.records.untrusted import NotRegular
 
 SNAPSHOT = "cd $MUSTER_HOME/code/*/ && "
 DAMAGE = {
@@ -73,8 +73,8 @@ def test_a_damaged_snapshot_may_be_in_use_and_is_moved_away_whole(code: Path, ho
         os.close(used)
     assert sorted(os.listdir(folder)) == ["link", "pkg", "t.py"]
     (aside,) = (path for path in (home / "code").iterdir() if path != folder)
-    os.utime(aside, (time.time() - 2 * clean.YOUNG,) * 2)
-    clean.unused(clean.Cleared())
+    os.utime(aside, (time.time() - 2 * gc.YOUNG,) * 2)
+    gc.unused(gc.Cleared())
     assert list((home / "code").iterdir()) == [folder]
 
 

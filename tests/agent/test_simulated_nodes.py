@@ -15,9 +15,9 @@ import pytest
 from live import Live
 
 from conftest import Muster, WriteJob, gone, until
-from muster.agent import namespace
-from muster.agent.simulated import address
-from muster.engines.local import Local
+from muster.agent.sandbox import namespaces
+from muster.engines.local.engine import Local
+from muster.engines.local.site import address
 from muster.launch import api, create
 
 RunJson = Callable[..., dict[str, Any]]
@@ -51,12 +51,12 @@ def test_a_node_is_a_namespace_with_processes_and_a_name_of_its_own(
 
 def test_process_ids_of_a_namespace_begin_anywhere(run_json: RunJson, write_job: WriteJob) -> None:
     """Programs name by them what they keep in /dev/shm and on Slurm's nodes in /tmp, where others of theirs keep the same."""
-    if reason := namespace.available():
+    if reason := namespaces.available():
         pytest.skip(f"namespaces are not to be had: {reason}")
     if not os.access("/proc/sys/kernel/ns_last_pid", os.W_OK):
         pytest.skip("this kernel numbers processes as it likes")
     view = run_json(write_job({"nodes": 2, "command": "echo $$"}))
-    assert [int(line) > namespace.FIRST_PIDS[0] for line in said(view)] == [True, True]
+    assert [int(line) > namespaces.FIRST_PIDS[0] for line in said(view)] == [True, True]
 
 
 def test_where_namespaces_are_refused_nodes_do_without(command: list[str], write_job: WriteJob) -> None:
@@ -74,7 +74,7 @@ def test_where_namespaces_are_refused_nodes_do_without(command: list[str], write
 
 
 def test_nodes_know_each_other_by_name_inside_a_namespace(run_json: RunJson, write_job: WriteJob) -> None:
-    if reason := namespace.available():
+    if reason := namespaces.available():
         pytest.skip(f"namespaces are not to be had: {reason}")
     probe = (
         "import os, socket\nprint([socket.gethostbyname(f'node-{n}') for n in (0, 1)] == os.environ['MUSTER_HOSTS'].split(','))"

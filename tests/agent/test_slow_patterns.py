@@ -15,11 +15,11 @@ from live import Live
 from records import RunRecord
 
 from conftest import Muster, WriteJob, until
-from muster.bench.check import verify
+from muster.bench.bundle.check import verify
 from muster.job import Job
-from muster.runs import logged, patterns
-from muster.runs.files import read_events, read_json
-from muster.runs.result import collect
+from muster.metrics import log_numbers, patterns
+from muster.metrics.summary import collect
+from muster.records.files import read_events, read_json
 from traces import RunJson
 
 ENDLESS = "(?:x+x+)+(y)"
@@ -52,7 +52,7 @@ def test_what_is_exported_of_it_verifies(muster: Muster, write_job: WriteJob, tm
 def test_a_pattern_in_a_bundle_of_a_stranger_ends_as_well(
     muster: Muster, write_job: WriteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logged, "LATER", patterns.LIMIT)
+    monkeypatch.setattr(log_numbers, "LATER", patterns.LIMIT)
     job = write_job({"command": PRINTS, "metrics": {"throughput": SPEED}, "bench": {}})
     assert muster("bench", job, "--export", tmp_path / "b.tar.gz").returncode == 0
 

@@ -13,7 +13,7 @@ import pytest
 from live import Live
 
 from conftest import Muster, WriteJob, gone, until
-from muster.engines.ssh import unavailable
+from muster.engines.ssh_programs import unavailable
 
 pytestmark = [
     pytest.mark.skipif(unavailable() is not None, reason=f"no ssh between nodes: {unavailable()}"),

@@ -16,7 +16,7 @@ import pytest
 from live import Live
 
 from conftest import Muster, WriteJob, gone, processes_with, until
-from muster.agent import namespace
+from muster.agent.sandbox import namespaces
 
 HANG = {
     "per": "device",
@@ -107,7 +107,7 @@ def test_an_agent(node: int, containment: str, command: list[str], muster: Muste
 
 
 def test_the_process_that_waits_outside_of_a_namespace(command: list[str], hang: Path) -> None:
-    if reason := namespace.available():
+    if reason := namespaces.available():
         pytest.skip(f"namespaces are not to be had: {reason}")
     with Live(command, hang) as live:
         live.until_running(4)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from muster.agent.rendezvous import Rendezvous
-from muster.runs.files import Events, read_events, read_json, write_json, write_once
-from muster.runs.layout import AttemptDir
-from muster.runs.watch import Watch, shared
+from muster.channel.directory import Rendezvous
+from muster.linux.watch import Watch, shared
+from muster.records.files import Events, read_events, read_json, write_json, write_once
+from muster.records.layout import AttemptDir
 
 
 @pytest.fixture(params=["inotify", "polling"])

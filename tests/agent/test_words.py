@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from muster.runs.explain import cause, duration, sentence, signal_name, size
+from muster.records.failure_text import cause, duration, sentence, signal_name, size
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import WriteJob
-from muster.agent.staging import copy_tree
+from muster.agent.node.staging import copy_tree
 
 pytestmark = pytest.mark.engines
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from muster.aisbench import config_json, literals, shell
-from muster.aisbench.found import Findings, Found
+from muster.aisbench.config import config_json, literals, shell
+from muster.aisbench.config.found import Findings, Found
 
 
 def python(tmp_path: Path, text: str) -> tuple[dict[str, Any], list[str]]:
@@ -234,7 +234,7 @@ def test_no_python_text_brings_the_reader_down(tmp_path: Path, text: str) -> Non
 def test_every_text_is_read_back_from_the_job_file(value: str) -> None:
     import yaml
 
-    from muster.aisbench.entries import Entry, render
+    from muster.aisbench.config.entries import Entry, render
 
     text = render([], [Entry("field", value, "where it came from")], [])
     assert str(yaml.compose(text).value[0][1].value) == value

@@ -11,9 +11,9 @@ from ready_packages import installed as installed
 from ready_packages import modelarts as modelarts
 
 from conftest import Muster
-from muster.tester.database import Database
+from muster.server.core.database import Database
+from muster.server.results.plans import Plans
 from muster.tester.plan import Plan
-from muster.tester.plans import Plans
 from s3_server import free_port
 from tester_server import NUMBERS, Served
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import Muster, WriteJob
-from muster.runs.mllog import parse
+from muster.metrics.mllog import parse
 
 # The first attempt fails while it trains, or before, and the second reaches the target.
 TRAINS = """

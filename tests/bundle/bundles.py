@@ -11,11 +11,13 @@ from typing import Any
 
 from records import RunRecord, bench_of
 
-from muster.bench import bundle, result
-from muster.bench.contents import MANIFEST, SIGNATURE
-from muster.runs import state
-from muster.runs.files import write_json
-from muster.runs.result import collect
+from muster.bench import result
+from muster.bench.bundle import write
+from muster.bench.bundle.contents import MANIFEST, SIGNATURE
+from muster.metrics.final import final
+from muster.metrics.summary import collect
+from muster.records import state
+from muster.records.files import write_json
 
 RATES = (450.77798444604605, 450.38567065252664)  # of two nodes with one rank each
 
@@ -35,7 +37,7 @@ def measured(home: Path, id: str = "resnet-20260919-000000-abcd", **fields: Any)
 
 def finish(run: RunRecord, succeeded: bool = True) -> None:
     """Writes the final record of a run, as the first observer of its end does."""
-    found = state.final(state.read(run.dir))
+    found = final(state.read(run.dir))
     ended: dict[str, Any] = {"state": "failed", "reason": "rank 0 failed", "result": None}
     if succeeded:
         ended = {"state": "succeeded", "reason": "all ranks succeeded", "result": collect(run.attempt, run.job)}
@@ -57,7 +59,7 @@ def bench_folder(home: Path, *runs: RunRecord, **fields: Any) -> Path:
 
 def make_bundle(home: Path, target: Path, *runs: RunRecord, key: Path | None = None, **fields: Any) -> Path:
     """A bundle of these runs, or of one that is `measured`; fields go to its `bench.json`."""
-    return bundle.write(bench_folder(home, *(runs or (measured(home),)), **fields), home, target, key)
+    return write.write(bench_folder(home, *(runs or (measured(home),)), **fields), home, target, key)
 
 
 def unpacked(archive: Path, into: Path) -> Path:
@@ -78,7 +80,7 @@ def packed(folder: Path, target: Path) -> Path:
 def set_right(folder: Path) -> None:
     """Writes sums that fit, as a forger would who has read how it is done."""
     paths = [path for path in folder.rglob("*") if path.is_file() and path.name not in (MANIFEST, SIGNATURE)]
-    (folder / MANIFEST).write_bytes(bundle.canonical(_entry(folder, path) for path in paths))
+    (folder / MANIFEST).write_bytes(write.canonical(_entry(folder, path) for path in paths))
 
 
 def forged(archive: Path, scratch: Path, change: Callable[[Path], object], sums: bool = True) -> Path:

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.bench import exact
+from muster.bench.bundle import strict_json
 
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text())
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
 
 
 def differ(there: str, follows: str) -> list[str]:
-    return list(exact.differences(exact.loads(there), exact.loads(follows)))
+    return list(strict_json.differences(strict_json.loads(there), strict_json.loads(follows)))
 
 
 @given(VALUES)
@@ -42,13 +42,13 @@ def test_every_digit_counts_even_where_a_float_would_not_tell(value: float, data
     changed = text[:at] + digit + text[at + 1 :]
     try:
         assert differ(changed, text)
-    except exact.NotExact:
+    except strict_json.NotExact:
         pass  # a zero before other digits, or larger than any float
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_what_python_writes_is_as_written(value: float) -> None:
-    exact.check(json.dumps([value]).encode())
+    strict_json.check(json.dumps([value]).encode())
 
 
 @pytest.mark.parametrize("text", ["0.10000000000000001", "451.77798444604604", "9007199254740993.0"])
@@ -56,10 +56,10 @@ def test_a_digit_that_a_float_would_not_tell_was_not_written_by_muster(text: str
     lines = tmp_path / "lines"
     lines.write_text(f'{{"t": 1}}\n{{"t": {text}}}\n')
     said = f"holds {text}, a number that is written {float(text)!r}"
-    with pytest.raises(exact.NotExact, match=said):
-        exact.check(f"[{text}]".encode())
-    with pytest.raises(exact.NotExact, match=f"line 2 {said}"):
-        exact.check_lines(lines)
+    with pytest.raises(strict_json.NotExact, match=said):
+        strict_json.check(f"[{text}]".encode())
+    with pytest.raises(strict_json.NotExact, match=f"line 2 {said}"):
+        strict_json.check_lines(lines)
 
 
 def test_differences_say_where_and_what() -> None:
@@ -94,5 +94,5 @@ def test_kinds_are_not_mixed_up(there: str, follows: str) -> None:
     ],
 )
 def test_what_leaves_open_what_it_says_is_refused(text: str | bytes, reason: str) -> None:
-    with pytest.raises(exact.NotExact, match=reason):
-        exact.loads(text)
+    with pytest.raises(strict_json.NotExact, match=reason):
+        strict_json.loads(text)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from bundles import make_bundle
 
-from muster.bench import archive
-from muster.bench.check import verify
+from muster.bench.bundle import archive
+from muster.bench.bundle.check import verify
 from muster.bench.errors import BundleError
 
 

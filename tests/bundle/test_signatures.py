@@ -13,8 +13,8 @@ import pytest
 from bundles import bench_folder, edit, forged, make_bundle, measured, packed, unpacked
 
 from conftest import Muster, WriteJob
-from muster.bench import bundle, signature
-from muster.bench.check import verify
+from muster.bench.bundle import signature, write
+from muster.bench.bundle.check import verify
 from muster.bench.errors import BundleError
 
 
@@ -99,7 +99,7 @@ def test_any_change_at_all_is_found(signed: Path, tmp_path: Path, key: Path) -> 
 
 def test_the_signature_of_another_bundle(signed: Path, home: Path, tmp_path: Path, key: Path) -> None:
     folder = bench_folder(home, measured(home, "resnet-20260919-000100-abcd"))
-    other = bundle.write(folder, home, tmp_path / "other.tar.gz", key)
+    other = write.write(folder, home, tmp_path / "other.tar.gz", key)
     taken = unpacked(other, tmp_path / "other") / "manifest.json.sig"
     found = verify(forged(signed, tmp_path, lambda folder: taken.replace(folder / taken.name), sums=False))
     assert found.signature == "bad"
@@ -122,7 +122,7 @@ def test_a_signature_made_for_something_else(home: Path, tmp_path: Path, user: P
 def test_the_numbers_are_checked_also_where_a_trusted_key_signed(home: Path, tmp_path: Path, user: Path, key: Path) -> None:
     folder = bench_folder(home, measured(home))
     edit(folder / "result.json", lambda data: data["metrics"]["throughput"].update(value=1e6))
-    found = verify(bundle.write(folder, home, tmp_path / "b.tar.gz", key), trusting(tmp_path / "signers", ada=key))
+    found = verify(write.write(folder, home, tmp_path / "b.tar.gz", key), trusting(tmp_path / "signers", ada=key))
     assert (found.passed, found.signature, found.signed_by) == (False, "good", "ada")
 
 

@@ -10,7 +10,7 @@ import pytest
 from bundles import bench_folder, edit, forged, make_bundle, measured
 
 from conftest import Muster
-from muster.bench.bundle import write
+from muster.bench.bundle.write import write
 
 
 @pytest.fixture

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from records import RunRecord
 
 from muster import __version__
-from muster.bench import exact, result
-from muster.bench.check import verify
+from muster.bench import result
+from muster.bench.bundle import strict_json
+from muster.bench.bundle.check import verify
 from muster.bench.errors import BundleError
-from muster.runs.layout import run_dir
+from muster.records.layout import run_dir
 
 RUN = "runs/resnet-20260919-000000-abcd"
 NODE = f"{RUN}/attempts/1/nodes/0"
@@ -65,16 +66,16 @@ def test_every_digit_of_the_result_counts(home: Path) -> None:
     """Flips each digit of result.json in turn: in numbers, texts and names."""
     folder = bench_folder(home, measured(home))
     bench = json.loads((folder / "bench.json").read_text())
-    follows = exact.loads(json.dumps(result.make(bench, [run_dir(str(home), Path(RUN).name)])))
+    follows = strict_json.loads(json.dumps(result.make(bench, [run_dir(str(home), Path(RUN).name)])))
     text = (folder / "result.json").read_text()
-    assert list(exact.differences(exact.loads(text), follows)) == []
+    assert list(strict_json.differences(strict_json.loads(text), follows)) == []
     places = [place for place, letter in enumerate(text) if letter in "0123456789"]
     assert len(places) > 500
     for place in places:
         flipped = text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :]
         try:
-            assert list(exact.differences(exact.loads(flipped), follows)), flipped[place - 40 : place + 40]
-        except exact.NotExact:
+            assert list(strict_json.differences(strict_json.loads(flipped), follows)), flipped[place - 40 : place + 40]
+        except strict_json.NotExact:
             continue  # a zero before other digits
 
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from records import RunRecord
 
 from muster import __version__
-from muster.bench import bundle
-from muster.bench.check import verify
+from muster.bench.bundle import write
+from muster.bench.bundle.check import verify
+from muster.bench.bundle.export import export
 from muster.bench.errors import BundleError
-from muster.bench.export import export
 
 
 def names(archive: Path) -> list[str]:
@@ -57,10 +57,10 @@ def test_a_node_that_did_nothing_stays_visible(home: Path, tmp_path: Path) -> No
 
 def test_the_same_bench_gives_the_same_bytes(home: Path, tmp_path: Path) -> None:
     folder = bench_folder(home, measured(home))
-    first = bundle.write(folder, home, tmp_path / "first.tar.gz", None)
+    first = write.write(folder, home, tmp_path / "first.tar.gz", None)
     for path in home.rglob("*"):
         os.utime(path, (1, 1))
-    second = bundle.write(folder, home, tmp_path / "second.tar.gz", None)
+    second = write.write(folder, home, tmp_path / "second.tar.gz", None)
     assert first.read_bytes() == second.read_bytes()
 
 

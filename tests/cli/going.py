@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from conftest import Muster, until
-from muster.runs.layout import run_dir
-from muster.runs.state import view
+from muster.records.layout import run_dir
+from muster.records.state import view
 
 READY = "ready\n"
 

@@ -13,8 +13,8 @@ import pytest
 from going import going, only_run
 
 from conftest import Muster, WriteJob, processes_with
-from muster.launch import api, clean, many
-from muster.runs.state import ENDED
+from muster.launch import api, batch_status, gc
+from muster.records.state import ENDED
 
 DEEP = '{"a":' * 100_000
 OTHER_SHAPES = ("[]", "{}", "", '{"event": 1}', '{"state": [], "attempts": {}, "a": "\\ud800"}')
@@ -131,7 +131,7 @@ def test_a_living_run_with_a_damaged_record_is_not_lost(muster: Muster, write_jo
         shutil.copy(home / "runs" / run_id / "run.json", home / "kept")
         for how in ("fifo", "deep", "says []"):
             damage(home / "runs" / run_id, "run.json", how)
-            (view,) = many.views([api.get(run_id)])
+            (view,) = batch_status.views([api.get(run_id)])
             assert view["state"] == "running", view
             assert muster("rm", run_id).returncode == 2
         (home / "runs" / run_id / "run.json").unlink()
@@ -157,8 +157,8 @@ def test_a_bench_that_lists_anything_harms_nobody(ended: Path, home: Path, muste
         folder.mkdir(parents=True)
         (folder / "bench.json").write_text(text)
     assert muster("ps").returncode == 0
-    cleared = clean.Cleared()
-    clean.unused(cleared)
+    cleared = gc.Cleared()
+    gc.unused(cleared)
     assert not cleared.left
     assert muster("show", "last").returncode == 0
     assert muster("rm", "last").returncode == 0

@@ -15,8 +15,8 @@ import pytest
 from going import background, going, log_of
 
 from conftest import Muster, WriteJob, gone, processes_with, until
-from muster.agent import namespace
-from muster.engines.ssh import unavailable
+from muster.agent.sandbox import namespaces
+from muster.engines.ssh_programs import unavailable
 
 TELLS = (
     'echo "$(hostname) $(readlink /proc/self/ns/pid) $PWD $MUSTER_RANK $MUSTER_LOCAL_RANK $COLOUR $SET"; echo ready; sleep 1000'
@@ -111,7 +111,7 @@ def test_it_ends_when_it_is_told_to(muster: Muster, command: list[str], write_jo
         assert inside.returncode == 9
 
 
-@pytest.mark.skipif(bool(namespace.available()), reason="namespaces are not to be had")
+@pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")
 def test_in_a_namespace_it_ends_with_the_run(muster: Muster, command: list[str], write_job: WriteJob, tmp_path: Path) -> None:
     with going(muster, write_job({"command": "echo ready; sleep 1000"})) as run_id:
         with background([*command, "exec", run_id, "--", "bash", "-c", f"touch {tmp_path}/up; sleep 1000"]) as inside:

@@ -24,7 +24,7 @@ HEAVY = (
     "subprocess",
     "socket",
     "muster.job",
-    "muster.runs",
+    "muster.records",
     "muster.launch",
     "muster.agent",
 )

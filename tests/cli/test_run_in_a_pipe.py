@@ -221,9 +221,7 @@ def test_without_a_standard_output_it_runs_all_the_same(command: list[str], must
 
 
 def test_where_changes_cannot_be_watched_it_still_listens_to_signals(write_job: WriteJob) -> None:
-    polling = (
-        "import muster.runs.watch as w; w.Watch.polling = property(lambda self: True); from muster.cli.main import main; main()"
-    )
+    polling = "import muster.linux.watch as w, muster.cli.main as m; w.Watch.polling = property(lambda self: True); m.main()"
     with background([sys.executable, "-c", polling, "run", str(write_job({"command": SAVES}))]) as run:
         until(lambda: says(log_of(only_run()), "ready"))
         run.send_signal(signal.SIGINT)

@@ -13,14 +13,14 @@ import pexpect
 import pytest
 
 from conftest import Muster, WriteJob, processes_with, until
-from muster.agent import namespace
-from muster.engines.ssh import unavailable
+from muster.agent.sandbox import namespaces
+from muster.engines.ssh_programs import unavailable
 from muster.launch import api
 from traces import RunJson, hosts, logs
 
 pytestmark = pytest.mark.engines
 
-contained = pytest.mark.skipif(bool(namespace.available()), reason="namespaces are not to be had")
+contained = pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")
 by_ssh = pytest.mark.skipif(unavailable() is not None, reason=f"no ssh between nodes: {unavailable()}")
 
 USER = getpass.getuser()
@@ -121,7 +121,7 @@ def test_workers_share_job_and_home_and_reach_each_other_at_one_port(
 
 
 def test_a_user_without_a_home_has_one_there(run_json: RunJson, write_job: WriteJob, tmp_path: Path) -> None:
-    if namespace.available():
+    if namespaces.available():
         pytest.skip("namespaces are not to be had")
     job = write_job({"compat": "apulis", "command": "touch ~/made; ls ~"})
     assert main_log(run_json(job, HOME=str(tmp_path / "nowhere"))) == ["ib_config", "made"]

@@ -10,10 +10,10 @@ import pytest
 from fake_devices import Npus
 
 from conftest import WriteJob
-from muster.agent import namespace
+from muster.agent.sandbox import namespaces
 from traces import RunJson, told
 
-pytestmark = [pytest.mark.engines, pytest.mark.skipif(bool(namespace.available()), reason="namespaces are not to be had")]
+pytestmark = [pytest.mark.engines, pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")]
 
 LOOK = """
 import json, os

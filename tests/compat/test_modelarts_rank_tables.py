@@ -9,10 +9,10 @@ import pytest
 from fake_devices import Npus
 
 from conftest import WriteJob
-from muster.agent import namespace
+from muster.agent.sandbox import namespaces
 from traces import RunJson, said, told
 
-pytestmark = [pytest.mark.engines, pytest.mark.skipif(bool(namespace.available()), reason="namespaces are not to be had")]
+pytestmark = [pytest.mark.engines, pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")]
 
 # What a script of those platforms reads, per device.
 NAMES = ("RANK_ID", "RANK_SIZE", "DEVICE_ID", "ASCEND_DEVICE_ID", "RANK_TABLE_FILE", "MINDSPORE_HCCL_CONFIG_PATH", "JOB_ID")
@@ -82,9 +82,7 @@ def test_the_boot_file_runs_once_per_device_and_finds_its_tables(
         assert names["JOB_ID"]
 
 
-def test_a_command_of_the_older_generation_is_told_the_directory(
-    run_json: RunJson, write_job: WriteJob, machine: Npus
-) -> None:
+def test_a_command_of_the_older_generation_is_told_the_directory(run_json: RunJson, write_job: WriteJob, machine: Npus) -> None:
     look = 'ls "$RANK_TABLE_FILE"; echo "$RANK_TABLE_FILE"'
     fields = {"compat": "modelarts-v1", "device": "ascend", "devices": 2, "command": look}
     view = run_json(write_job(fields), **machine.env)
@@ -92,7 +90,7 @@ def test_a_command_of_the_older_generation_is_told_the_directory(
 
 
 def test_a_job_for_other_devices_has_no_table(run_json: RunJson, write_job: WriteJob) -> None:
-    look = "ls -A /user; echo \"${RANK_TABLE_FILE-none}\""
+    look = 'ls -A /user; echo "${RANK_TABLE_FILE-none}"'
     for generation in ("v1", "v2"):
         assert said(run_json(write_job({"compat": f"modelarts-{generation}", "command": look}))) == ["none\n"]
 

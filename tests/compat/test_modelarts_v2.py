@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from conftest import WriteJob
-from muster.agent import namespace
+from muster.agent.sandbox import namespaces
 from traces import RunJson, logs, put, said, stored, told
 
 pytestmark = pytest.mark.engines
 
-contained = pytest.mark.skipif(bool(namespace.available()), reason="namespaces are not to be had")
+contained = pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")
 
 TELL = """
 import json, os, socket, sys

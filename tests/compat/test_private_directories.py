@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from conftest import Muster, WriteJob, until
-from muster.agent import namespace, root
+from muster.agent.sandbox import namespaces, rootfs
 from muster.launch import api
 from traces import RunJson, put, said, told
 
-pytestmark = pytest.mark.skipif(bool(namespace.available()), reason="namespaces are not to be had")
+pytestmark = pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")
 
 PLACES = ("/tmp", "/cache", "/home/work", "/home/ma-user")
 LOCK = f"""
@@ -90,9 +90,7 @@ def test_what_a_job_names_in_tmp_stays_visible_and_nothing_else(
             shutil.rmtree(folder)
 
 
-def test_outputs_and_logs_that_are_new_in_tmp_reach_the_machine(
-    run_json: RunJson, write_job: WriteJob, in_tmp: Path
-) -> None:
+def test_outputs_and_logs_that_are_new_in_tmp_reach_the_machine(run_json: RunJson, write_job: WriteJob, in_tmp: Path) -> None:
     in_tmp.rmdir()
     write = ["bash", "-c", 'echo weights > "${1#*=}/model"', "write"]
     fields = {"command": write, "outputs": {"out": str(in_tmp / "out")}, "log_url": f"file://{in_tmp}/log"}
@@ -138,7 +136,7 @@ def test_a_home_beside_others_that_cannot_be_listed_is_found(in_tmp: Path) -> No
     if child == 0:
         if os.getuid() == 0:
             os.setuid(65534)
-        found = root.machine([f"{homes}/work"], [f"{homes}/me/.muster", "/elsewhere"])
+        found = rootfs.machine([f"{homes}/work"], [f"{homes}/me/.muster", "/elsewhere"])
         os._exit(0 if {path for path in found if path.startswith(f"{homes}/")} == {f"{homes}/me"} else 1)
     assert os.waitpid(child, 0)[1] == 0
     homes.chmod(0o755)

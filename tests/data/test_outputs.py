@@ -14,7 +14,7 @@ import pytest
 
 import muster as package
 from conftest import Muster, WriteJob, until
-from muster.agent.storing import PERIOD
+from muster.agent.node.transfers import PERIOD
 from muster.launch import api
 from traces import RunJson, embedded, put, said, stored
 

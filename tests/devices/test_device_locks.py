@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from fake_devices import Gpus
 
-from muster.agent import locks
-from muster.agent.locks import Queue
+from muster.agent.supervisor import device_locks
+from muster.agent.supervisor.device_locks import Queue
 
 
 @pytest.fixture
@@ -21,14 +21,14 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gpus:
     return found
 
 
-def take(queue: Queue) -> locks.Held:
+def take(queue: Queue) -> device_locks.Held:
     held = queue.take()
     assert held is not None
     return held
 
 
 def test_the_holder_is_named_however_often_one_looks(machine: Gpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "MOST_WAITING", 1)
+    monkeypatch.setattr(device_locks, "MOST_WAITING", 1)
     held = take(Queue("nvidia", 1, 2))
     waiting = Queue("nvidia", 1, 1)
     for _ in range(20):

@@ -22,9 +22,9 @@ import pytest
 from fake_devices import Gpus, Machine, Npus
 
 from conftest import Muster, WriteJob, gone, until
-from muster.agent.supervisor import DEVICE_PAUSE
-from muster.runs.layout import RunDir
-from muster.runs.state import view
+from muster.agent.supervisor.supervisor import DEVICE_PAUSE
+from muster.records.layout import RunDir
+from muster.records.state import view
 
 RunJson = Callable[..., dict[str, Any]]
 

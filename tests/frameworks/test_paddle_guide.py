@@ -12,11 +12,11 @@ import pytest
 from test_framework_examples import programs as programs
 
 from conftest import Muster, WriteJob
-from muster.agent import namespace
+from muster.agent.sandbox import namespaces
 
 pytestmark = [
     pytest.mark.timeout(300),
-    pytest.mark.skipif(bool(namespace.available()), reason="its command names a fixed path, which takes namespaces"),
+    pytest.mark.skipif(bool(namespaces.available()), reason="its command names a fixed path, which takes namespaces"),
 ]
 
 RUN_SH = """\

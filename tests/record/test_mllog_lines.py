@@ -14,8 +14,8 @@ from mlperf_logging.compliance_checker import mlp_parser  # type: ignore[import-
 from pythons import VERSIONS, call, python_of, said
 
 import muster
-from muster.runs.mllog import Event, Reader, parse
-from muster.runs.points import Edge, Point
+from muster.metrics.mllog import Event, Reader, parse
+from muster.metrics.recorded import Edge, Point
 
 PUBLIC = """
     from mlperf_logging import mllog

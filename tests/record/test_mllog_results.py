@@ -10,9 +10,9 @@ from mlperf_logging.compliance_checker import mlp_compliance, mlp_parser  # type
 from mlperf_logging.mllog import constants  # type: ignore[import-untyped]
 from records import START, RunRecord, bench_of
 
-from muster.bench import mllog
+from muster.bench.formats import mllog
 from muster.bench.result import make
-from muster.runs.mllog import Event, parse
+from muster.metrics.mllog import Event, parse
 
 RULESETS = ("0.7.0", "1.0.0", "1.1.0", "2.0.0", "2.1.0", "3.0.0", "3.1.0", "4.0.0", "4.1.0", "5.0.0", "5.1.0", "6.0.0", "6.1.0")
 KNOWN = {value for name, value in vars(constants).items() if name.isupper()}

@@ -96,13 +96,13 @@ def test_so_is_an_editable_one(way: str, version: str, tmp_path: Path, shims: st
 def test_a_muster_without_record_borrows_it(environment: Environment, shims: str, tmp_path: Path) -> None:
     own = copied(environment.packages / "muster")
     (own / "record.py").unlink()
-    script = OWN + "; import muster.record; muster.record.metric('a', 1); import muster.runs; print(muster.runs.__file__)"
+    script = OWN + "; import muster.record; muster.record.metric('a', 1); import muster.records; print(muster.records.__file__)"
     settings = {"PYTHONPATH": shims, "MUSTER_RESULTS": str(tmp_path)}
     lines = said(script, python=environment.python, **settings).splitlines()
     archive = shims.rpartition("/shims")[0]
     assert lines[0] == str(own / "__init__.py")
     assert lines[1].startswith(f"{archive}/record.py")
-    assert lines[2] == str(own / "runs/__init__.py")
+    assert lines[2] == str(own / "records/__init__.py")
     assert len(recorded(tmp_path)) == 1
 
 

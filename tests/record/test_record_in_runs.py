@@ -11,7 +11,7 @@ import pytest
 from pythons import python_of, recorded
 
 from conftest import WriteJob
-from muster.runs.points import Edge, read_record
+from muster.metrics.recorded import Edge, read_record
 
 pytestmark = pytest.mark.engines
 

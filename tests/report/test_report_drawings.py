@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_results import START, made_result, made_samples
 
-from muster.bench.report import figures, scale, use
-from muster.bench.report.charts import line_chart
+from muster.bench.report import figures
+from muster.bench.report.drawings import scale, use
+from muster.bench.report.drawings.charts import line_chart
+from muster.bench.report.drawings.timeline import BINS, Series, Window
 from muster.bench.report.phrase import named, same, say
 from muster.bench.report.run_view import over_time
 from muster.bench.report.samples import thinned
-from muster.bench.report.timeline import BINS, Series, Window
 
 
 def test_a_long_record_is_drawn_as_means_that_keep_the_whole() -> None:

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.bench.report import standing
-from muster.bench.report.bars import MOST, WORST, bar_charts, note
+from muster.bench.report.drawings import stragglers
+from muster.bench.report.drawings.bars import MOST, WORST, bar_charts, note
 from muster.bench.report.phrase import same
 
 
-def of(values: Sequence[float | None], better: str | None = "higher") -> standing.Standing:
+def of(values: Sequence[float | None], better: str | None = "higher") -> stragglers.Standing:
     ranks = [{"rank": rank, "node": rank // 8, "value": value, "reason": None} for rank, value in enumerate(values)]
-    return standing.ranks({"better": better, "ranks": ranks})
+    return stragglers.ranks({"better": better, "ranks": ranks})
 
 
 def slow(values: Sequence[float | None], better: str | None = "higher") -> list[int]:
@@ -65,8 +65,8 @@ def test_one_without_a_value_is_missing_and_comes_first_among_the_worst() -> Non
 
 @given(st.lists(st.floats(1, 1e6), min_size=1, max_size=200), st.floats(0.001, 1000))
 def test_the_unit_of_measurement_changes_nothing(values: list[float], factor: float) -> None:
-    bound = standing._bound(values)
-    assert standing._bound([value * factor for value in values]) == pytest.approx(bound * factor)
+    bound = stragglers._bound(values)
+    assert stragglers._bound([value * factor for value in values]) == pytest.approx(bound * factor)
 
 
 @given(st.lists(st.none() | st.floats(0.1, 1e9), min_size=1, max_size=120))

@@ -9,7 +9,7 @@ from typing import Any
 
 from muster.job import Job
 from muster.job.bench import KNOWN, Bench, Metric
-from muster.runs.layout import AttemptDir, NodeDir, RunDir
+from muster.records.layout import AttemptDir, NodeDir, RunDir
 
 START = 1_790_000_000.0  # when the attempt started; ranks follow after PREPARED seconds
 PREPARED = 10.0

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from records import LASTED, START, RunRecord, bench_of
 
 from muster.bench import aggregate
-from muster.bench.aisbench import lines
+from muster.bench.formats.aisbench_lines import lines
 from muster.bench.result import make
-from muster.runs import numbers
-from muster.runs.measured import Value
-from muster.runs.sources import Sight
+from muster.metrics import numbers
+from muster.metrics.sources import Sight
+from muster.metrics.totals import Value
 
 RATES = st.floats(min_value=1e-6, max_value=1e12)
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import RunRecord, bench_of
 
-from muster.bench.energy import Meter, Window, joules
+from muster.bench.energy.energy import Meter, Window, joules
+from muster.bench.energy.samples import Series
 from muster.bench.result import make
-from muster.bench.samples import Series
 
 WINDOW = Window(20.0, 100.0, "proc")
 WATTS = st.floats(min_value=0, max_value=1e5)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from conftest import Muster, WriteJob
-from muster.bench.aisbench import lines
+from muster.bench.formats.aisbench_lines import lines
 from muster.bench.result import make, single
-from muster.runs.layout import RunDir
+from muster.records.layout import RunDir
 from traces import put
 
 pytestmark = pytest.mark.engines

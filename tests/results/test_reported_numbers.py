@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from records import RunRecord
 
-from muster.runs import resultfiles
-from muster.runs.observed import observe
-from muster.runs.result import collect
-from muster.runs.seats import Seat
+from muster.metrics import result_files
+from muster.metrics.observed import observe
+from muster.metrics.rank_map import Seat
+from muster.metrics.summary import collect
 
 CLUSTER: dict[str, Any] = {"nodes": 2, "devices": 2}
 FPS: dict[str, Any] = {"throughput": {"pattern": r"fps: ([^ ]+)"}}
@@ -272,8 +272,8 @@ def test_a_listing_cannot_point_elsewhere(home: Path, path: str) -> None:
 def test_directories_in_the_place_of_files_disturb_nobody(home: Path, name: str) -> None:
     run = RunRecord(home, devices=1)
     Path(run.node(0).results, name).mkdir()
-    for path, reason in resultfiles.irregular(run.node(0)):
-        told = json.dumps({"event": resultfiles.REFUSED, "path": path, "reason": reason})
+    for path, reason in result_files.irregular(run.node(0)):
+        told = json.dumps({"event": result_files.REFUSED, "path": path, "reason": reason})
         Path(run.node(0).events).write_text(f"{told}\n")
     run.result_file(0, "throughput_rank_0", 5)
     assert throughput(run)[0] == (None if name == "throughput_0.json" else 5.0)

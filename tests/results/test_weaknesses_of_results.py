@@ -17,9 +17,9 @@ from records import RunRecord, bench_of
 
 from conftest import Muster, WriteJob
 from muster import __version__
-from muster.bench.aisbench import info, lines
+from muster.bench.formats.aisbench_lines import info, lines
 from muster.bench.result import make
-from muster.runs.result import collect
+from muster.metrics.summary import collect
 
 
 def result_of(*runs: RunRecord) -> dict[str, Any]:

@@ -14,12 +14,12 @@ import pytest
 
 from conftest import until
 from muster.launch import zipapp
-from muster.runs.layout import NodeDir
+from muster.records.layout import NodeDir
 
 # Does what the agent does for a sampler: adopts orphans, starts it and the ranks, says which they are, ends it.
 AGENT = """
 import json, os, subprocess, sys
-from muster.agent.system import adopt_orphans
+from muster.linux.syscalls import adopt_orphans
 adopt_orphans()
 node, sampler, ranks = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
 process = subprocess.Popen(sampler)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from conftest import Muster, WriteJob, until
-from muster.runs.files import read_events
-from muster.runs.layout import RunDir
+from muster.records.files import read_events
+from muster.records.layout import RunDir
 from slurm_cluster import Cluster
 
 # A rank that says when it is told to end, takes a moment to save, and ends.

@@ -15,7 +15,7 @@ from on_slurm import SAVES, OnSlurm, Start
 from on_slurm import start as start
 
 from conftest import Muster, until
-from muster.runs.files import read_json
+from muster.records.files import read_json
 from slurm_cluster import EVERYTHING, SOON_NOTICED, Cluster
 from slurm_site.configuration import Nodes, Partition
 

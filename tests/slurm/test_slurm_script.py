@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from muster.config.slurm import Slurm as Site
-from muster.engines import Order
+from muster.engines.base import Order
 from muster.engines.slurm import options, script
 from muster.job import Job, SlurmOptions
 from slurm_cluster import Cluster

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from muster.engines.slurm import cluster, commands, states
-from muster.engines.slurm.commands import End, Queued
+from muster.engines.slurm import client, cluster, states
+from muster.engines.slurm.client import End, Queued
 from muster.engines.slurm.options import Chosen
 from muster.job import Job
-from muster.runs.state import Status
+from muster.records.state import Status
 
 JOB = Queued("12", "PENDING", 100, ("main",), "me", "1:00:00", 0.0, 0.0, "None", "run-1")
 
@@ -249,9 +249,9 @@ def test_auto_means_the_accelerators_of_the_nodes() -> None:
     ["", "no job", "12|PENDING", "of a name with\nline breaks|R|1|main|me|x|1|N/A|None|y"],
 )
 def test_lines_that_are_no_jobs_are_left_out(line: str) -> None:
-    assert all(commands._queued(part) is None for part in line.split("\n"))
+    assert all(client._queued(part) is None for part in line.split("\n"))
 
 
 def test_a_name_may_hold_anything_else() -> None:
-    found = commands._queued("12|RUNNING|4294901759|main,long|me|UNLIMITED|N/A|1794752685|None|a|b|c")
+    found = client._queued("12|RUNNING|4294901759|main,long|me|UNLIMITED|N/A|1794752685|None|a|b|c")
     assert found == Queued("12", "RUNNING", 4294901759, ("main", "long"), "me", "UNLIMITED", 0.0, 1794752685.0, "None", "a|b|c")

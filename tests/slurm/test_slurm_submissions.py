@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from muster.agent import beat
-from muster.runs import submissions
-from muster.runs.files import write_json
-from muster.runs.layout import RunDir
+from muster.agent.supervisor import heartbeat
+from muster.records import submissions
+from muster.records.files import write_json
+from muster.records.layout import RunDir
 
 
 @pytest.fixture
@@ -45,22 +45,22 @@ def test_a_job_whose_place_is_past_has_nothing_left_to_do(run: RunDir) -> None:
 def test_who_is_silent_when_the_gang_is_stopped_is_lost_unless_he_has_ended(
     run: RunDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beat, "PAUSE", 0.001)
-    monkeypatch.setattr(beat, "ANSWER_LIMIT", 0.003)
+    monkeypatch.setattr(heartbeat, "PAUSE", 0.001)
+    monkeypatch.setattr(heartbeat, "ANSWER_LIMIT", 0.003)
     attempt = run.attempt(1)
     for node in range(3):
         Path(attempt.node(node).path).mkdir(parents=True)
         Path(attempt.node(node).beat).write_text(f"{node}.0")
-    beats = beat.Beats(attempt, 4)  # the last one never says anything
+    beats = heartbeat.Beats(attempt, 4)  # the last one never says anything
     for look in range(6):
         Path(attempt.node(0).beat).write_text(f"{look + 10}.0")
         until_next_look(beats)
     assert beats.silent(stopping=False) == set()
     write_json(attempt.node(1).exit, {})
     assert beats.silent(stopping=True) == {2, 3}
-    assert beat.last(attempt) == 15.0
+    assert heartbeat.last(attempt) == 15.0
 
 
-def until_next_look(beats: beat.Beats) -> None:
+def until_next_look(beats: heartbeat.Beats) -> None:
     time.sleep(0.002)
     beats.listen()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from muster.agent import mpi, slurm
+from muster.engines.slurm.node import client, pmi_launcher
 from muster.job import Job, SlurmOptions
 
 NODES = """\
@@ -21,7 +21,7 @@ NOW = time.mktime(time.strptime("2026-11-15T12:00:00", "%Y-%m-%dT%H:%M:%S"))
 
 def test_one_srun_starts_one_agent_per_node_with_what_the_job_has() -> None:
     given = {"SLURM_CPUS_PER_TASK": "24", "SLURM_MEM_PER_NODE": "98304", "SLURM_GPUS_PER_NODE": "8", "SLURM_NTASKS": "64"}
-    assert slurm.srun(4, given, ["python3", "agent.pyz", "node"]) == [
+    assert client.srun(4, given, ["python3", "agent.pyz", "node"]) == [
         "srun",
         "--nodes=4",
         "--ntasks=4",
@@ -42,7 +42,7 @@ def test_one_srun_starts_one_agent_per_node_with_what_the_job_has() -> None:
 
 
 def test_a_job_that_asked_for_nothing_passes_nothing_on() -> None:
-    words = slurm.srun(1, {"SLURM_CPUS_PER_TASK": ""}, ["true"])
+    words = client.srun(1, {"SLURM_CPUS_PER_TASK": ""}, ["true"])
     assert not [word for word in words if word.startswith(("--cpus", "--mem", "--gpus"))]
 
 
@@ -54,37 +54,37 @@ def test_srun_starts_a_task_for_each_rank_that_takes_nothing_from_the_agents() -
     words = "env SLURM_CONF=/etc/slurm.conf srun --jobid=12 --mpi=pmix --nodes=2 --ntasks=8 --ntasks-per-node=4 --overlap "
     words += "--overcommit --mem=0 --gres=none --cpu-bind=none --distribution=block --wait=0 --input=none --export=NONE "
     words += "--kill-on-bad-exit=0 the task"
-    assert mpi.launcher(MPI, INSIDE, ["the", "task"]) == tuple(words.split())
+    assert pmi_launcher.launcher(MPI, INSIDE, ["the", "task"]) == tuple(words.split())
 
 
 def test_only_jobs_of_mpi_are_started_like_that() -> None:
-    assert mpi.kind(MPI) == "pmix"
-    assert mpi.kind(replace(MPI, framework="horovod")) == ""
-    assert mpi.kind(replace(MPI, slurm=None)) == ""
+    assert pmi_launcher.kind(MPI) == "pmix"
+    assert pmi_launcher.kind(replace(MPI, framework="horovod")) == ""
+    assert pmi_launcher.kind(replace(MPI, slurm=None)) == ""
 
 
 def test_nodes_are_read_with_their_addresses_and_states() -> None:
-    assert slurm.machines(NODES) == [
-        slurm.Machine("gpu07", "127.0.0.7", "MIXED"),
-        slurm.Machine("gpu08", "127.0.0.8", "DOWN*"),
+    assert client.machines(NODES) == [
+        client.Machine("gpu07", "127.0.0.7", "MIXED"),
+        client.Machine("gpu08", "127.0.0.8", "DOWN*"),
     ]
-    assert slurm.machines("Node gpu09 not found\n") == []
+    assert client.machines("Node gpu09 not found\n") == []
 
 
 def test_an_allocation_is_read_as_it_was_written() -> None:
-    found = slurm.Allocation(tuple(slurm.machines(NODES)), 30.0)
-    assert slurm.Allocation.from_json(found.to_json()) == found
+    found = client.Allocation(tuple(client.machines(NODES)), 30.0)
+    assert client.Allocation.from_json(found.to_json()) == found
 
 
 def test_names_become_numbers_where_they_can() -> None:
-    assert slurm.resolved("localhost") == "127.0.0.1"
-    assert slurm.resolved("10.1.2.3") == "10.1.2.3"
-    assert slurm.resolved("no-such-host.invalid") == "no-such-host.invalid"
+    assert client.resolved("localhost") == "127.0.0.1"
+    assert client.resolved("10.1.2.3") == "10.1.2.3"
+    assert client.resolved("no-such-host.invalid") == "no-such-host.invalid"
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("KillWait                = 30 sec", 30), ("KillWait = 5 sec", 5), ("", 30)])
 def test_the_time_before_slurm_kills_is_read(text: str, seconds: float) -> None:
-    assert slurm.kill_wait(f"InactiveLimit           = 0 sec\n{text}\nMailProg = /bin/mail\n") == seconds
+    assert client.kill_wait(f"InactiveLimit           = 0 sec\n{text}\nMailProg = /bin/mail\n") == seconds
 
 
 def test_tasks_that_srun_misses_are_read_also_in_ranges() -> None:
@@ -95,13 +95,13 @@ srun: error: node[6-7],node9: tasks 5-6,8: Exited with exit code 75
 srun: error: Unable to create step for job 3: Job/step already completing or completed
 """
     code = "Exited with exit code 75"
-    assert slurm.ended_tasks(log) == {3: "Killed", 5: code, 6: code, 8: code}
+    assert client.ended_tasks(log) == {3: "Killed", 5: code, 6: code, 8: code}
 
 
 def test_what_an_agent_said_through_srun_is_found_by_the_name_of_its_node() -> None:
     log = "muster: node1: this one\nsrun: error: node1: task 0: Exited with exit code 75\nmuster: node11: another\n"
-    assert slurm.own_words(log, "node1") == "this one"
-    assert slurm.own_words(log, "node2") is None
+    assert client.own_words(log, "node1") == "this one"
+    assert client.own_words(log, "node2") is None
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_what_an_agent_said_through_srun_is_found_by_the_name_of_its_node() -> N
     ],
 )
 def test_what_a_signal_means_is_for_slurm_to_say(shown: str, cause: str, seconds: float) -> None:
-    found = slurm.meaning(slurm.fields(shown), "SIGTERM", NOW, near=150)
+    found = client.meaning(client.fields(shown), "SIGTERM", NOW, near=150)
     assert (found.cause, found.seconds) == (cause, seconds)
 
 
@@ -126,9 +126,9 @@ def test_what_a_signal_means_is_for_slurm_to_say(shown: str, cause: str, seconds
     ("grace_time", "seconds"), [("GraceTime=30", 20), ("GraceTime=5", 0), ("GraceTime=0", math.inf), ("", math.inf)]
 )
 def test_a_preempted_job_without_a_time_limit_has_the_grace_time_of_its_partition(grace_time: str, seconds: float) -> None:
-    job = slurm.fields("JobState=RUNNING EndTime=Unknown PreemptTime=2026-11-15T11:59:50")
+    job = client.fields("JobState=RUNNING EndTime=Unknown PreemptTime=2026-11-15T11:59:50")
     shown = f"PartitionName=low {grace_time} Hidden=NO"
-    assert slurm.meaning(job, "SIGTERM", NOW, 150, slurm.grace_time(shown)).seconds == seconds
+    assert client.meaning(job, "SIGTERM", NOW, 150, client.grace_time(shown)).seconds == seconds
 
 
 @pytest.mark.parametrize(
@@ -148,23 +148,23 @@ def test_why_slurm_ends_a_job_is_in_the_output_of_its_script(words: str, cause: 
         f"slurmstepd-node1: error: *** JOB 3 ON node1 CANCELLED AT 2026-11-15T12:00:00{words} ***",
         "slurmstepd-node1: error: *** STEP 3.0 ON node1 CANCELLED AT 2026-11-15T12:00:00 DUE TO TIME LIMIT ***",
     ]
-    ends = slurm.ends("\n".join(lines), "3")
+    ends = client.ends("\n".join(lines), "3")
     assert ends == words.removeprefix(" DUE TO ")
-    meant = slurm.meaning_of(ends)
+    meant = client.meaning_of(ends)
     assert (meant and meant.cause) == cause
-    assert slurm.ends("\n".join(lines), "1") == ""
+    assert client.ends("\n".join(lines), "1") == ""
 
 
 def test_a_step_that_is_killed_for_its_memory_names_the_node_where_slurm_does() -> None:
     killed = "error: StepId=3.0 exceeded memory limit (301961216 > 209715200), being killed\n"
     words = "used 288M, more than the 200M that the job has there"
-    assert slurm.over_memory(f"slurmstepd-node1: {killed}srun: error: node1: task 0: Killed\n") == ("node1", words)
-    assert slurm.over_memory(f"slurmstepd: {killed}") == ("", words)
-    assert slurm.over_memory("srun: error: node2: task 1: Out Of Memory\n") == (
+    assert client.over_memory(f"slurmstepd-node1: {killed}srun: error: node1: task 0: Killed\n") == ("node1", words)
+    assert client.over_memory(f"slurmstepd: {killed}") == ("", words)
+    assert client.over_memory("srun: error: node2: task 1: Out Of Memory\n") == (
         "node2",
         "used more memory than the job has there",
     )
-    assert slurm.over_memory("srun: error: node2: task 1: Killed\n") is None
+    assert client.over_memory("srun: error: node2: task 1: Killed\n") is None
 
 
 def test_nodes_that_srun_cannot_reach_are_known() -> None:
@@ -173,4 +173,4 @@ srun: error: Task launch for StepId=12.0 failed on node node3: Communication con
 srun: error: Application launch failed: Communication connection failure
 srun: error: node2: task 1: Killed
 """
-    assert slurm.unreached(log) == ["node3"]
+    assert client.unreached(log) == ["node3"]

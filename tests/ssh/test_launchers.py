@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from conftest import Muster, WriteJob
-from muster.agent import namespace
-from muster.engines import ssh
-from muster.engines.ssh import unavailable
+from muster.agent.sandbox import namespaces
+from muster.engines import ssh_programs
+from muster.engines.ssh_programs import unavailable
 from muster.job import Job
 
 pytestmark = pytest.mark.engines
@@ -153,7 +153,7 @@ TRAIN = 'echo "$HOROVOD_RANK of $DLWS_ROLE_NAME $DLWS_ROLE_IDX in $PWD with $MY_
 def test_the_command_of_the_apulis_guide_works_as_typed(
     horovodrun: str, run_json: RunJson, write_job: WriteJob, tmp_path: Path
 ) -> None:
-    if reason := namespace.available():
+    if reason := namespaces.available():
         pytest.skip(f"namespaces are not to be had: {reason}")
     fields = {"compat": "apulis", "nodes": 2, "devices": 2, "command": GUIDE, "secrets": ["MY_TOKEN"]}
     job = write_job({**fields, "setup": "export WORK=$PWD"}, **{"train.sh": TRAIN})
@@ -203,8 +203,8 @@ def test_machines_without_an_ssh_server(framework: str, monkeypatch: pytest.Monk
     for name in ("ssh", "ssh-keygen", "horovodrun", "mpirun"):
         (tmp_path / name).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(ssh, "SYSTEM", "")
-    [(field, message, hint)] = ssh.lacking(Job(framework=framework, ssh=True, command="true"))
+    monkeypatch.setattr(ssh_programs, "SYSTEM", "")
+    [(field, message, hint)] = ssh_programs.lacking(Job(framework=framework, ssh=True, command="true"))
     assert (field, message) == ("framework", "needs ssh between the nodes: there is no sshd")
     assert hint == "install openssh-server (Debian); no service has to run"
 

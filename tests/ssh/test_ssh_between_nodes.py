@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conftest import WriteJob
-from muster.engines.ssh import unavailable
+from muster.engines.ssh_programs import unavailable
 from traces import hosts
 
 RunJson = Callable[..., dict[str, Any]]

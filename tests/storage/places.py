@@ -114,9 +114,7 @@ def awake(s3: S3, tmp_path_factory: pytest.TempPathFactory) -> S3:
 
 
 @pytest.fixture(params=KINDS)
-def place(
-    request: pytest.FixtureRequest, awake: S3, home: Path, tmp_path: Path, opened: Callable[[Storage], Storage]
-) -> Place:
+def place(request: pytest.FixtureRequest, awake: S3, home: Path, tmp_path: Path, opened: Callable[[Storage], Storage]) -> Place:
     kind = str(request.param)
     if kind == "s3":
         return Place(kind, f"s3://{awake.bucket()}/work", opened(remote(awake, home)))

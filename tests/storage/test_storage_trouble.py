@@ -173,9 +173,7 @@ def test_a_server_that_stops_answering_in_a_download_leaves_no_half_file(
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["stalls", "cuts"])
-def test_a_server_that_stops_answering_in_an_upload_leaves_no_half_object(
-    muster: Muster, s3: S3, big: Path, cut: bool
-) -> None:
+def test_a_server_that_stops_answering_in_an_upload_leaves_no_half_object(muster: Muster, s3: S3, big: Path, cut: bool) -> None:
     bucket = s3.bucket()
     with proxy(s3.endpoint, BIG // 2, upwards=True, cut=cut) as between:
         done = muster("cp", big, f"s3://{bucket}/big", **{**s3.env, **SHORT, "MUSTER_STORAGE_ENDPOINT": between.endpoint})
@@ -212,9 +210,7 @@ def test_a_full_disk_is_said_and_leaves_no_half_file(
         assert muster("cp", big, source, **env).returncode == 0
     target = "obs://bucket/big" if kind == "obs" else "down/big"
     words = [*command, "cp", source, target]
-    done = subprocess.run(
-        words, preexec_fn=limited, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **env}
-    )
+    done = subprocess.run(words, preexec_fn=limited, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **env})
     assert "there is no space left for" in error_of(done)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and path != big and "s3" not in str(path)]
 

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 from bundles import make_bundle, measured
 
-from muster.tester.database import Database
+from muster.server.core.database import Database
+from muster.server.results.plans import Plans
 from muster.tester.plan import Plan
-from muster.tester.plans import Plans
 from tester_server import NUMBERS, Served
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import Muster
 from muster.cli.tester_command import command
-from muster.tester.app import protocol
+from muster.server.core.app import protocol
 
 PLAN = {
     "test_id": "20210126-ljp0IY",

@@ -30,7 +30,7 @@ HURRIED = "from muster.tester import judge; judge.TIME_LIMIT = 1; judge.main()"
 
 def judges(tester: Served) -> list[int]:
     marker = f"MUSTER_HOME={tester.folder / 'home'}"
-    return [int(words.split(":")[0]) for words in processes_with(marker) if "muster.tester.judge" in words]
+    return [int(words.split(":")[0]) for words in processes_with(marker) if "muster.server.results.verify_worker" in words]
 
 
 def signal_all(tester: Served, *numbers: signal.Signals) -> None:

@@ -14,9 +14,9 @@ import pytest
 from submissions import announced, bundle, program, result_count, sent
 
 from conftest import gone, processes_with, until
+from muster.server.core.database import Database
+from muster.server.results.uploads import CHUNK, EXPIRY
 from muster.tester.client import Client
-from muster.tester.database import Database
-from muster.tester.uploads import CHUNK, EXPIRY
 from muster.tester.verdict import Verdict
 from tester_server import Serve, Served
 
@@ -117,7 +117,7 @@ def test_judges_end_with_their_tester_and_a_dead_one_is_replaced(serve: Serve, t
     marker = f"MUSTER_HOME={tester.folder / 'home'}"
     with program(tester, tester.token()) as http:
         assert sent(http, bundle(tmp_path)).json()["accepted"]
-        (judge,) = [words for words in processes_with(marker) if "muster.tester.judge" in words]
+        (judge,) = [words for words in processes_with(marker) if "muster.server.results.verify_worker" in words]
         os.kill(int(judge.split(":")[0]), signal.SIGKILL)
         assert all(sent(http, bundle(tmp_path)).json()["accepted"] for _ in range(3))
     tester.kill()

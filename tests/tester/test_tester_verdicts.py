@@ -14,7 +14,7 @@ import pytest
 from bundles import edit, forged, packed, set_right, unpacked
 from submissions import bundle, planned, program, result_count, sent
 
-from muster.bench.contents import SIGNATURE
+from muster.bench.bundle.contents import SIGNATURE
 from tester_server import Serve, Served
 
 

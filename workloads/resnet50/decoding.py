@@ -64,9 +64,7 @@ class Work:
             row[:] = decode(path, self.size, chance, self.smallest_area).reshape(-1)
 
 
-def main(
-    tasks: int, results: int, memory: int, rows: int, size: int, most: int, seed: int, permille: int, number: int
-) -> None:
+def main(tasks: int, results: int, memory: int, rows: int, size: int, most: int, seed: int, permille: int, number: int) -> None:
     shared = np.frombuffer(mmap.mmap(memory, 0), dtype=np.uint8)[: rows * row_bytes(size, most)].reshape(rows, -1)
     try:
         work = Work(shared, size, most, seed, permille / 1000)

@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import Dict, List
 
-from muster.runs.held import release
+from muster.linux.held_signals import release
 
 
 def main(argv: List[str]) -> int:
@@ -16,8 +16,8 @@ def main(argv: List[str]) -> int:
     if word != "supervise":
         release()
     if word == "storage":
-        from muster.runs import keys
-        from muster.storage.helper import main as storage
+        from muster.records import keys
+        from muster.storage.node_helper import main as storage
 
         os.environ.update(keys.take())
         return storage(rest)
@@ -30,28 +30,28 @@ def main(argv: List[str]) -> int:
 
         return sample(rest)
     if word == "sshd":
-        from muster.agent.sshd import serve
+        from muster.agent.ssh.server import serve
 
         return serve(int(rest[0]), rest[1])
     if word == "gate":
-        from muster.agent.gate import main as gate
+        from muster.agent.node.socket_activation import main as gate
 
         return gate(int(rest[0]), (rest[1], int(rest[2])), rest[3:])
     if word == "login":
-        from muster.agent.login import login
+        from muster.agent.ssh.login import login
 
         login(int(rest[0]))
     if word == "reception":
-        from muster.agent.reception import serve as receive
-        from muster.runs.layout import AttemptDir
+        from muster.engines.slurm.node.pmi_proxy import serve as receive
+        from muster.records.layout import AttemptDir
 
         receive(rest[0], AttemptDir(rest[1]), int(rest[2]))
     if word == "task":
-        from muster.agent.task import stand_for
+        from muster.engines.slurm.node.pmi_task import stand_for
 
         return stand_for(rest[0], int(rest[1]), rest[2:])
     if word == "node":
-        from muster.agent.machine import be_node
+        from muster.engines.slurm.node.entry import be_node
 
         be_node(rest[0], int(rest[1]), _options(rest[2:]))
     if word != "supervise":
@@ -65,23 +65,23 @@ def _options(words: List[str]) -> Dict[str, str]:
 
 
 def _supervise(path: str, given: Dict[str, str]) -> int:
-    from muster.agent.site import Assignment, Site
-    from muster.agent.supervisor import Supervisor
+    from muster.agent.supervisor.site import Assignment, Site
+    from muster.agent.supervisor.supervisor import Supervisor
     from muster.agent.tools import Tools
-    from muster.runs.files import Events
+    from muster.records.files import Events
 
     tools = Tools(given["--python"], sys.argv[0])
     assignment = Assignment.read(path, given["--code"], tools, given.get("--namespaces") != "off")
     events = Events(assignment.run.events)
     command = int(given["--command"]) if "--command" in given else None
     if given.get("--site") == "slurm":
-        from muster.agent import walls
-        from muster.agent.allocated import Allocated
+        from muster.agent.sandbox import agent_process
+        from muster.engines.slurm.node.site import Allocated
 
-        walls.write_to(assignment.run.log)  # Slurm's own words go elsewhere
+        agent_process.write_to(assignment.run.log)  # Slurm's own words go elsewhere
         site: Site = Allocated(assignment)
     else:
-        from muster.agent.simulated import Simulated
+        from muster.engines.local.site import Simulated
 
         site = Simulated(assignment, events)
     return Supervisor(assignment, site, events, command).carry_out()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from muster.aisbench import access, cloud, offline, package
-from muster.aisbench.access import Credentials
-from muster.aisbench.config_json import Plan
-from muster.aisbench.entries import Entry, render
-from muster.aisbench.found import Findings
-from muster.aisbench.mode import OFFLINE
+from muster.aisbench import package
+from muster.aisbench.config import access, cloud, offline
+from muster.aisbench.config.access import Credentials
+from muster.aisbench.config.config_json import Plan
+from muster.aisbench.config.entries import Entry, render
+from muster.aisbench.config.found import Findings
+from muster.aisbench.config.mode import OFFLINE
 from muster.aisbench.package import Choices, Package
 
 

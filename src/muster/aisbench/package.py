@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.aisbench import config_json, literals, mode, shell
-from muster.aisbench.config_json import Plan
-from muster.aisbench.found import UNREAD, Findings, Found
-from muster.aisbench.mode import OFFLINE, V2, Files, Mode
+from muster.aisbench.config import config_json, literals, mode, shell
+from muster.aisbench.config.config_json import Plan
+from muster.aisbench.config.found import UNREAD, Findings, Found
+from muster.aisbench.config.mode import OFFLINE, V2, Files, Mode
 
 FOR_GPUS = ("config_imagenet2012.sh", "config_pretrain.sh")  # what the packages for NVIDIA's GPUs call config.sh
 SECTIONS = ("access_config", "session_config", "session_config_v2")  # of modelarts_config.py

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muster import __version__
-from muster.aisbench import literals, shell
-from muster.aisbench.found import Findings, Found
+from muster.aisbench.config import literals, shell
+from muster.aisbench.config.found import Findings, Found
 from muster.job.load import SECRET
-from muster.runs.files import temporary_name
+from muster.records.files import temporary_name
 
 TEMPLATE = Path(__file__).with_name("template")
 # Where each file of the template goes; a workload may bring its own.

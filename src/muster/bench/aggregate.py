@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from muster.runs import numbers
-from muster.runs.measured import Measured, Value
-from muster.runs.sources import Sight
+from muster.metrics import numbers
+from muster.metrics.sources import Sight
+from muster.metrics.totals import Measured, Value
 
 MOST_POINTS = 2000  # of a series in a result
 FEWEST_OLYMPIC = 3

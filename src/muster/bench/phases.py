@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.bench.timeline import Timeline, moment
-from muster.runs.observed import SKEW, Observed
-from muster.runs.points import Edge
+from muster.metrics.observed import SKEW, Observed
+from muster.metrics.recorded import Edge
 
 ALWAYS = ("prepare", "dataload", "proc", "total")  # AISBench's, asked for in every result
 

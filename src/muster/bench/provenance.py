@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from muster.runs.files import read_json
-from muster.runs.layout import RunDir
+from muster.records.files import read_json
+from muster.records.layout import RunDir
 
 
 def provenance(bench: Mapping[str, Any], runs: Sequence[RunDir], started: float | None) -> dict[str, Any]:

@@ -6,21 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from muster.bench import aisbench, power, provenance, runresult, verdict
+from muster.bench import provenance, run_result, verdict
 from muster.bench.aggregate import combine, statistics
-from muster.bench.runresult import RunResult
+from muster.bench.energy import power
+from muster.bench.formats import aisbench_lines
+from muster.bench.run_result import RunResult
 from muster.job import Bench, Job
-from muster.runs.files import read_object
-from muster.runs.layout import RunDir
-from muster.runs.measured import Value
-from muster.runs.plain import plain
+from muster.metrics.totals import Value
+from muster.records.files import read_object
+from muster.records.json_safe import plain
+from muster.records.layout import RunDir
 
 FORMAT = "muster-result/1"
 
 
 def make(bench: Mapping[str, Any], runs: Sequence[RunDir]) -> dict[str, Any]:
     """The result of a benchmark from its `bench.json` and the records of its runs."""
-    done = [runresult.read(run) for run in runs]
+    done = [run_result.read(run) for run in runs]
     job = done[0].job if done else Job()
     asked = job.bench or Bench()
     metrics = {name: combine(asked.combine, _repeats(name, done)) for name in _names(done)}
@@ -41,7 +43,7 @@ def make(bench: Mapping[str, Any], runs: Sequence[RunDir]) -> dict[str, Any]:
         "targets": [target.to_json() for target in targets],
         "limits": [limit.to_json() for limit in limits],
         "power": spent.to_json(),
-        "train_result_info": aisbench.train_result_info(
+        "train_result_info": aisbench_lines.train_result_info(
             metrics, spent, [run.phases for run in done], done[0].utc_offset if done else 0.0
         ),
         "runs": [run.to_json() for run in done],

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.job import Job
-from muster.runs.files import read_events
-from muster.runs.layout import AttemptDir, RunDir
-from muster.runs.points import number
-from muster.runs.ranks import ranks
+from muster.records.files import read_events
+from muster.records.json_safe import number
+from muster.records.layout import AttemptDir, RunDir
+from muster.records.ranks import ranks
 
 END_OF_TIME = 32_503_680_000.0  # the year 3000: a clock that is later than that is broken
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from muster.bench.aggregate import statistics
 from muster.bench.phases import within
-from muster.bench.runresult import RunResult
+from muster.bench.run_result import RunResult
 from muster.job import Bench
-from muster.runs import numbers
-from muster.runs.measured import Value
-from muster.runs.seats import world_size
+from muster.metrics import numbers
+from muster.metrics.rank_map import world_size
+from muster.metrics.totals import Value
 
 UNTIMED = "nothing tells when it was reached"
 

@@ -16,10 +16,10 @@ from muster.cli.options import as_json, overrides, where_to_run
 from muster.cli.report_command import show, write_page
 from muster.cli.run_command import follow, named_as_typed
 from muster.launch import api, create
-from muster.runs.untrusted import parse_json
+from muster.records.untrusted import parse_json
 
 if TYPE_CHECKING:
-    from muster.bench.conduct import Measurement
+    from muster.bench.runner import Measurement
 
 HERE = "the one of config.toml"
 
@@ -67,7 +67,7 @@ def command(
     Exit codes: 0 the result holds, 1 it does not (a number is missing, a target or limit is not held, a run failed),
     2 the input is wrong and nothing was started, 3 an engine, a store or the tester cannot be reached, 130 stopped.
     """
-    from muster.bench import conduct
+    from muster.bench import runner
 
     given = {"bench.repeats": repeats, "bench.scope": scope}
     changes = [*sets, *(f"{name}={value}" for name, value in given.items() if value is not None)]
@@ -78,7 +78,7 @@ def command(
         for path in (path for path in (mllog, html) if path is not None):
             exporting.writable(path)
         described = _description(system)
-        prepared = conduct.prepare(api.loader(job, changes), engine, job, lambda text: click.echo(f"muster: {text}", err=True))
+        prepared = runner.prepare(api.loader(job, changes), engine, job, lambda text: click.echo(f"muster: {text}", err=True))
         client = testers.opened(tester) if test_id is not None else None
         plan = asdict(client.plan(test_id)) if client is not None and test_id is not None else None
         measurement, result, stopped = _measure(prepared, plan, described, json)
@@ -98,17 +98,17 @@ def _measure(
     prepared: create.Prepared, plan: dict[str, Any] | None, described: dict[str, Any] | None, json: bool
 ) -> tuple[Measurement, dict[str, Any], bool]:
     """Runs the job as often as it says; returns the record, the result, and whether somebody stopped it."""
-    from muster.bench import conduct
+    from muster.bench import runner
 
     with Interrupts() as interrupts:
-        measurement = conduct.begin(prepared, ["muster", *sys.argv[1:]], plan, described)
+        measurement = runner.begin(prepared, ["muster", *sys.argv[1:]], plan, described)
 
         def showing(run: api.Run) -> Mapping[str, Any]:
             interrupts.go_to(run)
             return follow(run, json)
 
-        ends = list(_told(conduct.carry_out(measurement, prepared, showing), measurement.record["repeats"], json))
-    result = conduct.conclude(measurement)
+        ends = list(_told(runner.carry_out(measurement, prepared, showing), measurement.record["repeats"], json))
+    result = runner.conclude(measurement)
     _print(result, json)
     return measurement, result, bool(ends) and ends[-1]["state"] == "stopped"
 
@@ -141,18 +141,18 @@ def _print(result: dict[str, Any], json: bool) -> None:
     if json:
         output.print_json(result)
         return
-    from muster.bench import aisbench
+    from muster.bench.formats import aisbench_lines
 
-    for line in aisbench.lines(result):
+    for line in aisbench_lines.lines(result):
         click.echo(line)
-    click.echo(aisbench.shown(result))
+    click.echo(aisbench_lines.shown(result))
     show(result["id"])
 
 
 def _log(result: dict[str, Any], plan: Mapping[str, Any] | None, target: Path) -> None:
     """Writes a log for each run: a parser wants one run in a file."""
-    from muster.bench import mllog, script_log
-    from muster.runs.layout import home, run_dir
+    from muster.bench.formats import mllog, script_log
+    from muster.records.layout import home, run_dir
 
     runs = result["runs"]
     for number, run in enumerate(runs):

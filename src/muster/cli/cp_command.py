@@ -17,9 +17,7 @@ from muster.storage.urls import join
 @stores.exclude
 @stores.threads
 @as_json
-def command(
-    src: str, dst: str, include: tuple[str, ...], exclude: tuple[str, ...], threads: int | None, json: bool
-) -> int:
+def command(src: str, dst: str, include: tuple[str, ...], exclude: tuple[str, ...], threads: int | None, json: bool) -> int:
     """Copy a file, or what is in a directory or prefix, from SRC to DST.
 
     SRC and DST are paths or URLs: obs://bucket/name, s3://bucket/name, file:///path. A file becomes the file DST, or a file in

@@ -12,16 +12,18 @@ from typing import Any
 import click
 
 from muster import __version__, config, devices
-from muster.agent import namespace
-from muster.agent.memory import can_limit
-from muster.agent.root import PRIVATE
+from muster.agent.sandbox import namespaces
+from muster.agent.sandbox.memory import can_limit
+from muster.agent.sandbox.rootfs import PRIVATE
 from muster.cli import output
 from muster.cli.options import as_json
-from muster.engines import EngineError, get, ssh
+from muster.engines import ssh_programs
+from muster.engines.base import EngineError
+from muster.engines.registry import get
 from muster.launch import data, interpreter
 from muster.launch.names import run_ids
-from muster.runs.explain import size
-from muster.runs.layout import home
+from muster.records.failure_text import size
+from muster.records.layout import home
 from muster.storage import Access, Settings, Storage, StorageError
 
 PATIENCE = 5.0  # seconds that a store may be silent before it counts as out of reach
@@ -121,7 +123,7 @@ def _engines() -> list[Finding]:
         what = f"{len(node.devices)} {node.device} devices" if node.devices else "devices simulated on the CPU"
         findings.append(Finding("local", True, f"{node.name}: {node.cpus} CPUs, {size(node.memory)} memory, {what}"))
     findings += _slurm()
-    reason = namespace.available() if _wanted() else "switched off in config.toml"
+    reason = namespaces.available() if _wanted() else "switched off in config.toml"
     findings.append(
         Finding(
             "namespaces",
@@ -148,7 +150,7 @@ def _slurm() -> list[Finding]:
     """The cluster, where this machine belongs to one."""
     if shutil.which("sinfo") is None:
         return []
-    from muster.engines.slurm import Slurm
+    from muster.engines.slurm.engine import Slurm
 
     try:
         found = Slurm().partitions()
@@ -198,7 +200,7 @@ def _tools() -> list[Finding]:
         for name, advice in TOOLS
         for path in (shutil.which(name),)
     ]
-    reason = ssh.unavailable()
+    reason = ssh_programs.unavailable()
     return [
         *tools,
         Finding(

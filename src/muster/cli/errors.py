@@ -14,11 +14,11 @@ from muster.bench.errors import BundleError
 from muster.cli import output
 from muster.cli.output import style
 from muster.config import ConfigError
-from muster.engines import EngineError, Refused
+from muster.engines.base import EngineError, Refused
 from muster.job.kinds import without_password
 from muster.job.source import JobError
 from muster.launch.names import RunNotFound
-from muster.runs.damage import Damaged
+from muster.records.damage import Damaged
 from muster.storage import NoBucket, NotFound, StorageError, Unsafe, Wrong
 from muster.tester.errors import Misused, Unreachable
 

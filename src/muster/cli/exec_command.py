@@ -6,7 +6,7 @@ import click
 
 from muster.cli import output
 from muster.cli.options import WithWords, as_json, run_argument
-from muster.launch import api, beside
+from muster.launch import api, exec
 
 
 @click.command("exec", cls=WithWords)
@@ -30,7 +30,7 @@ def command(ctx: click.Context, run: str, bare: tuple[str, ...], rank: int, json
         raise click.UsageError("write the command behind `--`: muster exec last --rank 0 -- bash")
     found = api.get(run)
     if not json:
-        return beside.run(found, rank, words)
-    code, text = beside.capture(found, rank, words)
+        return exec.run(found, rank, words)
+    code, text = exec.capture(found, rank, words)
     output.print_json({"run": found.id, "rank": rank, "code": code, "output": text})
     return code

@@ -37,8 +37,8 @@ class Export:
             click.echo(f"muster: bundle {self.target}", err=True)
 
     def pack(self, bench: str, target: Path) -> None:
-        from muster.bench.export import export
-        from muster.runs.layout import bench_dir, home
+        from muster.bench.bundle.export import export
+        from muster.records.layout import bench_dir, home
 
         export(Path(bench_dir(home(), bench).path), Path(home()), target, self.key, self.force)
 
@@ -60,7 +60,7 @@ def writable(path: Path) -> None:
 
 
 def _key(sign: str) -> Path:
-    from muster.bench import signature
+    from muster.bench.bundle import signature
 
     key = signature.choose(sign or None)
     click.echo(f"muster: the bundle will be signed with {key.name}", err=True)

@@ -9,16 +9,16 @@ from typing import Any
 
 import click
 
+from muster.aisbench.config.mode import MODES
 from muster.aisbench.importing import Imported, read
-from muster.aisbench.mode import MODES
 from muster.aisbench.package import Choices
 from muster.cli import output
 from muster.cli.options import as_json
 from muster.config import ConfigError, profiles
 from muster.job.kinds import clean_name
 from muster.job.source import JobError, Problem
-from muster.runs.files import write_text
-from muster.runs.layout import home
+from muster.records.files import write_text
+from muster.records.layout import home
 
 
 @click.command("import")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from muster.launch import api
-from muster.runs.watch import readable
+from muster.linux.watch import readable
 
 REASONS: dict[int, str] = {
     signal.SIGINT: "stopped by the user (Ctrl-C)",

@@ -16,7 +16,7 @@ from muster.cli.options import as_json, run_argument
 from muster.cli.screen import Lines
 from muster.launch import api, names
 from muster.launch.follow import Chunk, Follower
-from muster.runs.logs import tail_offset
+from muster.records.logs import tail_offset
 
 
 class Shows(Protocol):

@@ -29,7 +29,7 @@ def command(json: bool) -> int:
       muster moxing-path
       PYTHONPATH=$(muster moxing-path) python train.py --data_url obs://bucket/data
     """
-    from muster.runs.layout import make_home
+    from muster.records.layout import make_home
 
     place = placed(Path(make_home()), sys.executable)
     if json:

@@ -10,9 +10,9 @@ import sys
 import threading
 
 from muster.config import load
-from muster.runs.layout import home
+from muster.records.layout import home
 from muster.storage import resolve
-from muster.storage.server import serve
+from muster.storage.moxing.server import serve
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from muster.runs.explain import duration
+from muster.records.failure_text import duration
 
 COLOURS = {
     "succeeded": "green",

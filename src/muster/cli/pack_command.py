@@ -85,8 +85,8 @@ def command(
 
 def _start(base: str, words: list[str]) -> int:
     """One step of a package; every failure is 1, for the scripts there give the exit codes of AISBench."""
-    from muster.aisbench import steps, stubs
     from muster.aisbench.package import Choices
+    from muster.aisbench.run import steps, stubs
     from muster.cli.interrupts import Interrupts
 
     base, step, rest = os.path.abspath(base), words[0] if words else "", words[1:]

@@ -8,8 +8,8 @@ import click
 
 from muster.cli import output
 from muster.cli.options import Time, as_json
-from muster.launch import api, clean
-from muster.runs.explain import size
+from muster.launch import api, gc
+from muster.records.failure_text import size
 
 
 @click.command("prune")
@@ -31,13 +31,13 @@ def command(older: float, dry_run: bool, json: bool) -> int:
       muster prune --older 0s --dry-run
     """
     limit = time.time() - older
-    old = [run for run in api.list_runs() if clean.ended_before(run, limit)]
-    cleared = clean.Cleared()
+    old = [run for run in api.list_runs() if gc.ended_before(run, limit)]
+    cleared = gc.Cleared()
     if dry_run:
-        cleared.bytes = sum(clean.size_of(run.dir.path) for run in old)
+        cleared.bytes = sum(gc.size_of(run.dir.path) for run in old)
     else:
         old = [run for run in old if cleared.remove(run.dir.path, run.remove)]
-        clean.unused(cleared)
+        gc.unused(cleared)
     left = list(cleared.left.values())
     if json:
         told = {"removed": [run.id for run in old], "left": left, "bytes": cleared.bytes, "dry_run": dry_run}

@@ -8,9 +8,9 @@ import click
 
 from muster.cli import errors, output
 from muster.cli.options import as_json
-from muster.engines import EngineError
-from muster.launch import api, many
-from muster.runs.state import STATES
+from muster.engines.base import EngineError
+from muster.launch import api, batch_status
+from muster.records.state import STATES
 
 SHOWN = 25
 
@@ -62,7 +62,7 @@ def _views(runs: list[api.Run]) -> tuple[list[dict[str, Any]], int]:
     """What is known of the runs, and the exit code: an engine that cannot be reached hides nothing of what their files tell."""
     found: list[dict[str, Any]] = []
     try:
-        for view in many.views(runs):
+        for view in batch_status.views(runs):
             found.append(view)
     except EngineError as error:
         return found, errors.show(error)

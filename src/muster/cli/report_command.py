@@ -14,8 +14,8 @@ from click.shell_completion import CompletionItem
 from muster.cli import exporting, output
 from muster.cli.main import chinese
 from muster.cli.options import RunName, as_json
-from muster.runs.files import write_text
-from muster.runs.plain import plain
+from muster.records.files import write_text
+from muster.records.json_safe import plain
 
 if TYPE_CHECKING:
     from muster.bench.report.sources import Source

@@ -6,10 +6,10 @@ import click
 
 from muster.cli import output, stores
 from muster.cli.options import as_json, run_argument
-from muster.launch import api, clean
+from muster.launch import api, gc
 from muster.launch.names import RunNotFound, measured
-from muster.runs.files import delete_tree
-from muster.runs.layout import BenchDir
+from muster.records.files import delete_tree
+from muster.records.layout import BenchDir
 from muster.storage import NotFound, Wrong, is_url
 
 
@@ -47,7 +47,7 @@ def _remove_runs(names: list[str]) -> list[str]:
     meant = [name if name == "last" else measured(name) for name in names]
     benches = [found for found in meant if isinstance(found, BenchDir)]
     runs = [found if isinstance(found, str) else found.id for found in meant if not isinstance(found, BenchDir)]
-    runs += [run for bench in benches for run in clean.runs_of(bench)]
+    runs += [run for bench in benches for run in gc.runs_of(bench)]
     found = list({run.id: run for run in map(api.get, runs)}.values())
     going = [run.id for run in found if not run.ended]
     if going:
@@ -57,7 +57,7 @@ def _remove_runs(names: list[str]) -> list[str]:
         run.remove()
     for bench in benches:
         delete_tree(bench.path)
-    clean.unused(clean.Cleared())  # what cannot be removed is for `muster prune` to name
+    gc.unused(gc.Cleared())  # what cannot be removed is for `muster prune` to name
     return [*(run.id for run in found), *(bench.id for bench in benches)]
 
 

@@ -21,9 +21,9 @@ from muster.job import FRAMEWORKS
 from muster.job.source import JobError
 from muster.launch import api, create, names
 from muster.launch.follow import Follower
-from muster.runs import exposure
-from muster.runs.files import read_events
-from muster.runs.state import ENDED
+from muster.records import exposure
+from muster.records.files import read_events
+from muster.records.state import ENDED
 
 TICK = 0.25
 
@@ -250,7 +250,7 @@ class Story:
 
     def _tell_shared(self) -> None:
         """A script of another platform counts on directories that a node has for itself."""
-        from muster.agent.root import PRIVATE
+        from muster.agent.sandbox.rootfs import PRIVATE
         from muster.plan import compat
 
         job = self._run.job

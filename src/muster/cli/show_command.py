@@ -10,9 +10,9 @@ from muster.cli import output
 from muster.cli.options import as_json, run_argument
 from muster.cli.summary import numbers, show_failure, show_warnings
 from muster.launch import api
-from muster.runs import exposure
-from muster.runs.damage import DAMAGED
-from muster.runs.explain import signal_name
+from muster.records import exposure
+from muster.records.damage import DAMAGED
+from muster.records.failure_text import signal_name
 
 
 @click.command("show")

@@ -14,8 +14,8 @@ import click
 from muster import config
 from muster.cli import output
 from muster.cli.output import fit, style
-from muster.runs.explain import duration
-from muster.runs.layout import home
+from muster.records.failure_text import duration
+from muster.records.layout import home
 from muster.storage import Progress, Report, Storage, StorageError, resolve
 
 CLEAR = "\r\x1b[2K"

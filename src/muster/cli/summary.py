@@ -9,7 +9,7 @@ import click
 
 from muster.cli.output import number, plain, state_word, style, took, warnings
 from muster.launch.names import in_background
-from muster.runs.explain import who
+from muster.records.failure_text import who
 
 
 def show_end(view: dict[str, Any], terminal: bool) -> None:

@@ -10,15 +10,15 @@ import click
 
 from muster.cli import output, testers
 from muster.cli.options import TextType, as_json
-from muster.cli.tester_keeping import data_option, folder, plan, token
+from muster.cli.tester_admin import data_option, folder, plan, token
 from muster.job.kinds import Item, Size, Wrong
-from muster.runs.explain import size
+from muster.records.failure_text import size
 from muster.tester.errors import TesterError
 
 if TYPE_CHECKING:
+    from muster.server.core.serve import Settings
     from muster.tester.client import Client
     from muster.tester.outbox import Waiting
-    from muster.tester.serve import Settings
 
 UNPACKED = 10  # times that a bundle may grow when it is unpacked
 to_tester = click.option("--tester", "url", metavar="URL", help="The tester; by default that of config.toml.")
@@ -87,9 +87,9 @@ def serve(
       muster tester serve
       muster tester serve --host 0.0.0.0 --cert tester.pem --key tester.key
     """
-    from muster.tester.serve import Settings
-    from muster.tester.serve import serve as run
-    from muster.tester.uploads import Limits
+    from muster.server.core.serve import Settings
+    from muster.server.core.serve import serve as run
+    from muster.server.results.uploads import Limits
 
     settings = Settings(folder(data), host, port, free, cert, key, signers, Limits(most, UNPACKED * most, quota))
     run(settings, lambda address: _announce(settings, address, json))

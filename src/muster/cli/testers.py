@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from muster.cli.output import plain, style
-from muster.runs.layout import home
+from muster.records.layout import home
 from muster.tester.outbox import Outbox
 
 if TYPE_CHECKING:

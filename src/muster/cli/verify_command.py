@@ -12,7 +12,7 @@ from muster.cli import output
 from muster.cli.options import as_json
 
 if TYPE_CHECKING:
-    from muster.bench.check import Verified
+    from muster.bench.bundle.check import Verified
 
 SHOWN = 20  # problems; `--json` has them all
 
@@ -34,7 +34,7 @@ def command(file: Path, signers: Path | None, signed: bool, json: bool) -> int:
       muster verify resnet50.tar.gz
       muster verify resnet50.tar.gz --signers colleagues --signed
     """
-    from muster.bench.check import verify
+    from muster.bench.bundle.check import verify
 
     found = verify(file, signers)
     passed = found.passed and (found.signature == "good" or not signed)

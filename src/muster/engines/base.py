@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from muster.job import Job
-from muster.runs.state import Status
+from muster.records.state import Status
 
 
 class EngineError(Exception):

@@ -12,23 +12,25 @@ from itertools import chain
 from threading import Lock
 from typing import Any
 
-from muster import engines
+from muster.engines import registry
+from muster.engines.base import Engine, EngineError
 from muster.job import Job
 from muster.job.load import load_data, load_file
-from muster.launch import again, create, names, snapshot, stopping
+from muster.launch import create, names, resubmit, snapshot, stopping
 from muster.launch.follow import Chunk, Follower
 from muster.launch.names import RunNotFound
 from muster.launch.recorded import recorded_fields
-from muster.runs import state as states
-from muster.runs import submissions
-from muster.runs.damage import Damaged, guarded
-from muster.runs.files import delete_tree, read_object, write_once
-from muster.runs.layout import RunDir, home, run_dir, runs_dir
-from muster.runs.logged import Unread
-from muster.runs.logs import last_lines
-from muster.runs.points import number
-from muster.runs.ranks import nodes, ranks
-from muster.runs.watch import Watch
+from muster.linux.watch import Watch
+from muster.metrics import final
+from muster.metrics.log_numbers import Unread
+from muster.records import state as states
+from muster.records import submissions
+from muster.records.damage import Damaged, guarded
+from muster.records.files import delete_tree, read_object, write_once
+from muster.records.json_safe import number
+from muster.records.layout import RunDir, home, run_dir, runs_dir
+from muster.records.logs import last_lines
+from muster.records.ranks import nodes, ranks
 
 FULL = 1 << 16  # bytes left on a disk on which nothing more can be written down
 POLL = 1.0  # between two questions to the engine whether a run is still alive
@@ -95,7 +97,7 @@ def get(name: str) -> Run:
 def engine_of(run: RunDir) -> str:
     """The name of the engine of a run, also of one whose record is damaged."""
     name = read_object(run.run).get("engine")
-    if name in engines.NAMES:
+    if name in registry.NAMES:
         return str(name)
     return "slurm" if os.path.lexists(run.script) else "local"
 
@@ -260,7 +262,7 @@ class Run:
         """Whether the run has ended, as far as can be told: who waits for it does so too while its engine is out of reach."""
         try:
             ended = self.ended
-        except engines.EngineError as error:
+        except EngineError as error:
             self.trouble = str(error)
             return False
         self.trouble = ""
@@ -428,15 +430,15 @@ class Run:
         if handle := self.handle:
             self._engine().withdraw(handle)
 
-    def _engine(self) -> engines.Engine:
-        return engines.get(engine_of(self.dir))
+    def _engine(self) -> Engine:
+        return registry.get(engine_of(self.dir))
 
     def _observe(self, status: states.Status) -> dict[str, Any]:
         if status.state == "pending" and (os.path.exists(self.dir.stop) or os.path.exists(self.dir.kill)):
             self._withdraw()  # nobody is there to read the request
         if not status.alive and states.recorded(self.dir) is None:
             with suppress(Damaged):
-                status = again.go_on(self.dir, self._engine(), status)
+                status = resubmit.go_on(self.dir, self._engine(), status)
         if not status.alive and states.recorded(self.dir) is None:
             said = [] if status.state else last_lines(self.dir.log, 1)  # a supervisor that fails leaves a word there
             status = states.Status(False, f"its supervisor failed: {said[0]}") if said else status
@@ -446,5 +448,5 @@ class Run:
             if shutil.disk_usage(self.dir.path).free < FULL:
                 status = replace(status, reason=f"{status.reason}; the disk of its run directory is full")
             unread = Unread("its supervisor was killed before that")  # who looks at a run is not kept waiting by its logs
-            return states.conclude(self.dir, status, unread)
+            return final.conclude(self.dir, status, unread)
         return states.view(self.dir, status)

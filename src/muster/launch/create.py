@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from muster import __version__, config, engines
+from muster import __version__, config
 from muster.config import power
+from muster.engines import registry
+from muster.engines.base import Engine, Order, Request
 from muster.job import Job
 from muster.job.load import Check
 from muster.launch import data, interpreter, outputs, snapshot, zipapp
-from muster.runs import keys, submissions
-from muster.runs.files import locked, write_json, write_text
-from muster.runs.layout import RunDir, home, make_home, run_dir
+from muster.records import keys, submissions
+from muster.records.files import locked, write_json, write_text
+from muster.records.layout import RunDir, home, make_home, run_dir
 from muster.storage.settings import Settings
 
 Load = Callable[[Check], Job]
@@ -35,7 +37,7 @@ class Prepared:
     """A run that could be started: checked, but nothing is written yet."""
 
     job: Job
-    engine: engines.Engine
+    engine: Engine
     settings: config.Config
     code: snapshot.Snapshot
     source: str  # the job file as written, for the record
@@ -56,9 +58,7 @@ def prepare(
     return _prepared(load, engine, file, say, outputs.unwritable)
 
 
-def preview(
-    load: Load, engine: str | None, file: str | os.PathLike[str] | None, say: Callable[[str], None]
-) -> Prepared:
+def preview(load: Load, engine: str | None, file: str | os.PathLike[str] | None, say: Callable[[str], None]) -> Prepared:
     """The same for what is only to be shown: nothing is written to see whether the outputs can be."""
     return _prepared(load, engine, file, say, lambda job, settings, say: [])
 
@@ -71,7 +71,7 @@ def _prepared(
     unwritable: CheckOutputs,
 ) -> Prepared:
     settings = config.load(home())
-    found = _Preparation(engines.get(engine or settings.engine), settings, say, unwritable)
+    found = _Preparation(registry.get(engine or settings.engine), settings, say, unwritable)
     load(found.check)
     assert found.job and found.code  # a check without problems leaves both
     source = Path(file).read_text(encoding="utf-8", errors="replace") if file and os.path.isfile(file) else ""
@@ -83,7 +83,7 @@ class _Preparation:
 
     def __init__(
         self,
-        engine: engines.Engine,
+        engine: Engine,
         settings: config.Config,
         say: Callable[[str], None],
         unwritable: CheckOutputs = outputs.unwritable,
@@ -154,7 +154,7 @@ class _Preparation:
         return []
 
 
-def environment(job: Job, engine: engines.Engine) -> dict[str, str]:
+def environment(job: Job, engine: Engine) -> dict[str, str]:
     """What a run of a job has to travel with, as this command's environment and settings say it now. Raises MissingSecrets."""
     found = _Preparation(engine, config.load(home()), lambda text: None)
     if missing := found._secrets(job):
@@ -177,14 +177,14 @@ def _environment() -> dict[str, str]:
     return environment
 
 
-def order(prepared: Prepared, run_id: str) -> engines.Order:
+def order(prepared: Prepared, run_id: str) -> Order:
     """The order that the engine gets, with the paths that will be."""
     place = home()
     code = str(snapshot.folder(place, prepared.code.digest))
-    return engines.Order(run_dir(place, run_id).path, code, zipapp.path(place), prepared.settings.namespaces)
+    return Order(run_dir(place, run_id).path, code, zipapp.path(place), prepared.settings.namespaces)
 
 
-def render(prepared: Prepared) -> engines.Request:
+def render(prepared: Prepared) -> Request:
     """What would be submitted; nothing is created."""
     return prepared.engine.render(prepared.job, order(prepared, new_id(prepared.job.name)), prepared.environment)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from muster import config
 from muster.job import Job
-from muster.runs.files import locked
+from muster.records.files import locked
 from muster.storage.settings import Settings, resolve
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class NoCode(Exception):
 
 def settings(configured: config.Config, environment: Mapping[str, str]) -> Settings:
     """How stores are reached, from the settings and the submitter's environment."""
-    from muster.runs.layout import home
+    from muster.records.layout import home
 
     return resolve(home(), configured.storage, environment)
 
@@ -76,7 +76,7 @@ def code(job: Job, settings: Settings, say: Callable[[str], None]) -> str:
     """The directory with the code: that of the job, or a copy of what its URL holds, of which only changes are fetched."""
     if "://" not in job.code:
         return job.code
-    from muster.runs.layout import make_home
+    from muster.records.layout import make_home
     from muster.storage import Storage
 
     with Storage(settings) as storage:

@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from muster.launch.names import EVERYWHERE
-from muster.runs.layout import RunDir, is_number
-from muster.runs.logs import Cursor
-from muster.runs.state import recorded
-from muster.runs.watch import Watch
+from muster.linux.watch import Watch
+from muster.records.layout import RunDir, is_number
+from muster.records.logs import Cursor
+from muster.records.state import recorded
 
 MOST_OPEN = 100  # logs that are kept open between two looks; a process may have 1024 files or less
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from muster.runs.files import read_object, temporary_name
+from muster.records.files import read_object, temporary_name
 
 
 def default() -> str | None:

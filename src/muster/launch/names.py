@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable
 
 from muster.job import LAUNCHERS, Job
-from muster.runs.files import read_object
-from muster.runs.layout import BenchDir, RunDir, bench_dir, benches_dir, home, run_dir, runs_dir
-from muster.runs.points import number
+from muster.records.files import read_object
+from muster.records.json_safe import number
+from muster.records.layout import BenchDir, RunDir, bench_dir, benches_dir, home, run_dir, runs_dir
 
 SHOWN = 8  # names in an error
 # Every node may have one: `setup-1` is that of node 1.

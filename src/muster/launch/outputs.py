@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from muster.job import Job
 from muster.storage.errors import NotFound, StorageError, Unsafe, Wrong
-from muster.storage.here import here
+from muster.storage.local_urls import here
 from muster.storage.settings import Settings
 from muster.storage.urls import parse
 
@@ -89,7 +89,7 @@ def _probed(urls: Iterable[str], settings: Settings) -> tuple[dict[str, StorageE
 
 def _probe_stores(urls: Sequence[str], settings: Settings, failed: dict[str, StorageError], left: list[str]) -> None:
     from muster.storage import Progress, Storage
-    from muster.storage.crew import each
+    from muster.storage.transfer.worker_pool import each
 
     def probe(url: str) -> None:
         try:

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from muster.runs.files import temporary_name
-from muster.runs.untrusted import open_regular
+from muster.records.files import temporary_name
+from muster.records.untrusted import open_regular
 
 MOST_BYTES = 512 << 20
 MOST_FILES = 20_000

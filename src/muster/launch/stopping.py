@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from muster.runs.files import read_events
-from muster.runs.layout import RunDir
-from muster.runs.state import recorded
+from muster.records.files import read_events
+from muster.records.layout import RunDir
+from muster.records.state import recorded
 
 HEARING = 5.0  # seconds in which a supervisor takes in what is asked of it, also over a slow file system
 LOOK = 0.1

@@ -14,11 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import muster
-from muster.runs.files import temporary_name, write_bytes
-from muster.runs.untrusted import LARGEST, is_regular, open_regular, read_regular
+from muster.records.files import temporary_name, write_bytes
+from muster.records.untrusted import LARGEST, is_regular, open_regular, read_regular
 
-ROOMS = ("job", "plan", "runs", "devices", "storage", "agent", "shims")
-MODULES = ("__init__.py", "record.py")
+ROOMS = ("job", "plan", "linux", "records", "metrics", "channel", "devices", "storage", "agent", "shims")
+MODULES = ("__init__.py", "record.py", "engines/__init__.py")
+NODE_SIDES = ("engines/*/__init__.py", "engines/*/site.py", "engines/*/node/**/*.py")  # of the engines
 LEFT_OUT = {"job/load.py", "job/source.py", "job/describe.py"}
 PIECE = 1 << 18  # bytes that are compared at once
 MAIN = "import sys\nfrom muster.agent.main import main\nsys.exit(main(sys.argv[1:]))\n"
@@ -137,3 +138,5 @@ def _files(root: Path) -> Iterator[str]:
             name = str(path.relative_to(root))
             if name not in LEFT_OUT:
                 yield name
+    for side in NODE_SIDES:
+        yield from sorted(str(path.relative_to(root)) for path in root.glob(side))

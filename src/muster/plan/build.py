@@ -94,9 +94,7 @@ def _files(job: Job, world: World, places: Places) -> Tuple[File, ...]:
     return tuple(File(path, text) for path, text in frameworks.of(job).files(job, world, places.world).items())
 
 
-def _ranks(
-    job: Job, world: World, node: Node, places: Places, common: Dict[str, str], argv: Tuple[str, ...]
-) -> List[Process]:
+def _ranks(job: Job, world: World, node: Node, places: Places, common: Dict[str, str], argv: Tuple[str, ...]) -> List[Process]:
     framework, platform = frameworks.of(job), compat.of(job)
     shared = framework.shared(job, world, places.world)  # computed once: it may hold every address of the world
     cwd = platform.cwd(job, places)
@@ -165,4 +163,3 @@ def _refuse_long(job: Job, processes: List[Process]) -> None:
                 few = "use fewer nodes or ranks, or a framework that does not list them all"
                 advice = "shorten it" if name in job.env else few
                 raise PlanError("%s would take %d bytes, and Linux allows %d: %s" % (name, length, MOST_ENV, advice))
-

@@ -155,9 +155,7 @@ def _real(name: str, options: str = "") -> str:
 
 
 def _without_secrets(job: Job, own: Iterable[str]) -> str:
-    return HOROVODRUN.format(
-        secrets=" ".join(job.secrets), own=" ".join(own), secret=SECRET_NAME, needed=" | ".join(NEEDED)
-    )
+    return HOROVODRUN.format(secrets=" ".join(job.secrets), own=" ".join(own), secret=SECRET_NAME, needed=" | ".join(NEEDED))
 
 
 def _path(path: str) -> str:

@@ -159,9 +159,7 @@ def _layers(scheme: str, configured: Mapping[str, Any], environ: Mapping[str, st
 
 
 def _of_tools(scheme: str, environ: Mapping[str, str]) -> Dict[str, str]:
-    return {
-        field: next((environ[name] for name in names if environ.get(name)), "") for field, names in NAMES[scheme].items()
-    }
+    return {field: next((environ[name] for name in names if environ.get(name)), "") for field, names in NAMES[scheme].items()}
 
 
 def _first(layers: List[Dict[str, str]], name: str) -> str:

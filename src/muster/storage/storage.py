@@ -6,18 +6,19 @@ import os
 import threading
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
-from muster.storage import answers, urls
-from muster.storage.client import Client, Request
-from muster.storage.compare import unchanged
+from muster.storage import urls
 from muster.storage.errors import StorageError, Wrong
-from muster.storage.files import Files
-from muster.storage.here import embedded, here
+from muster.storage.globs import Choice
+from muster.storage.local_store import Files
+from muster.storage.local_urls import embedded, here
+from muster.storage.location import Place
 from muster.storage.model import Entry, Progress, Report
-from muster.storage.patterns import Choice
-from muster.storage.place import Place
-from muster.storage.remote import Remote
+from muster.storage.s3 import responses
+from muster.storage.s3.client import Client, Request
+from muster.storage.s3.store import Remote
 from muster.storage.settings import Access, Settings
-from muster.storage.transfer import MANY, THREADS, Tree, move_file
+from muster.storage.transfer.compare import unchanged
+from muster.storage.transfer.trees import MANY, THREADS, Tree, move_file
 
 
 class Storage:
@@ -66,7 +67,7 @@ class Storage:
         if self._settings.access(scheme).endpoint:
             with self._lock:
                 client = self._client(scheme)
-            found = answers.buckets(client.call(Request("GET"))[1])
+            found = responses.buckets(client.call(Request("GET"))[1])
             return [Entry("%s://%s" % (scheme, name), name, 0, moment, True) for name, moment in found]
         store = embedded(self._settings, scheme)
         return [entry for entry in store.walk(store.root, recursive=False) if entry.is_dir] if os.path.isdir(store.root) else []

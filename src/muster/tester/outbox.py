@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from muster.runs.files import read_json, temporary_name, write_json
+from muster.records.files import read_json, temporary_name, write_json
 from muster.tester.errors import Misused, Unreachable
 from muster.tester.verdict import Verdict
 

@@ -10,9 +10,9 @@ from typing import Any, Dict, List, Mapping
 from muster.agent.sampler import power
 from muster.agent.sampler.pace import why
 from muster.devices import Unmeasured
-from muster.runs import keys
-from muster.runs.files import read_json
-from muster.runs.layout import NodeDir
+from muster.records import keys
+from muster.records.files import read_json
+from muster.records.layout import NodeDir
 
 MOST = 1 << 16  # bytes of a message
 

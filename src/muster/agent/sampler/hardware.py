@@ -8,7 +8,7 @@ import re
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 from muster.agent.sampler.machine import listed, real_names
-from muster.runs.proc import read
+from muster.linux.proc import read
 
 CPUS = "/sys/devices/system/cpu"
 # ARM's /proc/cpuinfo has numbers for names: the implementer's and its part's.

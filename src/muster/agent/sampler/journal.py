@@ -11,7 +11,7 @@ import os
 import time
 from typing import Any, Dict, List
 
-from muster.runs.files import open_anew
+from muster.records.files import open_anew
 
 FORMAT = "muster-metrics/1"
 PERIOD = 10.0  # seconds between two writes

@@ -17,12 +17,12 @@ from muster.agent.sampler.pace import Read, Source, why
 from muster.agent.sampler.record import System
 from muster.agent.sampler.slow import Chore, Slow
 from muster.agent.sampler.trees import Trees
-from muster.agent.signals import Signals
 from muster.devices import Meter, Unmeasured, open_meter
-from muster.runs.files import read_object
-from muster.runs.layout import NodeDir
-from muster.runs.proc import descendants
-from muster.runs.watch import readable
+from muster.linux.proc import descendants
+from muster.linux.signals import Signals
+from muster.linux.watch import readable
+from muster.records.files import read_object
+from muster.records.layout import NodeDir
 
 NICE = 10
 DEVICES = 0.004  # seconds of CPU that reading the devices may take at a tick

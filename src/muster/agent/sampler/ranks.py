@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Dict, Set
 
 from muster.agent.sampler.trees import Trees
-from muster.runs import proc
-from muster.runs.files import read_json, read_object
-from muster.runs.layout import NodeDir
+from muster.linux import proc
+from muster.records.files import read_json, read_object
+from muster.records.layout import NodeDir
 
 PATIENCE = 10  # looks at a process that a login started, until it has become a rank
 

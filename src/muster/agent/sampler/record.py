@@ -9,8 +9,8 @@ from muster.agent.sampler.ranks import Ranks
 from muster.agent.sampler.slow import Chore, Slow
 from muster.agent.sampler.trees import Trees
 from muster.devices import Meter
-from muster.runs.files import read_object, write_json
-from muster.runs.layout import NodeDir
+from muster.records.files import read_object, write_json
+from muster.records.layout import NodeDir
 
 PATIENCE = 5  # looks at the processes of a rank, for one to become a Python
 NOT_YET = "the run was over before it could be asked"

@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Sequence
 
 from muster.devices import Unmeasured
 from muster.job.model import SECRET_NAME
-from muster.runs import proc
+from muster.linux import proc
 
 LIMIT = 20.0  # seconds
 PACKAGES = (

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from muster.bench.report import standing, use
-from muster.bench.report.bars import WORST, BarChart, bar_charts
-from muster.bench.report.charts import NARROW, WIDE, LineChart, line_chart
+from muster.bench.report.drawings import stragglers, use
+from muster.bench.report.drawings.bars import WORST, BarChart, bar_charts
+from muster.bench.report.drawings.charts import NARROW, WIDE, LineChart, line_chart
+from muster.bench.report.drawings.timeline import Window, recorded
 from muster.bench.report.phrase import Phrase, named, say
-from muster.bench.report.timeline import Window, recorded
 
 Run = Mapping[str, Any]
 
@@ -23,7 +23,7 @@ METRICS = 6  # drawings of metrics over time
 class RankRow:
     """A rank in the table."""
 
-    place: standing.Place
+    place: stragglers.Place
     versus: float | None  # the mean, as a fraction
     entry: Mapping[str, Any]
     use: Mapping[str, Any]
@@ -49,7 +49,7 @@ class RunView:
 
 def view(id: str, number: int, run: Run, metric: str, scope: str, samples: use.Samples) -> RunView:
     """Everything that is drawn of one run."""
-    ranks = standing.ranks(run["metrics"].get(metric) or {})
+    ranks = stragglers.ranks(run["metrics"].get(metric) or {})
     rows = _rows(run, metric, ranks)
     window = window_of(run)
     drawn, missing = use.charts(id, samples, window, run["phases"]) if window else ([], [])
@@ -110,19 +110,19 @@ def _untimed(run: Run, window: Window) -> list[Phrase]:
     return [say("untimed", metric=named(name)) for name in names]
 
 
-def _bars(id: str, run: Run, main: str, scope: str, ranks: standing.Standing) -> list[BarChart]:
+def _bars(id: str, run: Run, main: str, scope: str, ranks: stragglers.Standing) -> list[BarChart]:
     charts: list[BarChart] = []
     metric = run["metrics"].get(main) or {}
     if len(ranks.places) > 1:
         charts += bar_charts(f"{id}-ranks", named(main), metric["unit"], ranks, "rank")
     for name, entry in run["metrics"].items():
-        nodes = standing.nodes(entry)
+        nodes = stragglers.nodes(entry)
         if len(nodes.places) > 1 and (name == main or scope == "server"):
             charts += bar_charts(f"{id}-nodes-{len(charts)}", named(name), entry["unit"], nodes, "node")
     return charts
 
 
-def _rows(run: Run, metric: str, ranks: standing.Standing) -> list[RankRow]:
+def _rows(run: Run, metric: str, ranks: stragglers.Standing) -> list[RankRow]:
     """The ranks in order, or the worst first when there are too many for a table."""
     entries = {entry["rank"]: entry for entry in (run["metrics"].get(metric) or {}).get("ranks", ())}
     uses = {entry["rank"]: entry for node in run["use"] for entry in node.get("ranks", ())}

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from muster.bench.samples import MOST_BYTES
-from muster.runs.layout import RunDir
-from muster.runs.untrusted import LONGEST_LINE, parse_json, read_lines
+from muster.bench.energy.samples import MOST_BYTES
+from muster.records.layout import RunDir
+from muster.records.untrusted import LONGEST_LINE, parse_json, read_lines
 
 LINES = 100_000  # of all nodes of a run together
 LARGEST = 1e30  # what is larger is no measurement, nor is what is no number

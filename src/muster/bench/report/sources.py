@@ -10,17 +10,18 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from muster.bench import check, result
+from muster.bench import result
+from muster.bench.bundle import check
 from muster.bench.errors import BundleError
 from muster.bench.report import samples
-from muster.bench.report.as_html import html
+from muster.bench.report.formats.as_html import html
 from muster.launch import api, names
 from muster.launch.names import RunNotFound
-from muster.runs import damage
-from muster.runs.files import read_json, read_object
-from muster.runs.layout import BenchDir, RunDir, home, run_dir
-from muster.runs.plain import plain
-from muster.runs.untrusted import parse_json
+from muster.records import damage
+from muster.records.files import read_json, read_object
+from muster.records.json_safe import plain
+from muster.records.layout import BenchDir, RunDir, home, run_dir
+from muster.records.untrusted import parse_json
 
 SHOWN = 8  # names in an error
 PARTS = ("id", "name", "metric", "metrics", "verdict", "runs", "power", "targets", "limits", "provenance")

@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from muster.engines.slurm import commands
+from muster.engines.slurm import client
 from muster.engines.slurm.options import Chosen
 from muster.engines.slurm.script import warning
 from muster.job import Job
-from muster.runs.explain import duration, size
+from muster.records.failure_text import duration, size
 
 FIELDS = {
     "NodeList": 128,
@@ -65,7 +65,7 @@ class Machine:
 def machines() -> list[Machine]:
     """All nodes that the user may see, once for each of their partitions."""
     for names in (list(FIELDS), list(FIELDS)[:-1]):  # what is in use is not told by every Slurm
-        said = commands.nodes(",".join(f"{name}:{FIELDS[name]}" for name in names))
+        said = client.nodes(",".join(f"{name}:{FIELDS[name]}" for name in names))
         if said is not None:
             return [_machine(_cut(line, names)) for line in said.splitlines()]
     return []

@@ -13,10 +13,10 @@ from functools import cached_property
 from muster import config
 from muster.config.slurm import Slurm as Site
 from muster.engines.base import EngineError, Node, Order, Request
-from muster.engines.slurm import cluster, commands, options, overview, place, script, states
+from muster.engines.slurm import client, cluster, options, overview, script, shared_disk, states
 from muster.job import LAUNCHERS, Job
-from muster.runs.layout import home
-from muster.runs.state import Status
+from muster.records.layout import home
+from muster.records.state import Status
 
 FRESH = 5.0  # seconds for which one answer of the controller serves all who ask: it has other users, too
 ARGV = ("sbatch", "--parsable")
@@ -30,7 +30,7 @@ class Answer:
 
     moment: float
     time: float
-    jobs: list[commands.Queued]
+    jobs: list[client.Queued]
 
 
 _answers: dict[str, Answer] = {}  # by cluster
@@ -46,10 +46,10 @@ class Slurm:
 
     def resolve(self, job: Job, say: Callable[[str], None]) -> Job:
         site = _site()
-        if doubt := place.doubtful(home(), site.shared):
+        if doubt := shared_disk.doubtful(home(), site.shared):
             say(f"{home()} lies on {doubt}: the nodes must see it; `shared` below [slurm] in config.toml names what they see")
         chosen = options.choose(site, job, os.environ)
-        if cluster.may_starve(job, chosen, self._machines) and not commands.gives_cpus(chosen.partitions):
+        if cluster.may_starve(job, chosen, self._machines) and not client.gives_cpus(chosen.partitions):
             say(f"the job asks for {job.devices} devices and no `cpus`: most sites give it one CPU on each node; {CPUS}")
         if job.device == "auto":
             if not self._machines:
@@ -89,7 +89,7 @@ class Slurm:
     def submit(self, request: Request, follower: int | None) -> str:
         _answers.clear()
         try:
-            return commands.submit(request.argv, request.script, request.environment)
+            return client.submit(request.argv, request.script, request.environment)
         except EngineError:
             if handle := self._taken(request.log):
                 return handle
@@ -106,13 +106,13 @@ class Slurm:
         return self.submit(Request(ARGV, "/", "", options.clean(environment), script), None)
 
     def find(self, run_dir: str) -> str | None:
-        name, user = os.path.basename(run_dir), commands.user()
+        name, user = os.path.basename(run_dir), client.user()
         ids = [int(job.id) for job in _queue("", fresh=True).jobs if job.name == name and job.user == user]
         return str(max(ids)) if ids else None
 
     def poll(self, handles: Iterable[str]) -> dict[str, Status]:
         wanted = list(handles)
-        found = {handle: states.gone(handle) for handle in wanted if not commands.HANDLE.fullmatch(handle)}  # damaged records
+        found = {handle: states.gone(handle) for handle in wanted if not client.HANDLE.fullmatch(handle)}  # damaged records
         wanted = [handle for handle in wanted if handle not in found]
         for name in dict.fromkeys(_split(handle)[1] for handle in wanted):
             ids = {_split(handle)[0]: handle for handle in wanted if _split(handle)[1] == name}
@@ -122,12 +122,12 @@ class Slurm:
     def cancel(self, handle: str) -> None:
         _answers.clear()
         job, name = _split(handle)
-        commands.cancel(job, cluster=name)
+        client.cancel(job, cluster=name)
 
     def withdraw(self, handle: str) -> None:
         _answers.clear()
         job, name = _split(handle)
-        commands.cancel(job, "--state=PENDING", cluster=name)
+        client.cancel(job, "--state=PENDING", cluster=name)
 
     def sweep(self, run_id: str) -> None:
         """Slurm itself leaves nothing running of a job that is over."""
@@ -158,7 +158,7 @@ def _wrong_mpi(job: Job) -> list[tuple[str, str, str]]:
     if kind and job.framework != "mpi":
         hint = "remove it, or set `framework: mpi`"
         return [("slurm", f"asks for `mpi: {kind}`, and the framework is {job.framework}", hint)]
-    if kind and kind not in (known := commands.pmi_kinds()):
+    if kind and kind not in (known := client.pmi_kinds()):
         return [("slurm", f"asks for `mpi: {kind}`, which srun does not have", f"it has {', '.join(known)}")]
     return []
 
@@ -169,7 +169,7 @@ def _site() -> Site:
 
 def _check_home(site: Site) -> None:
     """Refuses a home that the nodes cannot see: nothing of a run would be found there."""
-    if reason := place.unseen(home(), site.shared) or place.unwritable(home()):
+    if reason := shared_disk.unseen(home(), site.shared) or shared_disk.unwritable(home()):
         raise config.ConfigError(f"MUSTER_HOME is {home()}, which {reason}; set it to a directory on a shared file system")
 
 
@@ -186,10 +186,10 @@ def _queue(name: str, fresh: bool = False) -> Answer:
     return answer
 
 
-def _jobs(name: str) -> list[commands.Queued]:
+def _jobs(name: str) -> list[client.Queued]:
     """All jobs; of those that Slurm starts later it is asked whether it had them before."""
-    jobs = commands.queue(name)
-    returns = commands.returns(name) if any(job.reason == "BeginTime" for job in jobs) else {}
+    jobs = client.queue(name)
+    returns = client.returns(name) if any(job.reason == "BeginTime" for job in jobs) else {}
     return [replace(job, returns=returns.get(job.id, 0)) for job in jobs] if returns else jobs
 
 
@@ -212,17 +212,17 @@ def _statuses(ids: list[str], name: str) -> dict[str, Status]:
     return found
 
 
-def _sees_own_jobs_alone(jobs: list[commands.Queued], name: str) -> bool:
+def _sees_own_jobs_alone(jobs: list[client.Queued], name: str) -> bool:
     """Whether there may be jobs of others that the controller does not show; asked only where that matters."""
     waiting = any(job.reason == "Priority" for job in jobs)
-    return waiting and all(job.user == commands.user() for job in jobs) and commands.hides_jobs(name)
+    return waiting and all(job.user == client.user() for job in jobs) and client.hides_jobs(name)
 
 
-def _ends(over: list[str], known: Mapping[str, commands.Queued], name: str) -> dict[str, commands.End]:
+def _ends(over: list[str], known: Mapping[str, client.Queued], name: str) -> dict[str, client.End]:
     """How jobs ended: by accounting, which knows most, where there is some, else by the controller."""
-    found: dict[str, commands.End] = commands.remembered(name)
+    found: dict[str, client.End] = client.remembered(name)
     try:
-        found.update(commands.accounted(over, name))
+        found.update(client.accounted(over, name))
     except EngineError:
         if not {*over} <= {*known}:
             raise  # nobody else can tell

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from muster.engines.slurm.cluster import Machine, members, seconds
-from muster.runs.explain import duration, size
+from muster.records.failure_text import duration, size
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ import re
 import time
 from collections.abc import Iterable
 
+from muster.engines.slurm.client import End, Queued
 from muster.engines.slurm.cluster import seconds
-from muster.engines.slurm.commands import End, Queued
 from muster.engines.slurm.refusals import spelled
-from muster.runs.explain import duration
-from muster.runs.state import Status
+from muster.records.failure_text import duration
+from muster.records.state import Status
 
 SETTLING = 60.0  # seconds in which what a node wrote last may not yet be seen everywhere on a shared file system
 FAILED = ("FAILED", "LAUNCH_FAILED", "REVOKED")

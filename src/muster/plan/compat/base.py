@@ -102,4 +102,3 @@ def logged(job: Job, node: Node) -> List[str]:
 def task(job: Job, index: int) -> str:
     """What a node is, with its number among those that are the same: workers come first, parameter servers after them."""
     return "%s-%d" % ((WORKER, index) if index < job.nodes else (PS, index - job.nodes))
-

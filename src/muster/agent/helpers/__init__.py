@@ -1,0 +1,1 @@
+"""Helper processes of a node that are given keys."""

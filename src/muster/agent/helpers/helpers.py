@@ -1,0 +1,127 @@
+"""The programs of a node that are given keys, as its agent starts them and hears of their end.
+
+Where the node is a namespace they run outside of it: ranks may be root there, and could read their memory and that of the
+agent. The agent has no key and asks the keeper (`keeper.py`). Without namespaces the agent starts them itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+import socket
+import time
+from typing import Any, Dict, List, Sequence
+
+from muster.agent.node import environment
+from muster.agent.node.processes import Processes, Running
+from muster.agent.tools import Tools
+from muster.linux.held_signals import held
+from muster.records import keys
+from muster.records.layout import NodeDir
+
+MOST = 1 << 18  # bytes of a message
+
+
+class Helpers:
+    def start(self, name: str, words: Sequence[str], keep: Sequence[int] = ()) -> Running:
+        """Starts one of Muster's own programs; the numbers of the descriptors that it keeps are its last words."""
+        raise NotImplementedError
+
+    def fileno(self) -> int:
+        """Readable when one may have ended; -1 where their ends are those of any process of the node."""
+        return -1
+
+    def ended(self, stopping: bool) -> List[Running]:
+        """Those that ended since the last call."""
+        return []
+
+    def kill_all(self) -> List[Running]:
+        """Kills them; returns those that ended."""
+        raise NotImplementedError
+
+    def seen(self, agent: int) -> Dict[int, int]:
+        """The children of the agent by their ids here, with those that the machine sees; nothing where these are the same."""
+        return {}
+
+
+class Own(Helpers):
+    """Helpers that are processes of the agent."""
+
+    def __init__(self, processes: Processes, tools: Tools, folder: NodeDir) -> None:
+        self._processes = processes
+        self._tools = tools
+        self._folder = folder
+
+    def start(self, name: str, words: Sequence[str], keep: Sequence[int] = ()) -> Running:
+        argv = self._tools.own(*words, *map(str, keep))
+        kept = [*keep, *([keys.held()] if keys.held() >= 0 else [])]
+        with held():
+            process = self._processes.start(name, argv, environment.given(), "/", self._folder.log(name), keep=kept)
+        process.service = True
+        return process
+
+    def kill_all(self) -> List[Running]:
+        return self._processes.kill_all()
+
+
+class Kept(Helpers):
+    """Helpers that are processes of the keeper, at the other end of a socket."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+        self._numbers = itertools.count()
+        self._running: Dict[int, Running] = {}
+        self._ended: List[Running] = []
+
+    def start(self, name: str, words: Sequence[str], keep: Sequence[int] = ()) -> Running:
+        number = next(self._numbers)
+        process = Running(name, 0, -1, time.time(), service=True)
+        socket.send_fds(self._line, [_message(start=number, name=name, words=list(words))], list(keep))
+        self._running[number] = process
+        return process
+
+    def fileno(self) -> int:
+        return self._line.fileno()
+
+    def ended(self, stopping: bool) -> List[Running]:
+        self._line.setblocking(False)
+        try:
+            while True:
+                self._hear(stopping)
+        except BlockingIOError:
+            pass
+        finally:
+            self._line.setblocking(True)
+        found, self._ended = self._ended, []
+        return found
+
+    def kill_all(self) -> List[Running]:
+        self._line.send(_message(kill=True))
+        while self._running:
+            self._hear(True)
+        found, self._ended = self._ended, []
+        return found
+
+    def seen(self, agent: int) -> Dict[int, int]:
+        self._line.send(_message(see=agent))
+        while True:
+            told = self._hear(False)
+            if "seen" in told:
+                return {int(inside): pid for inside, pid in told["seen"].items()}
+
+    def _hear(self, stopping: bool) -> Dict[str, Any]:
+        said = self._line.recv(MOST)
+        while not said:
+            signal.pause()  # the keeper is gone, and this process is about to be killed with it
+        told: Dict[str, Any] = json.loads(said)
+        process = self._running.pop(told["ended"], None) if "ended" in told else None
+        if process is not None:
+            process.ended, process.stopped = time.time(), stopping
+            process.code, process.signal = told["code"], told["signal"]
+            self._ended.append(process)
+        return told
+
+
+def _message(**told: Any) -> bytes:
+    return json.dumps(told).encode()

@@ -1,0 +1,122 @@
+"""The keeper of a node: the process outside of its PID namespace that has the keys, and starts the programs that need them.
+
+It shares the node's file system and nothing else with the ranks. A rank may be root and speak through the agent's socket, so
+there is nothing to ask for but Muster's own helpers, which are told URLs and paths.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from typing import Any, Dict, List, NoReturn, Sequence
+
+from muster.agent.helpers.helpers import MOST
+from muster.agent.node import environment
+from muster.agent.node.processes import seen_from_outside
+from muster.agent.tools import Tools
+from muster.linux import syscalls
+from muster.linux.signals import Signals
+from muster.linux.watch import readable
+from muster.records import keys
+from muster.records.files import open_log
+from muster.records.layout import NodeDir
+
+NAMES = frozenset(("inputs", "outputs", "storage", "note", "harvest", "power"))
+PROGRAMS = frozenset(("storage", "power"))
+MOST_FILES = 4
+NOT_STARTED = 127
+
+
+class Keeper:
+    """`proc` is a descriptor of the machine's own /proc: that of the node does not show this process."""
+
+    def __init__(self, line: socket.socket, tools: Tools, folder: NodeDir, proc: int) -> None:
+        self._line = line
+        self._tools = tools
+        self._folder = folder
+        self._proc = proc
+        self._environment = environment.given()
+        self._running: Dict[int, int] = {}  # the agent's numbers of helpers, by process id
+
+    def carry_on(self) -> NoReturn:
+        """Never returns: this process is killed when the node ends."""
+        signals = Signals((signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP))  # the agent is told to end, not this
+        while True:
+            readable([self._line.fileno(), signals.fileno()], None)
+            signals.take()
+            self._tell_ended()
+            if readable([self._line.fileno()], 0):
+                self._answer()
+
+    def _answer(self) -> None:
+        said, files, _, _ = socket.recv_fds(self._line, MOST, MOST_FILES)
+        if not said:
+            os._exit(0)  # the agent is gone
+        try:
+            asked = json.loads(said)
+            if "start" in asked:
+                self._start(asked["start"], asked["name"], asked["words"], files)
+            elif "see" in asked:
+                self._tell(seen=seen_from_outside(self._proc, int(asked["see"])))
+            elif "kill" in asked:
+                self._kill_all()
+        finally:
+            for file in files:
+                os.close(file)
+
+    def _start(self, number: int, name: str, words: Sequence[str], files: List[int]) -> None:
+        if name not in NAMES or words[0] not in PROGRAMS:
+            self._tell(ended=number, code=NOT_STARTED, signal=None)
+            return
+        log = open_log(self._folder.log(name))
+        try:
+            child = subprocess.Popen(
+                self._tools.own(*words, *map(str, files)),
+                env=self._environment,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=syscalls.die_with_parent,
+                pass_fds=[*files, keys.held()],
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            os.write(log, ("muster: %s\n" % error).encode())
+            self._tell(ended=number, code=NOT_STARTED, signal=None)
+            return
+        finally:
+            os.close(log)
+        child.returncode = 0  # reaped here, not by subprocess
+        self._running[child.pid] = number
+
+    def _tell_ended(self) -> None:
+        while self._running:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            number = self._running.pop(pid, None)
+            _kill_group(pid)  # what it started is of no use without it
+            killed = os.WIFSIGNALED(status)
+            code, sign = (None, os.WTERMSIG(status)) if killed else (os.WEXITSTATUS(status), None)
+            self._tell(ended=number, code=code, signal=sign)
+
+    def _kill_all(self) -> None:
+        for pid in self._running:
+            _kill_group(pid)
+
+    def _tell(self, **told: Any) -> None:
+        try:
+            self._line.send(json.dumps(told).encode())
+        except BrokenPipeError:
+            os._exit(0)  # the agent is gone
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass

@@ -1,0 +1,182 @@
+"""What a node measures of its own accord: samples while it runs, and copies of the result files that its programs wrote."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import socket
+import time
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from muster.agent.node.loop import Loop
+from muster.agent.node.processes import Running
+from muster.agent.tools import Tools
+from muster.job import Job
+from muster.metrics.result_files import NAMES, is_result
+from muster.plan import NodePlan, compat
+from muster.records.files import temporary_name, write_json
+from muster.records.layout import NodeDir, is_number
+from muster.records.untrusted import open_regular
+
+SHORT = 1.0  # a plain run that takes less is not worth a process that watches it
+LAST_SAMPLES = 2.0  # for the sampler to write down what it has
+DESCRIBED = 10.0  # for the sampler of a measurement that is over in a moment to find out what it was made on
+MOST_BYTES = 1 << 20  # of a result file: it holds a number
+LOOK = 0.02  # between two looks whether it has
+
+Start = Callable[[str, List[str], Sequence[int]], Optional[Running]]
+
+
+class Measuring:
+    """`serve` starts a helper that is given keys; `look` one that is not, and sees the processes of the node."""
+
+    def __init__(self, tools: Tools, job: Job, folder: NodeDir, loop: Loop, serve: Start, look: Start) -> None:
+        self._tools = tools
+        self._job = job
+        self._folder = folder
+        self._loop = loop
+        self._serve = serve
+        self._look = look
+        self._sampler: Optional[Running] = None
+        self._noting: Optional[Running] = None
+        self._ended = False
+
+    # -- samples
+
+    def watch(self) -> None:
+        """Starts to look at the machine, unless that goes on or nobody wants it."""
+        if self._job.sample and self._sampler is None and not self._ended:
+            words = ["sample", self._folder.path, repr(self._job.sample)]
+            if not _has_password():
+                self._sampler = self._look("sampler", self._tools.own(*words), ())
+                return
+            near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with near, far:
+                self._serve("power", ["power", self._folder.path], (far.fileno(),))
+                self._sampler = self._look("sampler", self._tools.own(*words, str(near.fileno())), (near.fileno(),))
+
+    def started(self, ranks: Dict[int, int]) -> None:
+        """The ranks run, with these process ids."""
+        write_json(self._folder.pids, {str(rank): pid for rank, pid in ranks.items()})
+        self.watch() if self._job.bench is not None else self._loop.later(SHORT, self.watch)
+
+    def ended(self) -> None:
+        """Has the sampler write down what it has."""
+        self._ended = True
+        sampler = self._sampler
+        if sampler is None or sampler.ended is not None:
+            return
+        if self._job.bench is not None:
+            self._until_described(sampler)
+        os.kill(sampler.pid, signal.SIGTERM)
+        self._loop.until(lambda: sampler.ended is not None, LAST_SAMPLES)
+
+    def _until_described(self, sampler: Running) -> None:
+        """Waits for the description of the node: without it nobody knows where the numbers come from."""
+        deadline = time.monotonic() + DESCRIBED
+        while sampler.ended is None and not os.path.exists(self._folder.system) and time.monotonic() < deadline:
+            if "kill" in self._loop.meeting.topics:
+                return
+            self._loop.pause(LOOK)
+
+    # -- result files
+
+    def note(self) -> None:
+        """Starts to look at what lies at the outputs to which programs write themselves: none of it is of this attempt.
+
+        The first node does so for all, and before it has been done no node starts a rank.
+        """
+        sources = self._sources()
+        if sources:
+            self._noting = self._serve("note", ["storage", "note", self._before, NAMES, *(url for _, url in sources)], ())
+
+    @property
+    def noted(self) -> bool:
+        return self._noting is None or self._noting.ended is not None
+
+    def harvest(self, plan: NodePlan) -> None:
+        """Copies the result files that programs left in their outputs, now that all of them have ended."""
+        kept = self._folder.results + "/outputs"
+        if plan.outputs or self._sources():
+            _move_aside(kept, kept + ".json")
+        found = list(self._own(plan, kept))
+        sources = self._sources() if plan.node == 0 else []
+        if sources and self._noting is not None and self._noting.code == 0:
+            pairs = [word for pair in sources for word in pair]
+            process = self._serve("harvest", ["storage", "harvest", self._before, NAMES, kept, *pairs], ())
+            if process is not None and self._until(process):
+                return
+        reason = "what lies there could not be looked at; see the logs `note` and `harvest`"
+        found += [{"output": name, "path": "", "url": url, "error": reason} for name, url in sources]
+        if found:
+            write_json(kept + ".json", found)
+
+    def _until(self, process: Running) -> bool:
+        self._loop.until(lambda: process.ended is not None or "kill" in self._loop.meeting.topics)
+        return process.code == 0
+
+    @property
+    def _before(self) -> str:
+        return self._folder.path + "/before.json"
+
+    def _sources(self) -> List[Tuple[str, str]]:
+        """Outputs by name and URL that programs write to without the agent."""
+        if not compat.of(self._job).writes_urls:
+            return []
+        return [(name, data.url) for name, data in self._job.outputs.items()]
+
+    def _own(self, plan: NodePlan, kept: str) -> List[Dict[str, Any]]:
+        """The result files in directories that this attempt alone has written to."""
+        found = []
+        for output in plan.outputs:
+            for path in _result_files(output.path):
+                told: Dict[str, Any] = {"output": output.name, "path": path, "stale": False}
+                told["url"] = "%s/%s" % (output.url.rstrip("/"), path)
+                try:
+                    told.update(_keep(output.path, path, "%s/%s" % (kept, output.name)))
+                except OSError as error:  # no regular file of the output, nobody may read it, or a full disk
+                    told["error"] = error.strerror or str(error)
+                found.append(told)
+        return found
+
+
+def _has_password() -> bool:
+    """Whether a BMC is asked that wants a password, which the sampler does not get."""
+    told = json.loads(os.environ.get("MUSTER_POWER") or "{}")
+    return any(section.get("apart") for section in (told, *told.get("hosts", {}).values()))
+
+
+def _move_aside(*paths: str) -> None:
+    """Makes room among the files of the ranks, who may call theirs as they like, and lose nothing."""
+    for path in filter(os.path.lexists, paths):
+        os.rename(path, temporary_name(path))
+
+
+def _result_files(folder: str) -> List[str]:
+    """Result files in a directory and in its numbered folders, by their paths below it."""
+    if not os.path.isdir(folder):
+        return []
+    entries = sorted(os.listdir(folder))
+    inner = ["%s/%s" % (name, file) for name in entries if is_number(name) for file in _files(folder, name)]
+    return [path for path in [*entries, *inner] if is_result(os.path.basename(path))]
+
+
+def _files(folder: str, name: str) -> List[str]:
+    path = "%s/%s" % (folder, name)
+    return sorted(os.listdir(path)) if os.path.isdir(path) and not os.path.islink(path) else []
+
+
+def _keep(folder: str, path: str, kept: str) -> Dict[str, Any]:
+    """Copies a result file; returns its size and time."""
+    target = "%s/%s" % (kept, path)
+    with open_regular("%s/%s" % (folder, path), folder) as file:
+        info = os.fstat(file.fileno())
+        if info.st_size > MOST_BYTES:
+            raise OSError(errno.EFBIG, "it has %d bytes, where a number is expected" % info.st_size)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "wb") as copy:
+            copy.write(file.read(MOST_BYTES))
+    os.utime(target, (info.st_mtime, info.st_mtime))
+    return {"size": info.st_size, "modified": info.st_mtime}

@@ -1,0 +1,98 @@
+"""What an agent waits for: signals, the other nodes, its processes, a knock at its door, the passing of time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Callable, Dict, List, Optional, Tuple
+
+from muster.agent.node.processes import Processes, Running
+from muster.channel.directory import Rendezvous
+from muster.linux.signals import Signals
+from muster.linux.watch import readable
+
+POLL, MOST_POLL = 0.1, 1.0  # where a descriptor cannot tell; less and less often while nothing happens
+
+
+class Listener:
+    """Whom the loop tells what happens."""
+
+    def hear(self) -> None:
+        """Others may have published something."""
+        raise NotImplementedError
+
+    def ended(self, process: Running) -> None:
+        raise NotImplementedError
+
+    def told_to_end(self) -> None:
+        """Somebody sent this agent a signal."""
+        raise NotImplementedError
+
+
+class Loop:
+    def __init__(self, meeting: Rendezvous, processes: Processes, parent: Optional[int], listener: Listener) -> None:
+        self.meeting = meeting
+        self.processes = processes
+        self.ending = False  # whether the processes of this node were told to stop
+        self.doors: Dict[int, Callable[[], None]] = {}  # descriptors with what to do when they are readable
+        self._parent = () if parent is None else (parent,)  # readable when the supervisor is gone
+        self._listener = listener
+        self._signals = Signals((signal.SIGCHLD, signal.SIGTERM, signal.SIGINT))
+        self._poll = POLL
+        self._timers: List[Tuple[float, Callable[[], None]]] = []
+
+    def until(self, reached: Callable[[], bool], limit: Optional[float] = None) -> bool:
+        """Handles what comes until a condition holds; false when the time is up first."""
+        deadline = None if limit is None else time.monotonic() + limit
+        while True:
+            self._handle()
+            if reached():
+                return True
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            self._wait(deadline)
+
+    def pause(self, limit: float) -> None:
+        """Waits until something happens, for so long at most."""
+        self._wait(time.monotonic() + limit)
+        self._handle()
+
+    def later(self, pause: float, action: Callable[[], None]) -> None:
+        self._timers.append((time.monotonic() + pause, action))
+
+    def every(self, pause: float, action: Callable[[], None]) -> None:
+        def again() -> None:
+            action()
+            self.later(pause, again)
+
+        self.later(pause, again)
+
+    def _wait(self, deadline: Optional[float]) -> None:
+        moments = [moment for moment, _ in self._timers] + ([deadline] if deadline is not None else [])
+        timeout = max(0.0, min(moments) - time.monotonic()) if moments else None
+        readers = [self._signals.fileno(), *self._parent, *self.doors]
+        if self.meeting.polling:
+            timeout = self._poll if timeout is None else min(timeout, self._poll)
+        else:
+            readers.append(self.meeting.fileno())
+        readable(readers, timeout)
+
+    def _handle(self) -> None:
+        signals = self._signals.take()
+        if readable(self._parent, 0):
+            self.processes.kill_all()  # the supervisor is gone, and with it everybody who would ask
+            os._exit(1)
+        if signals & {signal.SIGTERM, signal.SIGINT}:  # before the ends of ranks that may have had it as well
+            self._listener.told_to_end()
+        known = len(self.meeting.topics)
+        self._listener.hear()
+        self._poll = POLL if len(self.meeting.topics) > known else min(MOST_POLL, 1.5 * self._poll)
+        for process in self.processes.reap(self.ending):
+            self._listener.ended(process)
+        for door in [door for door in self.doors if readable([door], 0)]:
+            self.doors[door]()
+        now = time.monotonic()
+        for entry in [entry for entry in self._timers if entry[0] <= now]:
+            self._timers.remove(entry)
+            entry[1]()

@@ -1,0 +1,249 @@
+"""The processes of a node: started, reaped, signalled and, in the end, all gone."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+from muster.linux import syscalls
+from muster.linux.proc import alive, children, descendants, read, read_at
+from muster.records.files import open_log
+
+LOOKS = 3  # a process that forks and leaves while it is looked for can be missed, but hardly so often
+
+
+@dataclass
+class Running:
+    """One process that the agent started."""
+
+    name: str
+    pid: int
+    rank: int
+    started: float
+    seen: int = 0  # its id as the machine sees it
+    ended: Optional[float] = None
+    code: Optional[int] = None
+    signal: Optional[int] = None
+    stopped: bool = False  # it ended after the gang was told to stop
+    service: bool = False  # it works for the agent: nobody waits for it, and its end is no failure by itself
+
+    @property
+    def failed(self) -> bool:
+        return self.ended is not None and not self.stopped and self.code != 0
+
+    def to_json(self) -> Dict[str, Any]:
+        return {
+            "process": self.name,
+            "rank": self.rank,
+            "pid": self.seen or self.pid,
+            "started": self.started,
+            "ended": self.ended,
+            "code": self.code,
+            "signal": self.signal,
+            "stopped": self.stopped,
+        }
+
+
+class Processes:
+    """All processes of a node. `contained`: the node is a namespace, of which this is the first process."""
+
+    def __init__(self, contained: bool) -> None:
+        self.contained = contained
+        self.running: Dict[int, Running] = {}
+        self.all: List[Running] = []
+        self._ends = select.epoll()
+        self._descriptors: Dict[int, int] = {}  # by process id
+
+    def start(
+        self,
+        name: str,
+        argv: Sequence[str],
+        env: Dict[str, str],
+        cwd: str,
+        log: str,
+        rank: int = -1,
+        keep: Sequence[int] = (),
+    ) -> Running:
+        """Starts a process in a session of its own, with both its outputs going straight into its log."""
+        output = open_log(log)
+        before: Optional[Callable[[], None]] = None if self.contained else syscalls.die_with_parent
+        try:
+            child = subprocess.Popen(
+                list(argv),
+                env=env,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=before,
+                pass_fds=keep,
+            )
+        except OSError as error:
+            os.write(output, ("muster: %s\n" % error).encode())
+            raise
+        finally:
+            os.close(output)
+        child.returncode = 0  # reaped here, not by subprocess
+        _prefer_for_oom(child.pid)
+        process = Running(name, child.pid, rank, time.time())
+        self.running[child.pid] = process
+        self.all.append(process)
+        self._watch(child.pid)
+        return process
+
+    def _watch(self, pid: int) -> None:
+        """Has the kernel note when a process ends: `waitpid` gives several in the order of their start."""
+        try:
+            descriptor = os.pidfd_open(pid)
+        except (AttributeError, OSError):
+            return  # a kernel or a Python without it, or too many descriptors
+        self._descriptors[pid] = descriptor
+        self._ends.register(descriptor, select.EPOLLIN)
+
+    def _in_order(self) -> Iterator[Tuple[int, int]]:
+        """The ends of processes, as process id and status: those started here in the order of their ends, then orphans."""
+        pids = {descriptor: pid for pid, descriptor in self._descriptors.items()}
+        for descriptor, _ in self._ends.poll(0):
+            self._forget(pids[descriptor])
+            yield os.waitpid(pids[descriptor], 0)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._forget(pid)
+            yield pid, status
+
+    def _forget(self, pid: int) -> None:
+        descriptor = self._descriptors.pop(pid, None)
+        if descriptor is not None:
+            self._ends.unregister(descriptor)
+            os.close(descriptor)
+
+    def reap(self, stopping: bool) -> List[Running]:
+        """Collects what ended, orphans included, and returns those that the agent had started."""
+        ended: List[Running] = []
+        for pid, status in self._in_order():
+            process = self.running.pop(pid, None)
+            if process is not None:
+                process.ended = time.time()
+                process.stopped = stopping
+                if os.WIFSIGNALED(status):
+                    process.signal = os.WTERMSIG(status)
+                else:
+                    process.code = os.WEXITSTATUS(status)
+                ended.append(process)
+        return ended
+
+    def others(self, but_services: bool = False) -> List[int]:
+        """Every process of this node but the agent, zombies not counted."""
+        left_out = {pid for pid, process in self.running.items() if process.service} if but_services else set()
+        if self.contained:
+            pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+            return [pid for pid in pids if pid not in left_out and alive(pid)]
+        return [pid for pid in descendants(os.getpid()) if pid not in left_out]
+
+    def signal_all(self, number: int) -> None:
+        """Sends a signal to every process group of this node."""
+        for process in list(self.running.values()):
+            if not process.service:  # ranks may need it until they end
+                _kill_group(process.pid, number)
+        groups = {_group(pid) for pid in self.others()} - set(self.running) - {None, os.getpgrp()}
+        for group in groups:
+            _kill_group(group or 0, number)
+
+    def signal_launched(self, number: int) -> bool:
+        """Sends a signal to the ranks that a launcher started here, and to what they started; false when there are none."""
+        mark = b"MUSTER_LAUNCHED=1"
+        found = [pid for pid in self.others() if mark in read("/proc/%d/environ" % pid).split(b"\0")]
+        for pid in found:
+            _kill(pid, number)
+        return bool(found)
+
+    def kill_all(self) -> List[Running]:
+        """Kills until nothing is left; returns those that the agent had started."""
+        ended: List[Running] = []
+        empty = 0
+        while empty < LOOKS:
+            # those started here until they are reaped: one whose first thread has ended looks dead while others of its go on
+            left = [pid for pid in {*self.others(), *self.running} if _kill(pid)]
+            empty = 0 if left else empty + 1
+            ended += self.reap(stopping=True)
+            if left:
+                time.sleep(0.001)
+        return ended
+
+    def note_seen(self, seen: Mapping[int, int]) -> None:
+        """Notes the ids of the processes as the machine sees them."""
+        for process in self.all:
+            process.seen = seen.get(process.pid, process.seen)
+
+
+def why_not_started(program: str, env: Dict[str, str], error: Exception) -> str:
+    """Why a program could not be started, in words."""
+    if "/" not in program and not shutil.which(program, path=env.get("PATH")):
+        return "`%s` was not found on its PATH" % program
+    if isinstance(error, FileNotFoundError):
+        return "`%s` does not exist, or the interpreter that its first line names" % program
+    return "`%s`: %s" % (program, getattr(error, "strerror", None) or error)
+
+
+def seen_from_outside(proc: int, agent: int) -> Dict[int, int]:
+    """The children of an agent by the ids that they have in its namespace, through a descriptor of the machine's own /proc."""
+    found = {}
+    for pid in children(agent, proc):
+        numbers = _namespace_ids(pid, proc)
+        if numbers:
+            found[numbers[-1]] = pid
+    return found
+
+
+def _namespace_ids(pid: int, proc: int) -> List[int]:
+    try:
+        for line in read_at("%d/status" % pid, proc).splitlines():
+            if line.startswith(b"NSpid:"):
+                return list(map(int, line.split()[1:]))
+    except OSError:
+        pass
+    return []
+
+
+def _group(pid: int) -> Optional[int]:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def _kill(pid: int, number: int = signal.SIGKILL) -> bool:
+    """Whether there is something left to wait for; what belongs to another user (a program under sudo) is not ours."""
+    try:
+        os.kill(pid, number)
+        return True
+    except (ProcessLookupError, PermissionError):
+        return False
+
+
+def _kill_group(group: int, number: int) -> None:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _prefer_for_oom(pid: int) -> None:
+    """When memory runs out, a rank should go and not the agent that has to tell of it."""
+    try:
+        with open("/proc/%d/oom_score_adj" % pid, "w") as file:
+            file.write("500")
+    except OSError:
+        pass

@@ -1,0 +1,120 @@
+"""What a node has to do with stores: a server that ranks ask over a local socket, inputs before the start, outputs after it.
+
+All of it is done by helper processes (`helpers.py`): the agent stays quick, and has no key that a rank could find.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
+
+from muster.agent.helpers.helpers import Helpers
+from muster.agent.node.loop import Loop
+from muster.agent.node.processes import Running
+from muster.plan import NodePlan, Transfer
+from muster.records.failure_text import signal_name
+from muster.records.files import open_anew
+from muster.records.layout import NodeDir
+from muster.records.logs import last_lines
+from muster.records.untrusted import NotRegular, open_regular
+
+PERIOD = 30.0  # seconds between two uploads of what a program writes
+BACKLOG = 1024
+
+Serve = Callable[[str, List[str]], Optional[Running]]
+
+
+class Door:
+    """The socket at which ranks ask for storage; a server is started when the first one knocks."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        name = "muster-" + os.urandom(12).hex()
+        self._socket.bind("\0" + name)  # no place on a disk: paths are limited to 108 bytes
+        self._socket.listen(BACKLOG)
+        self.variables = {"MUSTER_SOCKET": "@" + name}
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+
+def fetch(plan: NodePlan) -> List[str]:
+    """The words of the helper that brings the inputs of a node, or nothing where all of them are at hand."""
+    words = [word for entry in plan.inputs if not entry.local for word in (entry.url, entry.path)]
+    return ["storage", "copy", *words] if words else []
+
+
+def save(outputs: Sequence[Transfer]) -> List[str]:
+    """The words of the helper that takes outputs to their URLs."""
+    return ["storage", "copy", *[word for entry in outputs for word in (entry.path, entry.url)]]
+
+
+def why(folder: NodeDir, process: Running) -> str:
+    """Why a process of the agent's failed: how it was killed, or else the last thing that it wrote."""
+    if process.signal:
+        return "it was killed (%s)" % signal_name(process.signal)
+    return (last_lines(folder.log(process.name), 1) or ["it left no word"])[0]
+
+
+class Outputs:
+    """Takes what the programs of a node write to its URLs: now and then, and completely at the end."""
+
+    def __init__(self, folder: NodeDir, loop: Loop, helpers: Helpers, serve: Serve) -> None:
+        self._folder = folder
+        self._loop = loop
+        self._helpers = helpers
+        self._serve = serve
+        self._last: Optional[Running] = None
+
+    def begin(self, plan: NodePlan) -> None:
+        """From now on uploads what there is every so often, unless the last time is still going on."""
+
+        def upload() -> None:
+            if self._last is None or self._last.ended is not None:
+                self._last = self._serve("outputs", save(plan.outputs))
+
+        if plan.outputs:
+            self._loop.every(PERIOD, upload)
+
+    def save(self, plan: NodePlan, log_url: str) -> str:
+        """Uploads everything, now that nobody writes any more; returns why that failed, if so."""
+        meeting = self._loop.meeting
+        outputs = [entry for entry in plan.outputs if os.path.exists(entry.path)]  # it may have failed before it made them
+        if plan.log:
+            outputs.append(Transfer("log_url", log_url, gather_logs(self._folder, plan.log)))
+        if not plan.outputs and not plan.log:
+            return ""
+        meeting.publish(plan.node, "uploading", {})
+        process = self._serve("outputs", save(outputs))
+        if process is None:
+            return "the upload could not be started"
+        self._loop.until(lambda: process.ended is not None or "kill" in meeting.topics)
+        self._helpers.kill_all()
+        if process.code == 0:
+            return ""
+        return "it was stopped at once" if "kill" in meeting.topics else why(self._folder, process)
+
+
+def gather_logs(folder: NodeDir, log: Dict[str, Tuple[str, ...]]) -> str:
+    """Puts logs together as a platform names them; returns the directory that holds them."""
+    target = folder.path + "/log"
+    os.makedirs(target, exist_ok=True)
+    for name, processes in log.items():
+        with os.fdopen(open_anew("%s/%s" % (target, name)), "wb") as whole:
+            for process in processes:
+                _add(folder.log(process), whole.fileno())
+    return target
+
+
+def _add(path: str, writer: int) -> None:
+    try:
+        reader = open_regular(path)
+    except FileNotFoundError:
+        return  # it was never started
+    except NotRegular as error:
+        os.write(writer, ("muster: %s cannot be read: %s\n" % (os.path.basename(path), error.strerror)).encode())
+        return
+    with reader:
+        while os.sendfile(writer, reader.fileno(), None, 1 << 30):
+            pass

@@ -1,0 +1,1 @@
+"""Isolation of a node: namespaces, root file system, memory limit."""

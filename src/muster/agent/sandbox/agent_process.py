@@ -1,0 +1,123 @@
+"""The process of an agent: its log, its name, and the walls around its node where namespaces are to be had."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import traceback
+from typing import Callable, List, NoReturn, Sequence, Tuple
+
+from muster.agent.helpers.keeper import Keeper
+from muster.agent.node import environment
+from muster.agent.node.processes import Processes
+from muster.agent.sandbox import namespaces, rootfs
+from muster.agent.supervisor.site import Assignment
+from muster.linux import syscalls
+from muster.plan import compat
+from muster.records import keys
+from muster.records.files import write_text
+from muster.records.layout import AttemptDir
+
+CRASHED = 70
+
+
+def be_agent(carry_out: Callable[[], int]) -> None:
+    """Never returns: this process ends with the code of the agent, and nothing that it started outlives a crash."""
+    code = CRASHED
+    try:
+        code = carry_out()
+    except BaseException:
+        traceback.print_exc()
+        Processes(contained=os.getpid() == 1).kill_all()  # its supervisor may be gone as well
+    finally:
+        os._exit(code)
+
+
+def write_to(log: str) -> None:
+    """From now on all that this process says goes into a file."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+def enter(
+    assignment: Assignment,
+    attempt: AttemptDir,
+    index: int,
+    names: Sequence[Tuple[str, str]],
+    private: Sequence[str] = rootfs.PRIVATE,
+) -> Tuple[int, socket.socket]:
+    """Goes on as the first process of a namespace that is the node, without the keys, which stay with a keeper outside.
+
+    `names` are the host name and the address of each node. Returns this process' id as the machine sees it, and a
+    socket at whose other end is the keeper.
+    """
+    folder = attempt.node(index)
+    write_text(folder.hosts, _hosts(assignment, index, names))
+    view = rootfs.plan(assignment.job, user(), folder.path, attempt.path, _needed(assignment), _variables(), private)
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    keeper = Keeper(far, assignment.tools, folder, proc)  # now: the /proc of the node will not show it
+
+    def keep() -> NoReturn:
+        near.close()
+        syscalls.set_name("muster-keep-%d" % index)
+        keeper.carry_on()
+
+    seen = namespaces.enter(_given(assignment, index, index)[0] or names[index][0], keep)
+    far.close()
+    os.close(proc)
+    keys.drop()
+    rootfs.enter(view)
+    namespaces.show_hosts(folder.hosts)
+    syscalls.set_name("muster-node-%d" % index)
+    return seen, near
+
+
+def user() -> str:
+    """The name of the user, or a number where there is none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may run with a user id that has no name
+        return str(os.getuid())
+
+
+def _hosts(assignment: Assignment, index: int, nodes: Sequence[Tuple[str, str]]) -> str:
+    """The machine's /etc/hosts with the nodes added, under the names that a platform gives them, too."""
+    try:
+        with open("/etc/hosts", encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
+    except OSError:
+        text = "127.0.0.1 localhost\n"
+    lines = []
+    for node, (name, address) in enumerate(nodes):
+        lines.append("%s %s\n" % (address, " ".join([*filter(None, _given(assignment, index, node)), name])))
+    return text.encode("utf-8", "replace").decode() + "\n" + "".join(lines)
+
+
+def _given(assignment: Assignment, index: int, node: int) -> List[str]:
+    """The names that a platform gives to `node`, as this node knows them; the first is its host name, or empty.
+
+    A node that is a job of its own is the first of its job, and knows no other.
+    """
+    job, run = assignment.job, assignment.run.id
+    if job.apart and node != index:
+        return [""]
+    platform, place = compat.of(job), 0 if job.apart else node
+    return [platform.host(job, run, place), *platform.names(job, run, place)]
+
+
+def _needed(assignment: Assignment) -> List[str]:
+    """Paths without which nothing of a run works: its own, the store beside it, and its Python."""
+    run, tools = assignment.run.path, assignment.tools
+    store = os.path.dirname(os.path.dirname(run)) + "/store"
+    return [run, store, assignment.code, tools.archive, tools.python, sys.executable, assignment.job.python]
+
+
+def _variables() -> List[str]:
+    """What the environment names."""
+    return [part for value in environment.given().values() for part in value.split(":")]

@@ -1,0 +1,136 @@
+"""The memory of a node: a limit that the kernel keeps where it lets us, and its counters of who was killed for memory."""
+
+from __future__ import annotations
+
+import os
+from typing import List, Optional, Tuple
+
+from muster.agent.node.processes import Processes
+
+
+class Memory:
+    """The limit of one node and the kernel's counters about it."""
+
+    def __init__(self, name: str, limit: Optional[int]) -> None:
+        self.limit = limit
+        self._group = _make_group(name, limit) if limit else None
+        self._killed = self._count()
+
+    @property
+    def kept_by_kernel(self) -> bool:
+        return self._group is not None
+
+    def ran_out(self) -> bool:
+        """Whether the kernel killed somebody for memory since the node started."""
+        return self._count() > self._killed
+
+    def too_much(self, processes: Processes) -> Optional[int]:
+        """How much the node uses, when that is over a limit that the kernel does not keep."""
+        if self.limit is None or self.kept_by_kernel:
+            return None
+        used = sum(_resident(pid) for pid in processes.others())
+        return used if used > self.limit else None
+
+    def _count(self) -> int:
+        """Processes that were killed for memory: of this node, or of the group that it shares with whoever started it."""
+        groups = [self._group] if self._group is not None else [parent for parent, _ in _parents()[:1]]
+        files = ("memory.events.local", "memory.events", "memory.oom_control")
+        paths = ["%s/%s" % (group, file) for group in groups for file in files]
+        return next((_counter(path) for path in paths if os.path.exists(path)), 0)
+
+
+def group(run_id: str, node: int) -> str:
+    """The name of a node's control group."""
+    return "muster-%s-%d" % (run_id, node)
+
+
+def leave_group(name: str) -> None:
+    """Goes back to where this process came from, and takes away what the limit made: nobody else will on a real machine."""
+    for own, _ in _parents():
+        if os.path.basename(own) == name:
+            _put(os.path.dirname(own) + "/cgroup.procs", "0")
+            os.rmdir(own)
+
+
+def remove_group(name: str) -> None:
+    """Takes away what a node's limit left behind, once nobody is in it."""
+    for parent, _ in _parents():
+        try:
+            os.rmdir("%s/%s" % (parent, name))
+        except OSError:
+            continue
+
+
+def _make_group(name: str, limit: int, join: bool = True) -> Optional[str]:
+    """A control group with a memory limit, joined by this process, where that is allowed."""
+    for parent, files in _parents():
+        path = "%s/%s" % (parent, name)
+        try:
+            os.mkdir(path)
+        except OSError:
+            continue
+        try:
+            _put("%s/%s" % (path, files[0]), str(limit))
+            for other in files[1:]:
+                if os.path.exists("%s/%s" % (path, other)):
+                    _put("%s/%s" % (path, other), str(limit) if other.startswith("memory.memsw") else "0")
+            if join:
+                _put(path + "/cgroup.procs", "0")
+            return path
+        except OSError:
+            os.rmdir(path)
+    return None
+
+
+def _parents() -> List[Tuple[str, Tuple[str, ...]]]:
+    """Where a group can be made: beside our own, in version 2 or 1 of the kernel's interface."""
+    found: List[Tuple[str, Tuple[str, ...]]] = []
+    try:
+        with open("/proc/self/cgroup") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "" and os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+            own = "/sys/fs/cgroup" + path.rstrip("/")
+            for parent in (own, os.path.dirname(own)):  # a group with processes in it cannot have limited children
+                if parent.startswith("/sys/fs/cgroup"):
+                    found.append((parent, ("memory.max", "memory.swap.max")))
+        elif "memory" in controllers.split(","):
+            own = "/sys/fs/cgroup/memory" + path.rstrip("/")
+            found.append((own, ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")))
+    return found
+
+
+def _counter(path: str) -> int:
+    try:
+        with open(path) as file:
+            for line in file:
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+    except OSError:
+        pass
+    return 0
+
+
+def _resident(pid: int) -> int:
+    try:
+        with open("/proc/%d/statm" % pid) as file:
+            numbers = file.read().split()
+        return (int(numbers[1]) - int(numbers[2])) * os.sysconf("SC_PAGE_SIZE")  # shared pages count for nobody
+    except OSError:
+        return 0
+
+
+def _put(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def can_limit() -> bool:
+    """Whether the kernel would keep a limit here; found out by making a group, which nobody joins."""
+    name = "muster-probe-%d" % os.getpid()
+    made = _make_group(name, 1 << 40, join=False)
+    remove_group(name)
+    return made is not None

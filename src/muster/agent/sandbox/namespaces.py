@@ -1,0 +1,123 @@
+"""A simulated node as a Linux namespace: its own processes, host name and directories, and nothing of it outlives its agent.
+
+Own code over libc: `unshare` and `bwrap` are not on every machine, and starting them costs more than the calls.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any, Callable, NoReturn, Optional
+
+from muster.agent.sandbox import rootfs
+from muster.linux import syscalls
+from muster.linux.held_signals import release
+
+FIRST_PIDS = range(300, 30000)  # below the least that machines count to
+
+
+def available(place: str = "") -> str:
+    """Why nodes cannot be namespaces on this machine; empty when they can. Found out by making one, in a directory to be."""
+    folder = place or "%s/muster-probe-%d" % (os.environ.get("TMPDIR", "/tmp"), os.getpid())
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            enter("muster-probe")
+            rootfs.enter(rootfs.Root(folder, {}, rootfs.machine(())))
+            code = 0
+        except OSError as error:
+            os.write(writer, str(error).encode())
+        finally:
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as said:
+        reason = said.read().decode("utf-8", "replace")
+    _, status = os.waitpid(child, 0)
+    return "" if status == 0 else reason or "refused"
+
+
+def enter(host: str, keep: Optional[Callable[[], NoReturn]] = None) -> int:
+    """Goes on in a new namespace as its first process; returns this process' id as the machine sees it.
+
+    The process that called stays outside, waits, and ends as the first process does. So does another that `keep`s keys: it
+    has the file system of the namespace and not its process ids. None of the three outlives another.
+    """
+    user, group = os.getuid(), os.getgid()
+    flags = syscalls.NEWUTS | syscalls.NEWNS
+    try:
+        syscalls.unshare(flags)
+    except PermissionError:
+        syscalls.unshare(flags | syscalls.NEWUSER)
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", "%d %d 1" % (user, user))
+        _write("/proc/self/gid_map", "%d %d 1" % (group, group))
+    outside = os.getpid()
+    keeper = os.fork() if keep else -1
+    if keep and keeper == 0:
+        syscalls.die_with_parent()
+        if os.getppid() == outside:
+            keep()
+        os._exit(1)
+    syscalls.unshare(syscalls.NEWPID)
+    child = os.fork()
+    if child:
+        _wait_outside(child, keeper)
+    syscalls.die_with_parent()
+    if _parent() != outside:
+        os._exit(1)  # the parent died before the call above
+    seen = int(os.readlink("/proc/self"))  # the old /proc still shows the machine's view
+    syscalls.make_mounts_private()
+    syscalls.mount_proc()
+    syscalls.set_host_name(host)
+    _number_processes_apart()
+    return seen
+
+
+def show_hosts(file: str) -> None:
+    """Lets the names of the nodes resolve: a private /etc/hosts."""
+    try:
+        syscalls.bind(file, "/etc/hosts")
+    except OSError:
+        pass  # a machine without /etc/hosts, or one that refuses: addresses work all the same
+
+
+def _number_processes_apart() -> None:
+    """Lets process ids begin anywhere: programs make names of them in directories that other namespaces see as well."""
+    try:
+        _write("/proc/sys/kernel/ns_last_pid", str(FIRST_PIDS[int.from_bytes(os.urandom(2), "big") % len(FIRST_PIDS)]))
+    except OSError:
+        pass  # a kernel without it
+
+
+def _parent() -> int:
+    with open("/proc/self/stat", "rb") as file:
+        return int(file.read().rsplit(b")", 1)[1].split()[1])
+
+
+def _wait_outside(child: int, keeper: int) -> NoReturn:
+    """What the process outside does: hand on signals, and end as the first process of the namespace does."""
+
+    def hand_on(number: int, frame: Any) -> None:
+        try:
+            os.kill(child, number)
+        except ProcessLookupError:
+            pass
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, hand_on)
+    release()
+    while True:
+        pid, status = os.wait()
+        if pid == keeper or os.WIFSIGNALED(status):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if keeper > 0:
+            os.kill(keeper, signal.SIGKILL)  # its helpers have ended, or are of no use any more
+            os.waitpid(keeper, 0)
+        os._exit(os.WEXITSTATUS(status))
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)

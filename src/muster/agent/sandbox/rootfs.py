@@ -1,0 +1,157 @@
+"""The file system of a simulated node: that of the machine, with directories of the node's own at some places.
+
+The root is made anew in memory and the machine's directories are shown in it, so that a directory that the machine does
+not have, such as /cache, can be there all the same, and nothing is created outside.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from typing import Collection, Dict, Iterable, Iterator, List, Sequence, Set
+
+from muster.job import Job
+from muster.linux import syscalls
+from muster.plan import compat
+from muster.plan.node import local_path
+
+PRIVATE = ("/cache", "/tmp", "/home/work", "/home/ma-user")  # of every simulated node
+# What platforms put into these directories: never that of the machine, unless the run itself lies there.
+MADE_HERE = ("ib_config", ".npu", "user-job-dir", "run_train.sh", "modelarts", "rank_table", "pip-packages")
+# What shells read at their start, and which may write to the home that it is made for, as pyenv's does.
+OF_SHELLS = tuple(".bashrc .bash_profile .bash_login .bash_logout .profile .zshenv .zprofile .zshrc .zlogin .zlogout".split())
+_MACHINE = "/.machine"  # where the machine's own root is while the new one is filled
+
+
+@dataclass(frozen=True)
+class Root:
+    """What a node sees instead of the machine's own."""
+
+    folder: str  # an empty directory of the node, over which the root is made
+    own: Dict[str, str]  # real directories, by the path at which they appear
+    shown: Dict[str, str]  # what of the machine appears, by path: the paths on the machine
+
+
+def plan(
+    job: Job, user: str, node: str, attempt: str, needed: List[str], named: List[str], private: Sequence[str] = PRIVATE
+) -> Root:
+    """The root of a node; `needed` are paths that a run cannot do without, `named` texts that may name what it wants."""
+    platform = compat.of(job)
+    node, attempt = os.path.realpath(node), os.path.realpath(attempt)  # links lead elsewhere while the new root is filled
+    own = {path: node + "/root" + path for path in (*private, *platform.private)}
+    own.update({path: attempt + "/root" + path for path in platform.shared})
+    visible = [path for path in _named(own, (*_texts(job), *named)) if os.path.basename(path) not in MADE_HERE]
+    shown = {path: _without_links(path) for path in (*visible, *_named(own, needed))}
+    real = os.path.realpath(os.path.expanduser("~"))
+    home = platform.user_home(user)
+    if home:
+        own[home] = attempt + "/root" + home
+    if home or real in own:
+        left_out = OF_SHELLS if home not in ("", real) else ()
+        names = [name for name in _entries(real) if name not in left_out]
+        shown.update({"%s/%s" % (home or real, name): "%s/%s" % (real, name) for name in names})
+    return Root(node + "/rootfs", own, {**machine(own, [*needed, *named, real]), **shown})
+
+
+def machine(own: Collection[str], known: Iterable[str] = ()) -> Dict[str, str]:
+    """What the machine has beside a node's own directories, by path; `known` names what is in those that cannot be listed."""
+    above = {"/", *(folder for path in own for folder in _above(path))}
+    made = {*above, *own, _MACHINE}
+    found = {}
+    for folder in above:
+        real = os.path.realpath(folder)  # some machines have a link for /home
+        found.update({os.path.join(folder, name): os.path.join(real, name) for name in _listed(real, known)})
+    return {path: source for path, source in found.items() if path not in made}
+
+
+def _above(path: str) -> Iterator[str]:
+    while path != "/":
+        path = os.path.dirname(path)
+        yield path
+
+
+def _listed(folder: str, known: Iterable[str]) -> Set[str]:
+    """The names in a directory. On a machine with many users, /home may be one that nobody can list."""
+    try:
+        return set(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+    except PermissionError:
+        inside = folder.rstrip("/") + "/"
+        return {path[len(inside) :].partition("/")[0] for path in known if path.startswith(inside)} - {"", ".", ".."}
+
+
+def _named(folders: Iterable[str], texts: Iterable[str]) -> Set[str]:
+    """The entries of these directories that texts name, be it as a whole or among other words, and the machine has."""
+    above = "|".join(map(re.escape, folders))
+    entry = re.compile(r"(?:%s)/(?!\.\.?(?:/|\Z))[^/]+" % above)
+    among = re.compile(r"(?:%s)/(?!\.\.?(?:[/\s:;,'\"=]|\Z))[^/\s:;,'\"=]+" % above)
+    found: Set[str] = set()
+    for text in texts:
+        found.update(among.findall(text))
+        for path in (os.path.normpath(local_path(text)), os.path.realpath(local_path(text))):
+            found.update(match.group() for match in [entry.match(path)] if match)
+    return {path for path in found if os.path.lexists(path)}
+
+
+def _without_links(path: str) -> str:
+    """The same entry, in a directory that no link leads to."""
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+
+
+def _texts(job: Job) -> List[str]:
+    """Everything in a job that may name a path."""
+    command = [job.command] if isinstance(job.command, str) else list(job.command)
+    data = [data.url for data in (*job.inputs.values(), *job.outputs.values())]
+    return [*command, *job.parameters.values(), *job.env.values(), *data, job.log_url, job.setup]
+
+
+def _entries(home: str) -> List[str]:
+    """What the user has at home, less what platforms make there."""
+    try:
+        return [name for name in os.listdir(home) if name not in MADE_HERE]
+    except OSError:
+        return []  # not everybody has one
+
+
+def enter(root: Root) -> None:
+    """Makes this the root of the namespace that this process is in."""
+    for path in (root.folder, *root.own.values()):
+        os.makedirs(path, exist_ok=True)
+    if "/tmp" in root.own:
+        os.chmod(root.own["/tmp"], 0o1777)
+    syscalls.mount_memory(root.folder)
+    os.mkdir(root.folder + _MACHINE)
+    syscalls.change_root(root.folder, root.folder + _MACHINE)
+    os.chdir("/")
+    for path in sorted(root.own):
+        os.makedirs(path, exist_ok=True)
+        syscalls.bind_tree(_MACHINE + root.own[path], path)
+    for path, source in root.shown.items():
+        _show(_MACHINE + source, path)
+    syscalls.unmount(_MACHINE)
+    os.rmdir(_MACHINE)
+    os.rmdir(root.folder)
+
+
+def _show(source: str, target: str) -> None:
+    """Lets a file or directory appear at a second place; several nodes may do so at once."""
+    try:
+        mode = os.lstat(source).st_mode
+    except OSError:
+        return  # it has just been deleted, or nobody can look at it, such as a mount whose server is gone
+    try:
+        if stat.S_ISLNK(mode):
+            os.symlink(os.readlink(source), target)
+            return
+        if stat.S_ISDIR(mode):
+            os.makedirs(target, exist_ok=True)
+        else:
+            os.close(os.open(target, os.O_WRONLY | os.O_CREAT, 0o600))
+        syscalls.bind_tree(source, target)
+    except FileExistsError:
+        pass  # a link that another node made
+    except FileNotFoundError:
+        pass  # it has just been deleted as well

@@ -1,0 +1,1 @@
+"""ssh logins between the nodes of a run."""

@@ -1,0 +1,109 @@
+"""The ssh server of a node: keys of the run's own, a port that is open before the others are told of it, and one `sshd` for
+each connection.
+
+The process that accepts connections is started with the environment of the node and so is what logins take it from: no
+secret is on a disk or on a command line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from typing import Dict, List, Tuple
+
+from muster.linux.signals import reap
+from muster.plan import PlanError, ssh
+from muster.records.files import write_text
+
+PORTS = range(32000, 32768)  # between the ports that frameworks get and Linux' ephemeral ones
+CANDIDATES = 16
+BACKLOG = 1024
+PRIVILEGED = "/run/sshd"  # an empty directory that root's sshd wants to see; its package makes it when the machine starts
+
+
+def candidates(run: str, attempt: int) -> List[int]:
+    """Port numbers for the ssh servers of an attempt: the same on all nodes, and hardly those of another run."""
+    digest = hashlib.sha256(("%s/%d" % (run, attempt)).encode()).digest()
+    first = int.from_bytes(digest[:4], "big")
+    return [PORTS[(first + offset) % len(PORTS)] for offset in range(CANDIDATES)]
+
+
+class Entrance:
+    """Sockets that listen on the node's own address, one of which its ssh server will get."""
+
+    def __init__(self) -> None:
+        self._sockets: Dict[int, socket.socket] = {}
+
+    def open(self, address: str, numbers: List[int]) -> None:
+        for number in numbers:
+            listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            try:
+                listener.bind((address, number))
+                listener.listen(BACKLOG)
+                self._sockets[number] = listener
+            except OSError:
+                listener.close()
+
+    @property
+    def ports(self) -> Tuple[int, ...]:
+        return tuple(self._sockets)
+
+    def choose(self, port: int) -> int:
+        """Closes all ports but one; returns its descriptor."""
+        for number in [number for number in self._sockets if number != port]:
+            self._sockets.pop(number).close()
+        return self._sockets[port].fileno()
+
+    def close(self) -> None:
+        for listener in self._sockets.values():
+            listener.close()
+        self._sockets = {}
+
+
+def make_keys(folder: str) -> None:
+    """Keys for the logins of an attempt, and for its servers, which all have the same."""
+    os.makedirs(folder, 0o700)
+    words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", ssh.ALIAS]
+    for name in ("user", "host"):
+        try:
+            subprocess.run([*words, "-f", "%s/%s" % (folder, name)], check=True, stdin=subprocess.DEVNULL)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise PlanError("ssh-keygen made no keys (%s): install the ssh client on this node" % error) from None
+    with open(folder + "/host.pub") as file:
+        write_text(folder + "/known_hosts", "%s %s" % (ssh.ALIAS, file.read()))
+
+
+def argv(archive: str, entrance: int, config: str) -> List[str]:
+    """How the agent starts the server of its node."""
+    return [sys.executable, "-I", "-S", archive, "sshd", str(entrance), config]
+
+
+def serve(entrance: int, config: str) -> int:
+    """Starts an sshd for each connection; returns only when there is none to start."""
+    sshd = program()
+    if os.geteuid() == 0:
+        os.makedirs(PRIVILEGED, 0o755, exist_ok=True)
+    checked = subprocess.run([sshd, "-t", "-f", config])
+    if checked.returncode != 0:
+        return checked.returncode
+    login = [sys.executable, "-I", "-S", sys.argv[0], "login", str(os.getpid())]
+    words = [sshd, "-i", "-e", "-f", config, "-o", "ForceCommand=" + " ".join(map(shlex.quote, login))]
+    signal.signal(signal.SIGCHLD, reap)
+    with socket.socket(fileno=entrance) as listener:
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                child = subprocess.Popen(words, stdin=connection.fileno(), stdout=connection.fileno())
+                child.returncode = 0  # reaped here, not by subprocess
+
+
+def program() -> str:
+    """The sshd of this machine, which refuses to start without its whole path."""
+    path = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
+    return shutil.which("sshd", path=path) or "/usr/sbin/sshd"

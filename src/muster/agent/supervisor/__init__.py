@@ -1,0 +1,1 @@
+"""The supervisor of a run and what it needs of an engine."""

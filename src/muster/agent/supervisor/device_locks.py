@@ -1,0 +1,193 @@
+"""Devices held for a run, so that no other run of any user on this machine takes them.
+
+A lock is an abstract socket with the device's name: it holds for all users of the machine (of its network namespace, to be
+exact), needs no file and no permission, cannot become stale, and who waits for it can see who holds it and is woken when
+it is let go.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import socket
+import struct
+import time
+from typing import Dict, List, Optional
+
+from muster.devices import KINDS, DriverError, Found, share
+from muster.linux.watch import readable
+
+TURN = b"\0muster/devices"  # held while a run chooses, so that two of them do not take each half of what both need
+MOST_WAITING = 4096
+
+
+class Held:
+    """The devices of a run, by node, until they are let go."""
+
+    def __init__(self, nodes: List[List[Found]], sockets: List[socket.socket]) -> None:
+        self.nodes = nodes
+        self.sockets = sockets
+
+    def close(self) -> None:
+        for lock in self.sockets:
+            lock.close()
+
+
+class Queue:
+    """A run that needs `count` devices for each of `nodes` nodes, until it has them."""
+
+    def __init__(self, kind: str, nodes: int, count: int) -> None:
+        self.kind = kind
+        self.nodes = nodes
+        self.count = count
+        self.reason = ""  # whom it waits for, in words
+        self._found: List[Found] = []
+        self._holders: Dict[bytes, _Holder] = {}  # by the name of the lock
+
+    def take(self) -> Optional[Held]:
+        """Tries to hold the devices. Until then `reason` says what is in the way, and `filenos` when to try again."""
+        module = KINDS[self.kind]
+        self._forget_gone()
+        try:
+            self._found = self._found or module.found()
+            used: Dict[str, List[int]] = module.users()
+        except DriverError as error:
+            self.reason = "waiting for devices: %s" % error
+            return None
+        if not self._found:
+            simulated = share(self.kind, [], self.nodes, self.count)
+            self.reason = "waiting for devices: this machine shows no %s devices at the moment" % self.kind
+            return None if simulated is None else Held(simulated, [])
+        turn = _turn()
+        if turn is None:
+            self.reason = "waiting for devices: another run is choosing its own"
+            return None
+        try:
+            return self._choose(used)
+        finally:
+            turn.close()
+
+    def filenos(self) -> List[int]:
+        """Descriptors that become readable when somebody lets a device go."""
+        return [holder.line.fileno() for holder in self._holders.values() if holder.line is not None]
+
+    def close(self) -> None:
+        for holder in self._holders.values():
+            holder.close()
+        self._holders = {}
+
+    def _choose(self, used: Dict[str, List[int]]) -> Optional[Held]:
+        locks: Dict[str, socket.socket] = {}
+        busy: Dict[str, List[str]] = {}  # who is in the way, and at which devices
+        for device in self._found:
+            name = _name(self.kind, device)
+            lock = _lock(name)
+            if lock is None:
+                busy.setdefault("%s holds" % self._holder(name), []).append(device.id)
+            elif device.unique in used:
+                busy.setdefault("%s uses" % _process(used[device.unique][0]), []).append(device.id)
+                lock.close()
+            else:
+                locks[device.id] = lock
+        free = [device for device in self._found if device.id in locks]
+        chosen = share(self.kind, free, self.nodes, self.count)
+        taken = {device.id for node in chosen or [] for device in node}
+        for id, lock in locks.items():
+            if id not in taken:
+                lock.close()
+        if chosen is None:
+            who = ["%s %s %s" % (said, self.kind, ", ".join(ids)) for said, ids in busy.items()]
+            self.reason = "waiting for devices: " + "; ".join(who)
+            return None
+        return Held(chosen, [locks[id] for id in taken])
+
+    def _holder(self, name: bytes) -> str:
+        """Who holds a lock. The line to them is kept: each new one takes a place in their queue for good."""
+        if name not in self._holders:
+            self._holders[name] = _Holder(name)
+        return self._holders[name].who
+
+    def _forget_gone(self) -> None:
+        for name, holder in list(self._holders.items()):
+            if holder.gone():
+                holder.close()
+                del self._holders[name]
+
+
+class _Holder:
+    """Who holds a lock, and a line to them that ends when they let it go."""
+
+    def __init__(self, name: bytes) -> None:
+        self.who = "another run"
+        self.line: Optional[socket.socket] = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.line.setblocking(False)
+        try:
+            self.line.connect(name)
+            credentials = self.line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            pid, user, _ = struct.unpack("iII", credentials)
+            self.who = _process(pid, user)
+        except OSError:  # it is just being let go, or too many wait already
+            self.close()
+
+    def gone(self) -> bool:
+        return self.line is None or readable([self.line.fileno()], 0)
+
+    def close(self) -> None:
+        if self.line is not None:
+            self.line.close()
+        self.line = None
+
+
+def _name(kind: str, device: Found) -> bytes:
+    return b"\0muster/device/%s/%s" % (kind.encode(), os.fsencode(device.unique)[-80:])  # a socket's name has 107 bytes
+
+
+def _turn() -> Optional[socket.socket]:
+    """The right to choose. Whoever has it has it for a moment only."""
+    for _ in range(1000):
+        turn = _lock(TURN)
+        if turn is not None:
+            return turn
+        time.sleep(0.001)
+    return None
+
+
+def _lock(name: bytes) -> Optional[socket.socket]:
+    lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        lock.bind(name)
+        lock.listen(MOST_WAITING)
+    except OSError as error:
+        lock.close()
+        if error.errno != errno.EADDRINUSE:
+            raise
+        return None
+    return lock
+
+
+def _process(pid: int, user: Optional[int] = None) -> str:
+    """A process in words: the run it belongs to if it is a supervisor or an agent, else its name, and its user."""
+    try:
+        name = _user(os.stat("/proc/%d" % pid).st_uid if user is None else user)
+        words = _read("/proc/%d/cmdline" % pid).split("\0")
+        program = os.path.basename(words[0]) or _read("/proc/%d/comm" % pid).strip()
+    except OSError:
+        return "process %d" % pid if user is None else "process %d of %s" % (pid, _user(user))
+    for word in {"supervise", "node"} & set(words[:-1]):
+        path = words[words.index(word) + 1]
+        if "/runs/" in path:
+            return "run %s of %s" % (os.path.basename(path), name)
+    return "process %d (%s) of %s" % (pid, program, name)
+
+
+def _read(path: str) -> str:
+    with open(path, "rb") as file:
+        return os.fsdecode(file.read())
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return "user %d" % number

@@ -1,0 +1,114 @@
+"""Where the nodes of a run are: what a supervisor needs of the machines, or of whoever gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, List, Optional, Tuple
+
+from muster.agent.tools import Tools
+from muster.job import Job
+from muster.records.files import need_json
+from muster.records.layout import AttemptDir, RunDir
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a supervisor and its agents have to carry out, and with what."""
+
+    run: RunDir
+    job: Job
+    code: str
+    tools: Tools
+    namespaces: bool  # whether nodes may be namespaces
+
+    @classmethod
+    def read(cls, path: str, code: str, tools: Tools, namespaces: bool) -> Assignment:
+        run = RunDir(path)
+        return cls(run, Job.from_json(need_json(run.job)), code, tools, namespaces)
+
+    @property
+    def count(self) -> int:
+        return self.job.nodes + self.job.ps
+
+
+@dataclass(frozen=True)
+class Farewell:
+    """What it means that this supervisor is told to end, and how long ranks may go on."""
+
+    cause: str  # `terminated` and `preempted` are not the end of a run whose site starts it again
+    reason: str
+    seconds: Optional[float] = None  # None: as long as the job's grace
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an attempt ended of, where its site knows that better than its agents."""
+
+    cause: str  # `lost`: machines are gone, which is no failure of the program
+    reason: str
+
+
+@dataclass(frozen=True)
+class Cut:
+    """An attempt that was cut off with its supervisor: why, and until when something was heard of it."""
+
+    reason: str
+    until: Optional[float] = None
+
+
+class Site:
+    """The machines of a run. A site says only where it differs."""
+
+    starts_again = False  # whether somebody else starts an ended supervisor again, and alone knows why it had to end
+    pause: Optional[float] = None  # between two looks at what nobody tells of by itself
+    reason = ""  # what is in the way while `ready` is false
+    deadline: Optional[float] = None  # by the monotonic clock; the supervisor keeps it, and agents of its machine in its stead
+
+    def enter(self) -> bool:
+        """Whether this supervisor is the one that the run goes on with."""
+        return True
+
+    def ready(self) -> bool:
+        """Whether attempts can be started."""
+        return True
+
+    def filenos(self) -> List[int]:
+        """Descriptors that become readable when `ready` may have changed."""
+        return []
+
+    def start(self, attempt: AttemptDir) -> Dict[int, Tuple[int, ...]]:
+        """Starts the agents of an attempt; returns child processes, each with the nodes that it stands for."""
+        raise NotImplementedError
+
+    def gone(self, attempt: AttemptDir) -> Dict[int, str]:
+        """Nodes that ended although the process that stands for them lives, each with how."""
+        return {}
+
+    def last_words(self, attempt: AttemptDir, node: int, status: int) -> str:
+        """How a node ended that left no record of its end, from the status of the process that stood for it."""
+        raise NotImplementedError
+
+    def kill(self, pid: int) -> None:
+        """Ends a process that stands for nodes, and them with it, at once."""
+        raise NotImplementedError
+
+    def sweep(self, attempt: AttemptDir) -> None:
+        """Leaves nothing of an attempt running."""
+
+    def farewell(self, signal: str) -> Farewell:
+        """What a signal to the supervisor means."""
+        return Farewell("terminated", "the supervisor was told to end (%s)" % signal)
+
+    def leave(self, cause: str, reason: str) -> None:
+        """Hands the run back to the site, which starts it again or knows why not."""
+
+    def verdict(self, attempt: AttemptDir) -> Optional[Verdict]:
+        """What an attempt ended of that has lost nodes; None where it was only their agents."""
+        return None
+
+    def explain_cut(self, attempt: AttemptDir) -> Cut:
+        """Why an attempt was cut off, as far as that can be known when the supervisor is started again."""
+        return Cut("its supervisor was cut off")
+
+    def close(self) -> None:
+        """Gives back what the site holds."""

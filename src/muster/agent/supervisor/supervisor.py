@@ -1,0 +1,385 @@
+"""The supervisor of a run: starts its attempts, keeps its time limit, and writes how it ended.
+
+It knows nothing of how a node is made: its site gives it processes to wait for, and leaves none behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import traceback
+from typing import Any, Dict, List, NoReturn, Optional, Sequence, Set, Tuple
+
+from muster.agent.supervisor.site import Assignment, Site
+from muster.linux import syscalls
+from muster.linux.held_signals import release
+from muster.linux.signals import Signals
+from muster.linux.watch import Watch, readable
+from muster.metrics import final, log_numbers
+from muster.records import state, submissions
+from muster.records.failure_text import duration, over_time, signal_name
+from muster.records.files import Events, delete_tree, is_there, read_events, read_object, write_once
+from muster.records.json_safe import number
+from muster.records.layout import AttemptDir, RunDir
+
+ABANDONED_GRACE = 5.0  # when nobody is left who would wait for the ranks
+DEVICE_PAUSE = 2.0  # between two looks at the devices' own process lists
+KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
+LINGER_LIMIT = 5.0  # for the processes that stand for nodes, once all these have ended
+READ_LIMIT = 600.0  # for the logs of a run that has succeeded
+ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+INTERRUPTED = ("terminated", "preempted", "lost")  # causes that need not be the end of a run
+TOLD_TO_END = 128 + signal.SIGTERM  # the exit code of a supervisor that may be started again
+
+
+class Supervisor:
+    def __init__(self, assignment: Assignment, site: Site, events: Events, command: Optional[int] = None) -> None:
+        self.run = assignment.run
+        self.job = assignment.job
+        self.site = site
+        self.command = command  # readable when the command that follows this run is gone
+        self.events = events
+        self.signals = Signals((signal.SIGCHLD, *ENDING))
+        release()
+        self.watch = Watch()
+        self.watch.add(self.run.path)
+        self.stop: Optional[Dict[str, Any]] = None  # why the run has to end, once it has to
+        self.kill = False
+        self.told: Set[int] = set()  # attempts whose gang was told to stop
+        self.deadline: Optional[float] = None
+
+    def carry_out(self) -> int:
+        """The whole life of a run, or what is left of it where an earlier supervisor was cut off; returns the exit code."""
+        if state.recorded(self.run) or not self.site.enter():
+            return 0
+        syscalls.adopt_orphans()
+        earlier = self._take_over()
+        hopeless = state.in_vain(state.read(self.run)) if earlier else ""
+        if hopeless:
+            return self._conclude(state="lost", reason="%s; the last time: %s" % (hopeless, earlier[-1]["reason"]))
+        try:
+            done = self._attempts(earlier) if self._ready() else None
+        finally:
+            self.site.close()
+        ending = done or self.stop or {}
+        if self.site.starts_again and _may_start_again(ending):
+            self.events.add("told-to-end", cause=ending["cause"], reason=ending["reason"])
+            self.site.leave((self.stop or ending)["cause"], ending["reason"])
+            return TOLD_TO_END
+        if done is not None and done["state"] == "succeeded" and log_numbers.wanted(self.job):
+            return self._conclude_apart()
+        if done is not None:
+            return self._conclude()
+        # The end came before the first attempt, or between two.
+        return self._conclude(state="failed" if ending["cause"] == "time_limit" else "stopped", reason=ending["reason"])
+
+    def _conclude(self, **how: str) -> int:
+        self.events.add("ended", **how)
+        final.conclude(self.run)
+        return 0
+
+    def _conclude_apart(self) -> int:
+        """The same by a process that can be killed: logs may be long, and nothing that is in them may hold up the end."""
+        self.events.add("ended")
+        try:
+            reader = os.fork()
+        except OSError:  # as many processes as may be
+            final.conclude(self.run)
+            return 0
+        if reader == 0:
+            _be_reader(self.run)
+        why = self._until_read(reader, time.monotonic() + READ_LIMIT)
+        if why:
+            final.conclude(self.run, unread=log_numbers.Unread(why))
+        return 0
+
+    def _until_read(self, reader: int, deadline: float) -> str:
+        """Waits for a process that reads logs and writes the final record; returns why it did not come to that, if so."""
+        self.command = None  # there is nothing left to stop when the command is gone
+        while True:
+            told = self.signals.take() & ENDING
+            self.watch.drain()
+            status = dict(_reap([reader])).get(reader)
+            if status is not None:
+                return _how_reading_failed(status)
+            why = ""
+            if os.path.exists(self.run.kill):
+                why = "the run was stopped at once"
+            elif told:
+                why = "the supervisor was told to end (%s)" % signal_name(min(told))
+            elif time.monotonic() >= deadline:
+                why = "reading took longer than %s" % duration(READ_LIMIT)
+            if why:
+                os.kill(reader, signal.SIGKILL)
+                os.waitpid(reader, 0)
+                return why
+            self._wait(_until(deadline))
+
+    def _take_over(self) -> List[Dict[str, Any]]:
+        """How the attempts of earlier supervisors ended. One that has no end was cut off with its supervisor."""
+        self._tell_submission()
+        for attempt in state.read(self.run).attempts:
+            if attempt.ended is None:
+                cut = None if state.complete(attempt) else self.site.explain_cut(attempt.dir)
+                how = {"cause": "lost", "reason": cut.reason} if cut else {}
+                until = {"until": cut.until} if cut and cut.until else {}
+                self.events.add("attempt-ended", attempt=attempt.dir.number, **how, **until)
+                delete_tree(attempt.dir.ssh)
+        record = state.read(self.run)
+        return [state.outcome(record, attempt) for attempt in record.attempts]
+
+    def _tell_submission(self) -> None:
+        """Notes that the run was submitted again, which others than the one writer of its events may have done."""
+        told = [event.get("submission") for event in read_events(self.run.events)]
+        number = submissions.current(self.run)
+        if number > 1 and number not in told:
+            last = submissions.later(self.run)[-1]
+            self.events.add("submitted-again", submission=number, handle=last["handle"], reason=last["reason"])
+
+    def _ready(self) -> bool:
+        """Waits until the site has what the run needs; false when it has to end before."""
+        said = ""
+        self._look()
+        while self.stop is None:
+            if self.site.ready():
+                return True
+            if self.site.reason != said:
+                said = self.site.reason
+                self.events.add("waiting", reason=said)
+            self._look()  # the drivers' tools have ended: the signal of that would end the wait at once
+            if self.stop is None:
+                self._wait(DEVICE_PAUSE, self.site.filenos())
+                self._look()
+        return False
+
+    def _attempts(self, earlier: Sequence[Dict[str, Any]]) -> Optional[Dict[str, Any]]:
+        """Makes attempts after the earlier ones until there is no reason for another; None when an end comes in between."""
+        made = list(earlier)
+        self._start_clock(made)
+        while not made or self._again(made, len(earlier)):
+            if self.stop is not None:
+                return None
+            if made:
+                self.events.add("retry", attempt=made[-1]["attempt"], reason=made[-1]["reason"])
+            made.append(self._attempt((self.run.attempt_numbers() or [0])[-1] + 1))
+        return made[-1]
+
+    def _start_clock(self, earlier: Sequence[Dict[str, Any]]) -> None:
+        """The time limit holds for all attempts together, those that were cut off included; waiting for nodes is free."""
+        if self.job.time_limit:
+            spent = sum(done["ended"] - done["started"] for done in earlier)
+            self.deadline = self.site.deadline = time.monotonic() + self.job.time_limit - spent
+
+    def _again(self, made: Sequence[Dict[str, Any]], earlier: int) -> bool:
+        """Whether a new attempt follows: a decision from the outcomes alone. Only failures of the program use up retries."""
+        done = made[-1]
+        if len(made) == earlier and done["state"] in ("lost", "stopped"):
+            return True  # whoever ended it has started this supervisor
+        failures = sum(1 for each in made if each["state"] == "failed")
+        if done["state"] != "failed" or done["cause"] == "time_limit" or failures > self.job.retries:
+            return False
+        failure = done["failure"] or {}
+        if failure.get("kind") in ("plan", "output"):  # it would fail again, or the training is done
+            return False
+        if not self.job.retry_on:
+            return True
+        code = 128 + failure["signal"] if failure.get("signal") else failure.get("code")  # as a shell counts
+        return done["cause"] in self.job.retry_on or code in self.job.retry_on
+
+    # -- one attempt
+
+    def _attempt(self, number: int) -> Dict[str, Any]:
+        attempt = self.run.attempt(number)
+        os.makedirs(attempt.meet)
+        os.makedirs(attempt.nodes)
+        self.watch.add(attempt.meet)
+        self.watch.add(attempt.path, writes=True)
+        self.events.add("attempt", attempt=number)
+        try:
+            lost = self._follow(attempt, self.site.start(attempt))
+        finally:
+            self.site.sweep(attempt)
+            delete_tree(attempt.ssh)
+        wanted = self.stop is not None and self.stop["cause"] not in INTERRUPTED  # then it does not matter what else was lost
+        verdict = self.site.verdict(attempt) if lost and not wanted else None
+        how = {"cause": verdict.cause, "reason": verdict.reason} if verdict else {}
+        self.events.add("attempt-ended", attempt=number, **how)
+        record = state.read(self.run)
+        return state.outcome(record, record.attempts[-1])
+
+    def _follow(self, attempt: AttemptDir, agents: Dict[int, Tuple[int, ...]]) -> List[int]:
+        """Waits for all agents to end, and tells them to stop when somebody or something asks for it; returns those lost."""
+        lost: List[int] = []  # nodes that ended without a record of it
+        patience = Patience(attempt, self.job.grace)
+        while agents:
+            self._look()  # before reaping: the signal of an agent that ends in between has to wake the wait below
+            if self.stop is None and read_object(attempt.meet + "/told"):
+                self._say_farewell("SIGTERM")
+            gone = self.site.gone(attempt)
+            for pid, status in _reap(list(agents)):
+                silent = [node for node in agents.pop(pid) if not _has_said_how(attempt, node)]
+                gone.update({node: self.site.last_words(attempt, node, status) for node in silent})
+            for node in [node for node in gone if node not in lost and not _has_said_how(attempt, node)]:
+                lost.append(node)
+                self._lost(attempt, node, gone[node])
+            if self.stop is not None:
+                self._tell(attempt, self.stop)
+            for pid in patience.over(agents, lost, self.kill):
+                self.site.kill(pid)
+            if agents:
+                self._wait(_until(self.deadline, patience.until, _after(self.site.pause)))
+        return lost
+
+    def _lost(self, attempt: AttemptDir, node: int, how: str) -> None:
+        self.events.add("lost", attempt=attempt.number, node=node, reason=how)
+        self._tell(attempt, {"cause": "lost", "reason": "the agent of node %d %s" % (node, how), "node": node})
+
+    def _tell(self, attempt: AttemptDir, stop: Dict[str, Any]) -> None:
+        if attempt.number not in self.told:
+            self.told.add(attempt.number)
+            write_once(attempt.meet + "/stop", dict({"grace": self.job.grace}, **stop))
+
+    # -- what happens meanwhile
+
+    def _look(self) -> None:
+        """Takes in signals, requests to stop, the loss of the command, and the passing of time."""
+        signals = self.signals.take() & ENDING
+        self.watch.drain()
+        if not os.path.isdir(self.run.path):
+            os._exit(1)  # somebody has deleted the record; agents and ranks end with this process
+        asked = read_object(self.run.stop) if self.stop is None else None
+        if asked:
+            self._must_stop("stop", str(asked.get("reason", "stopped")))
+        now = read_object(self.run.kill) if not self.kill else None
+        if now:
+            self.kill = True
+            self._must_stop("stop", str(now.get("reason", "stopped")))
+        if signals and self.stop is None:
+            self._say_farewell(signal_name(min(signals)))
+        if self.command is not None and readable([self.command], 0):
+            os.close(self.command)
+            self.command = None
+            grace = min(ABANDONED_GRACE, self.job.grace)
+            self._must_stop("abandoned", "the command that followed this run is gone", grace)
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            self.deadline = None
+            self._must_stop("time_limit", over_time(self.job.time_limit or 0))
+
+    def _say_farewell(self, signal: str) -> None:
+        farewell = self.site.farewell(signal)
+        grace = self.job.grace if farewell.seconds is None else min(self.job.grace, farewell.seconds)
+        self._must_stop(farewell.cause, farewell.reason, grace)
+
+    def _must_stop(self, cause: str, reason: str, grace: Optional[float] = None) -> None:
+        if self.stop is None:
+            self.stop = {"cause": cause, "reason": reason, "grace": self.job.grace if grace is None else grace}
+            self.events.add("stopping", cause=cause, reason=reason)
+
+    def _wait(self, timeout: Optional[float], others: Optional[List[int]] = None) -> None:
+        readers = [self.signals.fileno(), *(others or [])]
+        if self.command is not None:
+            readers.append(self.command)
+        if self.watch.polling:
+            timeout = min(0.1, timeout or 0.1)
+        else:
+            readers.append(self.watch.fileno())
+        readable(readers, timeout)
+
+
+class Patience:
+    """How long an attempt that was stopped is waited for: as long as its ranks have, and nodes upload."""
+
+    def __init__(self, attempt: AttemptDir, grace: float) -> None:
+        self.attempt = attempt
+        self.grace = grace
+        self.until: Optional[float] = None  # when somebody has to be killed, once the gang is stopped
+        self._told_kill = False
+        self._ended: Set[int] = set()  # nodes that are known to have ended
+        self._lingering = False  # whether nobody is left but processes that stand for nodes
+
+    def over(self, agents: Dict[int, Tuple[int, ...]], lost: Sequence[int], kill: bool) -> List[int]:
+        """The processes that are to be killed now."""
+        now = time.monotonic()
+        if kill and not self._told_kill:
+            write_once(self.attempt.meet + "/kill", {})
+            self._told_kill = True
+            self.until = now + KILL_LIMIT
+        if self.until is None and os.path.lexists(self.attempt.meet + "/stop"):
+            grace = number(read_object(self.attempt.meet + "/stop").get("grace"))
+            self.until = now + (self.grace if grace is None else min(grace, self.grace)) + KILL_LIMIT
+        if self.until is not None and not self._lingering and self._nobody_left(agents, lost):
+            self._lingering = True
+            self.until = min(self.until, now + LINGER_LIMIT)
+        if self.until is None or now < self.until:
+            return []
+        self.until = now + 1.0  # one that cannot die yet is looked at again
+        return [pid for pid, nodes in agents.items() if kill or not _uploading(self.attempt, nodes)]
+
+    def _nobody_left(self, agents: Dict[int, Tuple[int, ...]], lost: Sequence[int]) -> bool:
+        """Whether all nodes have ended, of which a process that stands for them may know later or never."""
+        self._ended.update(lost)
+        for node in [node for nodes in agents.values() for node in nodes if node not in self._ended]:
+            if not _has_said_how(self.attempt, node):
+                return False
+            self._ended.add(node)
+        return True
+
+
+def _be_reader(run: RunDir) -> NoReturn:
+    """Never returns: this process writes the final record of a run that has succeeded, and ends."""
+    code = 1
+    try:
+        syscalls.die_with_parent()
+        signal.set_wakeup_fd(-1)  # it is the supervisor's
+        final.conclude(run)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _how_reading_failed(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        return "the process that read it was killed (%s)" % signal_name(os.WTERMSIG(status))
+    return "the process that read it failed; supervisor.log says how" if os.WEXITSTATUS(status) else ""
+
+
+def _may_start_again(ending: Dict[str, Any]) -> bool:
+    """Whether a run was interrupted, and did not end: by its site, or with a machine that is gone."""
+    return ending["cause"] in INTERRUPTED and ending.get("state") != "failed"
+
+
+def _uploading(attempt: AttemptDir, nodes: Sequence[int]) -> bool:
+    """Whether one of the nodes saves its outputs, which takes the time that it takes."""
+    begun = [node for node in nodes if os.path.lexists("%s/uploading.%d" % (attempt.meet, node))]
+    return any(not _has_said_how(attempt, node) for node in begun)
+
+
+def _has_said_how(attempt: AttemptDir, node: int) -> bool:
+    """Whether a node has written down how it ended; what a rank put there says nothing."""
+    return is_there(attempt.node(node).exit) and bool(read_object(attempt.node(node).exit))
+
+
+def _until(*moments: Optional[float]) -> Optional[float]:
+    given = [moment for moment in moments if moment is not None]
+    return max(0.0, min(given) - time.monotonic()) if given else None
+
+
+def _after(pause: Optional[float]) -> Optional[float]:
+    return None if pause is None else time.monotonic() + pause
+
+
+def _reap(pids: List[int]) -> List[Any]:
+    """The agents that ended, with their statuses; whatever else this process adopted is collected too."""
+    ended: List[Any] = []
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if pid == 0:
+            return ended
+        if pid in pids:
+            ended.append((pid, status))

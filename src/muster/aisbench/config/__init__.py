@@ -1,0 +1,1 @@
+"""Configuration files of AISBench packages, read without executing them."""

@@ -1,0 +1,101 @@
+"""`config.json` and `system.json` of a package: which test it answers, where its tester listens, and what is tested.
+
+Nobody outside knows how `config.json` is nested or spelt exactly, so that every spelling that was seen is understood.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster.aisbench.config.found import Findings, Found, read_text
+
+# What each field is called, without the signs between words.
+SPELLINGS = {
+    "test_id": ("testid", "testcaseid", "id"),
+    "mode": ("mode", "testmode"),
+    "model": ("model", "modelname"),
+    "division": ("division", "divsion"),
+    "scenario": ("scenario",),
+    "object_type": ("testobjecttype", "objecttype", "testobject"),
+    "host": ("testerserverip", "testerip", "serverip", "testerhost", "testerserver", "ip", "host"),
+    "port": ("testerserverport", "testerport", "serverport", "port"),
+}
+PORT = 9527
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the tester knows a test by, and where it listens."""
+
+    test_id: str = ""
+    mode: str = ""
+    model: str = ""
+    division: str = ""
+    scenario: str = ""
+    object_type: str = ""
+    host: str = ""
+    port: str = ""
+
+    @property
+    def url(self) -> str:
+        """The tester, empty where none is named."""
+        if not self.host or "://" in self.host:
+            return self.host
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{name}:{self.port or PORT}"
+
+    def shown(self) -> str:
+        """The line that AISBench prints at its start, in its own spelling."""
+        return (
+            f"testid:{self.test_id}, Mode:{self.mode}, Model:{self.model}, Divsion:{self.division}, Scenario:{self.scenario}, "
+            f"test_object_type:{self.object_type}, tester_server_ip:{self.host}, tester_server_port:{self.port}"
+        )
+
+
+def read(path: str, findings: Findings) -> Plan:
+    """The test that a `config.json` names."""
+    flat = dict(_flat(_object(path, findings) or {}))
+    fields = {}
+    for field, names in SPELLINGS.items():
+        found = next((flat[name] for name in names if name in flat), None)
+        found = found if found is not None else next((value for key, value in flat.items() if key.endswith(names[0])), "")
+        fields[field] = str(found)
+    return Plan(**fields)
+
+
+def system(path: str, findings: Findings) -> Mapping[str, Any] | None:
+    """The description of the system under test, as it is: nobody outside knows its fields."""
+    return _object(path, findings)
+
+
+def _object(path: str, findings: Findings) -> dict[str, Any] | None:
+    text = read_text(path, findings)
+    if text is None or not text.strip():
+        return None
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        hint = "check the quotes, commas and brackets there, and remove comments"
+        findings.wrong(Found(None, path, line), "", "is not JSON", hint)
+        return None
+    if not isinstance(data, dict):
+        findings.wrong(Found(None, path), "", "is not a JSON object", 'write fields such as {"testid": "..."}')
+        return None
+    return data
+
+
+def _flat(data: Mapping[str, Any], above: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Every plain value under its own name and under the names above it, the nearest to the top last."""
+    for key, value in data.items():
+        name = re.sub(r"[^a-z0-9]", "", str(key).lower())
+        if isinstance(value, dict) and depth < 10:
+            yield from _flat(value, above + name, depth + 1)
+        elif isinstance(value, str | int | float) and not isinstance(value, bool):
+            if above:
+                yield above + name, value
+            yield name, value

@@ -1,0 +1,197 @@
+"""A shell file of settings, read without running it: assignments, quotes, comments, and variables that were set before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from muster.aisbench.config.found import Findings, Found, read_text
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+HOME = re.compile(r"~(?=[/:\s;&|]|\Z)")
+BEFORE_HOME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=(.*:)?", re.DOTALL)
+VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?::?-([^}$`]*))?\})")
+
+
+@dataclass
+class _Word:
+    text: str = ""
+    line: int = 0
+    commands: bool = False  # it holds the output of a command
+    unknown: list[str] = field(default_factory=list)  # variables that nobody set
+    quoted: bool = False
+
+
+def read(path: str, given: Mapping[str, str], findings: Findings) -> dict[str, Found]:
+    """The variables that the file sets. `given` are those that stand when it is read."""
+    text = read_text(path, findings)
+    if text is None:
+        return {}
+    variables: dict[str, Found] = {}
+    scanner = _Scanner(text, dict(given))
+    for words in scanner.statements():
+        _statement(words, path, variables, scanner.known, findings)
+    if scanner.open:
+        findings.wrong(Found(None, path, scanner.open), "", "opens a quote that is never closed", "close it")
+    return variables
+
+
+def _statement(words: list[_Word], path: str, variables: dict[str, Found], known: dict[str, str], findings: Findings) -> None:
+    first = words[0]
+    exported = first.text in ("export", "declare", "readonly") and not first.quoted
+    if spaced := _spaced(words[1:] if exported else words):
+        message = "has a space beside `=`, which a shell takes for the end"
+        findings.wrong(Found(None, path, first.line), spaced, message, f"write `{spaced}=...` without spaces")
+        return
+    if first.text == "unset":
+        for word in words[1:]:
+            variables.pop(word.text, None)
+            known.pop(word.text, None)
+        return
+    for word in words[1:] if exported else words:
+        name, equals, value = word.text.partition("=")
+        at = Found(value, path, word.line)
+        if exported and (word.text.startswith("-") or (not equals and NAME.fullmatch(word.text))):
+            continue  # `declare -x`, or the export of something set before
+        if not equals or not NAME.fullmatch(name):
+            findings.note(at, "", "holds a command, which is not carried out", "put it into `setup` of the job if it is needed")
+            return
+        if word.commands:
+            findings.wrong(at, name, "takes the output of a command, and nothing is executed here", "write the value itself")
+        elif word.unknown:
+            listed = ", ".join(f"`{unknown}`" for unknown in word.unknown)
+            findings.wrong(at, name, f"uses {listed}, which is not set before", "write the value itself")
+        else:
+            variables[name] = at
+            known[name] = value
+
+
+def _spaced(words: list[_Word]) -> str:
+    """The name in `NAME = value`, `NAME= value` or `NAME =value`, which are no assignments; empty where there is none."""
+    for word, after in pairwise(words):
+        name = word.text.removesuffix("=")
+        parted = word.text != name and not word.quoted and "=" not in after.text
+        if NAME.fullmatch(name) and (parted or after.text.startswith("=")):
+            return name
+    return ""
+
+
+class _Scanner:
+    """Takes a shell text apart into statements of words, with variables put in as they stand at that point."""
+
+    def __init__(self, text: str, known: dict[str, str]) -> None:
+        self.text = text
+        self.known = known
+        self.at = 0
+        self.line = 1
+        self.open = 0  # the line of a quote that is never closed
+
+    def statements(self) -> Iterator[list[_Word]]:
+        words: list[_Word] = []
+        while self.at < len(self.text):
+            letter = self.text[self.at]
+            if letter in " \t":
+                self.at += 1
+            elif letter == "#":
+                self._skip_comment()
+            elif letter in "\n;&|":
+                self._advance(1)
+                if words:
+                    yield words
+                words = []
+            elif self.text.startswith("\\\n", self.at):
+                self._advance(2)
+            else:
+                words.append(self._word())
+        if words:
+            yield words
+
+    def _skip_comment(self) -> None:
+        end = self.text.find("\n", self.at)
+        self.at = len(self.text) if end < 0 else end
+
+    def _advance(self, count: int) -> str:
+        passed = self.text[self.at : self.at + count]
+        self.line += passed.count("\n")
+        self.at += count
+        return passed
+
+    def _word(self) -> _Word:
+        word = _Word(line=self.line)
+        while self.at < len(self.text) and self.text[self.at] not in " \t\n;&|":
+            letter = self.text[self.at]
+            if letter == "'":
+                self._single(word)
+            elif letter == "~" and HOME.match(self.text, self.at) and BEFORE_HOME.fullmatch(word.text):
+                self._advance(1)
+                word.text += self.known.get("HOME", "~")
+            elif letter == '"':
+                self._double(word)
+            elif letter == "\\":
+                self._advance(1)
+                passed = self._advance(1)
+                word.text += "" if passed == "\n" else passed
+            else:
+                self._plain(word)
+        return word
+
+    def _single(self, word: _Word) -> None:
+        word.quoted = True
+        end = self.text.find("'", self.at + 1)
+        if end < 0:
+            self.open = self.line
+            end = len(self.text)
+        word.text += self._advance(end - self.at + 1).strip("'")
+
+    def _double(self, word: _Word) -> None:
+        word.quoted = True
+        begun = self.line
+        self._advance(1)
+        while self.at < len(self.text) and self.text[self.at] != '"':
+            if self.text[self.at] == "\\" and self.text[self.at + 1 : self.at + 2] in ("$", "`", '"', "\\", "\n"):
+                self._advance(1)
+                passed = self._advance(1)
+                word.text += "" if passed == "\n" else passed
+            else:
+                self._plain(word)
+        if self.at >= len(self.text):
+            self.open = begun
+        self._advance(1)
+
+    def _plain(self, word: _Word) -> None:
+        """One letter, variable, or output of a command."""
+        if self.text[self.at] == "`" or self.text.startswith("$(", self.at):
+            self._command(word)
+            return
+        found = VARIABLE.match(self.text, self.at)
+        if found:
+            name, default = found.group(1) or found.group(2), found.group(3)
+            if name not in self.known and default is None:
+                word.unknown.append(name)
+            word.text += self.known.get(name, default or "")
+            self._advance(len(found.group()))
+        elif self.text[self.at] == "$":
+            word.unknown.append(self._advance(2))
+        else:
+            word.text += self._advance(1)
+
+    def _command(self, word: _Word) -> None:
+        word.commands = True
+        ticked = self.text[self.at] == "`"
+        end = self.text.find("`", self.at + 1) if ticked else _closing(self.text, self.at + 1)
+        if end < 0:
+            self.open = self.line
+            end = len(self.text)
+        self._advance(end - self.at + 1)
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the bracket that opens at `start` is closed."""
+    depth = 0
+    for index in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[index], 0)
+        if depth == 0:
+            return index
+    return -1

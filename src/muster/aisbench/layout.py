@@ -1,0 +1,93 @@
+"""Where things lie in an unpacked package, and what a run leaves in its `result/`."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from muster.bench.bundle.export import export
+from muster.bench.formats import aisbench_lines
+from muster.bench.runner import Measurement
+from muster.config import ConfigError
+from muster.records.files import read_json, write_json
+from muster.records.layout import home, run_dir
+from muster.records.untrusted import is_regular
+
+FILES = re.compile(r"throughput_(rank_)?\d+(\.json)?|accuracy(_\d+)?\.json|ranksize\.json|eval_acc\.log")
+STUBS_LOGS = ("stub.log", "benchmark.log")  # of ais-bench-stubs itself
+JOB_LOGS = re.compile(r"job[0-9a-f]{8}-job-.*\.log|modelarts-job-.*\.(log|txt)|train_parallel\d+\.log")
+
+
+class Place:
+    def __init__(self, base: str) -> None:
+        self.base = Path(base)
+        self.job = self.base / "tmp" / "job.yaml"
+        self.lock = self.base / "tmp" / "lock"
+        self.log = self.base / "log"
+        self.files = self.base / "result"
+
+    def make(self) -> None:
+        for folder in (self.job.parent, self.log, self.files):
+            folder.mkdir(exist_ok=True)
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The result of the last run that came to one."""
+        found: dict[str, Any] | None = read_json(str(self.files / "result.json"))
+        return found
+
+    def bundle(self, bench: str) -> Path:
+        return self.files / f"{bench}.tar.gz"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Two runs of one package would write into each other's logs and results."""
+        with self.lock.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(f"{self.base} is running already; wait for it, or unpack the package once more") from None
+            yield
+
+    def forget_stubs(self) -> None:
+        """Removes what ais-bench-stubs logged in an earlier run."""
+        for name in STUBS_LOGS:
+            (self.log / name).unlink(missing_ok=True)
+
+    def forget(self) -> None:
+        """Takes away the files of an earlier run, so that nobody takes them for those of the next; its bundle stays."""
+        for path in self.log.iterdir():
+            if JOB_LOGS.fullmatch(path.name):
+                path.unlink()
+        for path in self.files.iterdir():
+            if path.name in ("result.json", "result.log") or FILES.fullmatch(path.name):
+                path.unlink()
+            elif path.is_dir() and path.name.isdigit():
+                shutil.rmtree(path)
+
+    def keep(self, measurement: Measurement, result: Mapping[str, Any]) -> None:
+        """Keeps a result: as it is, as AISBench's files and `result.log`, and as a bundle."""
+        write_json(str(self.files / "result.json"), result)
+        info = aisbench_lines.info(result)
+        write_json(str(self.files / "result.log"), {key: info[key] for key in ("throughput_ratio", "accuracy")})
+        for run in measurement.record["runs"]:
+            if attempt := run_dir(home(), run).last_attempt():
+                for index in attempt.node_indexes():
+                    _copy(Path(attempt.node(index).results), self.files)
+        export(Path(measurement.dir.path), Path(home()), self.bundle(measurement.dir.id), None)
+
+
+def _copy(results: Path, target: Path) -> None:
+    """Copies the result files of AISBench that a node has: its own, and those of the outputs, in their folders."""
+    outputs = sorted((results / "outputs").glob("*")) if (results / "outputs").is_dir() else []
+    for root in (results, *outputs):
+        for path in sorted([*root.glob("*"), *root.glob("[0-9]*/*")]):
+            if FILES.fullmatch(path.name) and is_regular(str(path), str(results)):
+                place = target / path.relative_to(root)
+                place.parent.mkdir(exist_ok=True)
+                shutil.copyfile(path, place, follow_symlinks=False)

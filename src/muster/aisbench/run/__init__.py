@@ -1,0 +1,1 @@
+"""Running a package as AISBench's tools do."""

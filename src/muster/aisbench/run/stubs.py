@@ -1,0 +1,97 @@
+"""What `ais-bench-stubs` does: starts the benchmark of a package, keeps its logs, prints its result, and sends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from muster.aisbench import importing
+from muster.aisbench.config.config_json import Plan
+from muster.aisbench.layout import Place
+from muster.aisbench.package import Choices
+from muster.aisbench.run import delivery
+from muster.bench.formats import aisbench_lines
+from muster.config import ConfigError
+
+INIT, TRAIN, RESULT = 1, 2, 4  # exit codes
+Say = Callable[[str, str], None]
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def main(base: str, words: list[str], show: Callable[[Exception], int]) -> int:
+    """Runs a package in local (`test`) or network mode; `show` prints an error."""
+    place = Place(base)
+    place.make()
+    with suppress(ConfigError), place.alone():  # while a run of this package goes on, its logs stay
+        place.forget_stubs()
+    with (place.log / "stub.log").open("ab") as log:
+        say = _speaker(log)
+        if words not in ([], ["test"]):
+            say("ERROR", "usage: ./ais-bench-stubs [test]; `test` is local mode, without it the tester gets the result")
+            return INIT
+        network = not words
+        test = importing.read(base, str(place.job), Choices(), here=True).test
+        say("INFO", f"get ConfigInfo {test.shown()}")
+        say("INFO", "ais bench stubs begin run")
+        say("INFO", f"workpath:{place.base} go testcase.")
+        before = place.result
+        code = _benchmark(place, network)
+        result = place.result if place.result != before else None  # one that was there is not of this run
+        if result is not None:
+            say("INFO", aisbench_lines.shown(result) + "\n")
+        if network and result is not None and code != TRAIN:
+            code = _send(test, place.bundle(result["id"]), say, show) or code
+        say("INFO", "BenchManager stop done")
+        return code
+
+
+def _benchmark(place: Place, network: bool) -> int:
+    """Runs benchmark.sh, with its output on the screen and in log/benchmark.log, and passes signals on to it."""
+    mode = {delivery.MODE: delivery.NETWORK if network else delivery.LOCAL}
+    words = ["bash", str(place.base / "code" / "benchmark.sh")]
+    with (place.log / "benchmark.log").open("ab") as log:
+        child = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **mode}, start_new_session=True
+        )
+        before = {number: signal.signal(number, lambda *_: child.terminate()) for number in SIGNALS}
+        try:
+            assert child.stdout is not None
+            for line in child.stdout:
+                log.write(line)
+                log.flush()
+                os.write(1, line)
+            code = child.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    return code if code in (0, 1, 2, 3, 4) else INIT
+
+
+def _send(test: Plan, bundle: Path, say: Say, show: Callable[[Exception], int]) -> int:
+    """Sends a result; one that the tester cannot take now waits in the outbox."""
+    try:
+        accepted, words = delivery.send(test, bundle)
+    except Exception as error:
+        show(error)
+        say("ERROR", f"the tester has not judged the result yet: {error}")
+        return RESULT
+    for line in words:
+        say("INFO" if accepted else "ERROR", line)
+    return 0 if accepted else RESULT
+
+
+def _speaker(log: BinaryIO) -> Say:
+    def say(level: str, text: str) -> None:
+        now = time.localtime()
+        line = f"[{now.tm_year}-{now.tm_mon}-{now.tm_mday} {time.strftime('%H:%M:%S', now)}][{level}]{text}\n"
+        log.write(line.encode())
+        log.flush()
+        os.write(1, line.encode())
+
+    return say

@@ -1,0 +1,1 @@
+"""Bundles: a benchmark with its records in one file that anybody can verify."""

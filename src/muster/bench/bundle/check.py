@@ -1,0 +1,107 @@
+"""Checking a bundle: its sums, its signature, and every number in it against the records that it holds."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from muster.bench.bundle import archive, recompute, signature, strict_json
+from muster.bench.bundle.contents import MANIFEST, SIGNATURE, belongs
+from muster.bench.bundle.write import canonical
+from muster.bench.errors import BundleError
+
+MOST_PROBLEMS = 1000  # told of one bundle; nobody reads more
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was found out about a bundle."""
+
+    passed: bool  # nothing differs, and the signature, where there is one, is right
+    problems: list[str]
+    signature: signature.State
+    signed_by: str | None  # the signer, as the reader's list of trusted keys has it
+    key: str | None  # the fingerprint of the key that signed
+    result: dict[str, Any] | None
+    bench: dict[str, Any] | None
+    digest: str  # of the manifest: the same for the same content, however it is packed
+    files: int
+    size: int  # bytes of all files
+
+
+def verify(path: Path, signers: Path | None = None, most: int | None = None) -> Verified:
+    """Checks a bundle against itself, and its signature against the keys in `signers`. Raises BundleError for what is none."""
+    trusted = _trusted(signers)
+    with tempfile.TemporaryDirectory(prefix="muster-verify-") as scratch:
+        folder = archive.unpack(path, Path(scratch), most)
+        if MANIFEST not in folder.files:
+            raise BundleError(f"{path} holds no {MANIFEST}; `muster bench --export` makes bundles")
+        return _verify(folder, trusted)
+
+
+def _verify(folder: archive.Folder, trusted: Path | None) -> Verified:
+    signed = _signature(folder, trusted)
+    problems = list(islice(_problems(folder, signed), MOST_PROBLEMS))
+    return Verified(
+        passed=not problems,
+        problems=problems,
+        signature=signed.state,
+        signed_by=signed.signed_by,
+        key=signed.key,
+        result=recompute.document(folder.path / "result.json"),
+        bench=recompute.document(folder.path / "bench.json"),
+        digest=folder.files[MANIFEST].sha256,
+        files=len(folder.files),
+        size=sum(file.size for file in folder.files.values()),
+    )
+
+
+def _trusted(given: Path | None) -> Path | None:
+    """The list of trusted keys: the given one, else the reader's own where there is one."""
+    path = given or signature.allowed_signers()
+    if path.is_file():
+        return path
+    if given is not None:
+        raise BundleError(f"there is no list of signers {given}; each of its lines is a name and a public key")
+    return None
+
+
+def _signature(folder: archive.Folder, trusted: Path | None) -> signature.Signature:
+    if SIGNATURE not in folder.files:
+        return signature.Signature("none")
+    return signature.check(folder.path / MANIFEST, folder.path / SIGNATURE, trusted)
+
+
+def _problems(folder: archive.Folder, signed: signature.Signature) -> Iterator[str]:
+    if signed.state == "bad":
+        yield f"{SIGNATURE}: is not the signature of this manifest"
+    yield from _sums(folder)
+    yield from recompute.problems(folder)
+
+
+def _sums(folder: archive.Folder) -> Iterator[str]:
+    """Whether the manifest is, to the byte, what Muster writes about these files; and if not, why not."""
+    found = {path: asdict(file) for path, file in folder.files.items() if path not in (MANIFEST, SIGNATURE)}
+    yield from (f"{path}: is no part of a record" for path in sorted(found) if not belongs(path))
+    written = (folder.path / MANIFEST).read_bytes()
+    if written != canonical(found.values()):
+        why = list(_why_not(written, found))
+        yield from why or [f"{MANIFEST}: is not written as Muster writes it"]
+
+
+def _why_not(written: bytes, found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    try:
+        listed = {entry["path"]: entry for entry in strict_json.loads(written)["files"]}
+    except (strict_json.NotExact, TypeError, LookupError) as error:
+        yield f"{MANIFEST}: {error if isinstance(error, strict_json.NotExact) else 'is no list of files'}"
+        return
+    yield from (f"{path}: is not in the manifest" for path in found if path not in listed)
+    for path, entry in listed.items():
+        if path not in found:
+            yield f"{path}: is missing, though the manifest lists it"
+        elif entry != found[path]:
+            yield f"{path}: is not the file that the manifest lists, its size or SHA-256 differs"

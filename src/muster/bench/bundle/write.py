@@ -1,0 +1,143 @@
+"""Writing a bundle: a bench with the records of its runs in one file that anybody can check.
+
+The same bench always gives the same bytes, unless a key is used that signs differently each time.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import tarfile
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from muster.bench.bundle import signature
+from muster.bench.bundle.contents import BENCH_FILES, FORMAT, MANIFEST, SIGNATURE, record
+from muster.bench.errors import BundleError
+from muster.records.files import read_object
+from muster.records.layout import RunDir, run_dir
+from muster.records.state import recorded
+from muster.records.untrusted import open_regular
+
+LEVEL = 6
+
+
+def write(bench_dir: Path, home: Path, target: Path, key: Path | None) -> Path:
+    """Writes the bundle of a bench that has ended to a new file; signed where a key is given."""
+    bench = _bench(bench_dir)
+    runs = [_ended(run_dir(str(home), run)) for run in bench["runs"]]
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            _pack(file, bench, _files(bench_dir, runs), key)
+    except BaseException:
+        target.unlink()
+        raise
+    return target
+
+
+def canonical(files: Iterable[dict[str, Any]]) -> bytes:
+    """The one way in which a manifest of these files is written."""
+    ordered = sorted(files, key=lambda entry: str(entry["path"]))
+    return (json.dumps({"format": FORMAT, "files": ordered}, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def check_target(target: Path, force: bool) -> None:
+    """Refuses a place at which no bundle can be written; an existing file stays, unless forced."""
+    if target.is_dir():
+        raise BundleError(f"{target} is a directory; name a file such as {target / 'result.tar.gz'}")
+    if not target.parent.is_dir():
+        raise BundleError(f"{target.parent} is not a directory; make it first, or name another place")
+    if target.exists() and not force:
+        raise BundleError(f"{target} exists already; name another file, or write over it with --force")
+
+
+def _bench(folder: Path) -> dict[str, Any]:
+    bench = read_object(str(folder / "bench.json"))
+    if not bench or not (folder / "result.json").is_file():
+        raise BundleError(f"{folder} holds no bench that has ended; `muster bench` makes one")
+    return bench
+
+
+def _ended(run: RunDir) -> RunDir:
+    if not os.path.exists(run.run):
+        raise BundleError(f"the record of run {run.id} is gone, and a bundle needs it; measure again")
+    if recorded(run) is None:
+        raise BundleError(f"run {run.id} has not ended; `muster wait {run.id}` waits for it")
+    return run
+
+
+def _files(bench_dir: Path, runs: Iterable[RunDir]) -> list[tuple[str, Path]]:
+    """Every file of the bundle with its name there, sorted."""
+    found = [(name, bench_dir / name) for name in BENCH_FILES]
+    for run in runs:
+        found += [(f"runs/{run.id}/{name}", Path(run.path, name)) for name in record(run)]
+    return sorted(found)
+
+
+def _pack(file: BinaryIO, bench: dict[str, Any], files: Iterable[tuple[str, Path]], key: Path | None) -> None:
+    with (
+        gzip.GzipFile("", "wb", LEVEL, file, mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT, encoding="utf-8") as tar,
+    ):
+        packer = _Packer(tar, bench["id"], int(bench["created"]))
+        entries = [packer.add(name, path) for name, path in files]
+        manifest = canonical(entries)
+        packer.add_bytes(MANIFEST, manifest)
+        if key is not None:
+            packer.add_bytes(SIGNATURE, _sign(manifest, key))
+
+
+def _sign(manifest: bytes, key: Path) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="muster-sign-") as folder:
+        path = Path(folder, MANIFEST)
+        path.write_bytes(manifest)
+        return signature.sign(path, key)
+
+
+class _Packer:
+    """Puts files below the one folder of a bundle, each with the same owner, mode and time."""
+
+    def __init__(self, tar: tarfile.TarFile, folder: str, moment: int) -> None:
+        self.tar = tar
+        self.folder = folder
+        self.moment = moment
+
+    def add(self, name: str, path: Path) -> dict[str, Any]:
+        """Puts a file there and returns its entry in the manifest."""
+        with open_regular(str(path)) as file:
+            size = os.fstat(file.fileno()).st_size
+            hashed = _Hashed(file)
+            try:
+                self._put(name, size, hashed)
+            except OSError as error:
+                if error.args[:1] == ("unexpected end of data",):
+                    raise BundleError(f"{path} became shorter while it was read; something still writes to it") from None
+                raise
+        return {"path": name, "size": size, "sha256": hashed.digest.hexdigest()}
+
+    def add_bytes(self, name: str, content: bytes) -> None:
+        self._put(name, len(content), io.BytesIO(content))
+
+    def _put(self, name: str, size: int, content: Any) -> None:
+        info = tarfile.TarInfo(f"{self.folder}/{name}")
+        info.size, info.mtime, info.mode = size, self.moment, 0o644
+        self.tar.addfile(info, content)
+
+
+class _Hashed:
+    """A file whose sum is taken while it is read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.digest = hashlib.sha256()
+
+    def read(self, size: int) -> bytes:
+        chunk = self.file.read(size)
+        self.digest.update(chunk)
+        return chunk

@@ -1,0 +1,42 @@
+"""What a run used of its nodes: CPU, memory, disk and network, over the same window as its energy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from muster.bench.energy.energy import Window
+from muster.bench.energy.samples import Samples, Series
+from muster.metrics import numbers
+
+RATES = ("disk_read", "disk_write", "net_in", "net_out")
+
+
+def use(samples: Sequence[Samples], window: Window | None) -> list[dict[str, Any]]:
+    """A table with a row per node; what was not sampled is null."""
+    return [_node(of, window) for of in samples if window is not None]
+
+
+def _node(samples: Samples, window: Window) -> dict[str, Any]:
+    ranks = [
+        {"rank": int(rank), "cpu": _mean(columns["cpu"], window), "mem_max": _max(columns["mem"], window)}
+        for rank, columns in samples.ranks.items()
+        if rank.isascii() and rank.isdigit() and len(rank) < 10
+    ]
+    return {
+        "node": samples.node,
+        "cpu": _mean(samples.own["cpu"], window),
+        "cpu_max": _max(samples.own["cpu"], window),
+        "mem_max": _max(samples.own["mem"], window),
+        **{name: _mean(samples.own[name], window) for name in RATES},
+        "ranks": sorted(ranks, key=lambda row: row["rank"]),
+    }
+
+
+def _mean(series: Series, window: Window) -> float | None:
+    values = series.between(window.start, window.end)
+    return numbers.mean(values) if values else None
+
+
+def _max(series: Series, window: Window) -> float | None:
+    return max(series.between(window.start, window.end), default=None)

@@ -1,0 +1,118 @@
+"""The `:::MLLOG` lines that a script itself logged in a run, as one log.
+
+Ranks that all log the same are one voice: of each key the lines of the first rank that logged it are kept. Where a run has
+several attempts, the first that began to train says what came before, and the last one what came of it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from muster.bench import timeline
+from muster.job import Job
+from muster.metrics import log_numbers
+from muster.metrics.observed import SKEW
+from muster.records.files import read_json
+from muster.records.layout import AttemptDir, RunDir
+
+BEGIN = "run_start"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the script, without what a launcher wrote before it."""
+
+    time_ms: float  # never earlier than that of a line before it: what a rank wrote stays in its order
+    key: str
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Span:
+    """From the first line of a key to the last, in milliseconds."""
+
+    first: float
+    last: float
+
+
+@dataclass(frozen=True)
+class Voice:
+    """What the ranks of one attempt logged."""
+
+    logs: Mapping[int, str] = field(default_factory=dict)  # by rank
+    began: float = 0.0  # lines older than this are of another run, whose log the script prints again
+    speakers: Mapping[str, int] = field(default_factory=dict)  # by key, the first rank that logged it
+
+    def lines(self) -> Iterator[Line]:
+        return heapq.merge(*map(self._of, sorted(set(self.speakers.values()))), key=lambda line: line.time_ms)
+
+    def _of(self, rank: int) -> Iterator[Line]:
+        return (line for line in _lines(self.logs[rank], self.began) if self.speakers.get(line.key) == rank)
+
+
+@dataclass(frozen=True)
+class ScriptLog:
+    """All that is kept of what a script logged."""
+
+    began: Voice  # the first attempt that began to train
+    resumed: Voice | None = None  # the last attempt, where that is a later one
+
+    def lines(self) -> Iterator[Line]:
+        return _joined(self.began, self.resumed) if self.resumed else self.began.lines()
+
+    def spans(self) -> dict[str, Span]:
+        """When each key was logged."""
+        found: dict[str, Span] = {}
+        for line in self.lines():
+            known = found.get(line.key)
+            found[line.key] = Span(known.first if known else line.time_ms, line.time_ms)
+        return found
+
+
+def read(run: RunDir) -> ScriptLog:
+    """Looks through the logs of a run."""
+    job = Job.from_json(read_json(run.job) or {})
+    voices = [_voice(run, run.attempt(number), job) for number in run.attempt_numbers()] or [Voice()]
+    last = voices[-1]
+    began = next((voice for voice in voices if BEGIN in voice.speakers), last)
+    return ScriptLog(began, None if began is last else last)
+
+
+def _voice(run: RunDir, attempt: AttemptDir, job: Job) -> Voice:
+    started = timeline.read(run, attempt, job).started
+    began = -math.inf if started is None else started - SKEW
+    logs = log_numbers.logs(attempt, job)
+    speakers: dict[str, int] = {}
+    for rank in sorted(logs):
+        for line in _lines(logs[rank], began):
+            speakers.setdefault(line.key, rank)
+    return Voice(logs, began, speakers)
+
+
+def _joined(began: Voice, resumed: Voice) -> Iterator[Line]:
+    """What one attempt logged until it began to train, and a later one from there on."""
+    known: set[str] = set()
+    latest = -math.inf
+    for line in began.lines():
+        known.add(line.key)
+        latest = line.time_ms
+        yield line
+        if line.key == BEGIN:
+            break
+    trains = False
+    for line in resumed.lines():
+        if trains or line.key not in known:
+            yield replace(line, time_ms=max(latest, line.time_ms))
+        trains = trains or line.key == BEGIN
+
+
+def _lines(path: str, began: float) -> Iterator[Line]:
+    latest = -math.inf
+    for event, text in log_numbers.events(path):
+        moment = timeline.moment(event.time_ms / 1000)
+        if moment is not None and moment >= began:
+            latest = max(latest, event.time_ms)
+            yield Line(latest, event.key, text)

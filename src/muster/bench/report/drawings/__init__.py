@@ -1,0 +1,1 @@
+"""Charts of a report as data; templates turn them into SVG."""

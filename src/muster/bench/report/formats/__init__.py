@@ -1,0 +1,1 @@
+"""Reports as HTML, Markdown, CSV, JSON and terminal text."""

@@ -1,0 +1,151 @@
+"""The report as one self-contained page: no network, both languages inside, drawings that need no script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from muster.bench.report import compare, figures, headline, machines
+from muster.bench.report.drawings import overlay
+from muster.bench.report.drawings.use import Samples
+from muster.bench.report.phrase import named, say
+from muster.bench.report.run_view import RunView, view
+
+Result = Mapping[str, Any]
+AllSamples = Mapping[str, Samples]  # by run
+
+CHARTED = 12  # runs of a page whose drawings are shown
+MACHINES = 64  # in the table
+
+
+@dataclass(frozen=True)
+class Assets:
+    """Where a server has the style and the script, for a page that links them."""
+
+    style: str
+    script: str
+
+
+@dataclass(frozen=True)
+class ResultView:
+    """One result as the page shows it."""
+
+    result: Result
+    main: headline.Tile
+    tiles: Sequence[headline.Tile]
+    checks: Sequence[headline.Check]
+    runs: Sequence[RunView]
+    left_out: int
+
+    @property
+    def machines(self) -> list[machines.MachineRow]:
+        return machines.rows(self.result["provenance"])
+
+    @property
+    def packages(self) -> dict[str, Any]:
+        return machines.packages(self.result["provenance"])
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        return machines.mapping(self.result["provenance"].get("environment"))
+
+    @property
+    def command(self) -> str:
+        words = self.result["provenance"].get("command")
+        return shlex.join(map(str, words)) if isinstance(words, list) else str(words or figures.NONE)
+
+
+def html(results: Sequence[Result], samples: AllSamples, language: str = "en") -> str:
+    """A whole page: the report of one result, or the comparison of several."""
+    word = say("report" if len(results) == 1 else "comparison").within(language)
+    names = ", ".join(dict.fromkeys(str(result["name"]) for result in results))
+    return page(fragment(results, samples), f"{names} · {word}", language)
+
+
+def fragment(results: Sequence[Result], samples: AllSamples) -> Markup:
+    """The same without the page around it."""
+    most = CHARTED // len(results) or 1
+    views = [result_view(f"r{index}", result, samples, most) for index, result in enumerate(results)]
+    template = _templates().get_template("result.html" if len(results) == 1 else "comparison.html")
+    if len(results) == 1:
+        return Markup(template.render(view=views[0]))
+    rows, differences = compare.rows(results), compare.differences(results)
+    return Markup(
+        template.render(
+            views=views,
+            rows=rows,
+            chart=overlay.values(results),
+            over_time=overlay.over_time(results),
+            differences=differences[: compare.SHOWN],
+            more=max(0, len(differences) - compare.SHOWN),
+        )
+    )
+
+
+def page(body: Markup, title: str, language: str = "en", nav: Markup | str = "", assets: Assets | None = None) -> str:
+    """The page around a body: head, style, language switch. Without assets, style and script are inside."""
+    template = _templates().get_template("page.html")
+    return template.render(body=body, title=title, language=language, nav=nav, assets=assets, style=style(), script=script())
+
+
+def style() -> str:
+    """The style sheet of all pages."""
+    return _file("style.css")
+
+
+def script() -> str:
+    """What makes a page comfortable, and nothing that it needs: the language switch, tooltips, hiding lines."""
+    return _file("script.js")
+
+
+def result_view(id: str, result: Result, samples: AllSamples, most: int) -> ResultView:
+    """Everything about one result, with the drawings of its first runs."""
+    runs = result["runs"]
+    shown = [
+        view(f"{id}-{index}", index + 1, run, result["metric"], result["scope"], samples.get(run["run"], {}))
+        for index, run in enumerate(runs[:most])
+    ]
+    left_out = max(0, len(runs) - most)
+    return ResultView(result, headline.main_tile(result), headline.tiles(result), headline.checks(result), shown, left_out)
+
+
+@cache
+def _templates() -> Environment:
+    found = Environment(
+        loader=PackageLoader("muster.bench.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.globals |= {"t": say, "named": named, "machines": MACHINES}
+    found.filters |= {
+        "figure": figures.figure,
+        "percent": figures.percent,
+        "duration": figures.duration,
+        "size": figures.size,
+        "scaled": figures.scaled,
+        "moment": figures.moment,
+        "sha256": _digest,
+        "json": lambda data: json.dumps(data, ensure_ascii=False, indent=2),
+    }
+    return found
+
+
+def _digest(text: str) -> str:
+    """How a content security policy names a style or script that is inside the page, and so allows no other."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _file(name: str) -> str:
+    return resources.files("muster.bench.report").joinpath("templates", name).read_text("utf-8")

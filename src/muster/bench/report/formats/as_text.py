@@ -1,0 +1,205 @@
+"""The report in short for a terminal: the same numbers, with bars and curves made of letters."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from muster.bench.report import compare, figures, headline
+from muster.bench.report.drawings import stragglers, timeline, use
+from muster.bench.report.drawings.bars import note
+from muster.bench.report.phrase import Phrase, named, say
+from muster.bench.report.run_view import window_of
+
+Result = Mapping[str, Any]
+Paint = Callable[[str, str], str]  # a text in a colour: good, bad, quiet or bold
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+EIGHTHS = " ▏▎▍▌▋▊▉"
+MOST = 16  # bars below each other
+WORST = 5
+CURVE = 48  # letters of a curve at most
+PROBLEMS = 10
+
+
+def _unpainted(text: str, colour: str) -> str:
+    return text
+
+
+def text(
+    results: Sequence[Result],
+    samples: Mapping[str, use.Samples],
+    language: str = "en",
+    width: int = 80,
+    paint: Paint = _unpainted,
+) -> str:
+    """One result, or the comparison of several."""
+    writer = _Writer(language, width, paint)
+    lines = writer.comparison(results) if len(results) > 1 else writer.result(results[0], samples)
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+class _Writer:
+    """Writes for one reader: a language, a width, and colours or none."""
+
+    def __init__(self, language: str, width: int, paint: Paint) -> None:
+        self._language, self._width, self._paint = language, width, paint
+
+    def result(self, result: Result, samples: Mapping[str, use.Samples]) -> Iterator[str]:
+        yield self._headline(result)
+        problems = result["verdict"]["problems"]
+        for problem in problems[:PROBLEMS]:
+            yield from self._fold(f"  ✗ {_plain(problem)}")
+        if len(problems) > PROBLEMS:
+            yield "  " + self._say(say("more", count=len(problems) - PROBLEMS))
+        rows = [(tile.name, headline.sentence(tile)) for tile in [headline.main_tile(result), *headline.tiles(result)]]
+        rows += [(check.what, _verdict(check)) for check in headline.checks(result)]
+        yield from self._rows(rows)
+        run = next(iter(result["runs"]), None)
+        if run is not None:
+            yield from self._curves(run, result["metric"], samples.get(run["run"], {}))
+            for who, places in self._standings(run["metrics"].get(result["metric"]) or {}):
+                yield from self._bars(who, places, named(result["metric"]))
+
+    def comparison(self, results: Sequence[Result]) -> Iterator[str]:
+        for number, result in enumerate(results, 1):
+            yield f"{number}. {self._headline(result)}"
+        for row in compare.rows(results):
+            if all(cell.value is None for cell in row.cells):
+                continue
+            yield self._paint(self._say(row.name), "bold")
+            for number, cell in enumerate(row.cells, 1):
+                yield from self._fold(f"  {number}. {_plain(self._cell(cell))}", 5)
+        different = compare.differences(results)
+        if different:
+            yield self._paint(self._say(say("differences")), "bold")
+            for key, values in different[:PROBLEMS]:
+                yield from self._fold(f"  {_plain(key)}: {_plain(' | '.join(values))}")
+        if len(different) > PROBLEMS:
+            yield "  " + self._say(say("more", count=len(different) - PROBLEMS))
+
+    def _headline(self, result: Result) -> str:
+        passed = result["verdict"]["passed"]
+        verdict = self._say(say("passed" if passed else "failed"))
+        return f"{self._paint(('✓ ' if passed else '✗ ') + verdict, 'good' if passed else 'bad')}  {_plain(result['id'])}"
+
+    def _cell(self, cell: compare.Cell) -> str:
+        if cell.value is None:
+            return f"{figures.NONE} {cell.reason}".strip()
+        if cell.words is None:
+            return cell.shown
+        worth = self._say(cell.words)
+        return f"{cell.shown}  {worth}" if cell.difference is None else f"{cell.shown}  {cell.signed}, {worth}"
+
+    def _standings(self, metric: Mapping[str, Any]) -> Iterator[tuple[str, stragglers.Standing]]:
+        for who, places in (("node", stragglers.nodes(metric)), ("rank", stragglers.ranks(metric))):
+            if len(places.places) > 1 and places.values:
+                yield who, places
+
+    def _curves(self, run: Mapping[str, Any], metric: str, samples: use.Samples) -> Iterator[str]:
+        """The main metric, accuracy and power over time, on one line each."""
+        window = window_of(run)
+        if window is None:
+            return
+        window = timeline.Window(window.start, window.end, min(CURVE, max(8, self._width - 50)))
+        rows: list[tuple[Phrase, timeline.Values]] = []
+        for name in dict.fromkeys((metric, "accuracy")):
+            points = (run["metrics"].get(name) or {}).get("series") or ()
+            rows.append((named(name), _held(window.means((point["t"], point["value"]) for point in points))))
+        rows += [(label, _held(values)) for label, values in use.totals(samples, window)]
+        for label, values in rows:
+            known = [value for value in values if value is not None]
+            if len(known) > 1:
+                ends = f"{figures.figure(min(known))} … {figures.figure(max(known))}"
+                yield f"  {_padded(self._say(label), 22)}{spark(values)}  {self._paint(ends, 'quiet')}"
+
+    def _bars(self, who: str, places: stragglers.Standing, metric: Phrase) -> Iterator[str]:
+        many = len(places.places) > MOST
+        key = f"sorted_by_{who}" if many else f"by_{who}"
+        yield self._paint(self._say(say(key, metric=metric, count=f"{len(places.places):,}")), "bold")
+        yield from self._fold("  " + self._say(note(places, who)), 2)
+        if many:
+            ordered = [place.value for place in places.worst_first if place.value is not None]
+            yield "  " + spark(_thin(ordered, min(CURVE, self._width - 4)), low=0.0)
+        top = max(map(abs, places.values)) or 1.0
+        room = max(8, min(CURVE, self._width - 42))
+        for place in places.worst_first[:WORST] if many else places.places:
+            label = _padded(self._say(say(who, **{who: place.number})), 12)
+            if place.value is None:
+                yield f"  {label}{self._paint('?', 'bad')} {_plain(place.reason)}"
+                continue
+            mark = self._paint(" ▼ " + self._say(say("straggler")), "bad") if place.slow else ""
+            yield f"  {label}{bar(place.value / top, room)} {figures.figure(place.value)}{mark}"
+
+    def _rows(self, rows: Sequence[tuple[Phrase, Phrase]]) -> Iterator[str]:
+        names = [self._say(name) for name, _ in rows]
+        width = min(48, max(map(wide, names)))
+        for name, (_, value) in zip(names, rows, strict=True):
+            yield from self._fold(f"  {_padded(name, width)}  {_plain(self._say(value))}", width + 4)
+
+    def _say(self, phrase: Phrase) -> str:
+        return phrase.within(self._language)
+
+    def _fold(self, line: str, indent: int = 4) -> Iterator[str]:
+        """A line as several that are no wider than the terminal; nothing of it is lost."""
+        while wide(line) > self._width:
+            room = next(at for at in range(len(line), 0, -1) if wide(line[:at]) <= self._width)
+            at = line.rfind(" ", indent + 1, room + 1)
+            at = at if at > 0 else room
+            yield line[:at]
+            line = " " * indent + line[at:].lstrip()
+        yield line
+
+
+def spark(values: timeline.Values, low: float | None = None) -> str:
+    """A curve of eight heights; a gap where there is no value."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    bottom = min(known) if low is None else low
+    reach = max(known) - bottom
+    heights = [None if value is None else (value - bottom) / reach if reach else 0.5 for value in values]
+    return "".join(" " if height is None else BLOCKS[min(7, int(height * 8))] for height in heights)
+
+
+def bar(fraction: float, room: int) -> str:
+    """A bar that is exact to an eighth of a letter."""
+    eighths = max(0, round(fraction * room * 8))
+    return ("█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()).ljust(room)
+
+
+def wide(line: str) -> int:
+    """How many places a text takes on a terminal."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in line)
+
+
+def _padded(line: str, width: int) -> str:
+    return line + " " * (width - wide(line))
+
+
+def _thin(values: Sequence[float], most: int) -> list[float]:
+    if len(values) <= most:
+        return list(values)
+    return [values[index * (len(values) - 1) // (most - 1)] for index in range(most)]
+
+
+def _held(values: timeline.Values) -> list[float | None]:
+    """A value holds until the next one."""
+    known = [index for index, value in enumerate(values) if value is not None]
+    held: list[float | None] = []
+    for index, value in enumerate(values):
+        held.append(held[-1] if value is None and known and known[0] < index < known[-1] else value)
+    return held
+
+
+def _verdict(check: headline.Check) -> Phrase:
+    mark = "✓" if check.met else "✗" if check.met is not None else "?"
+    verdict = check.verdict
+    tail = f" ({check.reason})" if check.reason else ""
+    return Phrase(f"{mark} {check.measured}, {verdict.en}{tail}", f"{mark} {check.measured}，{verdict.zh}{tail}")
+
+
+def _plain(line: str) -> str:
+    """Text of others on one line, without what would move the cursor or change colours."""
+    return "".join(letter if letter.isprintable() else " " for letter in line)

@@ -1,0 +1,156 @@
+"""What one run was worth, from its record alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from muster.bench import timeline, training
+from muster.bench.aggregate import metric_to_json
+from muster.bench.energy import power, samples
+from muster.bench.energy.energy import Window
+from muster.bench.energy.power import RunPower
+from muster.bench.energy.use import use
+from muster.bench.phases import Phase, phases
+from muster.bench.timeline import Timeline
+from muster.job import Job
+from muster.metrics.observed import Observed, observe
+from muster.metrics.totals import NOBODY, Measured, Value, measure, names
+from muster.records.damage import Damaged, guarded
+from muster.records.files import read_json
+from muster.records.layout import RunDir
+
+MOST_RANKS = 20  # whose problems are told one by one
+
+
+@dataclass(frozen=True)
+class RunResult:
+    id: str
+    job: Job
+    code: str
+    utc_offset: float  # seconds by which the submitter's clock is ahead
+    state: str
+    reason: str
+    timeline: Timeline
+    observed: Observed
+    metrics: dict[str, Measured]
+    phases: dict[str, Phase]
+    training: Value  # when it began, in whichever attempt
+    power: RunPower
+    use: list[dict[str, Any]]
+    problems: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        sights = self.observed.sights
+        return {
+            "run": self.id,
+            "state": self.state,
+            "reason": self.reason,
+            "attempt": self.timeline.attempt,
+            "started": self.timeline.started,
+            "ended": self.timeline.ended,
+            "training_began": self.training.value,
+            "metrics": {
+                name: metric_to_json(measured, sights.get(name, []), self.job.servers)
+                for name, measured in self.metrics.items()
+            },
+            "phases": {name: phase.to_json() for name, phase in self.phases.items()},
+            "power": self.power.to_json(),
+            "use": self.use,
+            "problems": list(self.problems),
+        }
+
+
+def read(run: RunDir) -> RunResult:
+    """Reads the record of a run that has ended, however it did. Raises Damaged."""
+    with guarded(run):
+        try:
+            return _read(run)
+        except OSError as error:
+            raise Damaged(f"{error.filename} cannot be read: {error.strerror}") from error
+
+
+def _read(run: RunDir) -> RunResult:
+    job = Job.from_json(_document(run.job))
+    final, facts = _document(run.final), _document(run.run)
+    state, reason = str(final.get("state", "lost")), str(final.get("reason", "the record of the run has no end"))
+    attempt = run.last_attempt()
+    times = timeline.read(run, attempt, job) if attempt else Timeline()
+    observed = observe(attempt, job) if attempt else Observed(job)
+    metrics = {name: measure(observed, name) for name in names(observed)}
+    if state != "succeeded":
+        metrics = {name: _void(measured, state) for name, measured in metrics.items()}
+    found = phases(observed, times)
+    window = _window(found)
+    sampled = [samples.read(attempt.node(index), index) for index in range(job.nodes)] if attempt else []
+    return RunResult(
+        id=run.id,
+        job=job,
+        code=str(facts.get("code")),
+        utc_offset=facts.get("utc_offset", 0),
+        state=state,
+        reason=reason,
+        timeline=times,
+        observed=observed,
+        metrics=metrics,
+        phases=found,
+        training=training.began([*_earlier(run, job), (times, found["proc"])]),
+        power=power.measure(sampled, window, times.first_rank, metrics["throughput"]),
+        use=use(sampled, window),
+        problems=tuple(_problems(run.id, state, reason, observed, metrics)),
+    )
+
+
+def _earlier(run: RunDir, job: Job) -> Iterator[training.Attempt]:
+    """When the attempts before the last one ran, and when they trained."""
+    for attempt in map(run.attempt, run.attempt_numbers()[:-1]):
+        times = timeline.read(run, attempt, job)
+        yield times, phases(observe(attempt, job), times)["proc"]
+
+
+def _document(path: str) -> dict[str, Any]:
+    data = read_json(path)
+    return data if isinstance(data, dict) else {}
+
+
+def _void(measured: Measured, state: str) -> Measured:
+    """A metric of a run that did not end well: its ranks may have reported, but nothing follows from it."""
+    return replace(measured, whole=Value(reason=f"the run {'was ' if state in ('stopped', 'lost') else ''}{state}"))
+
+
+def _window(found: dict[str, Phase]) -> Window | None:
+    """The stretch of time over which energy and use are counted: the training where it is known, else all."""
+    for name, called in (("proc", "proc"), ("total", "attempt")):
+        phase = found[name]
+        if phase.start is not None and phase.end is not None and phase.end > phase.start:
+            return Window(phase.start, phase.end, called)
+    return None
+
+
+def _problems(run: str, state: str, reason: str, observed: Observed, metrics: dict[str, Measured]) -> Iterator[str]:
+    """Why a run has no result, or not all of it."""
+    if state != "succeeded":
+        yield f"run {run} {'was ' if state in ('stopped', 'lost') else ''}{state}: {reason}"
+        return
+    yield from (f"run {run}: {problem}" for problem in observed.problems)
+    job = observed.job
+    missing = [name for name in (job.needed if job.bench else job.metrics) if metrics[name].whole.value is None]
+    for name in missing:
+        yield from _missing(run, metrics[name], name in observed.strays)
+    if missing:
+        yield from (f"run {run}: {unseen}" for unseen in observed.unseen)
+
+
+def _missing(run: str, measured: Measured, strays: bool) -> Iterator[str]:
+    """Whose number is missing, or what else keeps a metric from having one."""
+    bad = [(seat, reading) for seat, reading in measured.ranks if reading.value is None]
+    silent = [(node, value) for node, value in measured.nodes.items() if value.value is None]
+    if measured.whole.reason == NOBODY or strays or not (bad or silent):
+        yield f"run {run} has no {measured.name}: {measured.whole.reason}"
+    elif bad:
+        yield from (f"{seat} of run {run} {reading.reason}" for seat, reading in bad[:MOST_RANKS])
+        if len(bad) > MOST_RANKS:
+            yield f"{len(bad) - MOST_RANKS} more ranks of run {run} have no {measured.name}"
+    else:
+        yield from (f"node {node} of run {run} has no {measured.name}: {value.reason}" for node, value in silent)

@@ -1,0 +1,1 @@
+"""The channel between a supervisor and its nodes: publish, announce, gather."""

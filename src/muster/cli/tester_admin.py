@@ -1,0 +1,235 @@
+"""`muster tester token` and `muster tester plan`: who may submit, and what is to be measured; on the machine that serves."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from muster.cli import output
+from muster.cli.options import as_json
+from muster.records.layout import home, make_home
+from muster.tester.errors import Misused
+from muster.tester.plan import MODES, Plan, new_id
+
+if TYPE_CHECKING:
+    from muster.server.core.database import Database
+
+data_option: Callable[[Any], Any] = click.option(
+    "--data", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="The tester's data [MUSTER_HOME/tester]."
+)
+
+
+def folder(data: Path | None) -> Path:
+    """Where the tester keeps its data."""
+    if data is None:
+        make_home()
+    return (data or Path(home(), "tester")).absolute()
+
+
+@contextmanager
+def _database(data: Path | None) -> Iterator[Database]:
+    from muster.server.core.layout import Place
+
+    place = Place(folder(data))
+    try:
+        with closing(place.database()) as database:
+            yield database
+    except sqlite3.OperationalError as error:
+        raise Misused(f"the tester's data in {place.folder} cannot be written ({error}); check the disk") from None
+
+
+@click.group("token")
+def token() -> None:
+    """Make, list and revoke the tokens of submitters and readers.
+
+    \b
+    Examples:
+      muster tester token add lab-3
+      muster tester token revoke lab-3
+    """
+
+
+@token.command("add")
+@click.argument("name")
+@click.option("--read-only", is_flag=True, help="It may read and not submit.")
+@data_option
+@as_json
+def add_token(name: str, read_only: bool, data: Path | None, json: bool) -> int:
+    """Make a token for NAME and print it: it is shown this once.
+
+    \b
+    Example:
+      muster tester token add lab-3
+    """
+    from muster.server.core.tokens import Tokens
+
+    role = "read" if read_only else "submit"
+    with _database(data) as database:
+        secret = Tokens(database).add(name, role)
+    if json:
+        output.print_json({"name": name, "role": role, "token": secret})
+    else:
+        click.echo(secret)
+        click.echo("this is the only time that it is shown; its owner puts it into MUSTER_TESTER_TOKEN", err=True)
+    return 0
+
+
+@token.command("list")
+@data_option
+@as_json
+def list_tokens(data: Path | None, json: bool) -> int:
+    """List who has a token; the tokens themselves are not kept.
+
+    \b
+    Example:
+      muster tester token list
+    """
+    from muster.server.core.tokens import Tokens
+
+    with _database(data) as database:
+        found = Tokens(database).all()
+    if json:
+        output.print_json([vars(one) for one in found])
+    elif not found:
+        click.echo("nobody has a token; `muster tester token add NAME` makes one", err=True)
+    else:
+        rows = [(one.name, one.role, output.when(one.created), output.when(one.revoked)) for one in found]
+        output.table(("NAME", "MAY", "MADE", "REVOKED"), rows)
+    return 0
+
+
+@token.command("revoke")
+@click.argument("name")
+@data_option
+@as_json
+def revoke_token(name: str, data: Path | None, json: bool) -> int:
+    """Take the token of NAME back, at once.
+
+    \b
+    Example:
+      muster tester token revoke lab-3
+    """
+    from muster.server.core.tokens import Tokens
+
+    with _database(data) as database:
+        Tokens(database).revoke(name)
+    if json:
+        output.print_json({"name": name, "revoked": True})
+    else:
+        click.echo(f"the token of {name} is revoked")
+    return 0
+
+
+@click.group("plan")
+def plan() -> None:
+    """Make, list, show and remove test plans.
+
+    \b
+    Examples:
+      muster tester plan add --model resnet50_v1.5
+      muster tester plan list
+    """
+
+
+@plan.command("add")
+@click.argument("test_id", required=False)
+@click.option("--model", required=True, help="What is trained, such as resnet50_v1.5.")
+@click.option("--mode", type=click.Choice(MODES), default=MODES[0], show_default=True, help="What is measured.")
+@click.option("--division", default="close", show_default=True, help="Which rules hold: close, open, or a name of yours.")
+@click.option("--scenario", default="generic", show_default=True, help="In which situation.")
+@click.option("--object-type", default="single", show_default=True, help="What is tested: single, cluster, or a name of yours.")
+@data_option
+@as_json
+def add_plan(test_id: str | None, data: Path | None, json: bool, **fields: str) -> int:
+    """Make a plan and print its test id; without TEST_ID one is made up.
+
+    \b
+    Examples:
+      muster tester plan add --model resnet50_v1.5
+      muster tester plan add 20210126-ljp0IY --model bert --object-type cluster
+    """
+    from muster.server.results.plans import Plans
+
+    made = Plan(test_id or new_id(time.time()), **fields)
+    with _database(data) as database:
+        Plans(database).add(made)
+    if json:
+        output.print_json(vars(made))
+    else:
+        click.echo(made.test_id)
+    return 0
+
+
+@plan.command("list")
+@data_option
+@as_json
+def list_plans(data: Path | None, json: bool) -> int:
+    """List the plans, the newest first.
+
+    \b
+    Example:
+      muster tester plan list
+    """
+    from muster.server.results.plans import Plans
+
+    with _database(data) as database:
+        found = Plans(database).all()
+    if json:
+        output.print_json([vars(one) for one in found])
+    elif not found:
+        click.echo("there are no plans; `muster tester plan add --model NAME` makes one", err=True)
+    else:
+        heads = ("TEST ID", "MODEL", "MODE", "DIVISION", "SCENARIO", "OBJECT TYPE")
+        output.table(heads, [tuple(vars(one).values()) for one in found])
+    return 0
+
+
+@plan.command("show")
+@click.argument("test_id")
+@data_option
+@as_json
+def show_plan(test_id: str, data: Path | None, json: bool) -> int:
+    """Show one plan.
+
+    \b
+    Example:
+      muster tester plan show 20210126-ljp0IY
+    """
+    from muster.server.results.plans import Plans
+
+    with _database(data) as database:
+        found = Plans(database).get(test_id)
+    if json:
+        output.print_json(vars(found))
+    else:
+        for name, value in vars(found).items():
+            click.echo(f"{name.replace('_', ' '):<12} {output.plain(value)}")
+    return 0
+
+
+@plan.command("rm")
+@click.argument("test_id")
+@data_option
+@as_json
+def remove_plan(test_id: str, data: Path | None, json: bool) -> int:
+    """Forget a plan; results that answered it stay.
+
+    \b
+    Example:
+      muster tester plan rm 20210126-ljp0IY
+    """
+    from muster.server.results.plans import Plans
+
+    with _database(data) as database:
+        Plans(database).remove(test_id)
+    if json:
+        output.print_json({"test_id": test_id, "removed": True})
+    else:
+        click.echo(f"plan {test_id} is removed")
+    return 0

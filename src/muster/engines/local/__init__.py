@@ -1,0 +1,1 @@
+"""The local engine: simulated nodes on this machine."""

@@ -1,0 +1,163 @@
+"""The nodes of the local engine: agents forked from the supervisor, each a simulated machine of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import time
+from functools import partial
+from typing import Dict, List, Optional, Tuple
+
+from muster.agent.node.agent import Agent
+from muster.agent.node.node_info import Spot
+from muster.agent.node.processes import Processes
+from muster.agent.sandbox import agent_process, memory, namespaces
+from muster.agent.supervisor import device_locks
+from muster.agent.supervisor.site import Assignment, Site
+from muster.devices import resolve
+from muster.job import Job
+from muster.linux import syscalls
+from muster.linux.held_signals import held
+from muster.plan import Device
+from muster.records import keys
+from muster.records.failure_text import signal_name
+from muster.records.files import Events
+from muster.records.layout import AttemptDir
+from muster.records.logs import last_lines
+from muster.records.marker import kill_marked
+
+PER_NET = 250  # nodes per 127.x.y.*
+
+
+def address(run_id: str, index: int) -> str:
+    """The loopback address of a node, from the run's id: runs hardly ever share one, and ports are free on all of them."""
+    digest = hashlib.sha256(run_id.encode()).digest()
+    net = (int.from_bytes(digest[:2], "big") + index // PER_NET) % 65000
+    return "127.%d.%d.%d" % (1 + net // 256 % 254, net % 256, 1 + index % PER_NET)
+
+
+def host(index: int) -> str:
+    return "node-%d" % index
+
+
+def cpu_share(job: Job) -> int:
+    """How many CPUs the ranks of a node share: what the job asks for, as far as it is there, else a share of the machine."""
+    cpus = len(os.sched_getaffinity(0))
+    return min(cpus, job.cpus or max(1, cpus // (job.nodes + job.ps)))
+
+
+def cpu_set(job: Job, index: int) -> Tuple[int, ...]:
+    """The CPUs that a node is bound to, where the job asks for some; nodes take turns on scarce ones."""
+    if job.cpus is None:
+        return ()
+    cpus = sorted(os.sched_getaffinity(0))
+    count = cpu_share(job)
+    return tuple(sorted({cpus[(index * count + offset) % len(cpus)] for offset in range(count)}))
+
+
+class Simulated(Site):
+    """Makes the nodes of a run on this machine, with devices that no other run has, and sees to it that nothing is left."""
+
+    def __init__(self, assignment: Assignment, events: Events) -> None:
+        self.assignment = assignment
+        self.run = assignment.run
+        self.job = assignment.job
+        self.events = events
+        self.kind = resolve(self.job.device)
+        self.contained = False
+        self._queue = device_locks.Queue(self.kind, self.job.nodes, self.job.devices)
+        self._held: Optional[device_locks.Held] = None
+        self._tie = -1  # its end tells agents that the supervisor is gone
+
+    def ready(self) -> bool:
+        self._held = self._queue.take()
+        self.reason = self._queue.reason
+        if self._held is None:
+            return False
+        self._queue.close()  # its lines to other runs are none of the agents' business
+        refused = namespaces.available(self.run.probe) if self.assignment.namespaces else "switched off"
+        self.contained = not refused
+        self.events.add("nodes", contained=self.contained, reason=refused, keys=not self.contained and keys.any_held())
+        return True
+
+    def filenos(self) -> List[int]:
+        return self._queue.filenos()
+
+    def close(self) -> None:
+        self._queue.close()
+        if self._held is not None:
+            self._held.close()
+
+    def start(self, attempt: AttemptDir) -> Dict[int, Tuple[int, ...]]:
+        """Forks one agent per node."""
+        reader, self._tie = os.pipe2(os.O_CLOEXEC)
+        agents: Dict[int, Tuple[int, ...]] = {}
+        with held():
+            for index in range(self.assignment.count):
+                pid = os.fork()
+                if pid == 0:
+                    os.close(self._tie)
+                    agent_process.be_agent(partial(self._agent, attempt, index, reader))
+                agents[pid] = (index,)
+        os.close(reader)
+        return agents
+
+    def last_words(self, attempt: AttemptDir, node: int, status: int) -> str:
+        if os.WIFSIGNALED(status):
+            return "was killed (%s)" % signal_name(os.WTERMSIG(status))
+        said = last_lines(attempt.node(node).agent_log, 1) or ["it left no word"]
+        return "failed (code %d): %s" % (os.WEXITSTATUS(status), said[0])
+
+    def kill(self, pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+
+    def sweep(self, attempt: AttemptDir) -> None:
+        """Kills what an agent could not: its orphans, which this process has adopted, and what `exec` put beside its ranks."""
+        os.close(self._tie)
+        Processes(contained=False).kill_all()
+        while not self.contained and kill_marked(self.run.id):
+            time.sleep(0.002)
+        for index in range(self.assignment.count):
+            memory.remove_group(memory.group(self.run.id, index))
+
+    def _agent(self, attempt: AttemptDir, index: int, parent: int) -> int:
+        supervisor = os.getppid()
+        signal.set_wakeup_fd(-1)  # it is the supervisor's
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        folder = attempt.node(index)
+        os.makedirs(folder.path, exist_ok=True)
+        agent_process.write_to(folder.agent_log)
+        os.setsid()  # a signal to the supervisor's group is for the supervisor
+        syscalls.set_name("muster-node-%d" % index)
+        seen, keeper = os.getpid(), None
+        cpus, bound = cpu_share(self.job), cpu_set(self.job, index)
+        if bound:
+            os.sched_setaffinity(0, bound)
+        if self.contained:
+            syscalls.die_with_parent()
+            if os.getppid() != supervisor:
+                return 1
+            names = [(host(node), address(self.run.id, node)) for node in range(self.assignment.count)]
+            seen, keeper = agent_process.enter(self.assignment, attempt, index, names)
+        else:
+            syscalls.adopt_orphans()
+        spot = Spot(
+            index,
+            host(index) if self.contained else os.uname().nodename,
+            address(self.run.id, index),
+            self.kind,
+            self._devices(index),
+            cpus,
+            self.contained,
+            seen,
+            keeper,
+            agent_process.user(),
+        )
+        Agent(self.assignment, attempt, spot, parent, self.deadline).carry_out()
+        return 0
+
+    def _devices(self, index: int) -> Tuple[Device, ...]:
+        given = self._held.nodes[index] if self._held is not None and index < self.job.nodes else []
+        return tuple(Device(device.id, device.ip) for device in given)

@@ -1,0 +1,166 @@
+"""The agent of a real machine: one task of a job step, on a node that a batch system gave."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from dataclasses import replace
+from typing import Dict, List, NoReturn, Optional, Sequence, Tuple
+
+from muster.agent.node import environment
+from muster.agent.node.agent import Agent
+from muster.agent.node.node_info import Spot
+from muster.agent.sandbox import agent_process, memory, namespaces, rootfs
+from muster.agent.supervisor import device_locks, heartbeat
+from muster.agent.supervisor.site import Assignment
+from muster.agent.tools import Tools
+from muster.devices import Found, found, resolve
+from muster.engines.slurm.node import client, pmi_launcher
+from muster.linux import syscalls
+from muster.linux.watch import readable
+from muster.plan import Device
+from muster.records import keys
+from muster.records.files import Events, is_there, need_json, write_once
+from muster.records.layout import AttemptDir, RunDir
+
+UNFIT = 75  # the exit code of an agent whose node cannot take part
+SHOWN_LIMIT = 30.0  # for a shared file system to show what another machine wrote
+DEVICE_LIMIT = 90.0  # for the devices of an earlier job to be let go
+PAUSE = 0.5
+OTHERWISE = "take another `slurm.partition`, leave the node out with `--exclude` in `slurm.options`, or set `device: cpu`"
+
+
+class Unfit(Exception):
+    """Why a node cannot take part."""
+
+
+def be_node(path: str, number: int, given: Dict[str, str]) -> NoReturn:
+    """Never returns: this process is the agent of the node that it runs on."""
+    name, index = os.environ["SLURMD_NODENAME"], int(os.environ["SLURM_PROCID"])
+    attempt = RunDir(path).attempt(number)
+    try:
+        _see(path, attempt)
+        tools = Tools(given["--python"], sys.argv[0])
+        _put_keys_away()
+        assignment = Assignment.read(path, given["--code"], tools, given.get("--namespaces") != "off")
+        node = _Node(assignment, attempt, name, index)
+        agent_process.be_agent(node.carry_out)
+    except Unfit as error:
+        print("muster: %s: %s" % (name, error), file=sys.stderr, flush=True)
+        if os.path.isdir(attempt.meet):
+            stop = {"cause": "lost", "reason": "node %d (%s): %s" % (index, name, error), "node": index, "grace": 0.0}
+            write_once(attempt.meet + "/stop", stop)
+    sys.exit(UNFIT)
+
+
+def _put_keys_away() -> None:
+    """Starts this program anew without the keys in its environment: the agent is a fork of it, and shows ranks its memory."""
+    kept, found = keys.apart(environment.given())
+    if found:
+        descriptor = keys.put_away(found)
+        os.set_inheritable(descriptor, True)
+        os.execve(sys.executable, [sys.executable, "-I", "-S", *sys.argv], {**kept, keys.VARIABLE: str(descriptor)})
+
+
+def _see(path: str, attempt: AttemptDir) -> None:
+    """Waits for the run directory to appear: a shared file system may take its time."""
+    deadline = time.monotonic() + SHOWN_LIMIT
+    while not is_there(attempt.allocation):
+        if not os.path.isdir(path) or time.monotonic() > deadline:
+            what = "cannot see the run directory %s" % path if not os.path.isdir(path) else "does not see %s" % attempt.path
+            raise Unfit("this node %s; it has to lie on a file system that all nodes share (set MUSTER_HOME)" % what)
+        time.sleep(PAUSE)
+
+
+class _Node:
+    def __init__(self, assignment: Assignment, attempt: AttemptDir, name: str, index: int) -> None:
+        self.assignment = assignment
+        self.job = assignment.job
+        self.attempt = attempt
+        self.name = name
+        self.index = index
+        self.allocation = client.Allocation.from_json(need_json(attempt.allocation))
+        self.kind = resolve(self.job.device)
+        self.devices, self._held = _take(self.kind, self.job.devices) if index < self.job.nodes else ([], None)
+
+    def carry_out(self) -> int:
+        folder = self.attempt.node(self.index)
+        os.makedirs(folder.path, exist_ok=True)
+        agent_process.write_to(folder.agent_log)
+        contained = self._may_be_contained()
+        seen, keeper = os.getpid(), None
+        if contained:
+            names = [(node.name, node.address) for node in self.allocation.nodes]
+            seen, keeper = agent_process.enter(self.assignment, self.attempt, self.index, names, _private())
+        else:
+            syscalls.set_name("muster-node-%d" % self.index)
+            syscalls.adopt_orphans()
+        heartbeat.go_on(folder.beat)
+        Agent(self.assignment, self.attempt, self._spot(contained, seen, keeper)).carry_out()
+        memory.leave_group(memory.group(self.assignment.run.id, self.index))
+        return 0
+
+    def _may_be_contained(self) -> bool:
+        folder = self.attempt.node(self.index)
+        refused = namespaces.available(folder.path + "/probe") if self.assignment.namespaces else "switched off"
+        events = Events(folder.events)
+        events.add("node", contained=not refused, reason=refused, keys=bool(refused) and keys.any_held())
+        events.close()
+        return not refused
+
+    def _spot(self, contained: bool, seen: int, keeper: Optional[socket.socket]) -> Spot:
+        address = next((node.address for node in self.allocation.nodes if node.name == self.name), self.name)
+        devices = tuple(Device(device.id, device.ip) for device in self.devices)
+        patience = max(0.0, self.allocation.kill_wait - client.MARGIN)
+        spot = Spot(
+            self.index, self.name, address, self.kind, devices, _cpus(), contained, seen, keeper, agent_process.user(), patience
+        )
+        return self._with_srun(spot) if pmi_launcher.kind(self.job) else spot
+
+    def _with_srun(self, spot: Spot) -> Spot:
+        """A node on which srun tells the ranks of MPI about each other."""
+        tools, run, number = self.assignment.tools, self.assignment.run, self.attempt.number
+        reception = pmi_launcher.reception(tools, pmi_launcher.address(run.id, number, self.name), self.attempt, self.index)
+        return replace(
+            spot,
+            launcher=pmi_launcher.launcher(self.job, os.environ, pmi_launcher.task(tools, run.id, number)),
+            reception=reception,
+        )
+
+
+def _take(kind: str, count: int) -> Tuple[Sequence[Found], Optional[device_locks.Held]]:
+    """The devices of this node: those that Slurm has left visible, or as many of them as the job asks for."""
+    trouble: List[str] = []
+    there = found(kind, trouble.append)
+    if kind != "cpu" and len(there) < count:
+        asked = "the job asks for %d %s device%s" % (count, kind, "s" * (count != 1))
+        raise Unfit("; ".join(["%s, and it shows %s" % (asked, len(there) or "none"), *trouble, OTHERWISE]))
+    if kind != "cpu" and len(there) == count:
+        return there, None
+    queue = device_locks.Queue(kind, 1, count)
+    deadline = time.monotonic() + DEVICE_LIMIT
+    try:
+        while True:
+            held = queue.take()
+            if held is not None:
+                return held.nodes[0], held
+            if time.monotonic() > deadline:
+                raise Unfit(queue.reason)
+            readable(queue.filenos(), PAUSE)
+    finally:
+        queue.close()
+
+
+def _private() -> Tuple[str, ...]:
+    """Directories that a real machine does not have for its jobs: its own /tmp, and /cache where there is one, serve."""
+    own = {"/tmp"} | ({"/cache"} if os.access("/cache", os.W_OK) else set())
+    return tuple(path for path in rootfs.PRIVATE if path not in own)
+
+
+def _cpus() -> int:
+    """The CPUs that the batch system lets this node use, be it by binding or by its word."""
+    bound = len(os.sched_getaffinity(0))
+    given = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    return min(bound, int(given)) if given.isdigit() else bound

@@ -1,0 +1,50 @@
+"""MPI through srun: the launcher that starts a task for each rank, and the names by which tasks find the agents of their nodes.
+
+A rank that were such a task itself would know nothing of its node: its directories, its environment, the grace at its end. So
+a task only hands its place in srun's PMI to the reception of its node, where the rank is started (`task.py`, `reception.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import List, Mapping, Tuple
+
+from muster.agent.tools import Tools
+from muster.job import Job
+from muster.records.layout import AttemptDir, NodeDir
+
+# The tasks hardly do anything: they take nothing from the step of the agents, which has all that the job was given.
+FIXED = "--overlap --overcommit --mem=0 --gres=none --cpu-bind=none --distribution=block --wait=0 --input=none --export=NONE"
+FIXED += " --kill-on-bad-exit=0"  # the agents end the ranks, and with them their tasks
+
+
+def kind(job: Job) -> str:
+    """The PMI that srun is asked for; nothing where the ranks are started in another way."""
+    return job.slurm.mpi if job.framework == "mpi" and job.slurm else ""
+
+
+def address(run: str, attempt: int, node: str) -> str:
+    """The abstract socket of a node's reception: known to the tasks without a word, and short whatever the names are."""
+    return "muster-" + hashlib.sha256(("%s/%d/%s" % (run, attempt, node)).encode()).hexdigest()[:32]
+
+
+def launcher(job: Job, environment: Mapping[str, str], task: List[str]) -> Tuple[str, ...]:
+    """The argv that starts a task for each rank. It is run with the environment of a rank, which knows nothing of Slurm."""
+    found = ["env", "SLURM_CONF=" + environment["SLURM_CONF"]] if environment.get("SLURM_CONF") else []
+    counts = ["--nodes=%d" % job.nodes, "--ntasks=%d" % job.ranks, "--ntasks-per-node=%d" % job.devices]
+    return (*found, "srun", "--jobid=" + environment["SLURM_JOB_ID"], "--mpi=" + kind(job), *counts, *FIXED.split(), *task)
+
+
+def task(tools: Tools, run: str, attempt: int) -> List[str]:
+    """The argv of a task, less that of the rank."""
+    return [tools.python, "-I", "-S", tools.archive, "task", run, str(attempt)]
+
+
+def reception(tools: Tools, name: str, attempt: AttemptDir, node: int) -> Tuple[str, ...]:
+    """The argv of a node's reception."""
+    return (tools.python, "-I", "-S", tools.archive, "reception", name, attempt.path, str(node))
+
+
+def failure(folder: NodeDir) -> str:
+    """Where a reception writes which of its ranks failed first."""
+    return folder.path + "/failure.json"

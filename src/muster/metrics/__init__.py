@@ -1,0 +1,1 @@
+"""Numbers that ranks reported, read from every source, with sums and spreads."""

@@ -1,0 +1,144 @@
+"""Numbers in the logs of ranks: what the patterns of the job find, and `:::MLLOG` lines. Logs may be larger than memory."""
+
+from __future__ import annotations
+
+import os
+import re
+from array import array
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
+
+from muster.job import Job
+from muster.metrics import mllog, numbers
+from muster.metrics.patterns import LATER, LIMIT, Patterns
+from muster.metrics.recorded import Edge, Point
+from muster.records.files import read_json
+from muster.records.layout import AttemptDir, RunDir
+from muster.records.untrusted import open_regular
+
+LONGEST = 1 << 16  # bytes of a line; a longer one is read in pieces
+SHOWN = 80  # characters of a pattern in a sentence
+HINT = "write it without a repeat inside of a repeat, such as (a+)+"
+_LOG = re.compile(r"rank-(\d+)\.log\Z")
+
+
+@dataclass
+class Matches:
+    """What the pattern of a metric found in a log: numbers, until something else was found."""
+
+    values: "array[float]" = field(default_factory=lambda: array("d"))
+    wrong: Optional[str] = None
+
+    def add(self, text: str) -> None:
+        value = numbers.read(text)
+        if value is not None:
+            self.values.append(value)
+        elif self.wrong is None:
+            self.wrong = text
+
+
+@dataclass(frozen=True)
+class Logged:
+    """What one log holds."""
+
+    points: List[Point]
+    edges: List[Edge]
+    matches: Dict[str, Matches]  # by metric
+
+
+@dataclass(frozen=True)
+class Unread:
+    """What of the logs is not read, because it held up the end of the run. The final record keeps it: all readers agree."""
+
+    logs: str = ""  # why, where it is all of them
+    metrics: Tuple[str, ...] = ()  # those whose patterns were given up
+
+    @classmethod
+    def noted(cls, attempt: AttemptDir) -> Optional[Unread]:
+        """What the final record of the run says; None while there is no such record."""
+        final = read_json(RunDir(os.path.dirname(os.path.dirname(attempt.path))).final)
+        if final is None:
+            return None
+        told = final.get("unread") if isinstance(final, dict) else None
+        told = told if isinstance(told, dict) else {}
+        metrics = told.get("metrics")
+        return cls(str(told.get("logs") or ""), tuple(map(str, metrics)) if isinstance(metrics, list) else ())
+
+    def to_json(self) -> Dict[str, Any]:
+        return {"logs": self.logs, "metrics": list(self.metrics)}
+
+    def why(self, job: Job, name: str) -> str:
+        """Why the logs gave no value of a metric, as the end of a sentence about a rank; empty where they were read for it."""
+        if self.logs:
+            return "reported no %s: its log was not read, for %s" % (name, self.logs)
+        if name not in self.metrics:
+            return ""
+        pattern = job.metrics[name].pattern
+        shown = pattern if len(pattern) <= SHOWN else pattern[:SHOWN] + "..."
+        return "reported no %s: its pattern `%s` takes too long for a line of a log; %s" % (name, shown, HINT)
+
+
+def wanted(job: Job) -> bool:
+    """Whether logs can hold numbers that matter; reading them takes time where they are long."""
+    return job.bench is not None or any(metric.pattern for metric in job.metrics.values())
+
+
+def logs(attempt: AttemptDir, job: Job) -> Dict[int, str]:
+    """The log of each rank. Ranks that a launcher started have theirs on the node where it put them."""
+    found: Dict[int, str] = {}
+    for index in attempt.node_indexes():
+        for path in attempt.node(index).rank_logs():
+            match = _LOG.match(os.path.basename(path))
+            if match:
+                found[int(match.group(1))] = path
+    return found or {rank: attempt.node(node).log(name) for name, rank, node in job.programs if job.alone}
+
+
+def patterns(job: Job, noted: Optional[Unread]) -> Patterns:
+    """The patterns to read logs with: those that were not given up by the first who read them, which `noted` says."""
+    known = noted or Unread()
+    given = {name: metric.pattern for name, metric in job.metrics.items() if metric.pattern and name not in known.metrics}
+    return Patterns(given, LIMIT if noted is None else LATER)
+
+
+def read(path: str, searched: Patterns) -> Logged:
+    """Reads a log once for everything."""
+    reader = mllog.Reader()
+    matches: Dict[str, Matches] = {}
+
+    def found(name: str, text: str) -> None:
+        matches.setdefault(name, Matches()).add(text)
+
+    for line in _lines(path):
+        reader.take(line)
+        searched.search(line, found)
+    return Logged(reader.points, reader.edges, matches)
+
+
+def _lines(path: str) -> Iterator[str]:
+    """The lines of a log; a carriage return ends one, too, as progress bars mean it."""
+    try:
+        with open_regular(path) as file:
+            yield from (line for whole in _cut(file) for line in whole.decode("utf-8", "replace").split("\r"))
+    except OSError:
+        return
+
+
+def _cut(file: BinaryIO) -> Iterator[bytes]:
+    """Lines that end with a newline, and what is longer than any in pieces that end where no number does."""
+    rest = b""
+    for piece in iter(lambda: file.readline(LONGEST), b""):
+        piece = rest + piece
+        whole = piece.endswith(b"\n")
+        end = len(piece) if whole else piece.rfind(b"\r") + 1 or piece.rfind(b" ") + 1 or len(piece)
+        yield piece[:end].rstrip(b"\n")
+        rest = piece[end:]
+    yield rest
+
+
+def events(path: str) -> Iterator[tuple[mllog.Event, str]]:
+    """The `:::MLLOG` events of a log, each with its line as it was written, without what a launcher wrote before it."""
+    for line in _lines(path):
+        event = mllog.parse(line) if mllog.TOKEN in line else None
+        if event is not None:
+            yield event, mllog.TOKEN + line.rpartition(mllog.TOKEN)[2].strip()

@@ -1,0 +1,105 @@
+"""`:::MLLOG` lines, the logging format of MLPerf: reading and writing them, and which of them are numbers and phases."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from muster.metrics.recorded import Edge, Point
+from muster.records.json_safe import number, whole
+from muster.records.untrusted import parse_json
+
+TOKEN = ":::MLLOG "
+POINT_IN_TIME = "POINT_IN_TIME"
+NAMES = {"eval_accuracy": "accuracy", "samples_per_sec": "throughput"}
+UNITS = {"accuracy": "1", "throughput": "samples/s"}
+TRACKED = "tracked_stats"  # its value holds several numbers
+STEPS = ("step_num", "step", "epoch_num", "epoch", "samples_count")  # which metadata say when a number was taken
+EDGES = {
+    "init_start": ("prepare", "start"),
+    "init_stop": ("prepare", "end"),
+    "run_start": ("proc", "start"),
+    "run_stop": ("proc", "end"),
+}
+
+
+@dataclass(frozen=True)
+class Event:
+    """What one line says."""
+
+    time_ms: float
+    key: str
+    value: Any = None
+    metadata: Dict[str, Any] = field(default_factory=dict)
+    event_type: str = POINT_IN_TIME
+
+    @property
+    def line(self) -> str:
+        """The line as the public package `mlperf-logging` writes it."""
+        text = {
+            "namespace": "",
+            "time_ms": self.time_ms,
+            "event_type": self.event_type,
+            "key": self.key,
+            "value": self.value,
+            "metadata": self.metadata,
+        }
+        return TOKEN + json.dumps(text, allow_nan=False)
+
+
+class Reader:
+    """Takes the lines of a log as they come, and keeps the numbers and phases that they tell."""
+
+    def __init__(self) -> None:
+        self.points: List[Point] = []
+        self.edges: List[Edge] = []
+        self.broken = 0  # lines that begin like an event and are none
+
+    def take(self, line: str) -> None:
+        if TOKEN not in line:
+            return
+        event = parse(line)
+        if event is None:
+            self.broken += 1
+        elif event.key in EDGES:
+            self.edges.append(Edge(event.time_ms / 1000, *EDGES[event.key]))
+        elif event.event_type == POINT_IN_TIME:
+            self.points.extend(_points(event))
+
+
+def parse(line: str) -> Optional[Event]:
+    """The event of a line, whatever a launcher wrote before it; None for a line that holds none."""
+    _, token, text = line.rpartition(TOKEN)
+    if not token:
+        return None
+    try:
+        data = parse_json(text.encode("utf-8", "surrogatepass"))
+    except ValueError:
+        return None
+    if not isinstance(data, dict):
+        return None
+    time_ms, key, metadata = number(data.get("time_ms")), data.get("key"), data.get("metadata")
+    if time_ms is None or not isinstance(key, str):
+        return None
+    event_type = str(data.get("event_type", POINT_IN_TIME))
+    return Event(time_ms, key, data.get("value"), metadata if isinstance(metadata, dict) else {}, event_type)
+
+
+def _points(event: Event) -> Iterator[Point]:
+    for key, value in _numbers(event):
+        name = NAMES.get(key, key)
+        yield Point(event.time_ms / 1000, name, value, UNITS.get(name, ""), _step(event.metadata))
+
+
+def _numbers(event: Event) -> Iterator[Tuple[str, float]]:
+    given = event.value if event.key == TRACKED and isinstance(event.value, dict) else {event.key: event.value}
+    for key, told in given.items():
+        value = number(told)
+        if value is not None:
+            yield key, value
+
+
+def _step(metadata: Dict[str, Any]) -> Optional[int]:
+    """When a number was taken, as far as it was told in whole steps, epochs or samples."""
+    return next((step for step in (whole(metadata.get(name)) for name in STEPS) if step is not None), None)

@@ -1,0 +1,228 @@
+"""AISBench's result files: one number as text each, named after a rank or a server."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from muster.job import Job
+from muster.metrics.rank_map import rank_in_run, world_size
+from muster.records.files import read_events, read_json
+from muster.records.json_safe import number
+from muster.records.layout import AttemptDir, NodeDir, is_number
+from muster.records.untrusted import NotRegular, is_regular, open_regular
+
+RANK_SIZE = "ranksize.json"
+REFUSED = "refused"  # the event of an agent that found something else than a file under the name of a result
+RECORD = re.compile(r"record-(\d{1,9})\.jsonl\Z")  # of `muster.record`
+LONGEST = 4096  # bytes of a file that is to hold one number
+_RATES = r"throughput_(?:(\d{1,9})\.json|rank_(\d{1,9}))"
+_ACCURACIES = r"(?:accuracy(?:_(\d{1,9}))?\.json|eval_acc\.log)"
+NAMES = "|".join((_RATES, _ACCURACIES, re.escape(RANK_SIZE)))  # of files in which scripts leave their numbers
+_RATE, _ACCURACY, _ANY = (re.compile("(?:%s)\\Z" % names) for names in (_RATES, _ACCURACIES, NAMES))
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """A result file, where the agent of a node found it."""
+
+    node: int
+    name: str
+    folder: str = ""  # the directory in the output, or in MUSTER_RESULTS, in which it lies
+    output: str = ""  # the output of the job to which it was written; none for MUSTER_RESULTS
+    path: str = ""  # where its copy lies
+    below: str = ""  # the directory of its node, out of which no link may lead
+    modified: Optional[float] = None
+    stale: bool = False
+    error: str = ""  # why the agent could not copy it, if so
+
+    def __str__(self) -> str:
+        name = "%s/%s" % (self.folder, self.name) if self.folder else self.name
+        return "%s in %s" % (name, self.output) if self.output else name
+
+    def server(self, job: Job) -> int:
+        """The node that is meant: the one that names its directory, else the one whose agent found it."""
+        return int(self.folder) if _is_index(self.folder, job.nodes) else self.node
+
+    def text(self) -> str:
+        """What the file holds. Raises OSError, with the reason, for what is no regular file of the run or is not there."""
+        if self.error:
+            raise OSError(errno.EINVAL, self.error)
+        with open_regular(self.path, self.below) as file:
+            return file.read(LONGEST).decode("utf-8", "replace").strip()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a file says it is: the metric of a rank; -1 for a rank that did not run."""
+
+    metric: str
+    rank: int
+    order: int  # of several kinds of files the first one counts
+
+
+def find(attempt: AttemptDir) -> List[ResultFile]:
+    """All result files of an attempt."""
+    found: List[ResultFile] = []
+    for index in attempt.node_indexes():
+        found += _direct(attempt.node(index), index)
+        found += _of_outputs(attempt.node(index), index)
+    return found
+
+
+def claim(job: Job, file: ResultFile) -> Optional[Claim]:
+    """Whose number a file holds; None for a file that is not read."""
+    rate, accuracy = _RATE.match(file.name), _ACCURACY.match(file.name)
+    if rate:
+        return _rate(job, file, int(rate.group(1) or rate.group(2)))
+    return _accuracy(job, file, accuracy.group(1)) if accuracy else None
+
+
+def _rate(job: Job, file: ResultFile, index: int) -> Claim:
+    server = file.server(job) if job.servers else 0
+    if world_size(job) == 1:  # it may have the number of the card that it ran on
+        index = 0
+    return Claim("throughput", rank_in_run(job, server, index), 0)
+
+
+def _accuracy(job: Job, file: ResultFile, index: Optional[str]) -> Optional[Claim]:
+    order = 2 if file.name == "eval_acc.log" else 0 if index is None else 1
+    server = file.server(job) if job.servers else 0
+    if job.own_servers and order == 0:
+        return None  # all servers write it to the same place
+    if job.own_servers and index is not None:
+        server = int(index)
+    elif not job.servers and int(index or 0) != 0:
+        return None
+    return Claim("accuracy", rank_in_run(job, server, 0), order)
+
+
+def listed(folder: str) -> List[str]:
+    """The names in a directory; none where there is no such directory."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def unseen(attempt: AttemptDir) -> Iterator[str]:
+    """Outputs at which the agents could not look, and why."""
+    for index in attempt.node_indexes():
+        for entry in _listing(attempt.node(index)):
+            if entry.get("error") and not entry.get("path"):
+                yield "results in %s are not known: %s" % (entry.get("output"), entry["error"])
+
+
+def refused_folders(attempt: AttemptDir) -> Iterator[str]:
+    """Numbered folders of results that are not read, and why."""
+    for index in attempt.node_indexes():
+        for path, reason in refusals(attempt.node(index)).items():
+            if is_number(path):
+                yield "the results in %s of node %d are not read: %s" % (path, index, reason)
+
+
+def wrong_sizes(job: Job, files: List[ResultFile]) -> Iterator[str]:
+    """What is wrong with the numbers of ranks that scripts wrote down."""
+    expected = world_size(job)
+    for file in files:
+        if file.name != RANK_SIZE or file.stale:
+            continue
+        try:
+            text = file.text()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            yield "%s cannot be read: %s" % (file, error.strerror)
+        else:
+            if text != str(expected):
+                yield "%s says %s, but the ranks were %d" % (file, text[:40] or "nothing", expected)
+
+
+def is_result(name: str) -> bool:
+    """Whether a file of this name holds a result."""
+    return bool(_ANY.match(name))
+
+
+def _direct(node: NodeDir, index: int) -> Iterator[ResultFile]:
+    """What ranks wrote to MUSTER_RESULTS itself: it was empty when they started."""
+    refused = refusals(node)
+    for path in _told(node):
+        folder, _, name = path.rpartition("/")
+        full = os.path.join(node.results, path)
+        if is_result(name) and path not in refused and is_regular(full, node.path):
+            yield ResultFile(index, name, folder, path=full, below=node.path)
+    for path, reason in refused.items():
+        folder, _, name = path.rpartition("/")
+        if is_result(name):
+            yield ResultFile(index, name, folder, error=reason)
+
+
+def _told(node: NodeDir) -> Iterator[str]:
+    """What lies in the results of a node and in their numbered folders, by its path there."""
+    for name in listed(node.results):
+        path = os.path.join(node.results, name)
+        if is_number(name) and os.path.isdir(path) and not os.path.islink(path):
+            yield from ("%s/%s" % (name, inner) for inner in listed(path))
+        else:
+            yield name
+
+
+def irregular(node: NodeDir) -> Iterator[Tuple[str, str]]:
+    """What lies there under the name of a result and is no regular file, with what it is."""
+    for path in _told(node):
+        name = os.path.basename(path)
+        if is_result(name) or is_number(name) or RECORD.match(name):
+            try:
+                open_regular(os.path.join(node.results, path), node.path).close()
+            except NotRegular as error:
+                yield path, str(error.strerror)
+            except OSError:
+                continue
+
+
+def refusals(node: NodeDir) -> Dict[str, str]:
+    """What the agent of a node did not take for results, by its path, and why.
+
+    It is in the agent's record because it is in no bundle: there a link or a FIFO cannot be.
+    """
+    try:
+        events = [event for event in read_events(node.events) if event["event"] == REFUSED]
+    except OSError:
+        return {}
+    return {str(event.get("path")): str(event.get("reason")) for event in events}
+
+
+def _of_outputs(node: NodeDir, index: int) -> Iterator[ResultFile]:
+    """What the agent copied from the outputs of the job."""
+    for entry in _listing(node):
+        found = _listed(entry)
+        if found is not None:
+            output, folder, name = found
+            path = os.path.join(node.results, "outputs", output, folder, name)
+            modified, error = number(entry.get("modified")), str(entry.get("error") or "")
+            yield ResultFile(index, name, folder, output, path, node.path, modified, entry.get("stale") is True, error)
+
+
+def _listing(node: NodeDir) -> List[Dict[str, Any]]:
+    """What the agent said about the outputs of the job."""
+    listing = read_json(os.path.join(node.results, "outputs.json"))
+    return [entry for entry in listing if isinstance(entry, dict)] if isinstance(listing, list) else []
+
+
+def _listed(entry: Dict[str, Any]) -> Optional[Tuple[str, str, str]]:
+    output, path = entry.get("output"), entry.get("path")
+    parts = path.split("/") if isinstance(path, str) else []
+    if not isinstance(output, str) or not 1 <= len(parts) <= 2 or not all(map(_is_plain, (output, *parts))):
+        return None
+    return (output, parts[0] if len(parts) > 1 else "", parts[-1]) if is_result(parts[-1]) else None
+
+
+def _is_plain(name: str) -> bool:
+    return name not in ("", ".", "..") and "/" not in name and "\0" not in name
+
+
+def _is_index(folder: str, nodes: int) -> bool:
+    return is_number(folder) and int(folder) < nodes

@@ -1,0 +1,53 @@
+"""The submissions of a run to a batch system: the first by who created it, later ones where a job of it was ended for good.
+
+A submission counts once its file is there, which is written once: of two jobs that were submitted for the same place, one
+finds it taken and leaves.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Dict, List, Optional
+
+from muster.records.files import read_object, write_once
+from muster.records.layout import RunDir
+
+VARIABLE = "MUSTER_SUBMISSION"  # tells a job which submission it is; one that was not told is the first
+
+
+def current(run: RunDir) -> int:
+    """The number of the last submission."""
+    return (run.submission_numbers() or [1])[-1]
+
+
+def handle(run: RunDir, number: int = 0) -> Optional[str]:
+    """What the engine calls the run since a submission, the last one; None while nobody has written it down."""
+    number = number or current(run)
+    record = read_object(run.submission(number) if number > 1 else run.run)
+    found = record.get("handle")
+    return found if isinstance(found, str) else None
+
+
+def later(run: RunDir) -> List[Dict[str, Any]]:
+    """The submissions after the first, in their order."""
+    return [read_object(run.submission(number)) for number in run.submission_numbers()]
+
+
+def claim(run: RunDir, number: int, handle: str, reason: str) -> bool:
+    """Notes a submission; false when its place is taken by another job."""
+    os.makedirs(run.submissions, exist_ok=True)
+    attempt = (run.attempt_numbers() or [0])[-1]
+    write_once(run.submission(number), {"handle": handle, "reason": reason, "attempt": attempt, "time": time.time()})
+    return holds(run, number, handle)
+
+
+def holds(run: RunDir, number: int, handle: str) -> bool:
+    """Whether a job is the one that the run goes on in."""
+    taken = read_object(run.submission(number)).get("handle") if number > 1 else handle
+    return current(run) == number and _job(taken or "") == _job(handle)
+
+
+def _job(handle: str) -> str:
+    """The job of a handle, which may name its cluster as well."""
+    return handle.partition(";")[0]

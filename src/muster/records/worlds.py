@@ -1,0 +1,59 @@
+"""Whether the ranks of a run trained together, as far as the agents saw it."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List
+
+from muster.job import Job
+from muster.records.files import read_object
+from muster.records.layout import AttemptDir
+
+MOST_PLACES = 4
+
+
+def separate(attempt: AttemptDir, job: Job) -> str:
+    """What is to be said of a run whose ranks did not train together, although its job means one training; else nothing.
+
+    Where a trainer knew of others elsewhere nothing is said: a run that trains together may evaluate alone.
+    """
+    seen = {} if job.servers else {node: _seen(attempt, node) for node in attempt.node_indexes()}
+    if any(found.get("joined") is not False for found in seen.values() if found):
+        return ""
+    worlds = [(node, world) for node, found in seen.items() for world in _complete(found)]
+    if len(worlds) < 2:
+        return ""
+    _, first = worlds[0]
+    alike = [node for node, world in worlds if world == first]
+    told = "%s had %s=%d on %s" % (first["program"], first["variable"], first["size"], _places(alike))
+    if len(alike) < len(worlds):
+        told += ", and others were alone as well"
+    if first["launcher"]:
+        told += ", set by %s" % first["launcher"]
+        advice = "give the launcher all nodes (MUSTER_HOSTS has their addresses, MUSTER_NODE is the own number)"
+    else:
+        advice = "leave %s to Muster" % first["variable"]
+    size = "%d ranks on %d node%s" % (job.ranks, job.nodes, "s" * (job.nodes != 1))
+    return "%d separate trainings ran instead of one: %s; the job has %s: %s" % (len(worlds), told, size, advice)
+
+
+def _seen(attempt: AttemptDir, node: int) -> Dict[str, Any]:
+    found = read_object(attempt.node(node).exit).get("worlds")
+    return found if isinstance(found, dict) else {}
+
+
+def _complete(found: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
+    """The worlds that were complete on a node; a record may come from anybody."""
+    worlds = found.get("complete")
+    for world in worlds if isinstance(worlds, list) else []:
+        if isinstance(world, dict) and isinstance(world.get("size"), int):
+            words = {key: str(world.get(key, "")) for key in ("variable", "program", "launcher")}
+            yield dict(words, size=world["size"])
+
+
+def _places(nodes: List[int]) -> str:
+    """The nodes of worlds in words, such as `node 0 (4 times) and node 1`."""
+    counts = {node: nodes.count(node) for node in nodes}
+    named = ["node %d%s" % (node, " (%d times)" % count if count > 1 else "") for node, count in counts.items()]
+    if len(named) > MOST_PLACES:
+        return "%s and %d more nodes" % (", ".join(named[:MOST_PLACES]), len(named) - MOST_PLACES)
+    return " and ".join(filter(None, [", ".join(named[:-1]), named[-1]]))

@@ -1,0 +1,1 @@
+"""The application itself: requests, accounts, database, configuration."""

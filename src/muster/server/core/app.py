@@ -1,0 +1,83 @@
+"""The tester as an application: its routes, and how refusals are told to programs and to people."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from urllib.parse import urlencode
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, RedirectResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from muster import __version__
+from muster.server.core.context import House
+from muster.server.core.middleware import Guard
+from muster.server.pages import routes, templating
+from muster.server.results import api
+from muster.tester.errors import Denied
+
+ABOUT = "Holds test plans, takes in results of benchmarks, verifies and ranks them. Programs authenticate with a bearer token."
+
+NO_JSON = "the body is not JSON, or nested too deeply; send one object with the fields of the protocol"
+REASONS = {
+    400: NO_JSON,  # FastAPI raises it for bodies alone
+    404: "there is nothing here; the list of results is the front page",
+}
+
+
+def make(house: House | None) -> FastAPI:
+    app = FastAPI(title="Muster tester", version=__version__, description=ABOUT, docs_url=None, redoc_url=None)
+    app.state.house = house
+    app.include_router(api.router)
+    app.include_router(routes.router)
+    app.add_exception_handler(Denied, _denied)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, lambda request, error: Response(status_code=400))  # nobody reads it
+    app.add_exception_handler(sqlite3.OperationalError, _full)
+    app.add_exception_handler(OSError, _full)
+    app.add_middleware(Guard)
+    return app
+
+
+def protocol() -> str:
+    """The protocol as an OpenAPI document, which `make docs` writes down."""
+    return json.dumps(make(None).openapi(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _denied(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Denied)
+    return _told(request, error.status, str(error), error.details)
+
+
+def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    if any(problem["type"] == "json_invalid" for problem in error.errors()):
+        return _told(request, 400, NO_JSON, {})
+    wrong = [f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors()]
+    return _told(request, 400, "; ".join(wrong), {})
+
+
+def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _told(request, error.status_code, REASONS.get(error.status_code, str(error.detail)), {})
+
+
+def _full(request: Request, error: Exception) -> Response:
+    """The disk is full or broken, which is for whoever runs the tester to mend; nothing that was acknowledged is lost."""
+    reason = str(error.strerror if isinstance(error, OSError) else error).lower()
+    return _told(request, 507, f"the tester cannot write: {reason}; try later, and tell who runs it", {})
+
+
+def _told(request: Request, status: int, reason: str, details: dict[str, object]) -> Response:
+    """JSON for programs; for people a page, or the way in where they are not known."""
+    if request.url.path.startswith("/api/"):
+        headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+        return JSONResponse({"reason": reason, **details}, status, headers)
+    if status == 401 and request.method == "GET":
+        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse("/login?" + urlencode({"next": asked}), 303)
+    return templating.shown(request, "problem.html", ("Not possible", "无法完成"), None, {"reason": reason}, status)

@@ -1,0 +1,49 @@
+"""Where everything of a tester lies: its database, the bundles, what is on its way, and one lock."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from muster.server.core.database import Database
+from muster.tester.errors import Misused
+
+
+class Place:
+    """A directory that nobody but the user who serves can enter."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.bundles = folder / "bundles"
+        self.uploads = folder / "uploads"
+        self.scratch = folder / "scratch"  # where bundles are unpacked while they are verified
+        try:
+            for path in (folder, self.bundles, self.uploads, self.scratch):
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            reason = str(error.strerror).lower()
+            raise Misused(f"{folder} cannot hold a tester's data: {reason}; name another directory with --data") from None
+
+    def database(self) -> Database:
+        return Database(self.folder / "tester.db")
+
+    def bundle(self, sha256: str) -> Path:
+        return self.bundles / f"{sha256}.tar.gz"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps a second server away, and clears what a killed one left half done."""
+        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for left in self.scratch.iterdir():
+                shutil.rmtree(left, ignore_errors=True)
+            yield
+        except BlockingIOError:
+            raise Misused(f"another tester serves {self.folder}; stop it, or name another directory with --data") from None
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,82 @@
+"""What surrounds every request: no body beyond what one may carry, and answers that browsers treat with care."""
+
+from __future__ import annotations
+
+import json
+
+from fastapi import HTTPException
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from muster.server.results.uploads import CHUNK
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self';"
+        " base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+SMALL = 16 << 10  # bytes of a request that is no piece of a bundle: a form, or a few fields
+
+
+class Guard:
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        guarded = _with_headers(send)
+        announced = Headers(scope=scope).get("content-length", "0")
+        most = CHUNK if is_piece(scope) else SMALL
+        if not (announced.isascii() and announced.isdigit()) or int(announced) > most:
+            await _too_large(guarded, most)
+            return
+        await self._app(scope, _counted(receive, most), guarded)
+
+
+def is_piece(scope: Scope) -> bool:
+    """Whether a request carries a piece of a bundle, which is read once its sender is known."""
+    return bool(scope["method"] == "PATCH" and scope["path"].startswith("/api/uploads/"))
+
+
+def _reason(most: int) -> str:
+    return f"one request carries {most:,} bytes at most; a bundle is sent in pieces, anything else is small"
+
+
+def _with_headers(send: Send) -> Send:
+    async def guarded(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers[name] = value
+        await send(message)
+
+    return guarded
+
+
+def _counted(receive: Receive, most: int) -> Receive:
+    """A body that does not say how long it is may not be longer either."""
+    seen = 0
+
+    async def counted() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > most:
+            raise HTTPException(413, _reason(most))  # which FastAPI lets pass where it reads a body itself
+        return message
+
+    return counted
+
+
+async def _too_large(send: Send, most: int) -> None:
+    body = json.dumps({"reason": _reason(most)}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,1 @@
+"""Pages of the server, rendered from templates."""

@@ -1,0 +1,1 @@
+"""Collected results: plans, uploads, verification, ranking."""

@@ -1,0 +1,55 @@
+"""Lists as CSV files that spreadsheets open without running anything in them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi.responses import PlainTextResponse
+
+from muster.server.results.entry import Entry
+from muster.server.results.results import Ranking
+
+PLANNED = ("model", "division", "scenario", "mode", "object_type", "test_id")
+MEASURED = ("value", "unit", "accuracy", "samples_per_joule", "nodes", "devices", "hardware", "signature", "signed_by")
+LISTED = ("number", "bench", *PLANNED, "name", "submitter", "received", "passed", "metric", *MEASURED, "sha256")
+RANKED = ("number", "bench", "submitter", "received", *MEASURED)
+FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # what formulas begin with, in Chinese spreadsheets the wide ones, too
+
+
+def listed(entries: Iterable[Entry]) -> str:
+    return _csv(LISTED, ([getattr(entry, name) for name in LISTED] for entry in entries), LISTED.index("received"))
+
+
+def ranked(rankings: Iterable[Ranking]) -> str:
+    heads = ["model", "division", "scenario", "metric", "rank", *RANKED]
+    rows = (
+        [ranking.model, ranking.division, ranking.scenario, ranking.metric, rank, *(getattr(entry, name) for name in RANKED)]
+        for ranking in rankings
+        for rank, entry in enumerate(ranking.entries, 1)
+    )
+    return _csv(heads, rows, heads.index("received"))
+
+
+def answer(text: str, name: str) -> PlainTextResponse:
+    return PlainTextResponse(text, media_type="text/csv", headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+def _csv(heads: Sequence[str], rows: Iterable[list[Any]], received: int) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(heads)
+    for row in rows:
+        row[received] = datetime.fromtimestamp(row[received], UTC).isoformat(timespec="seconds")
+        writer.writerow([_cell(value) for value in row])
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A text that a spreadsheet would take for a formula gets an apostrophe."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value

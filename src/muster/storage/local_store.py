@@ -1,0 +1,236 @@
+"""Files and directories of this machine; the embedded store is a directory of buckets among them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat as modes
+from itertools import groupby
+from typing import FrozenSet, Iterator, List, Optional, Sequence, Tuple
+
+from muster.storage.errors import NoBucket, NotFound, StorageError, Wrong, told_for
+from muster.storage.model import Entry, Progress
+from muster.storage.transfer import partial
+
+CHUNK = 16 << 20
+PROBE = 4096  # bytes: a full disk has no room for one block
+NAMED_ONLY = frozenset((errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL))  # a file system that knows no files without a name
+
+
+class Files:
+    """What lies under a directory, shown with a prefix in its place; plain paths have neither."""
+
+    def __init__(self, root: str = "", prefix: str = "") -> None:
+        self.root = root
+        self.prefix = prefix
+
+        self._ready = not root
+
+    def url(self, path: str) -> str:
+        return self.prefix + path[len(self.root) :]
+
+    def identity(self, path: str) -> str:
+        return os.path.realpath(path)
+
+    def stat(self, path: str) -> Optional[Entry]:
+        """What a path is, links followed; None when there is nothing, or only a device or a socket."""
+        with told_for(self.url(path)):
+            try:
+                info = os.stat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        return self._entry(path, os.path.basename(path), info)
+
+    def walk(self, path: str, recursive: bool = True, left: Optional[List[StorageError]] = None) -> Iterator[Entry]:
+        """What is in a directory, a directory before what is in it; half written files are not there.
+
+        `left` takes what is wrong with directories below, which are left out then.
+        """
+        with told_for(self.url(path)):
+            try:
+                info = os.stat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                raise self.missing(path) from None
+            if not modes.S_ISDIR(info.st_mode):
+                raise Wrong("%s is a file, where a directory is needed; name a directory" % self.url(path))
+        return self._scan(path, "", recursive, frozenset([(info.st_dev, info.st_ino)]), left)
+
+    def _scan(
+        self,
+        folder: str,
+        before: str,
+        recursive: bool,
+        above: FrozenSet[Tuple[int, int]],
+        left: Optional[List[StorageError]],
+    ) -> Iterator[Entry]:
+        """`above`: the directories on the way here, in which a link must not go round."""
+        try:
+            with told_for(self.url(folder)), os.scandir(folder) as found:
+                children = sorted(found, key=lambda child: child.name)
+        except StorageError as error:
+            if left is None or not before:
+                raise
+            left.append(error)
+            return
+        for child in children:
+            if partial.is_partial(child.name):
+                partial.sweep(child.path)
+                continue
+            try:
+                info = child.stat()
+            except OSError:
+                continue  # a link to nowhere, or it is gone by now
+            entry = self._entry(child.path, before + child.name, info)
+            if entry is None:
+                continue
+            identity = (info.st_dev, info.st_ino)
+            if not entry.is_dir:
+                yield entry
+            elif identity not in above:
+                yield entry
+                if recursive:
+                    yield from self._scan(child.path, entry.name + "/", recursive, above | {identity}, left)
+
+    def _entry(self, path: str, name: str, info: os.stat_result) -> Optional[Entry]:
+        is_dir = modes.S_ISDIR(info.st_mode)
+        if not is_dir and not modes.S_ISREG(info.st_mode):
+            return None
+        return Entry(self.url(path), name, 0 if is_dir else info.st_size, info.st_mtime, is_dir)
+
+    def missing(self, path: str) -> NotFound:
+        if self.root and not os.path.isdir(self.root + path[len(self.root) :].partition("/")[0]):
+            return NoBucket("%s is in a bucket that does not exist; whatever is written first makes it" % self.url(path))
+        return NotFound("%s is not there; check the name" % self.url(path))
+
+    def read(self, path: str, offset: int = 0, size: int = -1) -> bytes:
+        with told_for(self.url(path)):
+            try:
+                with open(path, "rb") as file:
+                    file.seek(offset)
+                    return file.read(size)
+            except (FileNotFoundError, NotADirectoryError):
+                raise self.missing(path) from None
+
+    def write(self, path: str, data: bytes) -> None:
+        with told_for(self.url(path)):
+            self.prepare(path)
+            with partial.replacing(path) as descriptor:
+                partial.write_all(descriptor, data)
+
+    def append(self, path: str, data: bytes) -> None:
+        with told_for(self.url(path)):
+            self.prepare(path)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "ab") as file:
+                file.write(data)
+
+    def make_dir(self, path: str, parents: bool = True) -> None:
+        with told_for(self.url(path)):
+            self.open_root()
+            if parents or self._is_bucket(path):
+                os.makedirs(path, exist_ok=True)
+            elif not os.path.isdir(path):
+                os.mkdir(path)
+
+    def probe(self, path: str) -> str:
+        """Raises what keeps files from being written below a directory, which may have to be made; leaves nothing behind."""
+        with told_for(self.url(path)):
+            folder = path
+            while not os.path.lexists(folder):
+                folder = os.path.dirname(folder)
+            if not modes.S_ISDIR(os.stat(folder).st_mode):
+                raise Wrong("%s is a file, where a directory is needed; name a directory" % self.url(folder))
+            _try_writing(folder)
+        return ""
+
+    def _is_bucket(self, path: str) -> bool:
+        return bool(self.root) and os.path.dirname(path) == os.path.dirname(self.root)
+
+    def remove(self, path: str, recursive: bool = False) -> bool:
+        """Removes a file, or a directory if that is meant; links are removed, never what they point to."""
+        with told_for(self.url(path)):
+            try:
+                info = os.lstat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            if not modes.S_ISDIR(info.st_mode):
+                os.unlink(path)
+            elif recursive:
+                shutil.rmtree(path)
+            else:
+                os.rmdir(path)
+        return True
+
+    def remove_below(self, path: str, names: Sequence[str]) -> int:
+        """Removes files of a tree by their relative names; through a link to elsewhere nothing is removed."""
+        root = os.path.realpath(path)
+        removed = 0
+        for folder, group in groupby(names, os.path.dirname):
+            if os.path.realpath(os.path.join(path, folder)) != os.path.normpath(os.path.join(root, folder)):
+                continue
+            removed += sum(self.remove(os.path.join(path, name)) for name in group)
+        return removed
+
+    def remove_empty(self, path: str, names: Sequence[str]) -> None:
+        """Removes directories of a tree in which nothing is left, and links to directories."""
+        for name in names:
+            folder = os.path.join(path, name)
+            try:
+                os.unlink(folder) if os.path.islink(folder) else os.rmdir(folder)
+            except OSError:
+                continue  # something that a pattern left out is still in it
+
+    def rename(self, target: "Files", src: str, dst: str) -> bool:
+        """Moves at once within one file system; false where only copying can."""
+        with told_for(target.url(dst)):
+            target.open_root()
+            os.makedirs(os.path.dirname(dst), exist_ok=True)
+            try:
+                os.rename(src, dst)
+            except OSError as error:
+                if error.errno == errno.EXDEV:
+                    return False
+                raise
+        return True
+
+    def copy(self, source: "Files", src: str, dst: str, progress: Progress) -> None:
+        """Copies one file of this machine, with its time, so that the copy is known as unchanged later."""
+        with told_for(source.url(src)):
+            file = open(src, "rb", buffering=0)  # noqa: SIM115 - its errors are about another name than the copy's
+        with file, told_for(self.url(dst)):
+            self.prepare(dst)
+            info = os.fstat(file.fileno())
+            mode = modes.S_IMODE(info.st_mode) & 0o777 | 0o600
+            with partial.replacing(dst, info.st_mtime_ns, mode) as target:
+                while sent := os.sendfile(target, file.fileno(), None, CHUNK):
+                    progress.add(bytes=sent)
+
+    def prepare(self, path: str) -> None:
+        """Sees to it that a file can be written there."""
+        self.open_root()
+        if os.path.isdir(path):
+            raise Wrong("%s is a directory, where a file is needed; name a file in it, or rename one of them" % self.url(path))
+
+    def open_root(self) -> None:
+        """Makes the directory of buckets and the home around it, for their owner alone."""
+        if not self._ready:
+            os.makedirs(os.path.dirname(self.root.rstrip("/")), 0o700, exist_ok=True)
+            os.makedirs(self.root, 0o700, exist_ok=True)
+            self._ready = True
+
+
+def _try_writing(folder: str) -> None:
+    """Writes a file without a name, which nobody sees and which is gone at once."""
+    try:
+        descriptor = os.open(folder, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in NAMED_ONLY:
+            raise
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
+        return
+    try:
+        partial.write_all(descriptor, bytes(PROBE))
+    finally:
+        os.close(descriptor)

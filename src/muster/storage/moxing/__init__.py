@@ -1,0 +1,1 @@
+"""The server through which ranks use `moxing.file`, and its protocol."""

@@ -1,0 +1,64 @@
+"""The storage server of a node: a process beside the ranks that has the keys and does the transfers for them.
+
+It ends when it is killed. Ranks may still save checkpoints while a run is being stopped, so SIGTERM and SIGINT mean nothing to
+it.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import time
+from typing import List
+
+from muster.storage import Settings
+from muster.storage.moxing.protocol import Gone, Peer
+from muster.storage.moxing.service import Desk
+
+STACK = 1 << 20  # there may be hundreds of threads, and none of them is deep
+PAUSE = 0.05
+
+
+def main(argv: List[str]) -> int:
+    """`serve FD`: serves at a listening socket, with the settings in MUSTER_STORAGE."""
+    word, number = argv
+    if word != "serve":
+        print("unknown: %s" % word, file=sys.stderr)
+        return 2
+    serve(int(number), Settings.from_json(os.environ.pop("MUSTER_STORAGE")))
+    return 0
+
+
+def serve(number: int, settings: Settings) -> None:
+    """Serves every client that connects to a listening socket, each in a thread of its own."""
+    for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    threading.stack_size(STACK)
+    desk = Desk(settings)
+    listener = socket.socket(fileno=number)
+    while True:
+        try:
+            connection, _ = listener.accept()
+            threading.Thread(target=_converse, args=(desk, Peer(connection)), daemon=True).start()
+        except (OSError, RuntimeError):  # too many descriptors or threads: some will be free soon
+            time.sleep(PAUSE)
+
+
+def _converse(desk: Desk, peer: Peer) -> None:
+    """Serves one client until it hangs up."""
+    try:
+        while peer.allowed():
+            request = peer.receive()
+            if request is None:
+                return
+            desk.serve(request, peer)
+    except (Gone, ValueError, RecursionError):  # it has ended, or does not speak our language
+        return
+    finally:
+        peer.close()

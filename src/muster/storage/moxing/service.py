@@ -1,0 +1,250 @@
+"""What the storage server does for a request: `moxing.file` as scripts know it, in terms of storage."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Tuple
+
+from muster.storage import Entry, NotFound, Progress, Settings, Storage, StorageError, Wrong, is_url
+from muster.storage.errors import Cancelled, Full, Refused, Unreachable
+from muster.storage.moxing.auth import Storages
+from muster.storage.moxing.protocol import Gone, Peer, Watch
+from muster.storage.moxing.single_flight import Together
+
+TREES = 16  # that move at once, each with several connections: more would only get into each other's way
+FILES = 32  # that move at once; they do not wait for trees, which may take hours
+READS = 64
+GLANCE = 0.5
+PART = 1000  # entries of a listing in one answer
+APPENDED = 16 << 20  # what is larger is appended through a file, so that memory stays small
+STRIPES = 64  # objects that are appended to at once
+STATUS: Dict[type, int] = {Refused: 403, Unreachable: 503, Full: 507}  # as a store would have said it
+
+
+class Misused(StorageError):
+    """A request that cannot be meant; `kind` tells the client which exception that is."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class Call:
+    """One request of one client, while it is being served."""
+
+    def __init__(self, storage: Storage, peer: Peer, key: str) -> None:
+        self.storage = storage
+        self.peer = peer
+        self.key = key  # whose keys it uses
+        self.progress = Progress()
+
+
+class Desk:
+    """Serves requests of any number of clients."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._storages = Storages(settings)
+        self._watch = Watch()
+        self._together = Together()
+        self._trees = threading.BoundedSemaphore(TREES)
+        self._files = threading.BoundedSemaphore(FILES)
+        self._reads = threading.BoundedSemaphore(READS)
+        self._appending = [threading.Lock() for _ in range(STRIPES)]
+        self._served: Dict[str, Callable[..., Any]] = {
+            "stat": self._stat,
+            "make_dir": self._make_dir,
+            "remove": self._remove,
+            "rename": self._rename,
+            "copy": self._copy,
+            "copy_file": self._copy_file,
+            "copy_tree": self._copy_tree,
+            "append": self._append,
+        }
+
+    def serve(self, request: Dict[str, Any], peer: Peer) -> None:
+        """Answers one request; what goes wrong is an answer too."""
+        try:
+            storage, key = self._storages.of(request.get("auth"))
+            call = Call(storage, peer, key)
+            with self._watch.on_end(peer, call.progress.cancel):
+                self._answer(call, request["do"], request["details"])
+        except Gone:
+            raise
+        except Exception as error:
+            peer.send({"error": _told(error)})
+
+    def _answer(self, call: Call, what: str, details: Dict[str, Any]) -> None:
+        value = None
+        if what == "list":
+            for part in _parts(_listed(call.storage, **details)):
+                call.peer.send({"items": part})
+        elif what == "read":
+            self._read(call, **details)
+        elif what in self._served:
+            value = self._served[what](call, **details)
+        else:
+            raise Misused("other", "`%s` is not known here; the moxing of this run is not that of its agent" % what)
+        call.peer.send({"value": value})
+
+    def _stat(self, call: Call, url: str) -> Optional[List[Any]]:
+        entry = _found(call.storage, url)
+        return None if entry is None else [entry.size, entry.mtime, entry.is_dir]
+
+    def _make_dir(self, call: Call, url: str, parents: bool) -> None:
+        call.storage.make_dir(url, parents)
+
+    def _remove(self, call: Call, url: str, recursive: bool) -> None:
+        """MoXing's rule: a file in any case, a directory only when asked to, else nothing."""
+        entry = _found(call.storage, url)
+        if entry is not None and (recursive or not entry.is_dir):
+            call.storage.remove(url, recursive)
+
+    def _rename(self, call: Call, src: str, dst: str) -> None:
+        with _Place(self._trees, call.peer):
+            call.storage.rename(src, dst)
+
+    def _read(self, call: Call, url: str, limit: int) -> None:
+        """Small objects come over the socket; of a larger one the client is told to have it put into a file."""
+        with _Place(self._reads, call.peer):
+            data = call.storage.read(url, 0, limit + 1)
+            if len(data) <= limit:
+                call.peer.send({"bytes": len(data)}, data)
+
+    def _copy(self, call: Call, src: str, dst: str) -> None:
+        if _need(call.storage, src).is_dir:
+            raise Misused("directory", "%s is a directory and mox.file.copy copies one file; use mox.file.copy_parallel" % src)
+        self._copy_file(call, src, _target(call.storage, src, dst))
+
+    def _copy_file(self, call: Call, src: str, dst: str) -> None:
+        what = ("file", src, dst)
+        self._shared(call, what, self._files, lambda: call.storage.copy_file(src, dst, progress=call.progress))
+
+    def _copy_tree(self, call: Call, src: str, dst: str, names: Optional[List[str]]) -> None:
+        if not _need(call.storage, src).is_dir:
+            self._copy_file(call, src, _target(call.storage, src, dst))
+            return
+        there = call.storage.stat(dst)
+        if there is not None and not there.is_dir:
+            raise Misused("duplicate", "%s is a file and %s a directory; choose another destination" % (dst, src))
+        what = ("tree", src, dst, None if names is None else tuple(names))
+        left: List[StorageError] = []
+
+        def copy() -> None:
+            call.storage.copy_tree(src, dst, names=names, progress=call.progress, left=left)
+            if left:
+                more = ", and %d more were left out" % (len(left) - 1) if left[1:] else ""
+                raise type(left[0])("%s (all others are copied%s)" % (left[0], more))
+
+        try:
+            self._shared(call, what, self._trees, copy)
+        except Wrong as error:  # object stores can hold both `a` and `a/b`, a disk cannot
+            raise Misused("duplicate", str(error)) from None
+
+    def _shared(
+        self, call: Call, what: Tuple[Any, ...], places: threading.BoundedSemaphore, copy: Callable[[], object]
+    ) -> None:
+        def transfer() -> None:
+            with _Place(places, call.peer):
+                copy()
+
+        self._together.do((call.key, *what), transfer, call.peer.gone)
+
+    def _append(self, call: Call, path: str, offset: int, url: str) -> None:
+        """One after the other, because most stores can only be given the whole object anew."""
+        with self._appending[hash(url) % STRIPES], _Place(self._files, call.peer):
+            if not is_url(path):
+                _append_file(call.storage, path, offset, url)
+                return
+            with tempfile.TemporaryDirectory(prefix="muster-") as folder:
+                added = os.path.join(folder, "added")
+                call.storage.copy_file(path, added, progress=call.progress)
+                _append_file(call.storage, added, offset, url)
+
+
+class _Place:
+    """A place among those who may go on at once; given up when the client ends before it is free."""
+
+    def __init__(self, places: threading.BoundedSemaphore, peer: Peer) -> None:
+        self._places = places
+        self._peer = peer
+
+    def __enter__(self) -> None:
+        while not self._places.acquire(timeout=GLANCE):
+            if self._peer.gone():
+                raise Cancelled("the client has ended")
+
+    def __exit__(self, *unused: object) -> None:
+        self._places.release()
+
+
+def _found(storage: Storage, url: str) -> Optional[Entry]:
+    """What a URL is; with a slash at its end it can only be a directory."""
+    entry = storage.stat(url)
+    return None if entry is None or (url.endswith("/") and not entry.is_dir) else entry
+
+
+def _need(storage: Storage, url: str) -> Entry:
+    entry = storage.stat(url)
+    if entry is None:
+        raise NotFound("there is nothing at %s; check the path" % url)
+    return entry
+
+
+def _target(storage: Storage, src: str, dst: str) -> str:
+    """The name that a copy of a file gets: one in a directory keeps its own."""
+    there = storage.stat(dst)
+    if dst.endswith("/") or (there is not None and there.is_dir):
+        return "%s/%s" % (dst.rstrip("/"), src.rstrip("/").rpartition("/")[2])
+    return dst
+
+
+def _listed(storage: Storage, url: str, recursive: bool) -> Iterator[List[Any]]:
+    for entry in storage.list(url, recursive):
+        yield [entry.name, entry.size, entry.mtime, entry.is_dir]
+
+
+def _parts(items: Iterator[Any]) -> Iterator[List[Any]]:
+    part: List[Any] = []
+    for item in items:
+        part.append(item)
+        if len(part) == PART:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _append_file(storage: Storage, path: str, offset: int, url: str) -> None:
+    with open(path, "rb") as file:
+        file.seek(offset)
+        data = file.read(APPENDED + 1)
+        if len(data) <= APPENDED:
+            storage.append(url, data)
+            return
+        file.seek(offset)
+        _append_much(storage, file, url)
+
+
+def _append_much(storage: Storage, file: BinaryIO, url: str) -> None:
+    """Puts the whole together in a file, because memory is for small things."""
+    with tempfile.TemporaryDirectory(prefix="muster-") as folder:
+        whole = os.path.join(folder, "whole")
+        if storage.stat(url) is not None:
+            storage.copy_file(url, whole)
+        with open(whole, "ab") as target:
+            shutil.copyfileobj(file, target, APPENDED)
+        storage.copy_file(whole, url)
+
+
+def _told(error: Exception) -> Dict[str, Any]:
+    """An error as the client gets it."""
+    if isinstance(error, OSError):
+        what = "%s: %s" % (error.strerror, error.filename) if error.filename else str(error)
+        return {"kind": "system", "number": error.errno, "text": what}
+    kind = error.kind if isinstance(error, Misused) else "missing" if isinstance(error, NotFound) else "other"
+    known = isinstance(error, StorageError)
+    text = str(error) if known else "%s: %s; this is a defect of Muster" % (type(error).__name__, error)
+    return {"kind": kind, "text": text, "status": STATUS.get(type(error))}

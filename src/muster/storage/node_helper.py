@@ -1,0 +1,76 @@
+"""What the agent's helper processes do with stores: serve the ranks of a node, copy its inputs and outputs, collect results.
+
+The settings, keys included, come in the environment of these processes alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import List
+
+from muster.storage import NotFound, Settings, Storage, StorageError
+
+
+def main(argv: List[str]) -> int:
+    word, *rest = argv
+    if word == "serve":
+        from muster.storage.moxing.server import main as serve
+
+        return serve(["serve", *rest])
+    storage = Storage(Settings.from_json(os.environ["MUSTER_STORAGE"]))
+    return _copy_all(storage, rest) if word == "copy" else _collect(storage, word, rest)
+
+
+def _collect(storage: Storage, word: str, rest: List[str]) -> int:
+    """`note FILE NAMES URL...` before the ranks start, `harvest FILE NAMES FOLDER OUTPUT URL...` when they have ended."""
+    from muster.storage.survey import harvest, note
+
+    file, names, *words = rest
+    if word == "note":
+        with open(file, "w", encoding="utf-8") as opened:
+            json.dump(note(storage, names, words), opened)
+        return 0
+    with open(file, encoding="utf-8", opener=_without_waiting) as opened:
+        before = json.load(opened)
+    folder, *pairs = words
+    found = harvest(storage, before, names, list(zip(pairs[::2], pairs[1::2])), folder)
+    with open(folder + ".json", "w", encoding="utf-8") as opened:
+        json.dump(found, opened, indent=1)
+    return 0
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Ranks may have put a FIFO there, for which nobody should wait."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
+
+
+def _copy_all(storage: Storage, rest: List[str]) -> int:
+    failures: List[str] = []
+    for source, target in zip(rest[::2], rest[1::2]):
+        left: List[StorageError] = []
+        try:
+            _copy(storage, source, target, left)
+        except StorageError as error:  # the others are still worth saving
+            left.append(error)
+        failures += ["%s to %s: %s" % (source, target, error) for error in left]
+    for failure in failures[1:]:
+        print(failure, file=sys.stderr)
+    if failures:  # last, for the agent repeats the last line as its reason
+        more = len(failures) - 1
+        print("%s%s" % (failures[0], "; %d more are in its log" % more if more else ""), file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _copy(storage: Storage, source: str, target: str, left: List[StorageError]) -> None:
+    found = storage.stat(source)
+    if found is None:
+        raise NotFound("%s does not exist" % source)
+    if found.is_dir:
+        report = storage.copy_tree(source, target, left=left)
+    else:
+        report = storage.copy_file(source, "%s/%s" % (target.rstrip("/"), source.rstrip("/").rpartition("/")[2]))
+    if report.files:
+        files = "1 file" if report.files == 1 else "%d files" % report.files
+        print("%s to %s: %s, %d bytes" % (source, target, files, report.bytes), flush=True)

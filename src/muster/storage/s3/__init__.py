@@ -1,0 +1,1 @@
+"""S3 stores: signed requests, listings, multipart uploads, ranged downloads."""

@@ -1,0 +1,172 @@
+"""Large files stored in parts, several at a time; an upload that was interrupted goes on with the parts that are missing.
+
+Own requests rather than obstore's, which cannot take up an upload that another process began.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import BinaryIO, Dict, List
+
+from muster.storage.errors import Full, NoBucket, NotFound, StorageError, told_for
+from muster.storage.model import Progress
+from muster.storage.s3 import checksum, responses, upload_records
+from muster.storage.s3.client import Request
+from muster.storage.s3.store import Remote
+from muster.storage.s3.upload_records import Record, Subject
+from muster.storage.transfer import worker_pool
+from muster.storage.transfer.resume import INTERRUPTED
+
+AT_ONCE = 4
+TRIES = 3
+
+
+class Useless(Exception):
+    """What the store has of an upload cannot be completed any more: it is gone there, or the file has changed."""
+
+
+def store(
+    file: BinaryIO, path: str, shown: str, target: Remote, key: str, attributes: Dict[str, str], progress: Progress
+) -> None:
+    """Stores an open file. `shown` is what the user calls it."""
+    for old in upload_records.forgotten(target.records, target.client.access.endpoint):
+        _abort(target, old["bucket"], old["key"], old["upload"])
+    for _ in range(TRIES):
+        info = os.fstat(file.fileno())
+        access = target.client.access
+        part = checksum.part_size(info.st_size)
+        subject = Subject(access.endpoint, target.bucket, key, os.path.abspath(path), upload_records.version(info), part)
+        with upload_records.recorded(target.records, subject) as record:
+            try:
+                _Upload(file, shown, target, record, progress).run(attributes)
+                return
+            except Useless:
+                _give_up(target, record)
+    raise StorageError("%s changes while it is copied; copy it again when nobody writes to it" % shown)
+
+
+def _give_up(target: Remote, record: Record) -> None:
+    for upload in filter(None, (record.upload, record.before)):
+        _abort(target, target.bucket, record.subject.key, upload)
+    record.forget()
+
+
+def _abort(target: Remote, bucket: str, key: str, upload: str) -> None:
+    try:
+        target.client.call(Request("DELETE", bucket, key, {"uploadId": upload}))
+    except StorageError:
+        return  # it is gone, or the keys may not: the store's own rules for unfinished uploads remain
+
+
+class _Upload:
+    """One version of a file on its way."""
+
+    def __init__(self, file: BinaryIO, shown: str, target: Remote, record: Record, progress: Progress) -> None:
+        self._file, self._shown, self._target, self._record, self._progress = file, shown, target, record, progress
+        self._key = record.subject.key
+        self._size, self._part = record.subject.version[0], record.subject.part
+        self._count = -(-self._size // self._part)
+        self._resumed = False
+        self._useless = False
+        self._agreed = True  # whether every ETag was the sum of its part, as far as it was computed
+
+    def run(self, attributes: Dict[str, str]) -> None:
+        try:
+            self._begin(attributes)
+            missing = [number for number in range(1, self._count + 1) if number not in self._record.parts]
+            worker_pool.each(self._store, missing, AT_ONCE, self._progress)
+            changed = upload_records.version(os.fstat(self._file.fileno())) != self._record.subject.version
+            if self._useless or (self._resumed and changed):
+                raise Useless
+            self._complete()
+        except INTERRUPTED:
+            raise
+        except StorageError as error:
+            if self._is_stale(error):
+                raise Useless from None
+            _give_up(self._target, self._record)
+            raise
+        self._record.forget()
+
+    def _begin(self, attributes: Dict[str, str]) -> None:
+        if self._record.before:
+            _abort(self._target, self._target.bucket, self._key, self._record.before)
+        if self._record.parts:
+            self._resumed = True
+            self._refuse_forgotten()
+            self._progress.resume(sum(map(self._length, self._record.parts)))
+            return
+        if self._record.upload:
+            _abort(self._target, self._target.bucket, self._key, self._record.upload)
+        text = self._ask("POST", {"uploads": ""}, headers=responses.metadata(attributes))
+        self._record.begin(responses.upload_id(text))
+
+    def _refuse_forgotten(self) -> None:
+        """Raises Useless for an upload that the store does not have, before parts are sent to it in vain."""
+        try:
+            self._ask("GET", {"uploadId": self._record.upload, "max-parts": "1"})
+        except NotFound:
+            raise Useless from None
+        except StorageError:
+            return  # it may not be asked, or is out of reach: the parts will show
+
+    def _is_stale(self, error: StorageError) -> bool:
+        """Whether an error may only mean that the store no longer has what another process stored."""
+        return self._resumed and not isinstance(error, (*INTERRUPTED, Full, NoBucket))
+
+    def _length(self, number: int) -> int:
+        return min(self._part, self._size - (number - 1) * self._part)
+
+    def _store(self, number: int) -> None:
+        """Stores one part; an upload that turns out to be useless is no error among threads, which would cancel everything."""
+        if self._useless:
+            return
+        with told_for(self._shown):
+            data = os.pread(self._file.fileno(), self._length(number), (number - 1) * self._part)
+        if len(data) < self._length(number):
+            self._useless = True
+            return
+        try:
+            etag = self._put(number, data)
+        except StorageError as error:
+            if not self._is_stale(error):
+                raise
+            self._useless = True
+            return
+        if self._size <= checksum.SUMMED_MOST and hashlib.md5(data).hexdigest() != etag:
+            self._agreed = False
+        self._record.add(number, etag)
+        self._progress.add(bytes=len(data))
+
+    def _put(self, number: int, data: bytes) -> str:
+        asked = {"partNumber": str(number), "uploadId": self._record.upload}
+        response, _ = self._target.client.call(Request("PUT", self._target.bucket, self._key, asked, {}, data))
+        return responses.etag(response.getheader("ETag"))
+
+    def _complete(self) -> None:
+        etags = [self._record.parts[number] for number in range(1, self._count + 1)]
+        listed = "".join(
+            '<Part><PartNumber>%d</PartNumber><ETag>"%s"</ETag></Part>' % (number, etag) for number, etag in enumerate(etags, 1)
+        )
+        body = "<CompleteMultipartUpload>%s</CompleteMultipartUpload>" % listed
+        try:
+            text = self._ask("POST", {"uploadId": self._record.upload}, body.encode())
+            found = responses.completed(text, self._target.url(self._key), self._target.client.access)
+        except NotFound:  # a first try may have arrived although its answer did not
+            entry = self._target.head(self._key)
+            found = entry.etag if entry else ""
+            if found != _whole(etags):
+                raise
+        if not self._agreed or found != _whole(etags):
+            self._target.confirm(self._key, self._size)
+
+    def _ask(self, method: str, asked: Dict[str, str], body: bytes = b"", headers: "Dict[str, str] | None" = None) -> bytes:
+        return self._target.client.call(Request(method, self._target.bucket, self._key, asked, headers or {}, body))[1]
+
+
+def _whole(etags: List[str]) -> str:
+    """The ETag of an object in parts."""
+    if not all(map(checksum.is_plain, etags)):
+        return ""
+    return "%s-%d" % (hashlib.md5(b"".join(map(bytes.fromhex, etags))).hexdigest(), len(etags))

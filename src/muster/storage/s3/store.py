@@ -1,0 +1,262 @@
+"""Buckets of an S3 store. Directories are what keys have in common, and a marker where there is no key yet.
+
+A marker is an empty object whose key ends with a slash, as the consoles of stores make it. Some servers drop that slash; for
+those it is an empty object with a name of its own in the directory, which listings do not show.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import threading
+import time
+from itertools import islice
+from typing import Dict, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
+from xml.sax.saxutils import escape
+
+from muster.storage.errors import NoBucket, NotFound, Refused, StorageError, Unreachable, Unsafe, Wrong
+from muster.storage.model import Entry
+from muster.storage.s3 import listing, responses
+from muster.storage.s3.client import Client, Request, Response
+from muster.storage.s3.obstore_backend import Bucket, speaks
+from muster.storage.urls import join
+
+BATCH = 1000  # keys that one request deletes
+LOOKS, LOOK = 10, 0.05  # at an empty object that may become a directory, and the seconds between them
+LARGE_AT_ONCE = 3  # files that move in parts at the same time; each holds some of them in memory
+
+
+class Remote:
+    """One bucket."""
+
+    def __init__(self, scheme: str, bucket: str, client: Client, records: str = "") -> None:
+        self.bucket = bucket
+        self.client = client
+        self.records = records  # the directory that knows of interrupted uploads
+        self.large = threading.BoundedSemaphore(LARGE_AT_ONCE)
+        self._root = "%s://%s" % (scheme, bucket)
+        self._opening = threading.Lock()
+        self._native: Optional[Bucket] = None
+
+    @property
+    def native(self) -> Bucket:
+        """The bucket as obstore sees it, opened when it is first needed."""
+        with self._opening:
+            if self._native is None:
+                self._native = Bucket(self.client.access, self.bucket)
+            return self._native
+
+    def close(self) -> None:
+        with self._opening:
+            self._native = None
+
+    def url(self, path: str) -> str:
+        return join(self._root, path) if path else self._root
+
+    def identity(self, path: str) -> str:
+        return "/".join(filter(None, (self.client.access.endpoint, self.bucket, path)))
+
+    def call(
+        self, method: str, path: str, headers: Optional[Mapping[str, str]] = None, body: bytes = b""
+    ) -> Tuple[Response, bytes]:
+        return self.client.call(Request(method, self.bucket, path, {}, headers or {}, body))
+
+    def stat(self, path: str) -> Optional[Entry]:
+        try:
+            return self.head(path) or self._folder(path)
+        except NoBucket:
+            return None
+
+    def head(self, path: str) -> Optional[Entry]:
+        """The object that has exactly this key."""
+        if not path:
+            return None
+        try:
+            response, _ = self.call("HEAD", path)
+        except NotFound:
+            return None
+        moment, size = responses.http_date(response.headers["Last-Modified"]), response.headers["Content-Length"] or ""
+        if moment is None or not (size.isascii() and size.isdigit()):
+            raise responses.no_store(self.client.access, self.url(path))
+        return Entry(
+            self.url(path), path.rpartition("/")[2], int(size), moment, False, responses.etag(response.headers["ETag"])
+        )
+
+    def _folder(self, path: str) -> Optional[Entry]:
+        found = listing.page(self.client, self.bucket, _prefix(path), recursive=False, most=1)
+        if path and not found.objects and not found.prefixes:
+            return None
+        return Entry(self.url(path), path.rpartition("/")[2] or self.bucket, 0, 0.0, True)
+
+    def missing(self, path: str) -> NotFound:
+        """The error that says what is not there: the object, or the whole bucket."""
+        try:
+            self._folder("")
+        except NoBucket as error:
+            return error
+        return NotFound("%s is not there; check the name" % self.url(path))
+
+    def walk(self, path: str, recursive: bool = True) -> Iterator[Entry]:
+        """What is in a directory, as the pages of its listing come."""
+        found = self._listing(path, recursive)
+        if path and found.is_empty:
+            if self.head(path):
+                raise Wrong("%s is a file, where a directory is needed; name a directory" % self.url(path))
+            raise self.missing(path)
+        return found.entries()
+
+    def _listing(self, path: str, recursive: bool = True) -> listing.Listing:
+        return listing.Listing(self.client, self.bucket, _prefix(path), self.url(path), recursive)
+
+    def read(self, path: str, offset: int = 0, size: int = -1) -> bytes:
+        entry = self.stat(path)
+        if entry is None:
+            raise self.missing(path)
+        if entry.is_dir:
+            raise Wrong("%s is a directory, where a file is needed; name a file in it" % self.url(path))
+        end = entry.size if size < 0 else min(entry.size, offset + size)
+        if offset >= end:
+            return b""
+        response, data = self.call("GET", path, {"range": "bytes=%d-%d" % (offset, end - 1)})
+        whole = response.status == 200 and not response.getheader("Content-Range")
+        return data[offset:end] if whole else data
+
+    def write(self, path: str, data: bytes) -> None:
+        self.put(path, data, {})
+
+    def append(self, path: str, data: bytes) -> None:
+        """Writes the object anew with more at its end: stores cannot append."""
+        self.write(path, (self.read(path) if self.head(path) else b"") + data)
+
+    def put(self, path: str, data: bytes, attributes: Dict[str, str]) -> None:
+        """Stores bytes, and checks that the store has what was sent."""
+        self.refuse_name(path)
+        if speaks(path):
+            etag = self.native.put(path, data, attributes, self.url(path))
+        else:
+            etag = responses.etag(self.call("PUT", path, responses.metadata(attributes), data)[0].headers["ETag"])
+        if etag != hashlib.md5(data).hexdigest():
+            self.confirm(path, len(data))
+
+    def confirm(self, path: str, size: int) -> None:
+        """Checks the size of what was stored, where its ETag is no checksum."""
+        entry = self.head(path)
+        if entry is None or entry.size != size:
+            raise StorageError("%s did not arrive as it was sent; try again, and check the store" % self.url(path))
+
+    def refuse_name(self, path: str) -> None:
+        """Refuses what cannot be a key: the bucket itself, and bytes that are no text."""
+        if not path:
+            raise Wrong("%s is a bucket, where a file is needed; name a file in it" % self.url(path))
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            raise Unsafe("%r is not UTF-8, as names in a store must be; rename it, or leave it out" % self.url(path)) from None
+
+    def make_dir(self, path: str, parents: bool = True) -> None:
+        entry = self.stat(path)
+        for _ in range(LOOKS):
+            if entry is None or entry.is_dir or entry.size:
+                break
+            time.sleep(LOOK)  # an empty object may be what somebody makes a directory of at this moment
+            entry = self.stat(path)
+        if entry is not None and not entry.is_dir:
+            raise Wrong("%s is a file, where a directory is needed; rename one of them" % self.url(path))
+        above = path.rpartition("/")[0]
+        if not path or not (parents or self.stat(above)):
+            raise self.missing(above)
+        if entry is None:
+            self._become_dir(path)
+
+    def _become_dir(self, path: str) -> None:
+        """Marks a directory, which others may do at the same moment: a server that drops slashes then refuses some of them."""
+        self.refuse_name(path)
+        for left in reversed(range(LOOKS)):
+            try:
+                self._mark(path)
+                return
+            except Unreachable:
+                entry = self.stat(path)  # one that is down does not answer this either
+                if entry is not None and entry.is_dir:
+                    return
+                if not left:
+                    raise
+                self.client.drops_slashes = True
+                time.sleep(LOOK)
+
+    def _mark(self, path: str) -> None:
+        if not self.client.drops_slashes:
+            self.call("PUT", path + "/")
+            self.client.drops_slashes = self.head(path) is not None
+        if self.client.drops_slashes:
+            self.remove_keys([path])
+            self.call("PUT", join(path, listing.HOLDER))
+
+    def probe(self, path: str) -> str:
+        """Writes a small object below a path and removes it; returns its URL where the keys may not remove it."""
+        entry = self.stat(path)  # an upload looks at what is there too
+        if entry is not None and not entry.is_dir:
+            raise Wrong("%s is a file, where a directory is needed; name a directory" % self.url(path))
+        key = _prefix(path) + listing.PROBE + os.urandom(8).hex()
+        try:
+            self.call("PUT", key, body=b"whether this can be written\n")
+        except Unreachable:
+            self._remove_probe(key)  # it may have arrived all the same
+            raise
+        return "" if self._remove_probe(key) else self.url(key)
+
+    def _remove_probe(self, key: str) -> bool:
+        try:
+            self.call("DELETE", key)
+        except StorageError:
+            return False
+        return True
+
+    def remove(self, path: str, recursive: bool = False) -> bool:
+        """Removes an object, and with `recursive` all that is below it; an empty directory is its marker alone."""
+        if self.head(path):
+            self.remove_keys([path])
+            return True
+        found = self._listing(path)
+        if found.is_empty:
+            return False
+        if not recursive and next(found.entries(), None):
+            raise Wrong("%s is a directory that is not empty; remove it recursively if that is meant" % self.url(path))
+        self.remove_keys(found.keys())
+        return True
+
+    def remove_below(self, path: str, names: Sequence[str]) -> int:
+        """Removes objects of a tree by their relative names."""
+        self.remove_keys(_prefix(path) + name for name in names)
+        return len(names)
+
+    def remove_empty(self, path: str, names: Sequence[str]) -> None:
+        """Removes the markers of directories of a tree."""
+        folders = [_prefix(path) + name for name in names]
+        self.remove_keys(key for folder in folders for key in (folder + "/", join(folder, listing.HOLDER)))
+
+    def remove_keys(self, keys: Iterable[str]) -> None:
+        """Removes keys, many by one request; those that XML cannot say one by one."""
+        rest = iter(keys)
+        while batch := list(islice(rest, BATCH)):
+            for key in batch:
+                if not speaks(key):
+                    self.call("DELETE", key)
+            self._remove_batch([key for key in batch if speaks(key)])
+
+    def _remove_batch(self, keys: Sequence[str]) -> None:
+        if len(keys) < 2:
+            for key in keys:
+                self.call("DELETE", key)
+            return
+        listed = "".join("<Object><Key>%s</Key></Object>" % escape(key) for key in keys)
+        body = ("<Delete><Quiet>true</Quiet>%s</Delete>" % listed).encode()
+        headers = {"content-md5": base64.b64encode(hashlib.md5(body).digest()).decode(), "content-type": "application/xml"}
+        _, text = self.client.call(Request("POST", self.bucket, "", {"delete": ""}, headers, body))
+        for key, reason in responses.refusals(text)[:1]:
+            raise Refused("%s could not be removed: %s; check what the keys may do" % (self.url(key), reason))
+
+
+def _prefix(path: str) -> str:
+    return path + "/" if path else ""

@@ -1,0 +1,176 @@
+"""Records of uploads in parts, by which one that was interrupted, also by a kill, goes on with the parts that are missing.
+
+Each is a file under MUSTER_HOME: a line that names the file, its version and the upload at the store, and a line per part that
+the store has. Whoever uploads holds a lock on it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, Dict, Iterator, List
+
+from muster.storage.transfer.partial import KEPT
+
+SETTLED = 0.1  # seconds after which another change to a file gets another time
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One version of a local file on its way to one object."""
+
+    endpoint: str
+    bucket: str
+    key: str
+    path: str
+    version: List[int]  # size, times, inode and device
+    part: int
+
+    @property
+    def name(self) -> str:
+        place = json.dumps([self.endpoint, self.bucket, self.key, self.path])
+        return hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def version(info: os.stat_result) -> List[int]:
+    return [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_dev]
+
+
+@dataclass
+class Record:
+    """An upload that goes on; without a file it is in memory alone."""
+
+    subject: Subject
+    path: str = ""
+    descriptor: int = -1
+    upload: str = ""
+    parts: Dict[int, str] = field(default_factory=dict)  # the ETag of each part that the store has
+    before: str = ""  # an upload that was begun for another version of the file
+
+    def begin(self, upload: str) -> None:
+        self.upload = upload
+        self.parts.clear()
+        if self.descriptor >= 0:
+            os.ftruncate(self.descriptor, 0)
+        self._append({"upload": upload, **asdict(self.subject)})
+
+    def add(self, number: int, etag: str) -> None:
+        self.parts[number] = etag
+        self._append([number, etag])
+
+    def _append(self, value: object) -> None:
+        if self.descriptor < 0:
+            return
+        line = (json.dumps(value) + "\n").encode()
+        try:
+            whole = os.write(self.descriptor, line) == len(line)
+        except OSError:
+            whole = False
+        if not whole:  # a full disk: the upload goes on, and nobody will know of this part
+            self.descriptor = -1
+
+    def forget(self) -> None:
+        """Removes the file: the upload is complete, or of no use."""
+        self.upload, self.before = "", ""
+        self.parts.clear()
+        if self.path:
+            _unlink(self.path)
+
+
+@contextmanager
+def recorded(folder: str, subject: Subject) -> Iterator[Record]:
+    """The record of an upload, as far as it has come; somebody else's that is under way is left alone."""
+    record = Record(subject)
+    settled = time.time() - subject.version[2] / 1e9 > SETTLED
+    descriptor = _locked("%s/%s" % (folder, subject.name)) if folder and settled else -1
+    try:
+        if descriptor >= 0:
+            record.path, record.descriptor = "%s/%s" % (folder, subject.name), descriptor
+            _read(record)
+        yield record
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _locked(path: str) -> int:
+    """The descriptor of a record that nobody else holds, or -1."""
+    descriptor = -1
+    try:
+        folder = os.path.dirname(path)
+        for private in (os.path.dirname(folder), folder):  # a home that is made here is its owner's alone
+            os.makedirs(private, 0o700, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), os.lstat(path)):
+            return descriptor
+    except OSError:  # it is in use, or this home cannot be written: an upload works without a record
+        pass
+    if descriptor >= 0:
+        os.close(descriptor)
+    return -1
+
+
+def _read(record: Record) -> None:
+    with open(record.descriptor, "rb", closefd=False) as file:
+        lines = file.read().split(b"\n")
+    head = _loaded(lines[0])
+    if not isinstance(head, dict) or not isinstance(head.get("upload"), str):
+        return
+    if head != {"upload": head["upload"], **asdict(record.subject)}:
+        record.before = head["upload"]
+        return
+    record.upload = head["upload"]
+    for line in lines[1:-1]:
+        found = _loaded(line)
+        if isinstance(found, list) and len(found) == 2:
+            record.parts[int(found[0])] = str(found[1])
+
+
+def _loaded(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def forgotten(folder: str, endpoint: str) -> Iterator[Dict[str, str]]:
+    """Takes away the records to which nobody came back: the bucket, key and id of each upload that was begun at an endpoint."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        descriptor = _locked(path) if _is_old(path) else -1
+        if descriptor < 0:
+            continue
+        try:
+            with open(descriptor, "rb", closefd=False) as file:
+                head = _loaded(file.readline())
+            if not isinstance(head, dict) or "upload" not in head:
+                _unlink(path)
+            elif head.get("endpoint") == endpoint:
+                _unlink(path)
+                yield {name: str(head[name]) for name in ("bucket", "key", "upload")}
+        finally:
+            os.close(descriptor)
+
+
+def _is_old(path: str) -> bool:
+    try:
+        return time.time() - os.stat(path).st_mtime > KEPT
+    except OSError:
+        return False
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return  # somebody else was faster

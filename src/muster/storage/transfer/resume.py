@@ -1,0 +1,103 @@
+"""Downloads that go on where they stopped, also after a kill: the partial file keeps behind its data how far each range came.
+
+The record is for one version of one object (its ETag) and for one boot of this machine: after a crash of the system it could
+know of more than the disk has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from contextlib import contextmanager
+from typing import Iterator, Optional
+
+from muster.storage.errors import Cancelled, Refused, Unreachable
+from muster.storage.model import Entry
+from muster.storage.transfer import partial
+
+RANGE = 32 << 20
+INTERRUPTED = (Cancelled, Refused, Unreachable)  # errors after which the same command may go on
+_COUNTER = struct.Struct("<Q")
+
+
+class Kept:
+    """A file that is being written in ranges; behind its data are a counter for each range, and what it is a copy of."""
+
+    def __init__(self, descriptor: int, entry: Entry, source: str) -> None:
+        self.descriptor = descriptor
+        self.size = entry.size
+        self._starts = range(0, entry.size, RANGE)
+        self._subject = json.dumps([RANGE, _boot(), source, entry.etag, entry.size, entry.mtime]).encode()
+        self._behind = entry.size + _COUNTER.size * len(self._starts)
+        if not self._is_ours():
+            os.ftruncate(descriptor, 0)
+            partial.write_all(descriptor, self._subject, self._behind)
+
+    def _is_ours(self) -> bool:
+        length = os.fstat(self.descriptor).st_size - self._behind
+        return length == len(self._subject) and os.pread(self.descriptor, length, self._behind) == self._subject
+
+    def reached(self, index: int) -> int:
+        """Up to where a range has arrived."""
+        start = self._starts[index]
+        (arrived,) = _COUNTER.unpack(os.pread(self.descriptor, _COUNTER.size, self._place(index)))
+        return start + min(int(arrived), RANGE, self.size - start)
+
+    def note(self, index: int, at: int) -> None:
+        """Records that a range has arrived up to a place; its data must have been written."""
+        partial.write_all(self.descriptor, _COUNTER.pack(at - self._starts[index]), self._place(index))
+
+    def _place(self, index: int) -> int:
+        return self.size + _COUNTER.size * index
+
+    @property
+    def arrived(self) -> int:
+        """How many bytes are here."""
+        return sum(self.reached(index) - start for index, start in enumerate(self._starts))
+
+    def forget(self) -> None:
+        """Begins anew."""
+        for index, start in enumerate(self._starts):
+            self.note(index, start)
+
+
+@contextmanager
+def resuming(path: str, entry: Entry, source: str) -> Iterator[Kept]:
+    """A file to write to, with what an interrupted copy of the same object left; it takes its name at the end, or never.
+
+    `source` names the object wherever it is asked for. One without an ETag, which could change unseen, begins anew.
+    """
+    _refuse_name(path)
+    temporary, descriptor = partial.reopened(path) if entry.etag else partial.create(os.path.dirname(path))
+    kept: Optional[Kept] = None
+    try:
+        kept = Kept(descriptor, entry, source)
+        yield kept
+        os.ftruncate(descriptor, entry.size)
+        moment = round(entry.mtime * 1e9)
+        os.utime(descriptor, ns=(moment, moment))
+        os.rename(temporary, path)
+    except BaseException as error:
+        interrupted = isinstance(error, INTERRUPTED) or not isinstance(error, Exception)
+        if not (interrupted and kept and kept.arrived and partial.is_resumable(temporary)):
+            partial.discard(temporary)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_name(path: str) -> None:
+    """Raises for a name that the file system will not take, rather than after all has been fetched."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return
+
+
+def _boot() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return os.urandom(16).hex()  # nothing is ever taken up again

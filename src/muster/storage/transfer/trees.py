@@ -1,0 +1,181 @@
+"""Moving files and trees between stores: only what is missing or changed, in parallel, and never half."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set
+
+from muster.storage.errors import NoBucket, NotFound, Refused, StorageError, Unsafe, Wrong
+from muster.storage.globs import Choice
+from muster.storage.local_store import Files
+from muster.storage.location import Place
+from muster.storage.model import Entry, Progress
+from muster.storage.transfer import single_file, worker_pool
+from muster.storage.transfer.compare import unchanged
+from muster.storage.urls import checked_name
+
+THREADS = 24
+MANY = 64  # threads that a caller may ask for; more only get into each other's way
+MOST_LEFT = 20  # files that may not be read or written before a transfer counts as hopeless
+
+
+def move_file(src: Place, entry: Entry, dst: Place, progress: Progress) -> None:
+    """Copies one file to exactly one name, by the shortest way between the two stores."""
+    source, target = src.store, dst.store
+    if isinstance(source, Files):
+        if isinstance(target, Files):
+            target.copy(source, src.path, dst.path, progress)
+        else:
+            single_file.upload(source, src.path, target, dst.path, progress)
+    elif isinstance(target, Files):
+        single_file.download(source, src.path, entry, target, dst.path, progress)
+    else:
+        single_file.copy(source, src.path, entry, target, dst.path, progress)
+
+
+@dataclass
+class Tree:
+    """One transfer of what is in `src` to what is in `dst`."""
+
+    src: Place
+    dst: Place
+    choice: Choice
+    progress: Progress
+    names: Optional[Sequence[str]] = None
+    left: Optional[List[StorageError]] = None  # takes what is wrong with single files, which are left out then
+
+    def run(self, threads: int, delete: bool) -> None:
+        if self.src.identity == self.dst.identity:
+            return
+        self._refuse_own_inside()
+        self._there: Dict[str, Entry] = {}
+        if self.dst.stat() is not None:
+            self._there = {entry.name: entry for entry in self.dst.store.walk(self.dst.path)}
+        self._files: Set[str] = set()
+        self._folders: Set[str] = set()
+        self._filled: Set[str] = set()  # directories with files in them
+        self._holding: Set[str] = set()  # those with something in them that is wanted
+        self._refused = 0
+        worker_pool.each(self._move, worker_pool.ahead(self._wanted(threads), self.progress), threads, self.progress)
+        self._make_folders()
+        if delete and not self.left:  # what was left out may be what seems to be gone
+            self._delete()
+
+    def _refuse_own_inside(self) -> None:
+        if self.dst.identity.startswith(self.src.identity + "/"):
+            raise Wrong("%s lies in %s itself; choose a destination outside of it" % (self.dst.url, self.src.url))
+
+    def _wanted(self, threads: int) -> Iterator[Entry]:
+        """The files to move; what is met on the way is remembered for folders and deletions."""
+        for entry in self._listed(threads):
+            above = entry.name.rpartition("/")[0]
+            if not entry.is_dir:
+                self._filled.add(above)
+            if entry.name not in self.choice:
+                continue
+            self._holding.add(above)
+            if entry.is_dir:
+                self._folders.add(entry.name)
+                continue
+            wanted = False
+            with self._leaving_out():
+                wanted = self._has_to_move(entry)
+            if wanted:
+                yield entry
+        self.progress.complete = True
+
+    def _has_to_move(self, entry: Entry) -> bool:
+        checked_name(entry.name, entry.url)
+        self._files.add(entry.name)
+        there = self._is_there(entry)
+        if there:
+            self.progress.add(skipped=1)
+        else:
+            self.progress.expect(1, entry.size)
+        return not there
+
+    def _listed(self, threads: int) -> Iterable[Entry]:
+        if self.names is None:
+            store = self.src.store
+            return store.walk(self.src.path, left=self.left) if isinstance(store, Files) else store.walk(self.src.path)
+        return self._named(list(dict.fromkeys(self.names)), threads)
+
+    def _named(self, names: List[str], threads: int) -> Iterator[Entry]:
+        """The named files alone and what is in named directories, looked up at once rather than one after the other."""
+        found: Dict[str, Entry] = {}
+
+        def look(name: str) -> None:
+            place = self.src.below(checked_name(name, name))
+            entry = place.stat()
+            if entry is None:
+                raise NotFound("%s is not there; check the list of names" % place.url)
+            found[name] = Entry(entry.url, name, entry.size, entry.mtime, entry.is_dir, entry.etag)
+
+        worker_pool.each(look, names, threads, self.progress)
+        for name in names:
+            yield found[name]
+            if found[name].is_dir:
+                for entry in self.src.store.walk(self.src.below(name).path):
+                    yield replace(entry, name="%s/%s" % (name, entry.name))
+
+    def _is_there(self, entry: Entry) -> bool:
+        there = self._there.get(entry.name)
+        if there is None:
+            return False
+        if there.is_dir:
+            raise Wrong("%s is a directory, but %s is a file; rename one of them" % (there.url, entry.url))
+        return unchanged(self.src.below(entry.name), entry, self.dst.below(entry.name), there)
+
+    def _move(self, entry: Entry) -> None:
+        with self._leaving_out():
+            move_file(self.src.below(entry.name), entry, self.dst.below(entry.name), self.progress)
+            self.progress.add(files=1)
+
+    @contextmanager
+    def _leaving_out(self) -> Iterator[None]:
+        """Goes on without a file that cannot be copied, where that is wanted; a store out of reach ends everything.
+
+        Names that cannot be are left out however many they are: they say nothing about the others.
+        """
+        try:
+            yield
+        except (Wrong, NotFound, Refused, Unsafe) as error:
+            self._refused += isinstance(error, (NotFound, Refused))
+            if self.left is None or isinstance(error, NoBucket) or self._refused > MOST_LEFT:
+                raise
+            self.left.append(error)
+
+    def _make_folders(self) -> None:
+        """Makes the directories that hold nothing; the others came with what is in them."""
+        if self.choice.narrowed:
+            return
+        for name in sorted(self._folders - self._holding - set(self._there)):
+            with self._leaving_out():
+                self._make_folder(name)
+        if not self._files and not self._folders and not self._there:
+            self.dst.store.make_dir(self.dst.path)
+
+    def _make_folder(self, name: str) -> None:
+        try:
+            checked_name(name, self.src.below(name).url)
+        except Unsafe:
+            if name in self._filled:  # its files have been told of, or were not wanted
+                return
+            raise
+        self.dst.store.make_dir(self.dst.below(name).path)
+
+    def _delete(self) -> None:
+        """Removes at the destination what the source no longer has; what a pattern leaves out stays."""
+        kept = self._files | self._folders | {folder for name in self._files for folder in _parents(name)}
+        extra = [entry for name, entry in self._there.items() if name in self.choice and name not in kept]
+        gone = self.dst.store.remove_below(self.dst.path, [entry.name for entry in extra if not entry.is_dir])
+        self.progress.add(deleted=gone)
+        folders = sorted((entry.name for entry in extra if entry.is_dir), reverse=True)
+        self.dst.store.remove_empty(self.dst.path, folders)
+
+
+def _parents(name: str) -> Iterator[str]:
+    while "/" in name:
+        name = name.rpartition("/")[0]
+        yield name
