@@ -5,7 +5,7 @@ The names below are the Python API; they are imported when they are first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, List
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from muster.job.model import Job
@@ -37,7 +37,7 @@ if not TYPE_CHECKING:  # a type checker sees the names above, and no others
             import importlib
 
             return getattr(importlib.import_module(_HOMES[name]), name)
-        raise AttributeError("module 'muster' has no attribute %r" % name)
+        raise AttributeError(f"module 'muster' has no attribute {name!r}")
 
-    def __dir__() -> List[str]:
+    def __dir__() -> list[str]:
         return sorted([*globals(), *_HOMES])

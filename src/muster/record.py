@@ -27,7 +27,7 @@ import os
 import sys
 import time
 from array import array
-from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Set
+from typing import Any, Iterator, Mapping, Sequence
 
 __all__ = ["Timer", "active", "end", "metric", "mllog", "phase", "start", "timer"]
 
@@ -45,11 +45,11 @@ PAUSE = 1.0  # seconds between two values that a timer records while it runs
 _folder = os.environ.get("MUSTER_RESULTS", "")
 active = bool(_folder)  # whether this process is part of a run, where what it tells is kept
 
-_started: Set[str] = set()  # phases that the script itself records
-_complained: Set[str] = set()
+_started: set[str] = set()  # phases that the script itself records
+_complained: set[str] = set()
 
 
-def metric(name: str, value: Any, unit: str = "", step: Optional[int] = None) -> None:
+def metric(name: str, value: Any, unit: str = "", step: int | None = None) -> None:
     """Records one value of a number such as "throughput" or "accuracy"; anything that `float` takes and that is finite."""
     told = _finite(_text("name of a metric", name), value)
     step = None if step is None else _whole("step", step)
@@ -77,7 +77,7 @@ def end(name: str) -> None:
     _write("phase", name=_text("name of a phase", name), edge="end")
 
 
-def timer(samples_per_step: float, warmup: Optional[int] = None) -> Timer:
+def timer(samples_per_step: float, warmup: int | None = None) -> Timer:
     """A timer of training steps; the warm-up is as many steps as the job file says, unless it is given here."""
     return Timer(samples_per_step, int(os.environ.get("MUSTER_WARMUP") or 0) if warmup is None else warmup)
 
@@ -100,7 +100,7 @@ class Timer:
         self.samples = 0.0
         self.seconds = 0.0
         self._rates = array("d")
-        self._mark: Optional[float] = None  # when the step under way began
+        self._mark: float | None = None  # when the step under way began
         self._ended = 0.0  # the time of day when the last timed step did
         self._reported = (0.0, 0.0)  # samples and seconds up to the last value that was recorded
         self._process = os.getpid()
@@ -111,7 +111,7 @@ class Timer:
         """Says that a step begins now: before the first one, and after a pause that is not to be measured."""
         self._mark = time.perf_counter()
 
-    def step(self, samples: Optional[float] = None) -> None:
+    def step(self, samples: float | None = None) -> None:
         """Says that a step ends now, and how many samples it had where that differs."""
         if self._over:
             raise RuntimeError("This timer is done. Make another one with record.timer().")
@@ -121,14 +121,14 @@ class Timer:
         if began is not None and self.steps > self.warmup:
             self._add(count, began, self._mark)
 
-    def done(self) -> Optional[float]:
+    def done(self) -> float | None:
         """Records the final throughput and returns it; None when no step was timed. Only the first call counts."""
         if self._over:
             return None
         self._over = True
         atexit.unregister(self._exit)
         if not self._rates:
-            _complain("no step was timed, of %d with a warm-up of %d, so there is no throughput" % (self.steps, self.warmup))
+            _complain(f"no step was timed, of {self.steps} with a warm-up of {self.warmup}, so there is no throughput")
             return None
         rate = self.samples / self.seconds
         _write("metric", t=self._ended, **_throughput(rate, self.steps, final=True, spread=self._spread()))
@@ -159,7 +159,7 @@ class Timer:
             self._reported = (self.samples, self.seconds)
             _write("metric", t=self._ended, **_throughput(samples / seconds, self.steps))
 
-    def _spread(self) -> Dict[str, Any]:
+    def _spread(self) -> dict[str, Any]:
         rates = sorted(self._rates)
         mean = math.fsum(rates) / len(rates)
         squares = math.fsum((rate - mean) ** 2 for rate in rates)
@@ -182,10 +182,10 @@ class Timer:
             self.done()
 
 
-def mllog(key: str, value: Any = None, metadata: Optional[Mapping[str, Any]] = None, event: str = "POINT_IN_TIME") -> None:
+def mllog(key: str, value: Any = None, metadata: Mapping[str, Any] | None = None, event: str = "POINT_IN_TIME") -> None:
     """Prints one `:::MLLOG` line as MLPerf defines it, with the place it was called from."""
     if event not in EVENTS:
-        raise ValueError("%r is no kind of MLLOG event. Use one of %s." % (event, ", ".join(EVENTS)))
+        raise ValueError("{!r} is no kind of MLLOG event. Use one of {}.".format(event, ", ".join(EVENTS)))
     caller = sys._getframe(1)
     line = {
         "namespace": "",
@@ -198,12 +198,12 @@ def mllog(key: str, value: Any = None, metadata: Optional[Mapping[str, Any]] = N
     try:
         text = json.dumps(line, default=_plain, allow_nan=False)
     except ValueError:
-        raise ValueError("The MLLOG event %s holds a number that is not finite. Give finite numbers." % key) from None
-    sys.stdout.write(":::MLLOG %s\n" % text)
+        raise ValueError(f"The MLLOG event {key} holds a number that is not finite. Give finite numbers.") from None
+    sys.stdout.write(f":::MLLOG {text}\n")
     sys.stdout.flush()
 
 
-def _write(kind: str, t: Optional[float] = None, **told: Any) -> None:
+def _write(kind: str, t: float | None = None, **told: Any) -> None:
     """Appends a line with one call to the system, so that threads and forked processes never mix theirs."""
     rank = _rank()
     if not active or rank is None:
@@ -211,17 +211,17 @@ def _write(kind: str, t: Optional[float] = None, **told: Any) -> None:
     told = dict({"t": time.time() if t is None else t, "kind": kind, "rank": rank}, **told)
     line = json.dumps(told, allow_nan=False).encode() + b"\n"
     try:
-        file = os.open("%s/record-%d.jsonl" % (_folder, rank), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        file = os.open(f"{_folder}/record-{rank}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         try:
             if os.write(file, line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         finally:
             os.close(file)
     except OSError as error:  # hours of training are worth more than a number
-        _complain("what this rank tells cannot be written: %s" % error)
+        _complain(f"what this rank tells cannot be written: {error}")
 
 
-def _rank() -> Optional[int]:
+def _rank() -> int | None:
     """The number of this rank; None for a helper such as a scheduler, which Muster numbers -1."""
     told = next((text for text in (os.environ.get(name, "") for name in RANKS) if text.isdigit()), None)
     if told is not None:
@@ -229,14 +229,14 @@ def _rank() -> Optional[int]:
     return None if "MUSTER_RANK" in os.environ else 0
 
 
-def _ranks() -> Optional[int]:
+def _ranks() -> int | None:
     """How many ranks a launcher says there are, who may have started more than Muster knows of."""
     name = next((name for name in RANKS if os.environ.get(name, "").isdigit()), "MUSTER_RANK")
     told = os.environ.get(RANKS[name], "")
     return int(told) if told.isdigit() else None
 
 
-def _throughput(value: float, step: int, final: bool = False, **more: Any) -> Dict[str, Any]:
+def _throughput(value: float, step: int, final: bool = False, **more: Any) -> dict[str, Any]:
     told = {"name": "throughput", "value": value, "unit": "samples/s", "step": step, "final": final, "ranks": _ranks()}
     return dict(told, **more)
 
@@ -244,7 +244,7 @@ def _throughput(value: float, step: int, final: bool = False, **more: Any) -> Di
 def _finite(name: str, value: Any) -> float:
     told = _float(name, value)
     if not math.isfinite(told):
-        raise ValueError("The value of %s is %r. Only finite numbers can be recorded." % (name, told))
+        raise ValueError(f"The value of {name} is {told!r}. Only finite numbers can be recorded.")
     return told
 
 
@@ -258,13 +258,13 @@ def _float(name: str, value: Any) -> float:
         return math.inf
     except Exception:  # each library has its own for what is no single number
         pass
-    raise TypeError("The value of %s is of type %s. Give one number." % (name, type(value).__name__))
+    raise TypeError(f"The value of {name} is of type {type(value).__name__}. Give one number.")
 
 
 def _positive(name: str, value: Any) -> float:
     told = _finite(name, value)
     if told <= 0:
-        raise ValueError("The value of %s is %r. Give a number above 0." % (name, told))
+        raise ValueError(f"The value of {name} is {told!r}. Give a number above 0.")
     return told
 
 
@@ -272,15 +272,15 @@ def _whole(name: str, value: Any) -> int:
     try:
         told = operator.index(value)
     except TypeError:
-        raise TypeError("The value of %s is %r. Give a whole number." % (name, value)) from None
+        raise TypeError(f"The value of {name} is {value!r}. Give a whole number.") from None
     if told < 0:
-        raise ValueError("The value of %s is %d. Give 0 or more." % (name, told))
+        raise ValueError(f"The value of {name} is {told}. Give 0 or more.")
     return told
 
 
 def _text(what: str, text: Any) -> str:
     if not isinstance(text, str) or not text:
-        raise TypeError("The %s is %r. Give a text." % (what, text))
+        raise TypeError(f"The {what} is {text!r}. Give a text.")
     return text
 
 
@@ -288,7 +288,7 @@ def _plain(value: Any) -> Any:
     """What JSON does not know: NumPy's numbers and arrays, tensors."""
     if not hasattr(value, "tolist"):
         kind = type(value).__name__
-        raise TypeError("An MLLOG line cannot hold a value of type %s. Give numbers, texts, lists or dictionaries." % kind)
+        raise TypeError(f"An MLLOG line cannot hold a value of type {kind}. Give numbers, texts, lists or dictionaries.")
     return value.tolist()
 
 
@@ -304,4 +304,4 @@ def _complain(text: str) -> None:
     """Says once what is wrong, without ending the program."""
     if text not in _complained:
         _complained.add(text)
-        sys.stderr.write("muster.record: %s\n" % text)
+        sys.stderr.write(f"muster.record: {text}\n")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Dict, List
 
 from muster.linux.held_signals import release
 
 
-def main(argv: List[str]) -> int:
+def main(argv: list[str]) -> int:
     word, *rest = argv
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # who is interrupted ends without a traceback among the output of ranks
     if word != "supervise":
@@ -55,16 +54,16 @@ def main(argv: List[str]) -> int:
 
         be_node(rest[0], int(rest[1]), _options(rest[2:]))
     if word != "supervise":
-        print("unknown: %s" % word, file=sys.stderr)
+        print(f"unknown: {word}", file=sys.stderr)
         return 2
     return _supervise(rest[0], _options(rest[1:]))
 
 
-def _options(words: List[str]) -> Dict[str, str]:
+def _options(words: list[str]) -> dict[str, str]:
     return dict(zip(words[::2], words[1::2]))
 
 
-def _supervise(path: str, given: Dict[str, str]) -> int:
+def _supervise(path: str, given: dict[str, str]) -> int:
     from muster.agent.supervisor.site import Assignment, Site
     from muster.agent.supervisor.supervisor import Supervisor
     from muster.agent.tools import Tools

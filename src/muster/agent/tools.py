@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import List
 
 
 @dataclass(frozen=True)
@@ -18,6 +17,6 @@ class Tools:
         """What jobs may import of Muster: Python looks into an archive as into a directory."""
         return self.archive + "/muster/shims"
 
-    def own(self, *words: str) -> List[str]:
+    def own(self, *words: str) -> list[str]:
         """The argv of one of Muster's own programs on a node."""
         return [self.python, "-I", self.archive, *words]

@@ -6,19 +6,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Callable, Dict, List, Optional, Sequence
+from typing import Callable
 
 from muster.devices import ascend, cpu, nvidia
 from muster.devices.base import DriverError, Found, Meter, Reading, Unmeasured, real_path
 
-KINDS: Dict[str, ModuleType] = {"nvidia": nvidia, "ascend": ascend, "cpu": cpu}
+KINDS: dict[str, ModuleType] = {"nvidia": nvidia, "ascend": ascend, "cpu": cpu}
 
 
-def found(kind: str, say: Callable[[str], None] = lambda text: None) -> List[Found]:
+def found(kind: str, say: Callable[[str], None] = lambda text: None) -> list[Found]:
     """The devices of a kind; `say` hears of a driver that does not work, which counts as none."""
     try:
-        devices: List[Found] = KINDS[kind].found()
+        devices: list[Found] = KINDS[kind].found()
         return devices
     except DriverError as error:
         say(str(error))
@@ -32,12 +33,12 @@ def resolve(kind: str, say: Callable[[str], None] = lambda text: None) -> str:
     return next(name for name in KINDS if name == "cpu" or found(name, say))
 
 
-def share(kind: str, free: Sequence[Found], nodes: int, count: int) -> Optional[List[List[Found]]]:
+def share(kind: str, free: Sequence[Found], nodes: int, count: int) -> list[list[Found]] | None:
     """`count` of the free devices for each of several nodes, or None where they do not suffice."""
     left = list(free)
-    shares: List[List[Found]] = []
+    shares: list[list[Found]] = []
     for _ in range(nodes):
-        chosen: Optional[List[Found]] = KINDS[kind].choose(left, count)
+        chosen: list[Found] | None = KINDS[kind].choose(left, count)
         if chosen is None:
             return None
         shares.append(chosen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, List, Optional, Sequence
+from collections.abc import Sequence
 
 from muster.devices.base import Found, Meter, allowed, ask, first, real_path
 
@@ -13,19 +13,19 @@ RING = 4  # chips of one HCCS ring; an Ascend 910 node has two of them
 PREFER = {1: (1, 3, 2, 4), 2: (2, 4, 3), 4: (4,)}
 
 
-def found() -> List[Found]:
+def found() -> list[Found]:
     try:
         names = os.listdir(real_path("dev"))
     except OSError:
         return []
     numbers = sorted(int(name[7:]) for name in names if re.match(r"davinci\d+\Z", name))
     ips = addresses()
-    files = {str(number): real_path("dev/davinci%d" % number) for number in numbers}
+    files = {str(number): real_path(f"dev/davinci{number}") for number in numbers}
     devices = [Found(id, "Ascend", file, ips.get(id, "")) for id, file in files.items()]
     return allowed(devices, "ASCEND_RT_VISIBLE_DEVICES")
 
 
-def addresses() -> Dict[str, str]:
+def addresses() -> dict[str, str]:
     """The address of each device's own network port, from hccn.conf."""
     try:
         with open(real_path("etc/hccn.conf"), encoding="utf-8", errors="replace") as file:
@@ -34,9 +34,9 @@ def addresses() -> Dict[str, str]:
         return {}
 
 
-def users() -> Dict[str, List[int]]:
+def users() -> dict[str, list[int]]:
     """The processes on each device, by its unique id."""
-    using: Dict[str, List[int]] = {}
+    using: dict[str, list[int]] = {}
     text = ask(["npu-smi", "info"])
     # The process table at the end: | NPU  Chip | Process id | Process name, blank for another container's | memory |
     for npu, pid in re.findall(r"^\|\s*(\d+)\s+\d+\s*\|\s*(\d+)\s*\|", text, re.MULTILINE):
@@ -47,13 +47,13 @@ def users() -> Dict[str, List[int]]:
 def impossible(count: int) -> str:
     if count in (1, 2, 4, 8):
         return ""
-    return "an Ascend 910 node gives 1, 2 or 4 devices of one ring, or all 8; not %d" % count
+    return f"an Ascend 910 node gives 1, 2 or 4 devices of one ring, or all 8; not {count}"
 
 
-def choose(free: List[Found], count: int) -> Optional[List[Found]]:
+def choose(free: list[Found], count: int) -> list[Found] | None:
     if count == 2 * RING:
         return first(free, count)
-    rings: Dict[int, List[Found]] = {}
+    rings: dict[int, list[Found]] = {}
     for device in free:
         rings.setdefault(int(device.id) // RING, []).append(device)
     for wanted in PREFER.get(count, ()):

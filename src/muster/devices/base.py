@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,13 @@ class Unmeasured(Exception):
 class Reading(NamedTuple):
     """What a device shows at one moment; None stands for what it does not tell."""
 
-    util: Optional[float] = None  # percent
-    mem: Optional[float] = None  # bytes in use
-    power: Optional[float] = None  # watts
-    temp: Optional[float] = None  # degrees Celsius
-    energy: Optional[float] = None  # joules, on a counter that only grows
+    util: float | None = None  # percent
+    mem: float | None = None  # bytes in use
+    power: float | None = None  # watts
+    temp: float | None = None  # degrees Celsius
+    energy: float | None = None  # joules, on a counter that only grows
 
-    def known(self) -> Dict[str, float]:
+    def known(self) -> dict[str, float]:
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
@@ -45,17 +46,17 @@ class Meter:
 
     name = ""  # of the driver's interface
     pause = 0.0  # the least seconds between two readings, where one is slow
-    driver: Optional[str] = None
-    runtime: Optional[str] = None
+    driver: str | None = None
+    runtime: str | None = None
 
     def __init__(self) -> None:
-        self.missing: Dict[str, str] = {}  # fields of a reading that these devices do not have, with the reason
+        self.missing: dict[str, str] = {}  # fields of a reading that these devices do not have, with the reason
 
-    def read(self, whole: bool = False) -> Dict[str, Reading]:
+    def read(self, whole: bool = False) -> dict[str, Reading]:
         """What each device shows, by its id; what is costly to ask for only now and then, unless it is all to be told."""
         raise NotImplementedError
 
-    def describe(self) -> List[Dict[str, Any]]:
+    def describe(self) -> list[dict[str, Any]]:
         """What the devices are: id, name, uuid, memory and driver of each."""
         raise NotImplementedError
 
@@ -84,15 +85,15 @@ def ask(argv: Sequence[str], limit: float = 5.0) -> str:
             env=environment,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise DriverError("%s does not work: %s" % (argv[0], error)) from None
+        raise DriverError(f"{argv[0]} does not work: {error}") from None
     said = done.stdout.decode("utf-8", "replace")
     if done.returncode != 0:
-        words = (said.strip().splitlines() or ["code %d" % done.returncode])[-1]
-        raise DriverError("%s does not work: %s" % (argv[0], words[:200]))
+        words = (said.strip().splitlines() or [f"code {done.returncode}"])[-1]
+        raise DriverError(f"{argv[0]} does not work: {words[:200]}")
     return said
 
 
-def allowed(devices: List[Found], variable: str) -> List[Found]:
+def allowed(devices: list[Found], variable: str) -> list[Found]:
     """Those of the devices that a user has limited themselves to with the driver's own variable, if they have."""
     if variable not in os.environ:
         return devices
@@ -100,6 +101,6 @@ def allowed(devices: List[Found], variable: str) -> List[Found]:
     return [device for device in devices if any(name in (device.id, device.unique[: len(name)]) for name in names)]
 
 
-def first(free: List[Found], count: int) -> Optional[List[Found]]:
+def first(free: list[Found], count: int) -> list[Found] | None:
     """The first `count` free devices, where any will do."""
     return free[:count] if len(free) >= count else None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence
+from collections.abc import Sequence
 
 from muster.devices.base import Found, Meter, Unmeasured
 
 
-def found() -> List[Found]:
+def found() -> list[Found]:
     return []
 
 
-def users() -> Dict[str, List[int]]:
+def users() -> dict[str, list[int]]:
     return {}
 
 
@@ -19,7 +19,7 @@ def impossible(count: int) -> str:
     return ""
 
 
-def choose(free: List[Found], count: int) -> Optional[List[Found]]:
+def choose(free: list[Found], count: int) -> list[Found] | None:
     return [Found(str(index)) for index in range(count)]
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import glob
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from muster.devices.base import DriverError, Meter, Reading, Unmeasured, ask, real_path
 
@@ -29,7 +30,7 @@ HARDWARE = ("driver", "firmware")  # their versions are not that of CANN
 class Chip(NamedTuple):
     name: str
     bus: str
-    memory: Optional[int]
+    memory: int | None
     reading: Reading
 
 
@@ -40,12 +41,12 @@ class NpuSmi(Meter):
     def __init__(self, ids: Sequence[str]) -> None:
         super().__init__()
         self._ids = tuple(ids)
-        self._chips: Dict[str, Chip] = {}
+        self._chips: dict[str, Chip] = {}
         self.missing["energy"] = "npu-smi shows no energy counter"
         self.driver = _version([real_path(DRIVER)])
         self.runtime = _cann()
 
-    def read(self, whole: bool = False) -> Dict[str, Reading]:
+    def read(self, whole: bool = False) -> dict[str, Reading]:
         try:
             text = ask(["npu-smi", "info"], LIMIT)
         except DriverError as error:
@@ -55,24 +56,24 @@ class NpuSmi(Meter):
         chips = table(text)
         self._chips = {id: chips[id] for id in self._ids if id in chips}
         if not self._chips:
-            raise Unmeasured("npu-smi does not show NPU %s" % ", ".join(self._ids))
+            raise Unmeasured("npu-smi does not show NPU {}".format(", ".join(self._ids)))
         return {id: chip.reading for id, chip in self._chips.items()}
 
-    def describe(self) -> List[Dict[str, Any]]:
+    def describe(self) -> list[dict[str, Any]]:
         return [
             {"id": id, "name": chip.name, "uuid": chip.bus, "memory": chip.memory, "driver": self.driver}
             for id, chip in self._chips.items()
         ]
 
 
-def table(text: str) -> Dict[str, Chip]:
+def table(text: str) -> dict[str, Chip]:
     """The chips in what `npu-smi info` prints, by the number of their device file.
 
     Each chip has two lines: NPU and name | health | power, temperature, pages, then chip | bus | use, memory (and HBM).
     """
-    chips: Dict[str, Chip] = {}
+    chips: dict[str, Chip] = {}
     numbered = False  # whether the second line names the device file; else its number is that of the NPU
-    above: Optional[List[List[str]]] = None
+    above: list[list[str]] | None = None
     for line in text.splitlines():
         cells = [cell.split() for cell in line.strip().strip("|").split("|")]
         if "Process" in line:
@@ -90,7 +91,7 @@ def table(text: str) -> Dict[str, Chip]:
     return chips
 
 
-def _chip(above: List[List[str]], below: List[List[str]]) -> Chip:
+def _chip(above: list[list[str]], below: list[list[str]]) -> Chip:
     pairs = re.findall(r"(\d+)\s*/\s*(\d+)", " ".join(below[2]))
     used, total = (int(number) * MEGABYTE for number in pairs[-1]) if pairs else (None, None)  # the last is that of HBM
     power, temp = (_number(word) for word in (above[2] + ["", ""])[:2])
@@ -98,14 +99,14 @@ def _chip(above: List[List[str]], below: List[List[str]]) -> Chip:
     return Chip(" ".join(above[0][1:]), below[1][0], total, reading)
 
 
-def _number(word: str) -> Optional[float]:
+def _number(word: str) -> float | None:
     try:
         return float(word)
     except ValueError:  # such as `NA` or `-`
         return None
 
 
-def _cann() -> Optional[str]:
+def _cann() -> str | None:
     for pattern in TOOLKITS:
         paths = sorted(glob.glob(real_path(pattern)))
         found = _version([path for path in paths if path.split("/")[-2] not in HARDWARE])
@@ -114,7 +115,7 @@ def _cann() -> Optional[str]:
     return None
 
 
-def _version(paths: List[str]) -> Optional[str]:
+def _version(paths: list[str]) -> str | None:
     """The version that the first of these files tells that tells any."""
     for path in paths:
         try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence
+from collections.abc import Sequence
 
 from muster.devices.base import Found, Meter, allowed, ask, first
 
 
-def found() -> List[Found]:
+def found() -> list[Found]:
     text = ask(["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"])
     devices = []
     for line in text.splitlines():
@@ -17,10 +17,10 @@ def found() -> List[Found]:
     return allowed(devices, "CUDA_VISIBLE_DEVICES")
 
 
-def users() -> Dict[str, List[int]]:
+def users() -> dict[str, list[int]]:
     """The processes that compute on each device, by its unique id."""
     text = ask(["nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader"])
-    using: Dict[str, List[int]] = {}
+    using: dict[str, list[int]] = {}
     for line in text.splitlines():
         unique, _, pid = (part.strip() for part in line.partition(","))
         if pid.isdigit():
@@ -32,7 +32,7 @@ def impossible(count: int) -> str:
     return ""
 
 
-def choose(free: List[Found], count: int) -> Optional[List[Found]]:
+def choose(free: list[Found], count: int) -> list[Found] | None:
     return first(free, count)
 
 

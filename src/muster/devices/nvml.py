@@ -12,7 +12,8 @@ import ctypes
 import itertools
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any, Callable
 
 from muster.devices.base import Meter, Reading, Unmeasured
 
@@ -33,8 +34,8 @@ class _Memory(ctypes.Structure):
 
 
 # What is asked for each field of a reading: the function, its arguments between device and answer, the answer, its meaning.
-_Field = Tuple[str, Tuple[int, ...], Any, Callable[[Any], float]]
-FIELDS: Dict[str, _Field] = {
+_Field = tuple[str, tuple[int, ...], Any, Callable[[Any], float]]
+FIELDS: dict[str, _Field] = {
     "util": ("nvmlDeviceGetUtilizationRates", (), _Utilization, lambda answer: float(answer.gpu)),
     "mem": ("nvmlDeviceGetMemoryInfo", (), _Memory, lambda answer: float(answer.used)),
     "power": ("nvmlDeviceGetPowerUsage", (), ctypes.c_uint, lambda answer: answer.value / 1e3),
@@ -51,7 +52,7 @@ class Nvml(Meter):
         try:
             self._library = ctypes.CDLL(LIBRARY)
         except OSError as error:
-            raise Unmeasured("NVML cannot be loaded: %s" % error) from None
+            raise Unmeasured(f"NVML cannot be loaded: {error}") from None
         self._check(self._library.nvmlInit_v2(), "NVML does not start")
         self._handles = {id: self._handle(id) for id in ids}
         answers = {name: answer() for name, (_, _, answer, _) in FIELDS.items()}
@@ -61,7 +62,7 @@ class Nvml(Meter):
         self.driver = self._system("nvmlSystemGetDriverVersion")
         self.runtime = self._cuda()
 
-    def read(self, whole: bool = False) -> Dict[str, Reading]:
+    def read(self, whole: bool = False) -> dict[str, Reading]:
         found = {id: self._reading(id, questions) for id, questions in self._questions.items()}
         self._left = min(0.0, self._left + ALLOWANCE)
         asked = len(found) if whole else 1 if self._left == 0 else 0
@@ -72,7 +73,7 @@ class Nvml(Meter):
         self._left -= time.thread_time() - began
         return found
 
-    def describe(self) -> List[Dict[str, Any]]:
+    def describe(self) -> list[dict[str, Any]]:
         return [
             {
                 "id": id,
@@ -93,68 +94,68 @@ class Nvml(Meter):
             code = self._library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(int(id)), ctypes.byref(handle))
         else:
             code = self._library.nvmlDeviceGetHandleByUUID(id.encode(), ctypes.byref(handle))
-        self._check(code, "NVML does not find GPU %s" % id)
+        self._check(code, f"NVML does not find GPU {id}")
         return handle
 
-    def _ask_for(self, id: str, handle: ctypes.c_void_p, answers: Dict[str, Any]) -> Dict[str, Callable[[], Optional[float]]]:
+    def _ask_for(self, id: str, handle: ctypes.c_void_p, answers: dict[str, Any]) -> dict[str, Callable[[], float | None]]:
         """The questions about one device, by field; what this library does not know is left out."""
         questions = {}
         for name, (function, between, _, meaning) in FIELDS.items():
             call = getattr(self._library, function, None)
             if call is None:
-                self.missing[name] = "this driver's NVML has no %s" % function
+                self.missing[name] = f"this driver's NVML has no {function}"
             else:
                 questions[name] = self._question(id, name, call, (handle, *between), answers[name], meaning)
         return questions
 
     def _question(
-        self, id: str, name: str, call: Any, arguments: Tuple[Any, ...], answer: Any, meaning: Callable[[Any], float]
-    ) -> Callable[[], Optional[float]]:
+        self, id: str, name: str, call: Any, arguments: tuple[Any, ...], answer: Any, meaning: Callable[[Any], float]
+    ) -> Callable[[], float | None]:
         asked = (*arguments, ctypes.byref(answer))
 
-        def ask() -> Optional[float]:
+        def ask() -> float | None:
             code = call(*asked)
             if code == SUCCESS:
                 return meaning(answer)
-            self.missing.setdefault(name, "GPU %s: %s" % (id, self._why(code)))
+            self.missing.setdefault(name, f"GPU {id}: {self._why(code)}")
             if code == NOT_SUPPORTED:  # it never will be
                 del self._questions[id][name]
             return None
 
         return ask
 
-    def _reading(self, id: str, questions: Dict[str, Callable[[], Optional[float]]]) -> Reading:
+    def _reading(self, id: str, questions: dict[str, Callable[[], float | None]]) -> Reading:
         return Reading(**{name: ask() for name, ask in list(questions.items()) if name != COSTLY})
 
-    def _total(self, handle: ctypes.c_void_p) -> Optional[int]:
+    def _total(self, handle: ctypes.c_void_p) -> int | None:
         memory = _Memory()
         code = self._library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory))
         return memory.total if code == SUCCESS else None
 
-    def _text(self, function: str, handle: ctypes.c_void_p) -> Optional[str]:
+    def _text(self, function: str, handle: ctypes.c_void_p) -> str | None:
         text = ctypes.create_string_buffer(TEXT)
         code = getattr(self._library, function)(handle, text, ctypes.c_uint(TEXT))
         return text.value.decode("utf-8", "replace") if code == SUCCESS else None
 
-    def _system(self, function: str) -> Optional[str]:
+    def _system(self, function: str) -> str | None:
         text = ctypes.create_string_buffer(TEXT)
         code = getattr(self._library, function)(text, ctypes.c_uint(TEXT))
         return text.value.decode("utf-8", "replace") if code == SUCCESS else None
 
-    def _cuda(self) -> Optional[str]:
+    def _cuda(self) -> str | None:
         """The newest CUDA that this driver serves."""
         version = ctypes.c_int()
         code = self._library.nvmlSystemGetCudaDriverVersion_v2(ctypes.byref(version))
-        return "CUDA %d.%d" % (version.value // 1000, version.value % 1000 // 10) if code == SUCCESS else None
+        return f"CUDA {version.value // 1000}.{version.value % 1000 // 10}" if code == SUCCESS else None
 
     def _check(self, code: int, what: str) -> None:
         if code != SUCCESS:
-            raise Unmeasured("%s: %s" % (what, self._why(code)))
+            raise Unmeasured(f"{what}: {self._why(code)}")
 
     def _why(self, code: int) -> str:
         self._library.nvmlErrorString.restype = ctypes.c_char_p
         said = self._library.nvmlErrorString(code)
-        return said.decode("utf-8", "replace") if said else "error %d" % code
+        return said.decode("utf-8", "replace") if said else f"error {code}"
 
 
 def main(ids: Sequence[str]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any
 
 from muster.job.kinds import Choice, Count, Duration, Item, Kind, Text, Wrong, each, nearest, scalar
 
@@ -34,8 +35,8 @@ class Bench:
     warmup: int = 0
     repeats: int = 1
     combine: str = "mean"
-    targets: Dict[str, float] = field(default_factory=dict)
-    limits: Dict[str, float] = field(default_factory=dict)
+    targets: dict[str, float] = field(default_factory=dict)
+    limits: dict[str, float] = field(default_factory=dict)
     idle: float = 0.0
 
 
@@ -59,12 +60,12 @@ class Number(Kind):
         try:
             value = float(text)
         except ValueError:
-            raise Wrong("%s is not %s" % (item.said, self.words), "write it in plain digits") from None
+            raise Wrong(f"{item.said} is not {self.words}", "write it in plain digits") from None
         if not math.isfinite(value):
-            raise Wrong("%s is not finite" % item.said, "it takes " + self.words)
+            raise Wrong(f"{item.said} is not finite", "it takes " + self.words)
         return value
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return {"type": "number"}
 
 
@@ -78,11 +79,11 @@ class Share(Kind):
         text = scalar(item, self.words)
         if not re.fullmatch(self.pattern, text):
             found = re.fullmatch(r"0?\.[0-9]+", text)
-            hint = "did you mean `%g%%`?" % (float(text) * 100) if found else "write a number and `%` without a space"
-            raise Wrong("%s is not %s" % (item.said, self.words), hint)
+            hint = f"did you mean `{float(text) * 100:g}%`?" if found else "write a number and `%` without a space"
+            raise Wrong(f"{item.said} is not {self.words}", hint)
         return float(text[:-1]) / 100
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return {"type": "string", "pattern": self.pattern}
 
 
@@ -96,10 +97,11 @@ class Pattern(Text):
         try:
             groups = re.compile(text).groups
         except re.error as error:
-            raise Wrong("is no regular expression: %s" % error, "put it into single quotes: YAML reads backslashes") from None
+            raise Wrong(f"is no regular expression: {error}", "put it into single quotes: YAML reads backslashes") from None
         if groups != 1:
             hint = "put `(` and `)` around the number; other groups are written `(?:...)`"
-            raise Wrong("has %s; it takes %s" % ("%d groups" % groups if groups else "no group", self.words), hint)
+            count = f"{groups} groups" if groups else "no group"
+            raise Wrong(f"has {count}; it takes {self.words}", hint)
         return text
 
 
@@ -108,30 +110,32 @@ class Table(Kind):
     """A mapping of names, known or free, to values of one kind."""
 
     kind: Kind
-    names: Tuple[str, ...] = ()  # the known ones; any where there are none
+    names: tuple[str, ...] = ()  # the known ones; any where there are none
     sample: str = ""
     pattern = r"^[A-Za-z_][\w.\-/]*$"
 
     @property
     def words(self) -> str:  # type: ignore[override]
-        return "a mapping such as `%s`" % self.sample
+        return f"a mapping such as `{self.sample}`"
 
-    def read(self, item: Item) -> Dict[str, Any]:
+    def read(self, item: Item) -> dict[str, Any]:
         if not isinstance(item.value, dict):
-            raise Wrong("is %s; it takes %s" % (item.said, self.words), "write a name and a value")
+            raise Wrong(f"is {item.said}; it takes {self.words}", "write a name and a value")
         return dict(each(item.value.items(), self._pair))
 
-    def _pair(self, name: str, item: Item) -> Tuple[str, Any]:
+    def _pair(self, name: str, item: Item) -> tuple[str, Any]:
         if self.names and name not in self.names:
             meant = nearest(name, self.names)
-            hint = "did you mean `%s`?" % meant if meant else "there are %s" % ", ".join("`%s`" % known for known in self.names)
+            hint = (
+                f"did you mean `{meant}`?" if meant else "there are {}".format(", ".join(f"`{known}`" for known in self.names))
+            )
             raise Wrong("is not known", hint)
         if not re.fullmatch(self.pattern, name):
             raise Wrong("cannot be a name", "it takes letters, digits, `_`, `.`, `-` and `/`, a letter in front")
         return name, self.kind.read(item)
 
-    def schema(self) -> Dict[str, Any]:
-        names: Dict[str, Any] = {"enum": list(self.names)} if self.names else {"pattern": self.pattern}
+    def schema(self) -> dict[str, Any]:
+        names: dict[str, Any] = {"enum": list(self.names)} if self.names else {"pattern": self.pattern}
         return {"type": "object", "propertyNames": names, "additionalProperties": self.kind.schema()}
 
 
@@ -139,25 +143,25 @@ class Table(Kind):
 class Part(Kind):
     """A mapping of known fields, each of a kind of its own."""
 
-    fields: Mapping[str, Tuple[Kind, str]]  # each with what it is about
+    fields: Mapping[str, tuple[Kind, str]]  # each with what it is about
     sample: str
 
     @property
     def words(self) -> str:  # type: ignore[override]
-        return "a mapping with %s" % ", ".join("`%s`" % name for name in self.fields)
+        return "a mapping with {}".format(", ".join(f"`{name}`" for name in self.fields))
 
     def read(self, item: Item) -> Any:
         if not isinstance(item.value, dict):
-            raise Wrong("is %s; it takes %s" % (item.said, self.words), "such as `%s`" % self.sample)
+            raise Wrong(f"is {item.said}; it takes {self.words}", f"such as `{self.sample}`")
         return dict(each(item.value.items(), self._field))
 
-    def _field(self, name: str, item: Item) -> Tuple[str, Any]:
+    def _field(self, name: str, item: Item) -> tuple[str, Any]:
         if name not in self.fields:
             meant = nearest(name, list(self.fields))
-            raise Wrong("is not known here", "did you mean `%s`?" % meant if meant else "it takes %s" % self.words)
+            raise Wrong("is not known here", f"did you mean `{meant}`?" if meant else f"it takes {self.words}")
         return name, self.fields[name][0].read(item)
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         properties = {name: dict(kind.schema(), description=text) for name, (kind, text) in self.fields.items()}
         return {"type": "object", "properties": properties, "additionalProperties": False}
 
@@ -220,7 +224,7 @@ class Benching(Kind):
     def read(self, item: Item) -> Bench:
         return Bench(**BENCH.read(Item({}) if item.value is None else item))
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return {"anyOf": [BENCH.schema(), {"type": "null"}]}
 
 
@@ -229,11 +233,11 @@ class Metrics(Kind):
 
     words = "a mapping of names to what each number is"
 
-    def read(self, item: Item) -> Dict[str, Metric]:
+    def read(self, item: Item) -> dict[str, Metric]:
         found = Table(Mapped(), sample="{throughput: {pattern: 'fps: ([0-9.]+)'}}").read(item)
         return {name: dataclasses.replace(KNOWN.get(name, Metric()), **given) for name, given in found.items()}
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return Table(Mapped()).schema()
 
 
@@ -243,5 +247,5 @@ class Mapped(Kind):
     def read(self, item: Item) -> Any:
         return METRIC.read(Item({}) if item.value is None else item)
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return {"anyOf": [METRIC.schema(), {"type": "null"}]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Dict, Tuple
+from typing import Any
 
 from muster.job.kinds import ENV_NAME, SCALAR, Choice, Item, Kind, Wrong, each, nearest, numbered, scalar, word
 
@@ -19,7 +19,7 @@ class Data:
     def below(self, name: str) -> Data:
         """The same, in a directory inside it."""
         closing = "/" if self.url.endswith("/") else ""
-        return replace(self, url="%s/%s%s" % (self.url.rstrip("/"), name, closing))
+        return replace(self, url="{}/{}{}".format(self.url.rstrip("/"), name, closing))
 
 
 class Urls(Kind):
@@ -29,18 +29,18 @@ class Urls(Kind):
     pattern = r"^[A-Za-z_][A-Za-z0-9_\-]*$"
     access = Choice(("parameter", "env"), (("environment", "env"), ("variable", "env"), ("argument", "parameter")))
 
-    def read(self, item: Item) -> Dict[str, Data]:
+    def read(self, item: Item) -> dict[str, Data]:
         if not isinstance(item.value, dict):
-            raise Wrong("is %s; it takes %s" % (item.said, self.words), "such as `{data_url: obs://bucket/data}`")
+            raise Wrong(f"is {item.said}; it takes {self.words}", "such as `{data_url: obs://bucket/data}`")
         return dict(each(item.value.items(), self._pair))
 
-    def _pair(self, name: str, item: Item) -> Tuple[str, Data]:
+    def _pair(self, name: str, item: Item) -> tuple[str, Data]:
         if not re.fullmatch(self.pattern, name):
             raise Wrong("cannot be the name of an input or output", "it takes letters, digits, `_` and `-`, a letter in front")
         if not isinstance(item.value, dict):
             return name, Data(url(item))
         for unknown in [field for field in item.value if field not in ("url", "access")]:
-            raise Wrong("has no field `%s`" % unknown, "it takes `url` and `access`")
+            raise Wrong(f"has no field `{unknown}`", "it takes `url` and `access`")
         if "url" not in item.value:
             raise Wrong("has no `url`", "write `{url: obs://bucket/data, access: env}`")
         given = item.value.get("access")
@@ -49,7 +49,7 @@ class Urls(Kind):
             raise Wrong("cannot be the name of a variable", "it takes letters, digits and `_`, not a digit in front")
         return name, data
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         text = Url().schema()
         fields = {"url": text, "access": self.access.schema()}
         long = {"type": "object", "properties": fields, "required": ["url"], "additionalProperties": False}
@@ -62,7 +62,7 @@ class Url(Kind):
     def read(self, item: Item) -> str:
         return url(item)
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return {"type": SCALAR, "pattern": URL}
 
 
@@ -79,16 +79,18 @@ def url(item: Item) -> str:
     scheme, slashes, _ = text.partition("://")
     if not slashes:
         scheme, _, rest = text.partition(":")
-        raise Wrong("%s lacks a slash" % item.said, "write `%s://%s`, or `./%s` for a path" % (scheme, rest.lstrip("/"), text))
+        raise Wrong(
+            f"{item.said} lacks a slash", "write `{}://{}`, or `./{}` for a path".format(scheme, rest.lstrip("/"), text)
+        )
     if scheme not in SCHEMES:
         meant = nearest(scheme, SCHEMES)
-        hint = "did you mean `%s://`?" % meant if meant else "it takes obs://, s3://, file:// and paths"
-        raise Wrong("has the scheme `%s`, which is not known" % scheme[:20], hint)  # the rest may hold a key
+        hint = f"did you mean `{meant}://`?" if meant else "it takes obs://, s3://, file:// and paths"
+        raise Wrong(f"has the scheme `{scheme[:20]}`, which is not known", hint)  # the rest may hold a key
     if scheme == "file":
-        raise Wrong("%s names no absolute path" % item.said, "write three slashes, as in `file:///data`")
+        raise Wrong(f"{item.said} names no absolute path", "write three slashes, as in `file:///data`")
     if {".", ".."} & set(text.split("/")):
         raise Wrong("has a part `.` or `..`", "name it without")
-    raise Wrong("names no bucket", "write `%s://bucket/key`; access keys belong into config.toml" % scheme)
+    raise Wrong("names no bucket", f"write `{scheme}://bucket/key`; access keys belong into config.toml")
 
 
 class Layouts(Kind):
@@ -97,22 +99,22 @@ class Layouts(Kind):
     words = "a mapping of inputs to lists of files and directories"
     inside = r"^(?!\.{1,2}(/|$))[^/]+(/(?!\.{1,2}(/|$))[^/]+)*/?$"
 
-    def read(self, item: Item) -> Dict[str, Tuple[str, ...]]:
+    def read(self, item: Item) -> dict[str, tuple[str, ...]]:
         if not isinstance(item.value, dict):
-            raise Wrong("is %s; it takes %s" % (item.said, self.words), "such as `{data_url: [train/, val/]}`")
+            raise Wrong(f"is {item.said}; it takes {self.words}", "such as `{data_url: [train/, val/]}`")
         return dict(each(item.value.items(), self._layout))
 
-    def _layout(self, name: str, item: Item) -> Tuple[str, Tuple[str, ...]]:
+    def _layout(self, name: str, item: Item) -> tuple[str, tuple[str, ...]]:
         if not isinstance(item.value, list) or not item.value:
-            raise Wrong("is %s; it takes a list of names" % item.said, "such as `[train/, val/]`")
+            raise Wrong(f"is {item.said}; it takes a list of names", "such as `[train/, val/]`")
         return name, tuple(each(numbered(item), self._name))
 
     def _name(self, name: str, item: Item) -> str:
         text = word(item)
         if not re.search(self.inside, text):
-            raise Wrong("%s is not a name inside the input" % item.said, "write it relative to the input, such as `train/`")
+            raise Wrong(f"{item.said} is not a name inside the input", "write it relative to the input, such as `train/`")
         return text
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         names = {"type": "array", "minItems": 1, "items": {"type": [*SCALAR, "null"], "pattern": self.inside}}
         return {"type": "object", "additionalProperties": names}

@@ -7,8 +7,9 @@ it keeps neither a line number nor the text of a number as it was written.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
+from typing import Any, Callable
 
 ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 MOST_TEXT = 120_000  # bytes; Linux gives a process no single argument or variable of more than 128 KiB
@@ -19,7 +20,7 @@ SCALAR = ["string", "number", "boolean"]  # the text counts, whatever YAML makes
 class Wrong(Exception):
     """A value that cannot be taken: what is wrong, what to do about it, and where inside the value it is."""
 
-    def __init__(self, message: str, hint: str, name: str = "", line: Optional[int] = None) -> None:
+    def __init__(self, message: str, hint: str, name: str = "", line: int | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -27,19 +28,19 @@ class Wrong(Exception):
         self.line = line
 
     @property
-    def each(self) -> List[Wrong]:
+    def each(self) -> list[Wrong]:
         return [self]
 
 
 class Several(Wrong):
     """All that is wrong with the entries of a list or a mapping."""
 
-    def __init__(self, wrongs: List[Wrong]) -> None:
+    def __init__(self, wrongs: list[Wrong]) -> None:
         super().__init__(wrongs[0].message, wrongs[0].hint)
         self.wrongs = wrongs
 
     @property
-    def each(self) -> List[Wrong]:
+    def each(self) -> list[Wrong]:
         return self.wrongs
 
 
@@ -60,7 +61,7 @@ class Item:
 
     value: Any  # None, int, str, List[Item] or Dict[str, Item]
     text: str = ""
-    line: Optional[int] = None
+    line: int | None = None
 
     @property
     def said(self) -> str:
@@ -72,14 +73,14 @@ class Item:
         if isinstance(self.value, list):
             return "a list"
         text = without_password(self.text)
-        return "`%s`" % (text if len(text) <= 60 else text[:57] + "...")
+        return f"`{text if len(text) <= 60 else text[:57] + '...'}`"
 
 
 def scalar(item: Item, wanted: str) -> str:
     if item.value is None or (isinstance(item.value, str) and not item.value.strip()):
-        raise Wrong("is empty; it takes %s" % wanted, "give it a value, or remove the line")
+        raise Wrong(f"is empty; it takes {wanted}", "give it a value, or remove the line")
     if isinstance(item.value, (dict, list)):
-        raise Wrong("is %s; it takes %s" % (item.said, wanted), "write a single value")
+        raise Wrong(f"is {item.said}; it takes {wanted}", "write a single value")
     return given_text(item.text)
 
 
@@ -92,7 +93,7 @@ def given_text(text: str) -> str:
     except UnicodeEncodeError:
         raise Wrong("is not UTF-8 text", "write it in UTF-8") from None
     if size > MOST_TEXT:
-        message = "is %d bytes long, and a process can be given %d in one piece" % (size, MOST_TEXT)
+        message = f"is {size} bytes long, and a process can be given {MOST_TEXT} in one piece"
         raise Wrong(message, "put it into a file beside the program")
     return text
 
@@ -102,11 +103,11 @@ def word(item: Item) -> str:
     if item.value is None and not item.text:
         raise Wrong("is empty", 'give it a value, or `""` for an empty text')
     if isinstance(item.value, (dict, list)):
-        raise Wrong("is %s; it takes a plain value" % item.said, "quote it to pass it as text")
+        raise Wrong(f"is {item.said}; it takes a plain value", "quote it to pass it as text")
     return given_text(item.text)
 
 
-def each(entries: Iterable[Tuple[str, Item]], read: Callable[[str, Item], Any]) -> List[Any]:
+def each(entries: Iterable[tuple[str, Item]], read: Callable[[str, Item], Any]) -> list[Any]:
     """Reads all entries, and raises everything that is wrong with them together."""
     found, wrongs = [], []
     for name, item in entries:
@@ -119,8 +120,8 @@ def each(entries: Iterable[Tuple[str, Item]], read: Callable[[str, Item], Any]) 
     return found
 
 
-def numbered(item: Item) -> Iterable[Tuple[str, Item]]:
-    return (("[%d]" % index, entry) for index, entry in enumerate(item.value))
+def numbered(item: Item) -> Iterable[tuple[str, Item]]:
+    return ((f"[{index}]", entry) for index, entry in enumerate(item.value))
 
 
 class Kind:
@@ -131,7 +132,7 @@ class Kind:
     def read(self, item: Item) -> Any:
         raise NotImplementedError
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         raise NotImplementedError
 
 
@@ -141,7 +142,7 @@ class Text(Kind):
     def read(self, item: Item) -> str:
         return scalar(item, self.words)
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return {"type": SCALAR, "pattern": r"\S"}
 
 
@@ -154,11 +155,11 @@ class Name(Kind):
         name = scalar(item, self.words)
         if not re.fullmatch(r"[^\W_][\w.\-]{0,63}", name) or len(name.encode()) > MOST_NAME:
             clean = clean_name(name)
-            hint = "`%s` would do" % clean if clean else "start with a letter, such as `train-1`"
-            raise Wrong("%s cannot be the name of a directory; it takes %s" % (item.said, self.words), hint)
+            hint = f"`{clean}` would do" if clean else "start with a letter, such as `train-1`"
+            raise Wrong(f"{item.said} cannot be the name of a directory; it takes {self.words}", hint)
         return name
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return {"type": SCALAR, "pattern": self.pattern}
 
 
@@ -172,21 +173,21 @@ def clean_name(text: str) -> str:
 class Choice(Kind):
     """One of a few words; `also` maps words that people try to the right one."""
 
-    options: Tuple[str, ...]
-    also: Tuple[Tuple[str, str], ...] = ()
+    options: tuple[str, ...]
+    also: tuple[tuple[str, str], ...] = ()
 
     @property
     def words(self) -> str:  # type: ignore[override]
-        return "one of " + ", ".join("`%s`" % option for option in self.options)
+        return "one of " + ", ".join(f"`{option}`" for option in self.options)
 
     def read(self, item: Item) -> str:
         text = scalar(item, self.words)
         if text not in self.options:
             meant = dict(self.also).get(text.lower()) or nearest(text, self.options)
-            raise Wrong("%s is not known" % item.said, "did you mean `%s`?" % meant if meant else "it takes " + self.words)
+            raise Wrong(f"{item.said} is not known", f"did you mean `{meant}`?" if meant else "it takes " + self.words)
         return text
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         numbers = [float(option) for option in self.options if re.fullmatch(r"[0-9.]+", option)]  # as YAML reads them
         return {"enum": [*self.options, *numbers]}
 
@@ -199,7 +200,7 @@ class Count(Kind):
 
     @property
     def words(self) -> str:  # type: ignore[override]
-        return "a whole number from %d to %d" % (self.least, self.most)
+        return f"a whole number from {self.least} to {self.most}"
 
     def read(self, item: Item) -> int:
         text = scalar(item, self.words)
@@ -208,12 +209,12 @@ class Count(Kind):
         if isinstance(item.value, int):
             small = item.value < self.least
             hint = self.why if self.why and not small else "it takes " + self.words
-            raise Wrong("%s is too %s" % (item.said, "small" if small else "many"), hint)
+            raise Wrong("{} is too {}".format(item.said, "small" if small else "many"), hint)
         if re.fullmatch(r"[0-9]{1,9}", text):
-            raise Wrong("%s is not %s" % (item.said, self.words), "write it without quotes and leading zeros")
-        raise Wrong("%s is not %s" % (item.said, self.words), "write it in plain digits, such as `%d`" % max(self.least, 2))
+            raise Wrong(f"{item.said} is not {self.words}", "write it without quotes and leading zeros")
+        raise Wrong(f"{item.said} is not {self.words}", f"write it in plain digits, such as `{max(self.least, 2)}`")
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
 
@@ -223,10 +224,10 @@ class Flag(Kind):
     def read(self, item: Item) -> bool:
         text = scalar(item, self.words)
         if text not in ("true", "false"):
-            raise Wrong("%s is not known" % item.said, "it takes " + self.words)
+            raise Wrong(f"{item.said} is not known", "it takes " + self.words)
         return text == "true"
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return {"enum": [True, False, "true", "false"]}
 
 
@@ -250,12 +251,12 @@ class Duration(Kind):
         text = scalar(item, self.words)
         if not re.fullmatch(self.pattern, text):
             if re.fullmatch(Duration(zero=True).pattern, text):
-                raise Wrong("%s is no time at all" % item.said, "it takes " + self.words)
+                raise Wrong(f"{item.said} is no time at all", "it takes " + self.words)
             meant = self._meant(text)
-            raise Wrong("%s is not %s" % (item.said, self.words), "did you mean `%s`?" % meant if meant else UNIT_HINT)
+            raise Wrong(f"{item.said} is not {self.words}", f"did you mean `{meant}`?" if meant else UNIT_HINT)
         seconds = sum(float(n) * UNITS[u] for n, u in re.findall(r"([0-9.]+)(ms|s|m|h|d)", text))
         if seconds > 10 * 365 * UNITS["d"]:
-            raise Wrong("%s is more than ten years" % item.said, "leave the field out for no limit")
+            raise Wrong(f"{item.said} is more than ten years", "leave the field out for no limit")
         return seconds
 
     def _meant(self, text: str) -> str:
@@ -263,7 +264,7 @@ class Duration(Kind):
         found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|[smhd]?)[a-z]*", text.strip().lower())
         return found.group(1) + (found.group(2) or "s") if found else ""
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         texts = {"type": "string", "pattern": self.pattern}
         return {"anyOf": [texts, {"const": 0}]} if self.zero else texts
 
@@ -279,26 +280,26 @@ class Size(Kind):
         found = re.match(r"([0-9.]+)([KMGT])", text)
         if not found or not re.fullmatch(self.pattern, text):
             meant = self._meant(text)
-            raise Wrong("%s is not %s" % (item.said, self.words), "did you mean `%s`?" % meant if meant else UNIT_HINT)
+            raise Wrong(f"{item.said} is not {self.words}", f"did you mean `{meant}`?" if meant else UNIT_HINT)
         size = float(found.group(1)) * 1024 ** ("KMGT".index(found.group(2)) + 1)
         if size < 1 << 20:
-            raise Wrong("%s is less than `1M`, which no process can start in" % item.said, "it takes " + self.words)
+            raise Wrong(f"{item.said} is less than `1M`, which no process can start in", "it takes " + self.words)
         if size > 1 << 60:
-            raise Wrong("%s is more than any machine has" % item.said, "leave the field out for all of the machine")
+            raise Wrong(f"{item.said} is more than any machine has", "leave the field out for all of the machine")
         return int(size)
 
     def _meant(self, text: str) -> str:
         found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)I?B?", text.strip().upper())
         return found.group(1) + (found.group(2) or "G") if found else ""
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return {"type": "string", "pattern": self.pattern}
 
 
 class Command(Kind):
     words = "a string (run by bash) or a list of words (an argv)"
 
-    def read(self, item: Item) -> Union[str, Tuple[str, ...]]:
+    def read(self, item: Item) -> str | tuple[str, ...]:
         if not isinstance(item.value, list):
             return scalar(item, self.words)
         words = tuple(each(numbered(item), lambda name, entry: word(entry)))
@@ -308,7 +309,7 @@ class Command(Kind):
             raise Wrong("starts with an empty word", "the first word is the program to run")
         return words
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         word = {"type": [*SCALAR, "null"]}  # `null` and `~` are words here; nothing at all is not
         words = {"type": "array", "prefixItems": [dict(word, pattern=r"\S")], "items": word, "minItems": 1}
         return {"anyOf": [{"type": SCALAR, "pattern": r"\S"}, words]}
@@ -325,21 +326,21 @@ class Pairs(Kind):
 
     @property
     def words(self) -> str:  # type: ignore[override]
-        return "a mapping of %ss to values" % self.name
+        return f"a mapping of {self.name}s to values"
 
-    def read(self, item: Item) -> Dict[str, str]:
+    def read(self, item: Item) -> dict[str, str]:
         if not isinstance(item.value, dict):
-            raise Wrong("is %s; it takes %s" % (item.said, self.words), "such as `%s`" % self.sample)
+            raise Wrong(f"is {item.said}; it takes {self.words}", f"such as `{self.sample}`")
         return dict(each(item.value.items(), self._pair))
 
-    def _pair(self, name: str, item: Item) -> Tuple[str, str]:
+    def _pair(self, name: str, item: Item) -> tuple[str, str]:
         if not re.fullmatch(self.pattern, name):
-            raise Wrong("cannot be the name of a %s" % self.name, "it takes " + self.names)
+            raise Wrong(f"cannot be the name of a {self.name}", "it takes " + self.names)
         text = word(item)
         given_text(name + "=" + text)
         return name, text
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return {
             "type": "object",
             "propertyNames": {"pattern": self.pattern},
@@ -350,10 +351,10 @@ class Pairs(Kind):
 class Names(Kind):
     words = "a list of names of environment variables"
 
-    def read(self, item: Item) -> Tuple[str, ...]:
+    def read(self, item: Item) -> tuple[str, ...]:
         if not isinstance(item.value, list):
             said = "a text" if isinstance(item.value, (str, int)) else item.said  # it may be the secret itself
-            raise Wrong("is %s; it takes %s" % (said, self.words), "such as `[WANDB_API_KEY]`")
+            raise Wrong(f"is {said}; it takes {self.words}", "such as `[WANDB_API_KEY]`")
         return tuple(dict.fromkeys(each(numbered(item), self._name)))
 
     def _name(self, name: str, item: Item) -> str:
@@ -362,7 +363,7 @@ class Names(Kind):
             raise Wrong("is not the name of an environment variable", hint)  # not shown: it may be the secret itself
         return item.text
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return {"type": "array", "items": {"type": ["string", "boolean"], "pattern": ENV_NAME}}  # `yes` is a name, too
 
 
@@ -370,33 +371,33 @@ class Names(Kind):
 class Causes(Kind):
     """Exit codes and causes of failure."""
 
-    causes: Tuple[str, ...]
+    causes: tuple[str, ...]
 
     @property
     def words(self) -> str:  # type: ignore[override]
-        return "a list of exit codes (1 to 255) and causes (%s)" % ", ".join("`%s`" % cause for cause in self.causes)
+        return "a list of exit codes (1 to 255) and causes ({})".format(", ".join(f"`{cause}`" for cause in self.causes))
 
-    def read(self, item: Item) -> Tuple[Union[int, str], ...]:
+    def read(self, item: Item) -> tuple[int | str, ...]:
         if not isinstance(item.value, list) or not item.value:
             said = "an empty list" if isinstance(item.value, list) else item.said
-            raise Wrong("is %s; it takes %s" % (said, self.words), "such as `[137, lost]`")
+            raise Wrong(f"is {said}; it takes {self.words}", "such as `[137, lost]`")
         return tuple(each(numbered(item), self._cause))
 
-    def _cause(self, name: str, item: Item) -> Union[int, str]:
+    def _cause(self, name: str, item: Item) -> int | str:
         if isinstance(item.value, int) and 1 <= item.value <= 255:
             return item.value
         if isinstance(item.value, str) and item.value in self.causes:
             return item.value
         meant = nearest(item.text, self.causes)
-        hint = "did you mean `%s`?" % meant if meant else "it takes " + self.words
-        raise Wrong("%s is neither an exit code nor a cause" % item.said, hint)
+        hint = f"did you mean `{meant}`?" if meant else "it takes " + self.words
+        raise Wrong(f"{item.said} is neither an exit code nor a cause", hint)
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         code = {"type": "integer", "minimum": 1, "maximum": 255}
         return {"type": "array", "minItems": 1, "items": {"anyOf": [code, {"enum": list(self.causes)}]}}
 
 
-def nearest(word: str, known: Union[List[str], Tuple[str, ...]]) -> Optional[str]:
+def nearest(word: str, known: list[str] | tuple[str, ...]) -> str | None:
     """The known word that somebody who typed `word` most likely meant."""
     import difflib  # only on the way to an error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any
 
 from muster.job import kinds
 from muster.job.bench import KNOWN, Bench, Benching, Metric, Metrics
@@ -67,7 +67,7 @@ class Job:
         "the directory of the job file",
     )
     boot: str = about(kinds.Text(), "", "The Python file to run, inside `code`. Either this or `command`.", "train.py", "none")
-    command: Union[str, Tuple[str, ...]] = about(
+    command: str | tuple[str, ...] = about(
         kinds.Command(),
         "",
         'What to run: a string is run by bash, a list is an argv. `parameters` follow, or stand where a string says `"$@"`.',
@@ -89,7 +89,7 @@ class Job:
         "none",
     )
     nodes: int = about(
-        kinds.Count(1, MOST_NODES, "a run can have %d nodes at most" % MOST_NODES), 1, "How many nodes take part.", "2"
+        kinds.Count(1, MOST_NODES, f"a run can have {MOST_NODES} nodes at most"), 1, "How many nodes take part.", "2"
     )
     ps: int = about(
         kinds.Count(0, MOST_NODES),
@@ -98,7 +98,7 @@ class Job:
         "1",
     )
     devices: int = about(
-        kinds.Count(1, MOST_DEVICES, "every rank may need a port of its own, and a node has %d to give" % MOST_DEVICES),
+        kinds.Count(1, MOST_DEVICES, f"every rank may need a port of its own, and a node has {MOST_DEVICES} to give"),
         1,
         "Devices per node; each of them gets a rank.",
         "8",
@@ -119,10 +119,8 @@ class Job:
         '"1.0"',
         "`1.0` on Ascend devices, else `none`",
     )
-    cpus: Optional[int] = about(
-        kinds.Count(1, 100000), None, "CPUs that a node's processes may use.", "24", "all of the machine"
-    )
-    memory: Optional[int] = about(
+    cpus: int | None = about(kinds.Count(1, 100000), None, "CPUs that a node's processes may use.", "24", "all of the machine")
+    memory: int | None = about(
         kinds.Size(),
         None,
         "Memory that a node's processes may use together; more of it ends the run.",
@@ -139,7 +137,7 @@ class Job:
         "modelarts-v1",
         "none",
     )
-    inputs: Dict[str, Data] = about(
+    inputs: dict[str, Data] = about(
         Urls(),
         {},
         "Data that the program reads, by name: copied to each node before it starts and passed as `--name=path`, "
@@ -148,7 +146,7 @@ class Job:
         "{data_url: obs://ms-dataset/cifar-10}",
         "none",
     )
-    outputs: Dict[str, Data] = about(
+    outputs: dict[str, Data] = about(
         Urls(),
         {},
         "Directories that the program fills, by name, passed as `inputs` are. Every 30 seconds and at the end, "
@@ -156,7 +154,7 @@ class Job:
         "{train_url: obs://resnet50-train/output}",
         "none",
     )
-    requires: Dict[str, Tuple[str, ...]] = about(
+    requires: dict[str, tuple[str, ...]] = about(
         Layouts(),
         {},
         "What inputs must contain, checked on the store before the run starts; directories end with `/`.",
@@ -171,14 +169,14 @@ class Job:
         "obs://resnet50-train/log",
         "none",
     )
-    keep_alive: Optional[float] = about(
+    keep_alive: float | None = about(
         kinds.Duration(),
         None,
         "With `compat: apulis`: how long `sleep infinity` in a command keeps a finished run alive.",
         "1h",
         "not at all",
     )
-    parameters: Dict[str, str] = about(
+    parameters: dict[str, str] = about(
         kinds.Pairs(
             "parameter",
             r"^[^\s=\-][^\s=]*$",
@@ -190,21 +188,21 @@ class Job:
         "{epoch_size: 90}",
         "none",
     )
-    env: Dict[str, str] = about(
+    env: dict[str, str] = about(
         kinds.Pairs("variable", kinds.ENV_NAME, "letters, digits and `_`, not a digit in front", '{GLOG_v: "3"}'),
         {},
         "Environment variables of every process, the text exactly as written. Keys and passwords belong into `secrets`.",
         '{GLOG_v: "3"}',
         "none",
     )
-    secrets: Tuple[str, ...] = about(
+    secrets: tuple[str, ...] = about(
         kinds.Names(),
         (),
         "Variables taken from your environment or profile when the run starts; never written down.",
         "[WANDB_API_KEY]",
         "none",
     )
-    ssh: Optional[bool] = about(
+    ssh: bool | None = about(
         kinds.Flag(),
         None,
         "Nodes reach each other by `ssh node-1`, with servers and keys of the run's own. Without it there is no ssh between "
@@ -218,10 +216,10 @@ class Job:
         "Ranks share a working copy of the code per node, or have one each.",
         "rank",
     )
-    time_limit: Optional[float] = about(
+    time_limit: float | None = about(
         kinds.Duration(), None, "The run fails when it takes longer, over all attempts.", "2h", "none"
     )
-    silent_limit: Optional[float] = about(
+    silent_limit: float | None = about(
         kinds.Duration(),
         None,
         "No output and no progress for this long: stacks are dumped and the run fails.",
@@ -238,18 +236,18 @@ class Job:
     retries: int = about(
         kinds.Count(0, 1000), 0, "How often a failed run is tried again; never after a stop or the time limit.", "2"
     )
-    retry_on: Tuple[Union[int, str], ...] = about(
+    retry_on: tuple[int | str, ...] = about(
         kinds.Causes(CAUSES), (), "Which failures are tried again: exit codes and causes.", "[137, lost]", "all"
     )
 
-    bench: Optional[Bench] = about(
+    bench: Bench | None = about(
         Benching(),
         None,
         "What `muster bench` measures and how: whether nodes train together or alone, how often, and what must hold.",
         "{scope: server, repeats: 3, combine: median, targets: {accuracy: 0.76}, limits: {nodes: 5%}}",
         "one run over all nodes",
     )
-    metrics: Dict[str, Metric] = about(
+    metrics: dict[str, Metric] = about(
         Metrics(),
         {},
         "What the numbers of the job are, by name, and where an unchanged script writes them in its log. "
@@ -264,7 +262,7 @@ class Job:
         "5s",
         "`1s`",
     )
-    slurm: Optional[SlurmOptions] = about(
+    slurm: SlurmOptions | None = about(
         Slurming(),
         None,
         "With `--engine slurm`: the options of this job, over those of the site in `config.toml` (docs/slurm.md).",
@@ -300,11 +298,11 @@ class Job:
         return 1 if self.alone and self.framework == "command" else self.nodes * self.ranks_per_node
 
     @property
-    def programs(self) -> List[Tuple[str, int, int]]:
+    def programs(self) -> list[tuple[str, int, int]]:
         """The processes that a run waits for: name, rank and node of each."""
         if self.alone:
             return [("main", 0, 0)]
-        return [("rank-%d" % rank, rank, rank // self.ranks_per_node) for rank in range(self.ranks)]
+        return [(f"rank-{rank}", rank, rank // self.ranks_per_node) for rank in range(self.ranks)]
 
     @property
     def servers(self) -> bool:
@@ -327,7 +325,7 @@ class Job:
         return dataclasses.replace(self, nodes=1, outputs=outputs)
 
     @property
-    def needed(self) -> Tuple[str, ...]:
+    def needed(self) -> tuple[str, ...]:
         """The metrics without which a benchmark has no result."""
         bench = self.bench or Bench()
         return tuple(dict.fromkeys([bench.metric, *bench.targets, *self.metrics]))
@@ -338,14 +336,14 @@ class Job:
         judged = self.bench is not None and name in (self.bench.metric, *self.bench.targets)
         return dataclasses.replace(metric, better="higher") if judged and not metric.better else metric
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, data: Dict[str, Any]) -> Job:
+    def from_json(cls, data: dict[str, Any]) -> Job:
         """A Job from its recorded form; a record is checked when it is made, not when it is read."""
         known = {key: value for key, value in data.items() if key in FIELDS}  # an older record may have had others
-        values: Dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in known.items()}
+        values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in known.items()}
         for key in ("inputs", "outputs"):
             values[key] = {name: Data(**data) for name, data in values.get(key, {}).items()}
         if values.get("bench"):

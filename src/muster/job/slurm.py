@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Dict, Optional, Tuple
+from typing import Any
 
 from muster.job.bench import Part
 from muster.job.kinds import Flag, Item, Kind, Text, Wrong, each, numbered, word
@@ -20,10 +20,10 @@ class SlurmOptions:
     constraint: str = ""
     reservation: str = ""
     comment: str = ""
-    exclusive: Optional[bool] = None
+    exclusive: bool | None = None
     gres: str = ""
-    gpus_per_node: Optional[bool] = None
-    options: Tuple[str, ...] = ()
+    gpus_per_node: bool | None = None
+    options: tuple[str, ...] = ()
     python: str = ""
     mpi: str = ""
 
@@ -37,7 +37,7 @@ class Line(Text):
     def read(self, item: Item) -> str:
         return one_line(super().read(item))
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return dict(super().schema(), pattern=self.pattern)
 
 
@@ -50,7 +50,7 @@ class Gres(Line):
     def read(self, item: Item) -> str:
         text = super().read(item)
         if not re.fullmatch(self.pattern, text):
-            raise Wrong("%s is not %s" % (item.said, self.words), "leave the count out: `devices` says how many")
+            raise Wrong(f"{item.said} is not {self.words}", "leave the count out: `devices` says how many")
         return text
 
 
@@ -63,7 +63,7 @@ class Pmi(Line):
     def read(self, item: Item) -> str:
         text = super().read(item)
         if not re.fullmatch(self.pattern, text) or text == "none":
-            raise Wrong("%s is not %s" % (item.said, self.words), "leave it out for ranks that are started over ssh")
+            raise Wrong(f"{item.said} is not {self.words}", "leave it out for ranks that are started over ssh")
         return text
 
 
@@ -73,18 +73,18 @@ class Options(Kind):
     words = "a list of options of sbatch such as `--nice=100`"
     pattern = r"^--[a-z][a-z0-9\-]*(=[^\x00-\x1f\x7f]*)?$"
 
-    def read(self, item: Item) -> Tuple[str, ...]:
+    def read(self, item: Item) -> tuple[str, ...]:
         if not isinstance(item.value, list):
-            raise Wrong("is %s; it takes %s" % (item.said, self.words), "such as `[--nice=100]`")
+            raise Wrong(f"is {item.said}; it takes {self.words}", "such as `[--nice=100]`")
         return tuple(each(numbered(item), self._option))
 
     def _option(self, name: str, item: Item) -> str:
         text = one_line(word(item))
         if not re.fullmatch(self.pattern, text):
-            raise Wrong("%s is not a long option" % item.said, "write it as one word, such as `--nice=100`")
+            raise Wrong(f"{item.said} is not a long option", "write it as one word, such as `--nice=100`")
         return text
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return {"type": "array", "items": {"type": "string", "pattern": self.pattern}}
 
 
@@ -121,5 +121,5 @@ class Slurming(Kind):
     def read(self, item: Item) -> SlurmOptions:
         return SlurmOptions(**SLURM.read(Item({}) if item.value is None else item))
 
-    def schema(self) -> Dict[str, Any]:
+    def schema(self) -> dict[str, Any]:
         return {"anyOf": [SLURM.schema(), {"type": "null"}]}

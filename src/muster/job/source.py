@@ -13,7 +13,11 @@ MOST_BYTES = 1 << 20
 MOST_ITEMS = 100_000
 MOST_LEVELS = 30
 YAML = "tag:yaml.org,2002:"
-TAGS = {"scalar": "null bool int float str timestamp value merge".split(), "sequence": ["seq"], "mapping": ["map"]}
+TAGS = {
+    "scalar": "null bool int float str timestamp value merge".split(),
+    "sequence": ["seq"],
+    "mapping": ["map"],
+}
 UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # YAML allows no others
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Iterator
 
 HELD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, NamedTuple, Optional
+from typing import NamedTuple
 
 
 class Stat(NamedTuple):
@@ -19,12 +19,12 @@ class Standstill(NamedTuple):
     remedy: str  # what lets it go on
 
 
-def pids() -> List[int]:
+def pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def stat(pid: int) -> Optional[Stat]:
-    fields = read("/proc/%d/stat" % pid).rsplit(b")", 1)  # a name may hold anything, brackets too
+def stat(pid: int) -> Stat | None:
+    fields = read(f"/proc/{pid}/stat").rsplit(b")", 1)  # a name may hold anything, brackets too
     if len(fields) != 2:
         return None
     words = fields[1].split()
@@ -37,9 +37,9 @@ def alive(pid: int) -> bool:
     return found is not None and found.state not in ("Z", "X")
 
 
-def descendants(root: int) -> List[int]:
+def descendants(root: int) -> list[int]:
     """All living descendants of a process. Where it adopts orphans, none can have slipped away."""
-    found: List[int] = []
+    found: list[int] = []
     queue = [root]
     while queue:
         for pid in children(queue.pop()):
@@ -49,17 +49,17 @@ def descendants(root: int) -> List[int]:
     return found
 
 
-def children(pid: int, proc: Optional[int] = None) -> List[int]:
+def children(pid: int, proc: int | None = None) -> list[int]:
     """The children of all threads of a process; `proc` is a descriptor of the /proc to look in."""
-    base = "%d/task" % pid if proc is not None else "/proc/%d/task" % pid
-    found: List[int] = []
+    base = f"{pid}/task" if proc is not None else f"/proc/{pid}/task"
+    found: list[int] = []
     try:
         folder = os.open(base, os.O_RDONLY | os.O_DIRECTORY, dir_fd=proc)
     except OSError:
         return []
     try:
         for task in os.listdir(folder):
-            found += map(int, read_at("%s/children" % task, folder).split())
+            found += map(int, read_at(f"{task}/children", folder).split())
     except OSError:
         pass  # it ended meanwhile
     finally:
@@ -67,55 +67,55 @@ def children(pid: int, proc: Optional[int] = None) -> List[int]:
     return found
 
 
-def stopped(pid: int) -> Optional[Standstill]:
+def stopped(pid: int) -> Standstill | None:
     """Whether a living process was stopped and not continued."""
     found = stat(pid)
     if found is None or found.state not in ("T", "t"):
         return None
     traced = found.state == "t"
-    return Standstill("held by a debugger", "ending that") if traced else Standstill("stopped", "`kill -CONT %d`" % pid)
+    return Standstill("held by a debugger", "ending that") if traced else Standstill("stopped", f"`kill -CONT {pid}`")
 
 
-def frozen(pid: int) -> Optional[Standstill]:
+def frozen(pid: int) -> Standstill | None:
     """Whether a process is in a control group that is frozen, such as that of a container that is paused."""
     group = _frozen_group(pid)
-    return Standstill("frozen", "thawing its control group %s" % group) if group else None
+    return Standstill("frozen", f"thawing its control group {group}") if group else None
 
 
 def _frozen_group(pid: int) -> str:
     """The control group in which a process is frozen, in version 1 or 2 of the kernel's interface; empty where it is not."""
-    for line in read("/proc/%d/cgroup" % pid).decode("utf-8", "replace").splitlines():
+    for line in read(f"/proc/{pid}/cgroup").decode("utf-8", "replace").splitlines():
         number, controllers, path = line.split(":", 2)
         if number == "0":
             places = [("/sys/fs/cgroup" + path, "cgroup.events"), ("/sys/fs/cgroup/unified" + path, "cgroup.events")]
         else:
             places = [("/sys/fs/cgroup/freezer" + path, "freezer.state")] if controllers == "freezer" else []
         for folder, file in places:
-            if {b"frozen 1", b"FROZEN"} & set(read("%s/%s" % (folder, file)).splitlines()):
+            if {b"frozen 1", b"FROZEN"} & set(read(f"{folder}/{file}").splitlines()):
                 return folder
     return ""
 
 
 def name(pid: int) -> str:
-    return read("/proc/%d/comm" % pid).decode("utf-8", "replace").strip()
+    return read(f"/proc/{pid}/comm").decode("utf-8", "replace").strip()
 
 
 def command_line(pid: int) -> bytes:
-    return read("/proc/%d/cmdline" % pid)
+    return read(f"/proc/{pid}/cmdline")
 
 
-def environment(pid: int) -> Dict[str, str]:
+def environment(pid: int) -> dict[str, str]:
     """The environment that a process was started with."""
-    return variables(read("/proc/%d/environ" % pid))
+    return variables(read(f"/proc/{pid}/environ"))
 
 
-def variables(block: bytes) -> Dict[str, str]:
+def variables(block: bytes) -> dict[str, str]:
     """The variables of a block of `name=value`, each closed by a zero."""
     entries = (entry.partition(b"=") for entry in block.split(b"\0"))
     return {os.fsdecode(name): os.fsdecode(value) for name, equals, value in entries if equals}
 
 
-def read_at(path: str, folder: Optional[int] = None) -> bytes:
+def read_at(path: str, folder: int | None = None) -> bytes:
     """What a file says, also one below an open folder. Raises OSError."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
         return file.read()

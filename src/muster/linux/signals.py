@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any, Iterable, Set
+from collections.abc import Iterable
+from typing import Any
 
 
 class Signals:
@@ -19,7 +20,7 @@ class Signals:
     def fileno(self) -> int:
         return self._reader
 
-    def take(self) -> Set[int]:
+    def take(self) -> set[int]:
         """The signals that came since the last call."""
         try:
             return set(os.read(self._reader, 4096))

@@ -20,7 +20,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def _call(result: int, what: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
-        raise OSError(number, "%s: %s" % (what, os.strerror(number)))
+        raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
 def die_with_parent() -> None:
@@ -80,7 +80,7 @@ def change_root(new: str, old: str) -> None:
     """Makes a mounted directory the root of this namespace; the old root is seen at `old`, inside of the new one."""
     number = _PIVOT_ROOT.get(os.uname().machine)
     if number is None:
-        raise OSError(errno.ENOSYS, "pivot_root: not known on %s" % os.uname().machine)
+        raise OSError(errno.ENOSYS, f"pivot_root: not known on {os.uname().machine}")
     _call(_libc.syscall(ctypes.c_long(number), os.fsencode(new), os.fsencode(old)), "pivot_root")
 
 

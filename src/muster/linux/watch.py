@@ -10,7 +10,7 @@ import math
 import os
 import select
 import struct
-from typing import Dict, Iterable, List, Optional, Tuple
+from collections.abc import Iterable
 
 _MODIFY, _CREATE, _MOVED_TO = 0x2, 0x100, 0x80
 _OVERFLOW, _IGNORED = 0x4000, 0x8000
@@ -20,7 +20,7 @@ _LOCAL = frozenset((0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0x858458F6, 0x79
 POLL = 0.05
 
 
-def readable(descriptors: Iterable[int], timeout: Optional[float]) -> bool:
+def readable(descriptors: Iterable[int], timeout: float | None) -> bool:
     """Waits until one of the descriptors can be read or the time has passed. Unlike select, for any number of them."""
     poll = select.poll()
     for descriptor in descriptors:
@@ -42,8 +42,8 @@ class Watch:
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._descriptor = self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._paths: Dict[int, str] = {}
-        self._known: Dict[str, int] = {}
+        self._paths: dict[int, str] = {}
+        self._known: dict[str, int] = {}
 
     @property
     def polling(self) -> bool:
@@ -67,12 +67,12 @@ class Watch:
         self._known[path] = number
         return True
 
-    def drain(self) -> List[Tuple[str, str]]:
+    def drain(self) -> list[tuple[str, str]]:
         """What changed, as (directory, name); ("", "") when something was missed and everything must be looked at."""
         if self.polling:
             self._refresh()
             return [("", "")]
-        changed: List[Tuple[str, str]] = []
+        changed: list[tuple[str, str]] = []
         while True:
             try:
                 data = os.read(self._descriptor, 65536)
@@ -97,7 +97,7 @@ class Watch:
             except OSError:
                 continue  # it was deleted
 
-    def wait(self, timeout: float, others: Tuple[int, ...] = ()) -> List[Tuple[str, str]]:
+    def wait(self, timeout: float, others: tuple[int, ...] = ()) -> list[tuple[str, str]]:
         """Waits for a change, for one of the other descriptors, or for the time to pass."""
         readers = [descriptor for descriptor in (self._descriptor, *others) if descriptor >= 0]
         limit = min(timeout, POLL) if self.polling else timeout

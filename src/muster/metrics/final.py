@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any
 
 from muster.metrics.log_numbers import Unread
 from muster.metrics.observed import observe
@@ -14,7 +14,7 @@ from muster.records.final_record import is_final
 from muster.records.layout import RunDir
 
 
-def final(record: state.Record, status: Optional[state.Status] = None, unread: Optional[Unread] = None) -> Dict[str, Any]:
+def final(record: state.Record, status: state.Status | None = None, unread: Unread | None = None) -> dict[str, Any]:
     """Computes the final record from the files of a run, except for logs listed in `unread`."""
     view = state.final(record, status)
     if record.attempts and view["state"] == "succeeded":
@@ -25,7 +25,7 @@ def final(record: state.Record, status: Optional[state.Status] = None, unread: O
     return view
 
 
-def conclude(run: RunDir, status: Optional[state.Status] = None, unread: Optional[Unread] = None) -> Dict[str, Any]:
+def conclude(run: RunDir, status: state.Status | None = None, unread: Unread | None = None) -> dict[str, Any]:
     """Writes the final record, once; who comes second gets what the first wrote."""
     try:
         with guarded(run):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
+from typing import Any, BinaryIO
 
 from muster.job import Job
 from muster.metrics import mllog, numbers
@@ -26,8 +27,8 @@ _LOG = re.compile(r"rank-(\d+)\.log\Z")
 class Matches:
     """What the pattern of a metric found in a log: numbers, until something else was found."""
 
-    values: "array[float]" = field(default_factory=lambda: array("d"))
-    wrong: Optional[str] = None
+    values: array[float] = field(default_factory=lambda: array("d"))
+    wrong: str | None = None
 
     def add(self, text: str) -> None:
         value = numbers.read(text)
@@ -41,9 +42,9 @@ class Matches:
 class Logged:
     """What one log holds."""
 
-    points: List[Point]
-    edges: List[Edge]
-    matches: Dict[str, Matches]  # by metric
+    points: list[Point]
+    edges: list[Edge]
+    matches: dict[str, Matches]  # by metric
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,10 @@ class Unread:
     """What of the logs is not read, because it held up the end of the run. The final record keeps it: all readers agree."""
 
     logs: str = ""  # why, where it is all of them
-    metrics: Tuple[str, ...] = ()  # those whose patterns were given up
+    metrics: tuple[str, ...] = ()  # those whose patterns were given up
 
     @classmethod
-    def noted(cls, attempt: AttemptDir) -> Optional[Unread]:
+    def noted(cls, attempt: AttemptDir) -> Unread | None:
         """What the final record of the run says; None while there is no such record."""
         final = read_json(RunDir(os.path.dirname(os.path.dirname(attempt.path))).final)
         if final is None:
@@ -64,18 +65,18 @@ class Unread:
         metrics = told.get("metrics")
         return cls(str(told.get("logs") or ""), tuple(map(str, metrics)) if isinstance(metrics, list) else ())
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {"logs": self.logs, "metrics": list(self.metrics)}
 
     def why(self, job: Job, name: str) -> str:
         """Why the logs gave no value of a metric, as the end of a sentence about a rank; empty where they were read for it."""
         if self.logs:
-            return "reported no %s: its log was not read, for %s" % (name, self.logs)
+            return f"reported no {name}: its log was not read, for {self.logs}"
         if name not in self.metrics:
             return ""
         pattern = job.metrics[name].pattern
         shown = pattern if len(pattern) <= SHOWN else pattern[:SHOWN] + "..."
-        return "reported no %s: its pattern `%s` takes too long for a line of a log; %s" % (name, shown, HINT)
+        return f"reported no {name}: its pattern `{shown}` takes too long for a line of a log; {HINT}"
 
 
 def wanted(job: Job) -> bool:
@@ -83,9 +84,9 @@ def wanted(job: Job) -> bool:
     return job.bench is not None or any(metric.pattern for metric in job.metrics.values())
 
 
-def logs(attempt: AttemptDir, job: Job) -> Dict[int, str]:
+def logs(attempt: AttemptDir, job: Job) -> dict[int, str]:
     """The log of each rank. Ranks that a launcher started have theirs on the node where it put them."""
-    found: Dict[int, str] = {}
+    found: dict[int, str] = {}
     for index in attempt.node_indexes():
         for path in attempt.node(index).rank_logs():
             match = _LOG.match(os.path.basename(path))
@@ -94,7 +95,7 @@ def logs(attempt: AttemptDir, job: Job) -> Dict[int, str]:
     return found or {rank: attempt.node(node).log(name) for name, rank, node in job.programs if job.alone}
 
 
-def patterns(job: Job, noted: Optional[Unread]) -> Patterns:
+def patterns(job: Job, noted: Unread | None) -> Patterns:
     """The patterns to read logs with: those that were not given up by the first who read them, which `noted` says."""
     known = noted or Unread()
     given = {name: metric.pattern for name, metric in job.metrics.items() if metric.pattern and name not in known.metrics}
@@ -104,7 +105,7 @@ def patterns(job: Job, noted: Optional[Unread]) -> Patterns:
 def read(path: str, searched: Patterns) -> Logged:
     """Reads a log once for everything."""
     reader = mllog.Reader()
-    matches: Dict[str, Matches] = {}
+    matches: dict[str, Matches] = {}
 
     def found(name: str, text: str) -> None:
         matches.setdefault(name, Matches()).add(text)

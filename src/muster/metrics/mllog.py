@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any
 
 from muster.metrics.recorded import Edge, Point
 from muster.records.json_safe import number, whole
@@ -31,7 +32,7 @@ class Event:
     time_ms: float
     key: str
     value: Any = None
-    metadata: Dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
     event_type: str = POINT_IN_TIME
 
     @property
@@ -52,8 +53,8 @@ class Reader:
     """Takes the lines of a log as they come, and keeps the numbers and phases that they tell."""
 
     def __init__(self) -> None:
-        self.points: List[Point] = []
-        self.edges: List[Edge] = []
+        self.points: list[Point] = []
+        self.edges: list[Edge] = []
         self.broken = 0  # lines that begin like an event and are none
 
     def take(self, line: str) -> None:
@@ -68,7 +69,7 @@ class Reader:
             self.points.extend(_points(event))
 
 
-def parse(line: str) -> Optional[Event]:
+def parse(line: str) -> Event | None:
     """The event of a line, whatever a launcher wrote before it; None for a line that holds none."""
     _, token, text = line.rpartition(TOKEN)
     if not token:
@@ -92,7 +93,7 @@ def _points(event: Event) -> Iterator[Point]:
         yield Point(event.time_ms / 1000, name, value, UNITS.get(name, ""), _step(event.metadata))
 
 
-def _numbers(event: Event) -> Iterator[Tuple[str, float]]:
+def _numbers(event: Event) -> Iterator[tuple[str, float]]:
     given = event.value if event.key == TRACKED and isinstance(event.value, dict) else {event.key: event.value}
     for key, told in given.items():
         value = number(told)
@@ -100,6 +101,6 @@ def _numbers(event: Event) -> Iterator[Tuple[str, float]]:
             yield key, value
 
 
-def _step(metadata: Dict[str, Any]) -> Optional[int]:
+def _step(metadata: dict[str, Any]) -> int | None:
     """When a number was taken, as far as it was told in whole steps, epochs or samples."""
     return next((step for step in (whole(metadata.get(name)) for name in STEPS) if step is not None), None)

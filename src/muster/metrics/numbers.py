@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Callable, Dict, Iterator, Optional, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Callable
 
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?([eE][+-]?\d+)?\Z")
 
@@ -27,7 +28,7 @@ def median(values: Sequence[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def deviation(values: Sequence[float]) -> Optional[float]:
+def deviation(values: Sequence[float]) -> float | None:
     """The standard deviation of a sample; None for fewer than two values."""
     if len(values) < 2:
         return None
@@ -35,13 +36,13 @@ def deviation(values: Sequence[float]) -> Optional[float]:
     return finite(math.sqrt(math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1)))
 
 
-def spread(values: Sequence[float]) -> Optional[float]:
+def spread(values: Sequence[float]) -> float | None:
     """How far values lie apart, as a share of their mean; None for fewer than two values or a mean of zero."""
     middle = mean(values) if len(values) > 1 else 0.0
     return finite((max(values) - min(values)) / abs(middle)) if middle else None
 
 
-def finite(value: float) -> Optional[float]:
+def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
@@ -52,7 +53,7 @@ def thinned(count: int, most: int) -> Iterator[int]:
     return (index * (count - 1) // (most - 1) for index in range(most))
 
 
-def read(text: str) -> Optional[float]:
+def read(text: str) -> float | None:
     """The number that a text is, also one that is not finite; None for anything else."""
     text = text.strip()
     if "_" in text or not text.isascii():  # Python would take them for digits of a number
@@ -69,7 +70,7 @@ def _last(values: Sequence[float]) -> float:
     return values[-1]
 
 
-RULES: Dict[str, Callable[[Sequence[float]], float]] = {
+RULES: dict[str, Callable[[Sequence[float]], float]] = {
     "sum": total,
     "mean": mean,
     "median": median,

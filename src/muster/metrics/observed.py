@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from muster.job import Job
 from muster.metrics import log_numbers, numbers, result_files, sources
@@ -25,12 +25,12 @@ SKEW = 60.0  # seconds by which the clocks of nodes may differ
 class Reading:
     """What one rank reported of one metric: a number, or what is wrong, as the end of a sentence about the rank."""
 
-    value: Optional[float] = None
-    reason: Optional[str] = None
-    source: Optional[str] = None
+    value: float | None = None
+    reason: str | None = None
+    source: str | None = None
     values: int = 0
-    spread: Optional[Dict[str, float]] = None
-    time: Optional[float] = None
+    spread: dict[str, float] | None = None
+    time: float | None = None
 
 
 @dataclass
@@ -38,20 +38,20 @@ class Observed:
     """Everything that was reported."""
 
     job: Job
-    readings: Dict[str, Dict[int, Reading]] = field(default_factory=dict)  # by metric and rank
-    sights: Dict[str, List[Sight]] = field(default_factory=dict)
-    units: Dict[str, List[str]] = field(default_factory=dict)  # those that ranks named
-    ranks: Dict[str, int] = field(default_factory=dict)  # by metric: how many trained together, as far as ranks know
-    edges: Dict[int, List[Edge]] = field(default_factory=dict)  # by rank
-    strays: Dict[str, List[str]] = field(default_factory=dict)  # by metric: what came from no rank that ran
-    problems: List[str] = field(default_factory=list)
-    unseen: List[str] = field(default_factory=list)  # where numbers that are missing may be
+    readings: dict[str, dict[int, Reading]] = field(default_factory=dict)  # by metric and rank
+    sights: dict[str, list[Sight]] = field(default_factory=dict)
+    units: dict[str, list[str]] = field(default_factory=dict)  # those that ranks named
+    ranks: dict[str, int] = field(default_factory=dict)  # by metric: how many trained together, as far as ranks know
+    edges: dict[int, list[Edge]] = field(default_factory=dict)  # by rank
+    strays: dict[str, list[str]] = field(default_factory=dict)  # by metric: what came from no rank that ran
+    problems: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)  # where numbers that are missing may be
     separate: str = ""  # that the ranks did not train together, if so
     unread: Unread = Unread()
 
     def reading(self, name: str, seat: Seat) -> Reading:
         found = self.readings.get(name, {}).get(seat.rank)
-        return found or Reading(reason="reported no %s" % name)
+        return found or Reading(reason=f"reported no {name}")
 
     def add(self, seat: Seat, name: str, values: Values) -> None:
         self.readings.setdefault(name, {})[seat.rank] = _reading(self.job, name, values)
@@ -72,7 +72,7 @@ class Observed:
                 self.sights[name] = [sight for sight in self.sights[name] if sight.rank not in silent]
 
 
-def observe(attempt: AttemptDir, job: Job, unread: Optional[Unread] = None) -> Observed:
+def observe(attempt: AttemptDir, job: Job, unread: Unread | None = None) -> Observed:
     """Reads everything that was reported in an attempt, rank by rank; but not `unread`, or what the final record says is so."""
     files = result_files.find(attempt)
     filed = sources.filed(job, files)
@@ -115,24 +115,24 @@ def _began(attempt: AttemptDir) -> float:
     return next((time - SKEW for time in times if time is not None), -math.inf)
 
 
-def _recorded(paths: Sequence[str]) -> Tuple[List[Point], List[Edge], List[str]]:
+def _recorded(paths: Sequence[str]) -> tuple[list[Point], list[Edge], list[str]]:
     """What stands in files of `muster.record`, and why some of them cannot be read."""
-    trouble: List[str] = []
-    points: List[Point] = []
-    edges: List[Edge] = []
+    trouble: list[str] = []
+    points: list[Point] = []
+    edges: list[Edge] = []
     for path in paths:
         try:
             more = read_record(path)
         except OSError as error:  # the directory is the ranks' own: anything may have this name
             name, node = os.path.basename(path), NodeDir(os.path.dirname(os.path.dirname(path)))
-            trouble.append("%s cannot be read: %s" % (name, result_files.refusals(node).get(name, error.strerror)))
+            trouble.append(f"{name} cannot be read: {result_files.refusals(node).get(name, error.strerror)}")
         else:
             points += more[0]
             edges += more[1]
     return points, edges, trouble
 
 
-def _stray_records(records: Dict[int, List[str]], found: Observed) -> List[Tuple[str, str]]:
+def _stray_records(records: dict[int, list[str]], found: Observed) -> list[tuple[str, str]]:
     """The metrics in records of ranks that did not run."""
     strays = []
     for path in records.get(-1, []):
@@ -158,7 +158,7 @@ def _reading(job: Job, name: str, values: Values) -> Reading:
     warmup = job.bench.warmup if job.bench and values.source == "pattern" and take != "last" else 0
     counted = values.values[warmup:]
     if not counted:
-        wrong = "reported no %s after the warm-up of %d values" % (name, warmup)
+        wrong = f"reported no {name} after the warm-up of {warmup} values"
         return Reading(reason=wrong, source=values.source)
     taken = _taken(take, counted)
     trouble = _trouble(job, name, taken)
@@ -172,10 +172,10 @@ def _taken(take: str, values: Sequence[float]) -> float:
     return numbers.RULES[take](counted) if spoilt is None else spoilt
 
 
-def _trouble(job: Job, name: str, value: float) -> Optional[str]:
+def _trouble(job: Job, name: str, value: float) -> str | None:
     if not math.isfinite(value):
-        return "reported a value of %s that is not finite: %r" % (name, value)
+        return f"reported a value of {name} that is not finite: {value!r}"
     rate = name == "throughput" or (job.bench and name == job.bench.metric and job.metric(name).better == "higher")
     if rate and value <= 0:
-        return "reported a value of %s that is not positive: %r" % (name, value)
+        return f"reported a value of {name} that is not positive: {value!r}"
     return None

@@ -10,8 +10,9 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, List, Mapping
+from typing import Any, Callable
 
 LIMIT = 1.0  # CPU seconds for one line when a run ends
 LATER = 5.0  # for whoever reads its record afterwards: what the first reader has found, a slower machine finds as well
@@ -26,7 +27,7 @@ class Patterns:
     """Patterns by metric, each until it is given up for being too slow."""
 
     def __init__(self, patterns: Mapping[str, str], limit: float) -> None:
-        self.given_up: List[str] = []
+        self.given_up: list[str] = []
         self._patterns = [(name, re.compile(text)) for name, text in patterns.items()]
         self._limit = limit
         self._turn = 0  # counts lines times patterns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import List
 
 from muster.job import Job
 
@@ -14,15 +13,15 @@ class Seat:
     node: int
 
     def __str__(self) -> str:
-        return "rank %d on node %d" % (self.rank, self.node)
+        return f"rank {self.rank} on node {self.node}"
 
 
-def seats(job: Job) -> List[Seat]:
+def seats(job: Job) -> list[Seat]:
     """The ranks that ran."""
     return [Seat(rank, rank // job.ranks_per_node) for rank in range(job.ranks)]
 
 
-def worlds(job: Job) -> List[List[Seat]]:
+def worlds(job: Job) -> list[list[Seat]]:
     """The ranks that trained together: all, or those of each node."""
     everybody = seats(job)
     size = world_size(job)

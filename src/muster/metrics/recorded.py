@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 from muster.records.files import read_objects
 from muster.records.json_safe import number, whole
@@ -18,10 +18,10 @@ class Point:
     name: str
     value: float
     unit: str = ""
-    step: Optional[int] = None
+    step: int | None = None
     final: bool = False
-    spread: Optional[Dict[str, Any]] = None
-    ranks: Optional[int] = None  # how many trained together, as far as its rank knows
+    spread: dict[str, Any] | None = None
+    ranks: int | None = None  # how many trained together, as far as its rank knows
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Edge:
     edge: str  # start | end
 
 
-def read_record(path: str) -> Tuple[List[Point], List[Edge]]:
+def read_record(path: str) -> tuple[list[Point], list[Edge]]:
     """What a rank recorded in its `record-<rank>.jsonl`; lines that were cut off or that say something else are passed over.
 
     Raises OSError for what is no regular file of its node.
@@ -51,7 +51,7 @@ def read_record(path: str) -> Tuple[List[Point], List[Edge]]:
     return points, edges
 
 
-def _point(t: float, name: str, value: float, line: Dict[str, Any]) -> Point:
+def _point(t: float, name: str, value: float, line: dict[str, Any]) -> Point:
     unit, spread = line.get("unit"), line.get("spread")
     return Point(
         t,

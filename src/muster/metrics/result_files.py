@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any
 
 from muster.job import Job
 from muster.metrics.rank_map import rank_in_run, world_size
@@ -22,7 +23,7 @@ LONGEST = 4096  # bytes of a file that is to hold one number
 _RATES = r"throughput_(?:(\d{1,9})\.json|rank_(\d{1,9}))"
 _ACCURACIES = r"(?:accuracy(?:_(\d{1,9}))?\.json|eval_acc\.log)"
 NAMES = "|".join((_RATES, _ACCURACIES, re.escape(RANK_SIZE)))  # of files in which scripts leave their numbers
-_RATE, _ACCURACY, _ANY = (re.compile("(?:%s)\\Z" % names) for names in (_RATES, _ACCURACIES, NAMES))
+_RATE, _ACCURACY, _ANY = (re.compile(f"(?:{names})\\Z") for names in (_RATES, _ACCURACIES, NAMES))
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,13 @@ class ResultFile:
     output: str = ""  # the output of the job to which it was written; none for MUSTER_RESULTS
     path: str = ""  # where its copy lies
     below: str = ""  # the directory of its node, out of which no link may lead
-    modified: Optional[float] = None
+    modified: float | None = None
     stale: bool = False
     error: str = ""  # why the agent could not copy it, if so
 
     def __str__(self) -> str:
-        name = "%s/%s" % (self.folder, self.name) if self.folder else self.name
-        return "%s in %s" % (name, self.output) if self.output else name
+        name = f"{self.folder}/{self.name}" if self.folder else self.name
+        return f"{name} in {self.output}" if self.output else name
 
     def server(self, job: Job) -> int:
         """The node that is meant: the one that names its directory, else the one whose agent found it."""
@@ -64,16 +65,16 @@ class Claim:
     order: int  # of several kinds of files the first one counts
 
 
-def find(attempt: AttemptDir) -> List[ResultFile]:
+def find(attempt: AttemptDir) -> list[ResultFile]:
     """All result files of an attempt."""
-    found: List[ResultFile] = []
+    found: list[ResultFile] = []
     for index in attempt.node_indexes():
         found += _direct(attempt.node(index), index)
         found += _of_outputs(attempt.node(index), index)
     return found
 
 
-def claim(job: Job, file: ResultFile) -> Optional[Claim]:
+def claim(job: Job, file: ResultFile) -> Claim | None:
     """Whose number a file holds; None for a file that is not read."""
     rate, accuracy = _RATE.match(file.name), _ACCURACY.match(file.name)
     if rate:
@@ -88,7 +89,7 @@ def _rate(job: Job, file: ResultFile, index: int) -> Claim:
     return Claim("throughput", rank_in_run(job, server, index), 0)
 
 
-def _accuracy(job: Job, file: ResultFile, index: Optional[str]) -> Optional[Claim]:
+def _accuracy(job: Job, file: ResultFile, index: str | None) -> Claim | None:
     order = 2 if file.name == "eval_acc.log" else 0 if index is None else 1
     server = file.server(job) if job.servers else 0
     if job.own_servers and order == 0:
@@ -100,7 +101,7 @@ def _accuracy(job: Job, file: ResultFile, index: Optional[str]) -> Optional[Clai
     return Claim("accuracy", rank_in_run(job, server, 0), order)
 
 
-def listed(folder: str) -> List[str]:
+def listed(folder: str) -> list[str]:
     """The names in a directory; none where there is no such directory."""
     try:
         return sorted(os.listdir(folder))
@@ -113,7 +114,7 @@ def unseen(attempt: AttemptDir) -> Iterator[str]:
     for index in attempt.node_indexes():
         for entry in _listing(attempt.node(index)):
             if entry.get("error") and not entry.get("path"):
-                yield "results in %s are not known: %s" % (entry.get("output"), entry["error"])
+                yield "results in {} are not known: {}".format(entry.get("output"), entry["error"])
 
 
 def refused_folders(attempt: AttemptDir) -> Iterator[str]:
@@ -121,10 +122,10 @@ def refused_folders(attempt: AttemptDir) -> Iterator[str]:
     for index in attempt.node_indexes():
         for path, reason in refusals(attempt.node(index)).items():
             if is_number(path):
-                yield "the results in %s of node %d are not read: %s" % (path, index, reason)
+                yield f"the results in {path} of node {index} are not read: {reason}"
 
 
-def wrong_sizes(job: Job, files: List[ResultFile]) -> Iterator[str]:
+def wrong_sizes(job: Job, files: list[ResultFile]) -> Iterator[str]:
     """What is wrong with the numbers of ranks that scripts wrote down."""
     expected = world_size(job)
     for file in files:
@@ -135,10 +136,10 @@ def wrong_sizes(job: Job, files: List[ResultFile]) -> Iterator[str]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            yield "%s cannot be read: %s" % (file, error.strerror)
+            yield f"{file} cannot be read: {error.strerror}"
         else:
             if text != str(expected):
-                yield "%s says %s, but the ranks were %d" % (file, text[:40] or "nothing", expected)
+                yield f"{file} says {text[:40] or 'nothing'}, but the ranks were {expected}"
 
 
 def is_result(name: str) -> bool:
@@ -165,12 +166,12 @@ def _told(node: NodeDir) -> Iterator[str]:
     for name in listed(node.results):
         path = os.path.join(node.results, name)
         if is_number(name) and os.path.isdir(path) and not os.path.islink(path):
-            yield from ("%s/%s" % (name, inner) for inner in listed(path))
+            yield from (f"{name}/{inner}" for inner in listed(path))
         else:
             yield name
 
 
-def irregular(node: NodeDir) -> Iterator[Tuple[str, str]]:
+def irregular(node: NodeDir) -> Iterator[tuple[str, str]]:
     """What lies there under the name of a result and is no regular file, with what it is."""
     for path in _told(node):
         name = os.path.basename(path)
@@ -183,7 +184,7 @@ def irregular(node: NodeDir) -> Iterator[Tuple[str, str]]:
                 continue
 
 
-def refusals(node: NodeDir) -> Dict[str, str]:
+def refusals(node: NodeDir) -> dict[str, str]:
     """What the agent of a node did not take for results, by its path, and why.
 
     It is in the agent's record because it is in no bundle: there a link or a FIFO cannot be.
@@ -206,13 +207,13 @@ def _of_outputs(node: NodeDir, index: int) -> Iterator[ResultFile]:
             yield ResultFile(index, name, folder, output, path, node.path, modified, entry.get("stale") is True, error)
 
 
-def _listing(node: NodeDir) -> List[Dict[str, Any]]:
+def _listing(node: NodeDir) -> list[dict[str, Any]]:
     """What the agent said about the outputs of the job."""
     listing = read_json(os.path.join(node.results, "outputs.json"))
     return [entry for entry in listing if isinstance(entry, dict)] if isinstance(listing, list) else []
 
 
-def _listed(entry: Dict[str, Any]) -> Optional[Tuple[str, str, str]]:
+def _listed(entry: dict[str, Any]) -> tuple[str, str, str] | None:
     output, path = entry.get("output"), entry.get("path")
     parts = path.split("/") if isinstance(path, str) else []
     if not isinstance(output, str) or not 1 <= len(parts) <= 2 or not all(map(_is_plain, (output, *parts))):

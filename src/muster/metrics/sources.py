@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any
 
 from muster.job import Job
 from muster.metrics import numbers, result_files
@@ -26,10 +27,10 @@ FEWEST_SIGHTS = 50  # of a metric that are kept of one rank
 class Sight:
     """One value on the way; a log does not tell when it was written."""
 
-    t: Optional[float]
+    t: float | None
     rank: int
     value: float
-    step: Optional[int] = None
+    step: int | None = None
 
 
 @dataclass(frozen=True)
@@ -40,18 +41,18 @@ class Values:
     values: Sequence[float] = ()  # those that count
     sights: Sequence[Sight] = ()  # all that were told, or enough of them for a picture
     wrong: str = ""
-    spread: Optional[Dict[str, float]] = None
-    time: Optional[float] = None
-    units: Tuple[str, ...] = ()
+    spread: dict[str, float] | None = None
+    time: float | None = None
+    units: tuple[str, ...] = ()
     ranks: int = 0  # the most that trained together, as far as the rank knows
 
 
-Found = Dict[str, Values]  # by metric
+Found = dict[str, Values]  # by metric
 
 
-def records(attempt: AttemptDir, job: Job) -> Dict[int, List[str]]:
+def records(attempt: AttemptDir, job: Job) -> dict[int, list[str]]:
     """The files of `muster.record`, by rank; those of no rank that ran are under -1."""
-    found: Dict[int, List[str]] = {}
+    found: dict[int, list[str]] = {}
     for node in attempt.node_indexes():
         folder = attempt.node(node).results
         refused = result_files.refusals(attempt.node(node))
@@ -67,7 +68,7 @@ def records(attempt: AttemptDir, job: Job) -> Dict[int, List[str]]:
 
 def told(job: Job, rank: int, source: str, points: Sequence[Point]) -> Found:
     """What a rank told point by point; where it told a final value, that alone counts."""
-    by_name: Dict[str, List[Point]] = {}
+    by_name: dict[str, list[Point]] = {}
     for point in points:
         by_name.setdefault(point.name, []).append(point)
     return {name: _told(job, rank, source, name, of) for name, of in by_name.items()}
@@ -91,7 +92,7 @@ def _told(job: Job, rank: int, source: str, name: str, points: Sequence[Point]) 
 
 def unread(reason: str) -> Found:
     """What a rank told in a file that cannot be read; nobody knows which metrics."""
-    return {"throughput": Values("record", wrong="reported nothing that can be read: %s" % reason)} if reason else {}
+    return {"throughput": Values("record", wrong=f"reported nothing that can be read: {reason}")} if reason else {}
 
 
 def outdated(source: str, points: Sequence[Point]) -> Found:
@@ -100,7 +101,7 @@ def outdated(source: str, points: Sequence[Point]) -> Found:
     return {point.name: Values(source, wrong=wrong % point.name) for point in points}
 
 
-def _of_timers(finals: Sequence[Point]) -> Optional[Dict[str, float]]:
+def _of_timers(finals: Sequence[Point]) -> dict[str, float] | None:
     """The samples of several timers of a rank, and the seconds that they took; None for what no timer told."""
     sums = {}
     for key in ("samples", "seconds"):
@@ -112,14 +113,14 @@ def _of_timers(finals: Sequence[Point]) -> Optional[Dict[str, float]]:
     return sums
 
 
-def matched(job: Job, rank: int, matches: Dict[str, Matches]) -> Found:
+def matched(job: Job, rank: int, matches: dict[str, Matches]) -> Found:
     """What the patterns of the job found in the log of a rank."""
     return {name: _matched(job, rank, name, found) for name, found in matches.items()}
 
 
 def _matched(job: Job, rank: int, name: str, found: Matches) -> Values:
     if found.wrong is not None:
-        return Values("pattern", wrong="reported a %s that is not a number: %r" % (name, found.wrong[:40]))
+        return Values("pattern", wrong=f"reported a {name} that is not a number: {found.wrong[:40]!r}")
     kept = [(step, found.values[step]) for step in numbers.thinned(len(found.values), _most(job, name))]
     return Values("pattern", found.values, [Sight(None, rank, value, step) for step, value in kept if math.isfinite(value)])
 
@@ -130,7 +131,7 @@ def _most(job: Job, name: str) -> int:
     return sys.maxsize if aimed else max(FEWEST_SIGHTS, MOST_SIGHTS // job.ranks)
 
 
-def _finite(spread: Optional[Dict[str, Any]]) -> Optional[Dict[str, float]]:
+def _finite(spread: dict[str, Any] | None) -> dict[str, float] | None:
     """The numbers of a spread; whatever else stands there is left out."""
     if spread is None:
         return None
@@ -142,20 +143,20 @@ def _finite(spread: Optional[Dict[str, Any]]) -> Optional[Dict[str, float]]:
 class Filed:
     """What the result files of an attempt say."""
 
-    fresh: Dict[int, Found]  # by rank
-    stale: Dict[int, Found]  # what lay there before; it is a reason, never a number
-    strays: List[Tuple[str, str]]  # metric and name of those of no rank that ran
+    fresh: dict[int, Found]  # by rank
+    stale: dict[int, Found]  # what lay there before; it is a reason, never a number
+    strays: list[tuple[str, str]]  # metric and name of those of no rank that ran
 
 
 def filed(job: Job, files: Sequence[ResultFile]) -> Filed:
-    claimed: Dict[Tuple[int, str], List[Tuple[Claim, ResultFile]]] = {}
+    claimed: dict[tuple[int, str], list[tuple[Claim, ResultFile]]] = {}
     result = Filed({}, {}, [])
     for file in files:
         claim = result_files.claim(job, file)
         if claim is None:
             continue
         if claim.rank >= 0 and file.stale:
-            wrong = "reported no %s of its own: %s is older than the run" % (claim.metric, file)
+            wrong = f"reported no {claim.metric} of its own: {file} is older than the run"
             result.stale.setdefault(claim.rank, {})[claim.metric] = Values(file.name, wrong=wrong)
         elif claim.rank >= 0:
             claimed.setdefault((claim.rank, claim.metric), []).append((claim, file))
@@ -166,17 +167,17 @@ def filed(job: Job, files: Sequence[ResultFile]) -> Filed:
     return result
 
 
-def _agreed(metric: str, claims: Sequence[Tuple[Claim, ResultFile]]) -> Values:
+def _agreed(metric: str, claims: Sequence[tuple[Claim, ResultFile]]) -> Values:
     """The number of the files of the first kind, which have to say the same."""
     first = min(claim.order for claim, _ in claims)
-    texts: List[Tuple[ResultFile, str]] = []
+    texts: list[tuple[ResultFile, str]] = []
     for file in (file for claim, file in claims if claim.order == first):
         try:
             texts.append((file, file.text()))
         except FileNotFoundError:
-            return Values(file.name, wrong="reported a %s that was not kept: %s" % (metric, file))
+            return Values(file.name, wrong=f"reported a {metric} that was not kept: {file}")
         except OSError as error:
-            return Values(file.name, wrong="reported a %s in %s, which cannot be read: %s" % (metric, file, error.strerror))
+            return Values(file.name, wrong=f"reported a {metric} in {file}, which cannot be read: {error.strerror}")
     file, text = texts[0]
     for other, different in texts:
         if different != text:
@@ -184,5 +185,5 @@ def _agreed(metric: str, claims: Sequence[Tuple[Claim, ResultFile]]) -> Values:
             return Values(file.name, wrong=wrong % (metric, file, file.node, other, other.node))
     value = numbers.read(text)
     if value is None:
-        return Values(file.name, wrong="reported a %s that is not a number: %r in %s" % (metric, text[:40], file))
+        return Values(file.name, wrong=f"reported a {metric} that is not a number: {text[:40]!r} in {file}")
     return Values(file.name, [value], time=file.modified)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any
 
 from muster.job import Job
 from muster.metrics.observed import Observed, observe
@@ -11,18 +11,18 @@ from muster.records.json_safe import plain
 from muster.records.layout import AttemptDir
 
 
-def collect(attempt: AttemptDir, job: Job) -> Optional[Dict[str, Any]]:
+def collect(attempt: AttemptDir, job: Job) -> dict[str, Any] | None:
     """What was recorded in an attempt, in whatever way; None when nothing was."""
     return brief(observe(attempt, job))
 
 
-def brief(observed: Observed) -> Optional[Dict[str, Any]]:
+def brief(observed: Observed) -> dict[str, Any] | None:
     """The numbers of what was observed; None when nothing was recorded."""
     if not observed.readings and not observed.strays:
         return None
-    found: Dict[str, Any] = plain({name: _in_short(measure(observed, name)) for name in names(observed)})
+    found: dict[str, Any] = plain({name: _in_short(measure(observed, name)) for name in names(observed)})
     return found
 
 
-def _in_short(measured: Measured) -> Dict[str, Any]:
+def _in_short(measured: Measured) -> dict[str, Any]:
     return {"value": measured.whole.value, "unit": measured.unit, "reason": measured.whole.reason}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Dict, List, Optional, Sequence, Tuple
 
 from muster.job import Job, Metric
 from muster.job.bench import KNOWN
@@ -19,8 +19,8 @@ LAUNCHED = "; a program that starts ranks itself counts as one: let Muster start
 class Value:
     """A number, or the reason why there is none."""
 
-    value: Optional[float] = None
-    reason: Optional[str] = None
+    value: float | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Measured:
     metric: Metric
     unit: str
     whole: Value
-    nodes: Dict[int, Value]
-    ranks: List[Tuple[Seat, Reading]]
+    nodes: dict[int, Value]
+    ranks: list[tuple[Seat, Reading]]
 
 
-def names(observed: Observed) -> List[str]:
+def names(observed: Observed) -> list[str]:
     """The metrics of a run: those that everybody asks for, those that the job names, and whatever else was recorded."""
     job = observed.job
     asked = ["throughput", "accuracy", *(job.needed if job.bench else job.metrics)]
@@ -85,55 +85,55 @@ def _usual(name: str) -> str:
     return KNOWN.get(name, Metric()).unit
 
 
-def _trouble(observed: Observed, name: str, metric: Metric) -> Optional[str]:
+def _trouble(observed: Observed, name: str, metric: Metric) -> str | None:
     """What is wrong with what was reported of a metric as a whole."""
     told, strays, named = observed.units.get(name, []), observed.strays.get(name, []), _named(observed.job, name)
     if strays:
-        return "%s came from no rank: %s" % (strays[0], _ran(observed.job))
+        return f"{strays[0]} came from no rank: {_ran(observed.job)}"
     if len(told) > 1:
-        return "it was reported in different units: %s and %s" % (told[0], told[1])
+        return f"it was reported in different units: {told[0]} and {told[1]}"
     if named and told and told[0] not in (named, _usual(name)):
-        return "it was reported in %s, and the job says %s" % (told[0], named)
+        return f"it was reported in {told[0]}, and the job says {named}"
     return _unknown(observed, name) or observed.separate or None if metric.of == "rank" else None
 
 
-def _unknown(observed: Observed, name: str) -> Optional[str]:
+def _unknown(observed: Observed, name: str) -> str | None:
     """What is wrong where ranks know of others that Muster does not know of: their numbers are missing."""
     job, told = observed.job, observed.ranks.get(name, 0)
     if told <= (job.ranks if job.own_servers else world_size(job)):
         return None
-    return "its ranks say that they are %d: %s" % (told, _ran(job))
+    return f"its ranks say that they are {told}: {_ran(job)}"
 
 
 def _ran(job: Job) -> str:
     launched = job.framework == "command" and job.per != "device"
-    return "%d ran%s" % (job.ranks, LAUNCHED if launched else "")
+    return f"{job.ranks} ran{LAUNCHED if launched else ''}"
 
 
-def _world(ranks: Sequence[Tuple[Seat, Reading]], metric: Metric) -> Value:
+def _world(ranks: Sequence[tuple[Seat, Reading]], metric: Metric) -> Value:
     return _of_all(ranks, metric) if metric.of == "rank" else _of_one(ranks)
 
 
-def _of_all(ranks: Sequence[Tuple[Seat, Reading]], metric: Metric) -> Value:
+def _of_all(ranks: Sequence[tuple[Seat, Reading]], metric: Metric) -> Value:
     if not any(reading.source for _, reading in ranks):
         return Value(reason=NOBODY)
-    missing = ["%s %s" % (seat, reading.reason) for seat, reading in ranks if reading.value is None]
+    missing = [f"{seat} {reading.reason}" for seat, reading in ranks if reading.value is None]
     if missing:
-        others = " (and %d more)" % (len(missing) - 1) if len(missing) > 1 else ""
+        others = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
         return Value(reason=missing[0] + others)
     return _finite(numbers.RULES[metric.over]([reading.value for _, reading in ranks if reading.value is not None]))
 
 
-def _of_one(ranks: Sequence[Tuple[Seat, Reading]]) -> Value:
+def _of_one(ranks: Sequence[tuple[Seat, Reading]]) -> Value:
     reported = [(seat, reading) for seat, reading in ranks if reading.source]
     if not reported:
         return Value(reason=NOBODY)
     for seat, reading in reported:
         if reading.value is None:
-            return Value(reason="%s %s" % (seat, reading.reason))
+            return Value(reason=f"{seat} {reading.reason}")
     values = [reading.value for _, reading in reported]
     if len(set(values)) > 1:
-        return Value(reason="%d ranks reported different values; let one of them report for all" % len(values))
+        return Value(reason=f"{len(values)} ranks reported different values; let one of them report for all")
     return Value(values[0])
 
 
@@ -145,15 +145,15 @@ def _mean(nodes: Sequence[Value]) -> Value:
     if all(node.reason == NOBODY for node in nodes):
         return Value(reason=NOBODY)
     index, reason = next((index, node.reason) for index, node in enumerate(nodes) if node.value is None)
-    return Value(reason="no rank of node %d recorded it" % index if reason == NOBODY else reason)
+    return Value(reason=f"no rank of node {index} recorded it" if reason == NOBODY else reason)
 
 
 def _finite(value: float) -> Value:
     return Value(value) if numbers.finite(value) is not None else Value(reason="the values of its ranks are too large")
 
 
-def _by_node(ranks: Sequence[Tuple[Seat, Reading]]) -> Dict[int, List[Tuple[Seat, Reading]]]:
-    found: Dict[int, List[Tuple[Seat, Reading]]] = {}
+def _by_node(ranks: Sequence[tuple[Seat, Reading]]) -> dict[int, list[tuple[Seat, Reading]]]:
+    found: dict[int, list[tuple[Seat, Reading]]] = {}
     for seat, reading in ranks:
         found.setdefault(seat.node, []).append((seat, reading))
     return found

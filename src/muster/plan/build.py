@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Dict, List, Tuple
 
 from muster.job import PLACE, Job
 from muster.plan import compat, frameworks, ssh
@@ -14,7 +13,7 @@ from muster.plan.world import PS, Node, World
 MOST_ENV = 131072 - 1  # Linux' limit on one `name=value`, less the closing zero
 
 
-def shared_files(job: Job, world: World, places: Places) -> Dict[str, str]:
+def shared_files(job: Job, world: World, places: Places) -> dict[str, str]:
     """Files of the whole attempt, by path: node 0 writes them before it shows the world to the others."""
     return {
         **({} if places.alone else frameworks.of(job).files(job, world, places.world)),
@@ -39,9 +38,9 @@ def _in_whole(process: Process, world: World, index: int) -> Process:
     """A process of a node that trains alone, under the name and number that it has in the whole run."""
     env = dict(process.env, MUSTER_SERVER=str(index))
     if process.rank < 0:
-        return replace(process, name="%s-%d" % (process.name, index), env=env)
+        return replace(process, name=f"{process.name}-{index}", env=env)
     rank = world.rank(world.nodes[index], process.local)
-    return replace(process, name="rank-%d" % rank, rank=rank, env=env)
+    return replace(process, name=f"rank-{rank}", rank=rank, env=env)
 
 
 def _build(job: Job, world: World, index: int, places: Places) -> NodePlan:
@@ -53,7 +52,7 @@ def _build(job: Job, world: World, index: int, places: Places) -> NodePlan:
     common.update(_passed(job, platform, places, "env"))
     work, cwd = platform.work(job, places), platform.cwd(job, places)
     argv = command(job, platform, places)
-    processes: List[Process] = []
+    processes: list[Process] = []
     for name, role in framework.helpers(job, world, node):
         env = dict(common, MUSTER_RANK="-1", MUSTER_LOCAL_RANK="-1", **role)
         gate = framework.gate(job, world, node)
@@ -87,14 +86,14 @@ def _build(job: Job, world: World, index: int, places: Places) -> NodePlan:
     )
 
 
-def _files(job: Job, world: World, places: Places) -> Tuple[File, ...]:
+def _files(job: Job, world: World, places: Places) -> tuple[File, ...]:
     """What a node that is a world of its own has for itself alone."""
     if not places.alone:
         return ()
     return tuple(File(path, text) for path, text in frameworks.of(job).files(job, world, places.world).items())
 
 
-def _ranks(job: Job, world: World, node: Node, places: Places, common: Dict[str, str], argv: Tuple[str, ...]) -> List[Process]:
+def _ranks(job: Job, world: World, node: Node, places: Places, common: dict[str, str], argv: tuple[str, ...]) -> list[Process]:
     framework, platform = frameworks.of(job), compat.of(job)
     shared = framework.shared(job, world, places.world)  # computed once: it may hold every address of the world
     cwd = platform.cwd(job, places)
@@ -106,15 +105,15 @@ def _ranks(job: Job, world: World, node: Node, places: Places, common: Dict[str,
         env.update(framework.rank(job, world, node, local))
         env.update(platform.rank(job, world, node, local, places))
         env.update(job.env)
-        own = "%s/rank-%d" % (cwd, rank) if job.workdir == "rank" else cwd
+        own = f"{cwd}/rank-{rank}" if job.workdir == "rank" else cwd
         processes.append(Process(name, framework.argv(job, world, places.world, argv), env, own, rank, local))
     return processes
 
 
-def command(job: Job, platform: Compat, places: Places) -> Tuple[str, ...]:
+def command(job: Job, platform: Compat, places: Places) -> tuple[str, ...]:
     """The argv of the program. Parameters travel as words of their own, never inside a shell text."""
     passed = {**_passed(job, platform, places, "parameter"), **job.parameters}
-    parameters = tuple("--%s=%s" % pair for pair in passed.items())
+    parameters = tuple("--{}={}".format(*pair) for pair in passed.items())
     if job.boot:
         return (job.python or "python", platform.boot(job, places), *parameters)
     if isinstance(job.command, tuple):
@@ -125,14 +124,14 @@ def command(job: Job, platform: Compat, places: Places) -> Tuple[str, ...]:
     return ("bash", "-c", text, "bash", *parameters)
 
 
-def _passed(job: Job, platform: Compat, places: Places, access: str) -> Dict[str, str]:
+def _passed(job: Job, platform: Compat, places: Places, access: str) -> dict[str, str]:
     """The inputs and outputs that the program is told of in one way, by name."""
     entries = [*job.inputs.items(), *job.outputs.items()]
     values = platform.data(job, places)
     return {name: values[name] for name, data in entries if data.access == access}
 
 
-def _common(world: World, node: Node, places: Places) -> Dict[str, str]:
+def _common(world: World, node: Node, places: Places) -> dict[str, str]:
     """What every process of a node is told."""
     return {
         "MUSTER_RUN": world.run,
@@ -150,16 +149,16 @@ def _common(world: World, node: Node, places: Places) -> Dict[str, str]:
     }
 
 
-def _defaults(world: World, node: Node) -> Dict[str, str]:
+def _defaults(world: World, node: Node) -> dict[str, str]:
     """The node's CPUs, shared out among its ranks."""
     return {"OMP_NUM_THREADS": str(max(1, node.facts.cpus // world.per_node))}
 
 
-def _refuse_long(job: Job, processes: List[Process]) -> None:
+def _refuse_long(job: Job, processes: list[Process]) -> None:
     for process in processes:
         for name, value in process.env.items():
             length = len(name) + 1 + len(value.encode("utf-8", "surrogatepass"))
             if length > MOST_ENV:
                 few = "use fewer nodes or ranks, or a framework that does not list them all"
                 advice = "shorten it" if name in job.env else few
-                raise PlanError("%s would take %d bytes, and Linux allows %d: %s" % (name, length, MOST_ENV, advice))
+                raise PlanError(f"{name} would take {length} bytes, and Linux allows {MOST_ENV}: {advice}")

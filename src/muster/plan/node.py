@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 
 class PlanError(Exception):
@@ -55,12 +55,12 @@ class Gate:
 @dataclass(frozen=True)
 class Process:
     name: str
-    argv: Tuple[str, ...]
-    env: Dict[str, str]
+    argv: tuple[str, ...]
+    env: dict[str, str]
     cwd: str
     rank: int = -1  # -1: a helper such as a scheduler; the run does not wait for it
     local: int = -1
-    gate: Optional[Gate] = None
+    gate: Gate | None = None
 
 
 @dataclass(frozen=True)
@@ -91,27 +91,27 @@ def local_path(url: str) -> str:
 @dataclass(frozen=True)
 class NodePlan:
     node: int
-    work: Tuple[str, ...]  # directories that get a copy of the code
-    processes: Tuple[Process, ...]
+    work: tuple[str, ...]  # directories that get a copy of the code
+    processes: tuple[Process, ...]
     setup: str
     cwd: str  # where setup runs and ssh logins land
-    setup_env: Dict[str, str]
-    secrets: Tuple[str, ...]
-    defaults: Dict[str, str]  # variables of every process that the submitter's environment has not set
-    prefix: Dict[str, Tuple[str, ...]]  # what stands first in variables that hold lists, such as PATH
+    setup_env: dict[str, str]
+    secrets: tuple[str, ...]
+    defaults: dict[str, str]  # variables of every process that the submitter's environment has not set
+    prefix: dict[str, tuple[str, ...]]  # what stands first in variables that hold lists, such as PATH
     runners: int  # how many nodes have ranks
-    linked: Dict[str, str] = field(default_factory=dict)  # directories whose entries are shown in another one, too
-    folders: Tuple[str, ...] = ()
-    files: Tuple[File, ...] = ()
-    inputs: Tuple[Transfer, ...] = ()
-    outputs: Tuple[Transfer, ...] = ()
-    log: Dict[str, Tuple[str, ...]] = field(default_factory=dict)  # files for `log_url`, with the processes they are made of
+    linked: dict[str, str] = field(default_factory=dict)  # directories whose entries are shown in another one, too
+    folders: tuple[str, ...] = ()
+    files: tuple[File, ...] = ()
+    inputs: tuple[Transfer, ...] = ()
+    outputs: tuple[Transfer, ...] = ()
+    log: dict[str, tuple[str, ...]] = field(default_factory=dict)  # files for `log_url`, with the processes they are made of
     ssh: int = 0  # the port of its ssh server, if there is one
     together: bool = False  # whether ranks wait until the helpers of all nodes are up
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self, dict_factory=_without_nothing)
 
 
-def _without_nothing(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+def _without_nothing(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in pairs if value is not None}

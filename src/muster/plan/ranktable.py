@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any
 
 from muster.plan.world import Device, Node, World
 
@@ -14,16 +15,16 @@ FORMATS = ("lab", "pods", "1.0")
 @dataclass(frozen=True)
 class Server:
     id: str  # its address, or a name that no other server has
-    devices: Tuple[Device, ...]
+    devices: tuple[Device, ...]
     pod: str = ""
 
 
-def servers(world: World, pods: Optional[Mapping[int, str]] = None) -> List[Server]:
+def servers(world: World, pods: Mapping[int, str] | None = None) -> list[Server]:
     """The servers of a world, with the names of their pods; nodes that share an address are told apart by their numbers."""
     unique = len({node.address for node in world.workers}) == len(world.workers)
     return [
         Server(
-            node.address if unique else "%s-%d" % (node.address, node.index),
+            node.address if unique else f"{node.address}-{node.index}",
             tuple(Device(device.id, device.ip or node.address) for device in node.facts.devices),
             pods[node.index] if pods else pod(world, node),
         )
@@ -33,7 +34,7 @@ def servers(world: World, pods: Optional[Mapping[int, str]] = None) -> List[Serv
 
 def pod(world: World, node: Node) -> str:
     """The name by which a node finds itself in the format grouped by pod."""
-    return "%s-%d" % (world.run, node.index)
+    return f"{world.run}-{node.index}"
 
 
 def render(format: str, servers: Sequence[Server], group: str = "") -> str:
@@ -42,9 +43,9 @@ def render(format: str, servers: Sequence[Server], group: str = "") -> str:
     return json.dumps(table, indent=1) + "\n"
 
 
-def lab(servers: Sequence[Server]) -> Dict[str, Any]:
+def lab(servers: Sequence[Server]) -> dict[str, Any]:
     """The oldest format, which MindSpore 0.x reads: one instance per device."""
-    instances: List[Dict[str, Any]] = []
+    instances: list[dict[str, Any]] = []
     for server in servers:
         for device in server.devices:
             instances.append({"devices": [_device(device)], "rank_id": str(len(instances)), "server_id": server.id})
@@ -65,13 +66,13 @@ def lab(servers: Sequence[Server]) -> Dict[str, Any]:
             }
         ],
         "para_plane_nic_location": "device",
-        "para_plane_nic_name": ["eth%d" % port for port in ports],
+        "para_plane_nic_name": [f"eth{port}" for port in ports],
         "para_plane_nic_num": str(len(ports)),
         "status": "completed",
     }
 
 
-def pods(servers: Sequence[Server], group: str = "") -> Dict[str, Any]:
+def pods(servers: Sequence[Server], group: str = "") -> dict[str, Any]:
     """The format grouped by pod, which TensorFlow reads: no ranks, a process finds itself by pod and device."""
     instances = [
         {
@@ -95,7 +96,7 @@ def pods(servers: Sequence[Server], group: str = "") -> Dict[str, Any]:
     }
 
 
-def version_1(servers: Sequence[Server]) -> Dict[str, Any]:
+def version_1(servers: Sequence[Server]) -> dict[str, Any]:
     """Version 1.0, which current software reads: servers with their devices and ranks."""
     rank = 0
     entries = []
@@ -108,5 +109,5 @@ def version_1(servers: Sequence[Server]) -> Dict[str, Any]:
     return {"version": "1.0", "server_count": str(len(entries)), "server_list": entries, "status": "completed"}
 
 
-def _device(device: Device) -> Dict[str, str]:
+def _device(device: Device) -> dict[str, str]:
     return {"device_id": device.id, "device_ip": device.ip}

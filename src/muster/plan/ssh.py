@@ -6,7 +6,7 @@ Everything is the run's own. Nothing of the user's ~/.ssh is read or written.
 from __future__ import annotations
 
 import shlex
-from typing import Dict, Iterable, List, Tuple
+from collections.abc import Iterable
 
 from muster.job import SECRET_NAME, Job
 from muster.plan import compat
@@ -107,7 +107,7 @@ def folder(attempt: str) -> str:
     return attempt + "/ssh"
 
 
-def shared_files(job: Job, world: World, attempt: str) -> Dict[str, str]:
+def shared_files(job: Job, world: World, attempt: str) -> dict[str, str]:
     """The configurations, by path: the same for all nodes."""
     if not job.ssh:
         return {}
@@ -123,29 +123,29 @@ def server(world: World, place: str) -> str:
 
 def client(job: Job, world: World, place: str) -> str:
     hosts = "".join(
-        "Host %s\n  HostName %s\n" % (" ".join(aliases(job, world, node.index)), node.address) for node in world.nodes
+        "Host {}\n  HostName {}\n".format(" ".join(aliases(job, world, node.index)), node.address) for node in world.nodes
     )
     known = _path(place + "/known_hosts")
     return hosts + CLIENT.format(port=world.ssh_port, alias=ALIAS, user=_path(place + "/user"), known=known)
 
 
-def aliases(job: Job, world: World, index: int) -> List[str]:
+def aliases(job: Job, world: World, index: int) -> list[str]:
     """The names by which the nodes know one of them; the first stands in hostfiles."""
-    return ["node-%d" % index, *compat.of(job).names(job, world.run, index)]
+    return [f"node-{index}", *compat.of(job).names(job, world.run, index)]
 
 
-def files(job: Job, places: Places, own: Iterable[str]) -> Tuple[File, ...]:
+def files(job: Job, places: Places, own: Iterable[str]) -> tuple[File, ...]:
     """Programs that stand in for others on a node; `own` are the variables that Muster gives each node."""
     if not job.ssh:
         return ()
-    options = "-F %s -o StrictHostKeyChecking=yes " % shlex.quote(folder(places.attempt) + "/config")
+    options = "-F {} -o StrictHostKeyChecking=yes ".format(shlex.quote(folder(places.attempt) + "/config"))
     texts = {name: STAND_IN.format(name=name) + _real(name, options) for name in CLIENTS}
     texts["horovodrun"] = _without_secrets(job, own) + _real("horovodrun")
     texts["muster-rank"] = RANK
-    return tuple(File("%s/%s" % (places.bin, name), text, 0o755) for name, text in texts.items())
+    return tuple(File(f"{places.bin}/{name}", text, 0o755) for name, text in texts.items())
 
 
-def prefix(job: Job, places: Places) -> Dict[str, Tuple[str, ...]]:
+def prefix(job: Job, places: Places) -> dict[str, tuple[str, ...]]:
     """The stand-ins come first on the PATH."""
     return {"PATH": (places.bin,)} if job.ssh else {}
 
@@ -164,4 +164,4 @@ def _path(path: str) -> str:
 
 
 def _quoted(path: str) -> str:
-    return '"%s"' % path.replace("\\", "\\\\").replace('"', '\\"')
+    return '"{}"'.format(path.replace("\\", "\\\\").replace('"', '\\"'))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any
 
 from muster.job import Job
 
@@ -26,23 +27,23 @@ class Facts:
     host: str
     address: str
     device: str  # cpu, nvidia or ascend
-    devices: Tuple[Device, ...]
-    ports: Tuple[int, ...]  # held by its agent until its processes start
+    devices: tuple[Device, ...]
+    ports: tuple[int, ...]  # held by its agent until its processes start
     cpus: int  # CPUs that its processes share
     agent: int = 0  # the agent's process id, as the machine sees it
     user: str = ""
     uid: int = 0
     gid: int = 0
     nvidia: bool = True  # whether there are NVIDIA devices that a CPU job must not see
-    ssh: Tuple[int, ...] = ()  # ports on its own address where an ssh server could listen
-    launcher: Tuple[str, ...] = ()  # what a batch system has to start MPI's ranks with, before their own argv
-    reception: Tuple[str, ...] = ()  # the helper that makes those ranks processes of this node
+    ssh: tuple[int, ...] = ()  # ports on its own address where an ssh server could listen
+    launcher: tuple[str, ...] = ()  # what a batch system has to start MPI's ranks with, before their own argv
+    reception: tuple[str, ...] = ()  # the helper that makes those ranks processes of this node
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, data: Dict[str, Any]) -> Facts:
+    def from_json(cls, data: dict[str, Any]) -> Facts:
         devices = tuple(Device(**device) for device in data["devices"])
         others = {name: tuple(data.get(name, ())) for name in ("ports", "ssh", "launcher", "reception")}
         return cls(**{**data, "devices": devices, **others})
@@ -67,18 +68,16 @@ class World:
     run: str
     attempt: int
     per_node: int  # ranks on each worker
-    nodes: Tuple[Node, ...]
+    nodes: tuple[Node, ...]
 
     @cached_property
-    def workers(self) -> Tuple[Node, ...]:
+    def workers(self) -> tuple[Node, ...]:
         return tuple(node for node in self.nodes if node.role == WORKER)
 
     @cached_property
-    def endpoints(self) -> Tuple[str, ...]:
+    def endpoints(self) -> tuple[str, ...]:
         """An address and port of each rank's own, for frameworks whose nodes hold one more port than they have ranks."""
-        return tuple(
-            "%s:%d" % (node.address, node.facts.ports[1 + local]) for node in self.workers for local in range(self.per_node)
-        )
+        return tuple(f"{node.address}:{node.facts.ports[1 + local]}" for node in self.workers for local in range(self.per_node))
 
     @property
     def size(self) -> int:
@@ -107,12 +106,12 @@ class World:
         facts = dataclasses.replace(self.nodes[index].facts, node=0)
         return World(self.run, self.attempt, self.per_node, (Node(facts, WORKER),))
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         nodes = [dict(node.facts.to_json(), role=node.role) for node in self.nodes]
         return {"run": self.run, "attempt": self.attempt, "per_node": self.per_node, "size": self.size, "nodes": nodes}
 
     @classmethod
-    def from_json(cls, data: Dict[str, Any]) -> World:
+    def from_json(cls, data: dict[str, Any]) -> World:
         nodes = []
         for entry in data["nodes"]:
             entry = dict(entry)
@@ -123,6 +122,6 @@ class World:
 
 def assemble(job: Job, run: str, attempt: int, facts: Sequence[Facts]) -> World:
     """The world that these nodes form: workers first, parameter servers after them."""
-    ordered: List[Facts] = sorted(facts, key=lambda fact: fact.node)
+    ordered: list[Facts] = sorted(facts, key=lambda fact: fact.node)
     nodes = tuple(Node(fact, WORKER if fact.node < job.nodes else PS) for fact in ordered)
     return World(run, attempt, job.ranks_per_node, nodes)

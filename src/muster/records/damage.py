@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List
+from typing import Any
 
 from muster.records.layout import RunDir
 from muster.records.untrusted import LARGEST, parse_json, read_regular
@@ -30,17 +31,17 @@ def guarded(run: RunDir) -> Iterator[None]:
     except _BROKEN as error:
         if not os.path.isdir(run.path):
             raise  # somebody removed it meanwhile
-        raise Damaged(_first(run) or "it is not as Muster writes it (%s: %s)" % (type(error).__name__, error)) from error
+        raise Damaged(_first(run) or f"it is not as Muster writes it ({type(error).__name__}: {error})") from error
 
 
-def stand_in(run: RunDir, damage: str, alive: bool) -> Dict[str, Any]:
+def stand_in(run: RunDir, damage: str, alive: bool) -> dict[str, Any]:
     """The view of a run whose record is damaged; nothing in it is taken from the record."""
-    what_to_do = "" if alive else "; look into %s, then `muster rm %s` deletes it" % (run.path, run.id)
+    what_to_do = "" if alive else f"; look into {run.path}, then `muster rm {run.id}` deletes it"
     return {
         "run": run.id,
         "state": "running" if alive else DAMAGED,
         "phase": "running" if alive else "ended",
-        "reason": "its record is damaged: %s%s" % (damage, what_to_do),
+        "reason": f"its record is damaged: {damage}{what_to_do}",
         "dir": run.path,
         "result": None,
         "warnings": [],
@@ -65,7 +66,7 @@ def need(run: RunDir) -> None:
     for path in (run.job, run.run):
         reason = unreadable(path)
         if reason:
-            raise Damaged("%s cannot be read: %s" % (os.path.basename(path), reason))
+            raise Damaged(f"{os.path.basename(path)} cannot be read: {reason}")
 
 
 def unreadable(path: str) -> str:
@@ -77,7 +78,7 @@ def unreadable(path: str) -> str:
     except OSError as error:
         return error.strerror or str(error)
     except ValueError as error:
-        return "it is not JSON (%s)" % error
+        return f"it is not JSON ({error})"
     return "" if isinstance(data, dict) else "it is not a JSON object"
 
 
@@ -90,13 +91,13 @@ def _first(run: RunDir) -> str:
     for path in paths:
         reason = unreadable(path)
         if reason:
-            return "%s cannot be read: %s" % (os.path.relpath(path, run.path), reason)
+            return f"{os.path.relpath(path, run.path)} cannot be read: {reason}"
     return ""
 
 
-def _documents(run: RunDir) -> List[str]:
-    found = ["%s/%s" % (run.path, name) for name in _OF_RUN]
+def _documents(run: RunDir) -> list[str]:
+    found = [f"{run.path}/{name}" for name in _OF_RUN]
     for attempt in map(run.attempt, run.attempt_numbers()):
-        found += ["%s/%s" % (attempt.path, name) for name in _OF_ATTEMPT]
-        found += ["%s/%s" % (attempt.node(index).path, name) for index in attempt.node_indexes() for name in _OF_NODE]
+        found += [f"{attempt.path}/{name}" for name in _OF_ATTEMPT]
+        found += [f"{attempt.node(index).path}/{name}" for index in attempt.node_indexes() for name in _OF_NODE]
     return found

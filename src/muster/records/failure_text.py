@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 from muster.records.files import read_events
 from muster.records.layout import AttemptDir
@@ -27,10 +27,10 @@ def signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
-        return "signal %d" % number
+        return f"signal {number}"
 
 
-def _as_signal(code: Optional[int]) -> bool:
+def _as_signal(code: int | None) -> bool:
     """Whether an exit code is a shell's way to say that its program was killed."""
     return code is not None and 128 < code < 160
 
@@ -38,74 +38,70 @@ def _as_signal(code: Optional[int]) -> bool:
 def size(number: float) -> str:
     for unit in ("B", "K", "M", "G"):
         if number < 1024:
-            return "%.0f%s" % (number, unit) if number >= 10 or unit == "B" else "%.1f%s" % (number, unit)
+            return f"{number:.0f}{unit}" if number >= 10 or unit == "B" else f"{number:.1f}{unit}"
         number /= 1024
-    return "%.1fT" % number
+    return f"{number:.1f}T"
 
 
 def duration(seconds: float) -> str:
     """A time in the form that a job file takes."""
     if seconds < 1:
-        return "%dms" % round(seconds * 1000) if seconds else "0s"
+        return f"{round(seconds * 1000)}ms" if seconds else "0s"
     parts = []
     whole = round(seconds)
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
         count, whole = divmod(whole, length)
         if count:
-            parts.append("%d%s" % (count, unit))
+            parts.append(f"{count}{unit}")
     return "".join(parts[:2])
 
 
 def over_time(limit: float) -> str:
-    return "it took longer than its time limit of %s" % duration(limit)
+    return f"it took longer than its time limit of {duration(limit)}"
 
 
-def who(failure: Dict[str, Any]) -> str:
+def who(failure: dict[str, Any]) -> str:
     process = failure.get("process") or ""
-    name = "rank %d" % failure["rank"] if failure.get("rank", -1) >= 0 and process != "main" else process
-    return "%s on node %d" % (name, failure["node"])
+    name = f"rank {failure['rank']}" if failure.get("rank", -1) >= 0 and process != "main" else process
+    return f"{name} on node {failure['node']}"
 
 
-def sentence(failure: Dict[str, Any], exception: str = "") -> str:
+def sentence(failure: dict[str, Any], exception: str = "") -> str:
     """One failure in words."""
     kind = failure["kind"]
     if kind == "start":
-        text = "%s could not be started: %s" % (who(failure), failure["message"])
+        text = "{} could not be started: {}".format(who(failure), failure["message"])
     elif kind == "setup":
-        text = "%s failed: %s" % (who(failure), failure["message"])
+        text = "{} failed: {}".format(who(failure), failure["message"])
     elif kind == "memory":
-        text = "the processes of node %d used %s together, more than the job's `memory: %s`" % (
-            failure["node"],
-            size(failure["used"]),
-            size(failure["limit"]),
-        )
+        used, limit = size(failure["used"]), size(failure["limit"])
+        text = f"the processes of node {failure['node']} used {used} together, more than the job's `memory: {limit}`"
     elif kind == "plan":
         text = str(failure["message"])
     elif kind == "code":
-        text = "the code could not be brought to node %d (code %d): %s" % (failure["node"], failure["code"], failure["message"])
+        text = f"the code could not be brought to node {failure['node']} (code {failure['code']}): {failure['message']}"
     elif kind == "input":
-        text = "the inputs of node %d could not be fetched: %s" % (failure["node"], failure["message"])
+        text = f"the inputs of node {failure['node']} could not be fetched: {failure['message']}"
     elif kind == "output":
-        text = "the outputs of node %d could not be uploaded and are kept in its directory: %s" % (
-            failure["node"],
-            failure["message"],
+        text = (
+            f"the outputs of node {failure['node']} could not be uploaded and are kept in its directory: {failure['message']}"
         )
     elif kind == "signal":
-        text = "%s was killed (%s)" % (who(failure), signal_name(failure["signal"]))
+        text = "{} was killed ({})".format(who(failure), signal_name(failure["signal"]))
     else:
         code = failure["code"]
-        text = "%s exited with code %d" % (who(failure), code)
+        text = f"{who(failure)} exited with code {code}"
         if _as_signal(code):
-            text += " (128 + %s)" % signal_name(code - 128)
+            text += f" (128 + {signal_name(code - 128)})"
     if failure.get("oom"):
         text += "; the kernel's counters show out of memory"
     elif failure.get("oom_before"):
         text += "; the kernel had killed another process of its node for memory"
-    text = text if text.endswith(exception) else "%s: %s" % (text, exception)
+    text = text if text.endswith(exception) else f"{text}: {exception}"
     return text + NO_MODULE if "ModuleNotFoundError: " in exception else text
 
 
-def cause(failure: Dict[str, Any]) -> str:
+def cause(failure: dict[str, Any]) -> str:
     """The cause of a failure in the words of `retry_on`."""
     if failure.get("oom") or failure["kind"] == "memory":
         return "oom"
@@ -121,13 +117,13 @@ def where_stacks_are(attempt: AttemptDir) -> str:
     dumps = [event for node in attempt.node_indexes() for event in read_events(attempt.node(node).events)]
     dumps = [event for event in dumps if event["event"] == "stacks"]
     if any(event["files"] for event in dumps):
-        return "; the stacks of its ranks are in %s/*/stacks" % attempt.nodes
+        return f"; the stacks of its ranks are in {attempt.nodes}/*/stacks"
     if any(event.get("in_logs") for event in dumps):
         return "; the stacks of its ranks are at the end of their logs"
     return ""
 
 
-def details(attempt: AttemptDir, failures: List[Dict[str, Any]]) -> Dict[str, Any]:
+def details(attempt: AttemptDir, failures: list[dict[str, Any]]) -> dict[str, Any]:
     """The first failure with the end of its log, and the other distinct causes."""
     first = failures[0]
     explained = dict(first, **_log_end(attempt, first))
@@ -143,7 +139,7 @@ def details(attempt: AttemptDir, failures: List[Dict[str, Any]]) -> Dict[str, An
     return explained
 
 
-def _log_end(attempt: AttemptDir, failure: Dict[str, Any]) -> Dict[str, Any]:
+def _log_end(attempt: AttemptDir, failure: dict[str, Any]) -> dict[str, Any]:
     if not failure.get("process"):
         return {"log": None, "exception": "", "tail": []}
     launched = _first_launched(attempt, failure) if failure["process"] == "main" and not failure.get("signal") else None
@@ -158,7 +154,7 @@ def _log_end(attempt: AttemptDir, failure: Dict[str, Any]) -> Dict[str, Any]:
     return {"log": path, "exception": exception or _last_words(failure.get("code"), lines), "tail": lines[-TAIL_LINES:]}
 
 
-def _last_words(code: Optional[int], lines: List[str]) -> str:
+def _last_words(code: int | None, lines: list[str]) -> str:
     """The line in which a program or its shell says what was wrong, where the exit code tells that there is one."""
     if code == USAGE:
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
@@ -167,7 +163,7 @@ def _last_words(code: Optional[int], lines: List[str]) -> str:
     return ""
 
 
-def _first_launched(attempt: AttemptDir, failure: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+def _first_launched(attempt: AttemptDir, failure: dict[str, Any]) -> dict[str, Any] | None:
     """The end of the log of the rank that failed first, of those that a launcher started: it only says that one did."""
     logs = [attempt.node(node).rank_logs() for node in attempt.node_indexes()]
     regular = (path for paths in logs for path in paths if is_regular(path))
@@ -178,9 +174,9 @@ def _first_launched(attempt: AttemptDir, failure: Dict[str, Any]) -> Optional[Di
             exception = _last_words(failure["code"], lines[-1:])
         if exception and exception == lines[-1].strip():
             name = os.path.basename(path)[: -len(".log")].replace("-", " ")
-            return {"log": path, "exception": "%s: %s" % (name, exception), "tail": lines[-TAIL_LINES:]}
+            return {"log": path, "exception": f"{name}: {exception}", "tail": lines[-TAIL_LINES:]}
     return None
 
 
-def _distinct(failure: Dict[str, Any], exception: str) -> Any:
+def _distinct(failure: dict[str, Any], exception: str) -> Any:
     return (failure["kind"], failure.get("code"), failure.get("signal"), exception)

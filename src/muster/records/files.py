@@ -8,8 +8,9 @@ import json
 import os
 import stat
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable
 
 from muster.records.untrusted import LARGEST, MOST_LINES, NotRegular, TooLarge, parse_json, read_lines, read_regular
 
@@ -18,7 +19,7 @@ TRIES = 3  # at opening a log, where something else appears in its place
 
 def temporary_name(path: str) -> str:
     """A name beside `path` that no other thread, process or namespace (where ids repeat) writes to."""
-    return "%s.%s.tmp" % (path, os.urandom(6).hex())
+    return f"{path}.{os.urandom(6).hex()}.tmp"
 
 
 def write_text(path: str, text: str) -> None:
@@ -60,7 +61,7 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def write_once(path: str, data: Any, valid: Callable[[Dict[str, Any]], bool] = lambda data: True) -> bool:
+def write_once(path: str, data: Any, valid: Callable[[dict[str, Any]], bool] = lambda data: True) -> bool:
     """Writes a file that must not exist yet; false when somebody else was first.
 
     What no writer of Muster's can have put there counts as nothing and is moved aside: a rank must not be able to keep a
@@ -81,7 +82,7 @@ def write_once(path: str, data: Any, valid: Callable[[Dict[str, Any]], bool] = l
     return True
 
 
-def _is_debris(path: str, valid: Callable[[Dict[str, Any]], bool]) -> bool:
+def _is_debris(path: str, valid: Callable[[dict[str, Any]], bool]) -> bool:
     """Whether something stands there that is certainly not what Muster writes; a disk that fails proves nothing."""
     try:
         data = parse_json(read_regular(path, LARGEST))
@@ -92,7 +93,7 @@ def _is_debris(path: str, valid: Callable[[Dict[str, Any]], bool]) -> bool:
     return not (isinstance(data, dict) and valid(data))
 
 
-def read_json(path: str) -> Optional[Any]:
+def read_json(path: str) -> Any | None:
     """The data of a file; None while there is none, and for one that is damaged or that no writer of Muster's can have made."""
     try:
         return parse_json(read_regular(path, LARGEST))
@@ -102,7 +103,7 @@ def read_json(path: str) -> Optional[Any]:
         return None
 
 
-def read_object(path: str) -> Dict[str, Any]:
+def read_object(path: str) -> dict[str, Any]:
     """The same of a file that holds an object; empty where it does not."""
     data = read_json(path)
     return data if isinstance(data, dict) else {}
@@ -120,11 +121,11 @@ def need_json(path: str) -> Any:
     """The data of a file without which nothing makes sense."""
     data = read_json(path)
     if data is None:
-        raise ValueError("%s is missing or damaged" % path)
+        raise ValueError(f"{path} is missing or damaged")
     return data
 
 
-def read_objects(path: str, below: str = "", most: int = MOST_LINES) -> Iterator[Dict[str, Any]]:
+def read_objects(path: str, below: str = "", most: int = MOST_LINES) -> Iterator[dict[str, Any]]:
     """The objects in the complete lines of a file; other lines are passed over. Raises OSError, but not for no file."""
     try:
         for line in read_lines(path, below, most):
@@ -138,7 +139,7 @@ def read_objects(path: str, below: str = "", most: int = MOST_LINES) -> Iterator
         return
 
 
-def read_events(path: str) -> List[Dict[str, Any]]:
+def read_events(path: str) -> list[dict[str, Any]]:
     """The events of a file; none while there is none."""
     return [event for event in read_objects(path) if isinstance(event.get("event"), str)]
 
@@ -171,19 +172,19 @@ def delete_tree(path: str) -> None:
     os.rmdir(path)
 
 
-def _open_folder(name: str, above: Optional[int] = None) -> int:
+def _open_folder(name: str, above: int | None = None) -> int:
     """Opens a directory, never through a link, and makes it readable and writable for its owner."""
     flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     place = os.open(name, flags | os.O_PATH, dir_fd=above)
     try:
         with suppress(PermissionError):  # somebody else's
-            os.chmod("/proc/self/fd/%d" % place, 0o700)
+            os.chmod(f"/proc/self/fd/{place}", 0o700)
         return os.open(".", os.O_RDONLY | flags, dir_fd=place)
     finally:
         os.close(place)
 
 
-def _empty(folder: int, top: int) -> List[str]:
+def _empty(folder: int, top: int) -> list[str]:
     """Deletes the files of a directory and moves its directories into `top`; returns their names there."""
     with os.scandir(folder) as entries:
         found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict
+from typing import Any, Callable
 
 from muster.records.damage import DAMAGED
 from muster.records.json_safe import number
@@ -34,7 +34,7 @@ def _texts(value: Any) -> bool:
     return isinstance(value, list) and all(map(_text, value))
 
 
-_Checks = Dict[str, Callable[[Any], bool]]
+_Checks = dict[str, Callable[[Any], bool]]
 _VIEW: _Checks = {
     **dict.fromkeys(("run", "phase", "reason", "dir", "name"), _text),
     **dict.fromkeys(("framework", "engine", "user"), _named),
@@ -52,12 +52,12 @@ def _holds(data: Any, checks: _Checks) -> bool:
     return isinstance(data, dict) and all(key in data and check(data[key]) for key, check in checks.items())
 
 
-def can_be_shown(view: Dict[str, Any]) -> bool:
+def can_be_shown(view: dict[str, Any]) -> bool:
     """Whether a view holds what people and programs expect under its keys."""
     return _holds(view, _VIEW) and _texts(view.get("warnings", []))  # an older record has none
 
 
-def is_final(data: Dict[str, Any]) -> bool:
+def is_final(data: dict[str, Any]) -> bool:
     """Whether data has the form of a final record."""
     attempts, result = data.get("attempts"), data.get("result")
     return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional
+from typing import Any
 
 
 def plain(value: Any) -> Any:
@@ -17,7 +17,7 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def number(value: Any) -> Optional[float]:
+def number(value: Any) -> float | None:
     """What JSON meant as a number, finite or not; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
@@ -27,7 +27,7 @@ def number(value: Any) -> Optional[float]:
         return None
 
 
-def whole(value: Any) -> Optional[int]:
+def whole(value: Any) -> int | None:
     """What JSON meant as a whole number; None for anything else."""
     told = number(value)
     return int(told) if told is not None and told.is_integer() else None

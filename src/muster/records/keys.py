@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Dict, Mapping, Tuple
+from collections.abc import Mapping
 
 STORAGE, POWER = "MUSTER_STORAGE", "MUSTER_POWER_KEYS"
 VARIABLE = "MUSTER_KEYS"  # the number of the descriptor
@@ -42,7 +42,7 @@ def is_key(name: str) -> bool:
     return bool(_SECRETS & set(words)) or (words[-1] in ("KEY", "KEYS") and words[-2:-1] not in (["API"], ["PUBLIC"]))
 
 
-def apart(environment: Mapping[str, str]) -> Tuple[Dict[str, str], Dict[str, str]]:
+def apart(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """An environment without Muster's own keys, and these."""
     kept = {name: value for name, value in environment.items() if name not in (STORAGE, POWER)}
     return kept, {name: environment[name] for name in (STORAGE, POWER) if name in environment}
@@ -60,7 +60,7 @@ def held() -> int:
     return int(os.environ.get(VARIABLE) or -1)
 
 
-def read() -> Dict[str, str]:
+def read() -> dict[str, str]:
     """The keys, through the descriptor that this process was given."""
     if held() < 0:
         return {name: os.environ[name] for name in (STORAGE, POWER) if name in os.environ}
@@ -68,7 +68,7 @@ def read() -> Dict[str, str]:
     return dict(json.loads(os.pread(held(), size, 0)))
 
 
-def take() -> Dict[str, str]:
+def take() -> dict[str, str]:
     """The keys, of which no descriptor is left."""
     found = read()
     drop()

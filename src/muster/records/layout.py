@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import List, Optional
 
 
 def home() -> str:
@@ -45,12 +44,12 @@ class NodeDir:
         self.bin = path + "/bin"  # programs that stand in for others
 
     def log(self, process: str) -> str:
-        return "%s/%s.log" % (self.logs, process)
+        return f"{self.logs}/{process}.log"
 
-    def rank_logs(self) -> List[str]:
+    def rank_logs(self) -> list[str]:
         """The logs that ranks of this node have begun."""
         names = os.listdir(self.logs) if os.path.isdir(self.logs) else []
-        return ["%s/%s" % (self.logs, name) for name in names if name.startswith("rank-")]
+        return [f"{self.logs}/{name}" for name in names if name.startswith("rank-")]
 
 
 class AttemptDir:
@@ -66,16 +65,16 @@ class AttemptDir:
         self.srun_log = path + "/srun.log"
 
     def node(self, index: int) -> NodeDir:
-        return NodeDir("%s/%d" % (self.nodes, index))
+        return NodeDir(f"{self.nodes}/{index}")
 
     def topic(self, name: str) -> str:
         """The file behind a name at the meeting place, where a link stands for what a node published."""
         topic, _, node = name.rpartition(".")
         if topic and is_number(node):
-            return "%s/%s.json" % (self.node(int(node)).path, topic)
-        return self.world if name == "world" else "%s/%s" % (self.meet, name)
+            return f"{self.node(int(node)).path}/{topic}.json"
+        return self.world if name == "world" else f"{self.meet}/{name}"
 
-    def node_indexes(self) -> List[int]:
+    def node_indexes(self) -> list[int]:
         return _numbers(self.nodes)
 
 
@@ -99,18 +98,18 @@ class RunDir:
         self.probe = path + "/probe"  # an empty directory, to find out whether namespaces can be had
 
     def submission(self, number: int) -> str:
-        return "%s/%d.json" % (self.submissions, number)
+        return f"{self.submissions}/{number}.json"
 
-    def submission_numbers(self) -> List[int]:
+    def submission_numbers(self) -> list[int]:
         return _numbers(self.submissions, ".json")
 
     def attempt(self, number: int) -> AttemptDir:
-        return AttemptDir("%s/%d" % (self.attempts, number))
+        return AttemptDir(f"{self.attempts}/{number}")
 
-    def attempt_numbers(self) -> List[int]:
+    def attempt_numbers(self) -> list[int]:
         return _numbers(self.attempts)
 
-    def last_attempt(self) -> Optional[AttemptDir]:
+    def last_attempt(self) -> AttemptDir | None:
         numbers = self.attempt_numbers()
         return self.attempt(numbers[-1]) if numbers else None
 
@@ -131,7 +130,7 @@ def benches_dir(home_path: str) -> str:
 
 
 def bench_dir(home_path: str, bench_id: str) -> BenchDir:
-    return BenchDir("%s/benches/%s" % (home_path, bench_id))
+    return BenchDir(f"{home_path}/benches/{bench_id}")
 
 
 def runs_dir(home_path: str) -> str:
@@ -139,10 +138,10 @@ def runs_dir(home_path: str) -> str:
 
 
 def run_dir(home_path: str, run_id: str) -> RunDir:
-    return RunDir("%s/runs/%s" % (home_path, run_id))
+    return RunDir(f"{home_path}/runs/{run_id}")
 
 
-def _numbers(path: str, end: str = "") -> List[int]:
+def _numbers(path: str, end: str = "") -> list[int]:
     try:
         names = [name[: len(name) - len(end)] for name in os.listdir(path) if name.endswith(end)]
         return sorted(int(name) for name in names if is_number(name))

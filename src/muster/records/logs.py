@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from typing import Iterable, List, Optional
+from collections.abc import Iterable
 
 from muster.records.untrusted import open_regular
 
@@ -18,7 +18,7 @@ class Cursor:
     def __init__(self, path: str, offset: int = 0) -> None:
         self.path = path
         self.offset = offset
-        self._descriptor: Optional[int] = None
+        self._descriptor: int | None = None
 
     def read(self, size: int = CHUNK) -> bytes:
         """What follows, and nothing while there is no more."""
@@ -63,7 +63,7 @@ def tail_offset(path: str, lines: int) -> int:
         return 0
 
 
-def last_lines(path: str, count: int) -> List[str]:
+def last_lines(path: str, count: int) -> list[str]:
     """The last lines of a log as text, each cut to a length that can be read; none of what is no log."""
     try:
         with open_regular(path) as file:
@@ -77,7 +77,7 @@ def last_lines(path: str, count: int) -> List[str]:
     return [line[:2000] for line in lines[-count:]]
 
 
-def exception_line(lines: List[str]) -> str:
+def exception_line(lines: list[str]) -> str:
     """The line that names the exception of the last Python traceback among these lines."""
     for index in range(len(lines) - 1, -1, -1):
         found = ""

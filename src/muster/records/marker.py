@@ -5,26 +5,25 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import List
 
 from muster.linux import proc
 
 
-def marked(run_id: str) -> List[int]:
+def marked(run_id: str) -> list[int]:
     """The living processes of a run that this user may see, this one apart."""
     mark = b"MUSTER_RUN=" + os.fsencode(run_id)
-    found = (pid for pid in proc.pids() if mark in proc.read("/proc/%d/environ" % pid).split(b"\0"))
+    found = (pid for pid in proc.pids() if mark in proc.read(f"/proc/{pid}/environ").split(b"\0"))
     return [pid for pid in found if pid != os.getpid() and proc.alive(pid)]
 
 
-def writing(run_id: str) -> List[int]:
+def writing(run_id: str) -> list[int]:
     """The living processes that write to the log of a rank, which they can only have from that rank; readers are others."""
     return [pid for pid in proc.pids() if pid != os.getpid() and _writes(pid, run_id) and proc.alive(pid)]
 
 
 def _writes(pid: int, run_id: str) -> bool:
     try:
-        numbers = os.listdir("/proc/%d/fd" % pid)
+        numbers = os.listdir(f"/proc/{pid}/fd")
     except OSError:
         return False
     return any(_is_log(pid, number, run_id) and _is_writable(pid, number) for number in numbers)
@@ -32,14 +31,14 @@ def _writes(pid: int, run_id: str) -> bool:
 
 def _is_log(pid: int, number: str, run_id: str) -> bool:
     try:
-        folder, name = os.path.split(os.readlink("/proc/%d/fd/%s" % (pid, number)))
+        folder, name = os.path.split(os.readlink(f"/proc/{pid}/fd/{number}"))
     except OSError:
         return False
-    return "/%s/attempts/" % run_id in folder and folder.endswith("/logs") and name.endswith(".log")
+    return f"/{run_id}/attempts/" in folder and folder.endswith("/logs") and name.endswith(".log")
 
 
 def _is_writable(pid: int, number: str) -> bool:
-    words = proc.read("/proc/%d/fdinfo/%s" % (pid, number)).split()
+    words = proc.read(f"/proc/{pid}/fdinfo/{number}").split()
     flags = dict(zip(words[::2], words[1::2])).get(b"flags:", b"0")
     return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
 
@@ -54,7 +53,7 @@ def kill_writing(run_id: str) -> int:
     return _kill(writing(run_id))
 
 
-def _kill(pids: List[int]) -> int:
+def _kill(pids: list[int]) -> int:
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)

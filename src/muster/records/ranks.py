@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any
 
 from muster.job import Job
 from muster.records.files import read_events, read_object
 from muster.records.layout import AttemptDir
 
 
-def ranks(attempt: AttemptDir, job: Job, ended: bool) -> List[Dict[str, Any]]:
+def ranks(attempt: AttemptDir, job: Job, ended: bool) -> list[dict[str, Any]]:
     """Every process that was started, and the ranks that were not."""
-    found: Dict[str, Dict[str, Any]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for name, rank, node in job.programs:
         found[name] = _entry(name, rank, node, attempt)
     for index in range(job.nodes + job.ps):
@@ -22,7 +22,7 @@ def ranks(attempt: AttemptDir, job: Job, ended: bool) -> List[Dict[str, Any]]:
     return list(found.values())
 
 
-def nodes(attempt: AttemptDir, job: Job) -> List[Dict[str, Any]]:
+def nodes(attempt: AttemptDir, job: Job) -> list[dict[str, Any]]:
     """The nodes of an attempt, with what their agents found out and how they ended."""
     found = []
     for index in range(job.nodes + job.ps):
@@ -46,11 +46,11 @@ def nodes(attempt: AttemptDir, job: Job) -> List[Dict[str, Any]]:
     return found
 
 
-def _processes(attempt: AttemptDir, index: int) -> List[Dict[str, Any]]:
+def _processes(attempt: AttemptDir, index: int) -> list[dict[str, Any]]:
     recorded = read_object(attempt.node(index).exit)
     if recorded:
         return [process for process in recorded["processes"] if process["process"] != "setup"]
-    found: Dict[str, Dict[str, Any]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for event in read_events(attempt.node(index).events):
         if event["event"] == "start" and event["process"] != "setup":
             found[event["process"]] = dict(event, started=event["time"], ended=None, code=None, signal=None, stopped=False)
@@ -59,7 +59,7 @@ def _processes(attempt: AttemptDir, index: int) -> List[Dict[str, Any]]:
     return list(found.values())
 
 
-def _entry(name: str, rank: int, node: int, attempt: AttemptDir) -> Dict[str, Any]:
+def _entry(name: str, rank: int, node: int, attempt: AttemptDir) -> dict[str, Any]:
     return {
         "process": name,
         "rank": rank if rank >= 0 else None,
@@ -74,7 +74,7 @@ def _entry(name: str, rank: int, node: int, attempt: AttemptDir) -> Dict[str, An
     }
 
 
-def _state(process: Dict[str, Any], ended: bool) -> str:
+def _state(process: dict[str, Any], ended: bool) -> str:
     if process.get("ended") is None:
         return "lost" if ended else "running"
     if process.get("stopped"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any
 
 from muster.job import Job
 from muster.records import failure_text, submissions
@@ -41,11 +42,11 @@ class AttemptRecord:
     """What the files of one attempt say."""
 
     dir: AttemptDir
-    met: List[str]  # what was published at the rendezvous
-    stop: Optional[Dict[str, Any]]  # why the gang was stopped, once it was
-    failures: List[Dict[str, Any]]  # in the order in which node 0 learned of them
+    met: list[str]  # what was published at the rendezvous
+    stop: dict[str, Any] | None  # why the gang was stopped, once it was
+    failures: list[dict[str, Any]]  # in the order in which node 0 learned of them
     started: float
-    ended: Optional[float]
+    ended: float | None
     cut: str = ""  # what ended it that its agents could not tell of, if something did
     cut_by: str = "lost"  # the cause in that case
 
@@ -55,12 +56,12 @@ class Record:
     """What the files of one run say."""
 
     dir: RunDir
-    run: Dict[str, Any]
+    run: dict[str, Any]
     job: Job
-    events: List[Dict[str, Any]]
-    attempts: List[AttemptRecord] = field(default_factory=list)
-    stop: Optional[Dict[str, Any]] = None
-    submissions: List[Dict[str, Any]] = field(default_factory=list)  # those after the first
+    events: list[dict[str, Any]]
+    attempts: list[AttemptRecord] = field(default_factory=list)
+    stop: dict[str, Any] | None = None
+    submissions: list[dict[str, Any]] = field(default_factory=list)  # those after the first
 
 
 def read(run: RunDir) -> Record:
@@ -78,7 +79,7 @@ def _read(run: RunDir) -> Record:
     return Record(run, read_object(run.run), job, events, attempts, stop, submissions.later(run))
 
 
-def _read_attempt(attempt: AttemptDir, events: List[Dict[str, Any]]) -> AttemptRecord:
+def _read_attempt(attempt: AttemptDir, events: list[dict[str, Any]]) -> AttemptRecord:
     try:
         met = os.listdir(attempt.meet)
     except FileNotFoundError:
@@ -94,7 +95,7 @@ def _read_attempt(attempt: AttemptDir, events: List[Dict[str, Any]]) -> AttemptR
     return AttemptRecord(attempt, met, stop, failures, begun.get("time", 0.0), moment, cut, cause)
 
 
-def _meant(attempt: int, events: List[Dict[str, Any]]) -> Dict[str, Any]:
+def _meant(attempt: int, events: list[dict[str, Any]]) -> dict[str, Any]:
     """Why a supervisor stopped an attempt, if it did."""
     told = [event for event in events if event["event"] in ("attempt", "stopping")]
     begun = [event.get("attempt") for event in told]
@@ -114,14 +115,14 @@ def in_vain(record: Record) -> str:
     started = sum(1 for attempt in record.attempts if attempt.dir.number > last and _interrupted(attempt))
     submitted = sum(1 for submission in record.submissions if submission.get("attempt", 0) >= last)
     times = max(started, submitted)
-    return "it was cut off %d times before one of its ranks had started" % times if times >= IN_VAIN else ""
+    return f"it was cut off {times} times before one of its ranks had started" if times >= IN_VAIN else ""
 
 
 def _interrupted(attempt: AttemptRecord) -> bool:
     return bool(attempt.cut and attempt.cut_by == "lost") or (attempt.stop or {}).get("cause") in ("terminated", "preempted")
 
 
-def _failures(attempt: AttemptDir, met: List[str]) -> List[Dict[str, Any]]:
+def _failures(attempt: AttemptDir, met: list[str]) -> list[dict[str, Any]]:
     """What failed, in the order in which node 0 learned of it, then what only the nodes themselves know."""
     failures = [event for event in read_events(attempt.node(0).events) if event["event"] == "failure"]
     for name in sorted(name for name in met if name.startswith("failed.")):  # node 0 may be lost
@@ -137,7 +138,7 @@ def _failures(attempt: AttemptDir, met: List[str]) -> List[Dict[str, Any]]:
     return [failure for failure in failures if distinct.get((failure.get("node"), failure.get("process"))) is failure]
 
 
-def _abandoned(attempt: AttemptDir) -> Iterator[Dict[str, Any]]:
+def _abandoned(attempt: AttemptDir) -> Iterator[dict[str, Any]]:
     """The outputs of nodes whose agents were lost before they could upload them."""
     for index in attempt.node_indexes():
         node = attempt.node(index)
@@ -147,7 +148,7 @@ def _abandoned(attempt: AttemptDir) -> Iterator[Dict[str, Any]]:
             yield {"kind": "output", "node": index, "process": "outputs", "code": 1, "message": message}
 
 
-def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:
+def outcome(record: Record, attempt: AttemptRecord) -> dict[str, Any]:
     """How an attempt that is over ended: state, reason, cause and, for a failure of the program, its details."""
     stop = attempt.stop or {"cause": "unknown"}
     cause, failure = stop["cause"], None
@@ -163,7 +164,7 @@ def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:
     elif cause == "finished":
         ranks = record.job.ranks
         one = "its command succeeded" if record.job.alone else "its rank succeeded"
-        state, reason = "succeeded", "all %d ranks succeeded" % ranks if ranks > 1 else one
+        state, reason = "succeeded", f"all {ranks} ranks succeeded" if ranks > 1 else one
     elif cause == "failure" and attempt.failures:
         failure = failure_text.details(attempt.dir, attempt.failures)
         state, reason, cause = "failed", failure["sentence"], failure_text.cause(failure)
@@ -186,7 +187,7 @@ def outcome(record: Record, attempt: AttemptRecord) -> Dict[str, Any]:
     }
 
 
-def derive(record: Record, status: Optional[Status]) -> Dict[str, Any]:
+def derive(record: Record, status: Status | None) -> dict[str, Any]:
     """The state of a run that has no final record yet. Without an engine's answer the run counts as alive."""
     last = record.attempts[-1] if record.attempts else None
     again = [entry for entry in record.submissions if last and entry.get("attempt") == last.dir.number]
@@ -204,9 +205,9 @@ def derive(record: Record, status: Optional[Status]) -> Dict[str, Any]:
         state, phase, reason = "pending", "queued", status.reason if status else ""
         if last:
             known = outcome(record, last)["reason"] if last.ended else again[-1]["reason"] if again else ""
-            why = " (%s)" % known if known else ""
+            why = f" ({known})" if known else ""
             how = "submitted again" if again else "requeued"
-            reason = "; ".join(filter(None, ["%s after attempt %d%s" % (how, last.dir.number, why), reason]))
+            reason = "; ".join(filter(None, [f"{how} after attempt {last.dir.number}{why}", reason]))
     elif last is None:
         waiting = [event for event in record.events if event["event"] == "waiting"]
         state, phase = "pending", "queued"
@@ -215,14 +216,14 @@ def derive(record: Record, status: Optional[Status]) -> Dict[str, Any]:
         state, phase, reason = "stopping", "reading", "its ranks have ended, and the numbers in their logs are being read"
     elif last.ended is not None:
         done = outcome(record, last)
-        state, phase, reason = "starting", "retrying", "attempt %d: %s" % (last.dir.number, done["reason"])
+        state, phase, reason = "starting", "retrying", f"attempt {last.dir.number}: {done['reason']}"
     else:
         up = _up(last)
         count = record.job.nodes + record.job.ps
         state = "running" if up == count else "starting"
         phase = "running" if up == count else "rendezvous" if "world" not in last.met else "staging"
         said = status.reason if status and not status.state else ""  # such as that it runs on another machine
-        reason = said if up == count else "%d of %d nodes are up" % (up, count)
+        reason = said if up == count else f"{up} of {count} nodes are up"
     if state in ("running", "stopping") and last and any(name.startswith("uploading.") for name in last.met):
         phase = "uploading"
     if status is not None and status.alive and status.halted:
@@ -230,7 +231,7 @@ def derive(record: Record, status: Optional[Status]) -> Dict[str, Any]:
     return _view(record, state, phase, reason, None)
 
 
-def final(record: Record, status: Optional[Status] = None) -> Dict[str, Any]:
+def final(record: Record, status: Status | None = None) -> dict[str, Any]:
     """Derives how a run ended whose supervisor is gone or done, without the numbers that its ranks reported."""
     attempts = [outcome(record, attempt) for attempt in record.attempts if attempt.ended or attempt.stop]
     ended = [event for event in record.events if event["event"] == "ended"]
@@ -242,7 +243,7 @@ def final(record: Record, status: Optional[Status] = None) -> Dict[str, Any]:
         state, reason = _untold(record, status)
     if state in ("failed", "succeeded") and len(attempts) > 1:
         again = sum(1 for attempt in attempts[:-1] if attempt["state"] != "failed")  # those cost no retry
-        reason += " (attempt %d of %d)" % (len(attempts), record.job.retries + 1 + again)
+        reason += f" (attempt {len(attempts)} of {record.job.retries + 1 + again})"
     moments = [event["time"] for event in record.events if event["event"] in ("attempt-ended", "ended")]
     view = _view(record, state, "ended", reason, moments[-1] if moments else None)
     view["failure"] = attempts[-1]["failure"] if attempts and state == attempts[-1]["state"] else None
@@ -251,7 +252,7 @@ def final(record: Record, status: Optional[Status] = None) -> Dict[str, Any]:
     return view
 
 
-def _untold(record: Record, status: Optional[Status]) -> Tuple[str, str]:
+def _untold(record: Record, status: Status | None) -> tuple[str, str]:
     """The end of a run whose supervisor did not write it down: as the engine knows it, or as its last words tell."""
     if status is not None and status.state == "stopped" and record.stop is not None:  # before it began
         return "stopped", record.stop.get("reason", "stopped")
@@ -261,7 +262,7 @@ def _untold(record: Record, status: Optional[Status]) -> Tuple[str, str]:
         return status.state, "; ".join(filter(None, [status.reason, short]))
     said = last_lines(record.dir.log, 1)
     if said:
-        return "lost", "its supervisor failed: %s" % said[0]
+        return "lost", f"its supervisor failed: {said[0]}"
     said = last_lines(record.dir.batch_log, 1) if status is not None and status.state == "lost" else []
     words = ": " + said[0] if said and not said[0].startswith("slurmstepd") else ""
     return "lost", status.reason + words if status else "the run ended without a word"
@@ -271,7 +272,7 @@ def _up(attempt: AttemptRecord) -> int:
     return sum(1 for name in attempt.met if name.startswith("up."))
 
 
-def _view(record: Record, state: str, phase: str, reason: str, ended: Optional[float]) -> Dict[str, Any]:
+def _view(record: Record, state: str, phase: str, reason: str, ended: float | None) -> dict[str, Any]:
     last = record.attempts[-1] if record.attempts else None
     return {
         "run": record.dir.id,
@@ -295,7 +296,7 @@ def _view(record: Record, state: str, phase: str, reason: str, ended: Optional[f
     }
 
 
-def view(run: RunDir, status: Optional[Status] = None) -> Dict[str, Any]:
+def view(run: RunDir, status: Status | None = None) -> dict[str, Any]:
     """The run as it stands: its final record, or what can be derived now."""
     try:
         with guarded(run):
@@ -304,13 +305,13 @@ def view(run: RunDir, status: Optional[Status] = None) -> Dict[str, Any]:
         return stand_in(run, str(damage), alive=status is None or status.alive)
 
 
-def recorded(run: RunDir) -> Optional[Dict[str, Any]]:
+def recorded(run: RunDir) -> dict[str, Any] | None:
     """The final record of a run; None while there is none, and for what cannot be one."""
     found = read_object(run.final)
     return found if is_final(found) else None
 
 
-def checked(view: Dict[str, Any]) -> Dict[str, Any]:
+def checked(view: dict[str, Any]) -> dict[str, Any]:
     """A view that can be shown; records may say that a run was created at `x`."""
     if not (is_final(view) if "attempts" in view else can_be_shown(view)):
         raise ValueError("its records hold values of a wrong kind")

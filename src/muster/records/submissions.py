@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 from muster.records.files import read_object, write_once
 from muster.records.layout import RunDir
@@ -21,7 +21,7 @@ def current(run: RunDir) -> int:
     return (run.submission_numbers() or [1])[-1]
 
 
-def handle(run: RunDir, number: int = 0) -> Optional[str]:
+def handle(run: RunDir, number: int = 0) -> str | None:
     """What the engine calls the run since a submission, the last one; None while nobody has written it down."""
     number = number or current(run)
     record = read_object(run.submission(number) if number > 1 else run.run)
@@ -29,7 +29,7 @@ def handle(run: RunDir, number: int = 0) -> Optional[str]:
     return found if isinstance(found, str) else None
 
 
-def later(run: RunDir) -> List[Dict[str, Any]]:
+def later(run: RunDir) -> list[dict[str, Any]]:
     """The submissions after the first, in their order."""
     return [read_object(run.submission(number)) for number in run.submission_numbers()]
 

@@ -7,8 +7,9 @@ import json
 import os
 import stat
 import sys
+from collections.abc import Iterator
 from io import BufferedReader
-from typing import Any, Iterator, List
+from typing import Any
 
 LARGEST = 64 << 20  # bytes of one JSON document
 LONGEST_LINE = 1 << 20  # bytes of one JSON line; a longer one is not read
@@ -69,7 +70,7 @@ def _open_at(folder: int, name: str, flags: int, path: str) -> int:
 
 
 def _not_regular(kind: int, path: str) -> NotRegular:
-    return NotRegular(errno.EINVAL, "it is %s, not a regular file" % _KINDS.get(kind, "something else"), path)
+    return NotRegular(errno.EINVAL, "it is {}, not a regular file".format(_KINDS.get(kind, "something else")), path)
 
 
 def is_regular(path: str, below: str = "") -> bool:
@@ -91,7 +92,7 @@ def read_regular(path: str, most: int, below: str = "") -> bytes:
 
 
 def _too_large(path: str, most: int) -> TooLarge:
-    return TooLarge(errno.EFBIG, "it is larger than %d MB" % (most >> 20), path)
+    return TooLarge(errno.EFBIG, f"it is larger than {most >> 20} MB", path)
 
 
 def read_lines(path: str, below: str = "", most: int = MOST_LINES) -> Iterator[bytes]:
@@ -122,7 +123,7 @@ def parse_json(text: bytes) -> Any:
 
 def _bounded_int(text: str) -> int:
     if len(text) > LONGEST_INTEGER:
-        raise ValueError("a number of %d digits" % len(text))
+        raise ValueError(f"a number of {len(text)} digits")
     return int(text)
 
 
@@ -139,7 +140,7 @@ def _depth(value: Any) -> int:
     return depth
 
 
-def _inner(value: Any) -> List[Any]:
+def _inner(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return list(value.values())
     return value if isinstance(value, list) else []

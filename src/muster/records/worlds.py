@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List
+from collections.abc import Iterator
+from typing import Any
 
 from muster.job import Job
 from muster.records.files import read_object
@@ -24,24 +25,24 @@ def separate(attempt: AttemptDir, job: Job) -> str:
         return ""
     _, first = worlds[0]
     alike = [node for node, world in worlds if world == first]
-    told = "%s had %s=%d on %s" % (first["program"], first["variable"], first["size"], _places(alike))
+    told = f"{first['program']} had {first['variable']}={first['size']} on {_places(alike)}"
     if len(alike) < len(worlds):
         told += ", and others were alone as well"
     if first["launcher"]:
-        told += ", set by %s" % first["launcher"]
+        told += ", set by {}".format(first["launcher"])
         advice = "give the launcher all nodes (MUSTER_HOSTS has their addresses, MUSTER_NODE is the own number)"
     else:
-        advice = "leave %s to Muster" % first["variable"]
-    size = "%d ranks on %d node%s" % (job.ranks, job.nodes, "s" * (job.nodes != 1))
-    return "%d separate trainings ran instead of one: %s; the job has %s: %s" % (len(worlds), told, size, advice)
+        advice = "leave {} to Muster".format(first["variable"])
+    size = f"{job.ranks} ranks on {job.nodes} node{'s' * (job.nodes != 1)}"
+    return f"{len(worlds)} separate trainings ran instead of one: {told}; the job has {size}: {advice}"
 
 
-def _seen(attempt: AttemptDir, node: int) -> Dict[str, Any]:
+def _seen(attempt: AttemptDir, node: int) -> dict[str, Any]:
     found = read_object(attempt.node(node).exit).get("worlds")
     return found if isinstance(found, dict) else {}
 
 
-def _complete(found: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
+def _complete(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The worlds that were complete on a node; a record may come from anybody."""
     worlds = found.get("complete")
     for world in worlds if isinstance(worlds, list) else []:
@@ -50,10 +51,10 @@ def _complete(found: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
             yield dict(words, size=world["size"])
 
 
-def _places(nodes: List[int]) -> str:
+def _places(nodes: list[int]) -> str:
     """The nodes of worlds in words, such as `node 0 (4 times) and node 1`."""
     counts = {node: nodes.count(node) for node in nodes}
-    named = ["node %d%s" % (node, " (%d times)" % count if count > 1 else "") for node, count in counts.items()]
+    named = [f"node {node}{f' ({count} times)' if count > 1 else ''}" for node, count in counts.items()]
     if len(named) > MOST_PLACES:
-        return "%s and %d more nodes" % (", ".join(named[:MOST_PLACES]), len(named) - MOST_PLACES)
+        return f"{', '.join(named[:MOST_PLACES])} and {len(named) - MOST_PLACES} more nodes"
     return " and ".join(filter(None, [", ".join(named[:-1]), named[-1]]))

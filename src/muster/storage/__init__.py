@@ -42,4 +42,4 @@ if not TYPE_CHECKING:
             from muster.storage.storage import Storage
 
             return Storage
-        raise AttributeError("module 'muster.storage' has no attribute %r" % name)
+        raise AttributeError(f"module 'muster.storage' has no attribute {name!r}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Iterator
 
 
 class StorageError(Exception):
@@ -57,26 +57,26 @@ def told_for(name: str) -> Iterator[None]:
         raise from_os(error, name) from None
     except ValueError as error:
         if isinstance(error, UnicodeError) or "null byte" in str(error):
-            raise Unsafe("%r cannot be the name of a file; rename it, or leave it out" % name) from None
+            raise Unsafe(f"{name!r} cannot be the name of a file; rename it, or leave it out") from None
         raise
 
 
 def from_os(error: OSError, name: str) -> StorageError:
     """An error of the file system in the words of storage."""
     if error.errno in FULL:
-        return Full("there is no space left for %s; free some, or choose another place" % name)
+        return Full(f"there is no space left for {name}; free some, or choose another place")
     if error.errno in DENIED:
-        return Refused("%s may not be read or written: %s; check its permissions" % (name, _reason(error)))
+        return Refused(f"{name} may not be read or written: {_reason(error)}; check its permissions")
     if error.errno in UNNAMEABLE:
         reason = _reason(error)
-        return Unsafe("%s has a name that this file system does not take: %s; rename it, or leave it out" % (name, reason))
+        return Unsafe(f"{name} has a name that this file system does not take: {reason}; rename it, or leave it out")
     if error.errno == errno.ENOENT:
-        return NotFound("%s is not there; check the name" % name)
+        return NotFound(f"{name} is not there; check the name")
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
-        return Wrong("%s cannot be there: a file stands where a directory is needed; rename one of them" % name)
+        return Wrong(f"{name} cannot be there: a file stands where a directory is needed; rename one of them")
     if error.errno in (errno.EISDIR, errno.ENOTEMPTY):
-        return Wrong("%s is a directory, where a file is needed; name a file, or rename one of them" % name)
-    return StorageError("%s cannot be used: %s; check the file system" % (name, _reason(error)))
+        return Wrong(f"{name} is a directory, where a file is needed; name a file, or rename one of them")
+    return StorageError(f"{name} cannot be used: {_reason(error)}; check the file system")
 
 
 def _reason(error: OSError) -> str:

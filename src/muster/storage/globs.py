@@ -7,7 +7,8 @@ one with a slash on the name from its beginning; either covers all that is below
 from __future__ import annotations
 
 import re
-from typing import Pattern, Sequence
+from collections.abc import Sequence
+from re import Pattern
 
 
 class Choice:
@@ -36,7 +37,7 @@ def _translated(pattern: str) -> str:
         piece = next((piece for piece in ("**/", "**", "*", "?", "[") if pattern.startswith(piece, at)), pattern[at])
         if piece == "[" and (end := pattern.find("]", at + 2)) > 0:
             inner = pattern[at + 1 : end].replace("\\", "\\\\")
-            text += "[%s]" % ("^" + inner[1:] if inner.startswith("!") else inner)
+            text += f"[{'^' + inner[1:] if inner.startswith('!') else inner}]"
             at = end + 1
             continue
         text += {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(piece, re.escape(piece))

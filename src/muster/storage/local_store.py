@@ -6,8 +6,8 @@ import errno
 import os
 import shutil
 import stat as modes
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import FrozenSet, Iterator, List, Optional, Sequence, Tuple
 
 from muster.storage.errors import NoBucket, NotFound, StorageError, Wrong, told_for
 from muster.storage.model import Entry, Progress
@@ -33,7 +33,7 @@ class Files:
     def identity(self, path: str) -> str:
         return os.path.realpath(path)
 
-    def stat(self, path: str) -> Optional[Entry]:
+    def stat(self, path: str) -> Entry | None:
         """What a path is, links followed; None when there is nothing, or only a device or a socket."""
         with told_for(self.url(path)):
             try:
@@ -42,7 +42,7 @@ class Files:
                 return None
         return self._entry(path, os.path.basename(path), info)
 
-    def walk(self, path: str, recursive: bool = True, left: Optional[List[StorageError]] = None) -> Iterator[Entry]:
+    def walk(self, path: str, recursive: bool = True, left: list[StorageError] | None = None) -> Iterator[Entry]:
         """What is in a directory, a directory before what is in it; half written files are not there.
 
         `left` takes what is wrong with directories below, which are left out then.
@@ -53,7 +53,7 @@ class Files:
             except (FileNotFoundError, NotADirectoryError):
                 raise self.missing(path) from None
             if not modes.S_ISDIR(info.st_mode):
-                raise Wrong("%s is a file, where a directory is needed; name a directory" % self.url(path))
+                raise Wrong(f"{self.url(path)} is a file, where a directory is needed; name a directory")
         return self._scan(path, "", recursive, frozenset([(info.st_dev, info.st_ino)]), left)
 
     def _scan(
@@ -61,8 +61,8 @@ class Files:
         folder: str,
         before: str,
         recursive: bool,
-        above: FrozenSet[Tuple[int, int]],
-        left: Optional[List[StorageError]],
+        above: frozenset[tuple[int, int]],
+        left: list[StorageError] | None,
     ) -> Iterator[Entry]:
         """`above`: the directories on the way here, in which a link must not go round."""
         try:
@@ -92,7 +92,7 @@ class Files:
                 if recursive:
                     yield from self._scan(child.path, entry.name + "/", recursive, above | {identity}, left)
 
-    def _entry(self, path: str, name: str, info: os.stat_result) -> Optional[Entry]:
+    def _entry(self, path: str, name: str, info: os.stat_result) -> Entry | None:
         is_dir = modes.S_ISDIR(info.st_mode)
         if not is_dir and not modes.S_ISREG(info.st_mode):
             return None
@@ -100,8 +100,8 @@ class Files:
 
     def missing(self, path: str) -> NotFound:
         if self.root and not os.path.isdir(self.root + path[len(self.root) :].partition("/")[0]):
-            return NoBucket("%s is in a bucket that does not exist; whatever is written first makes it" % self.url(path))
-        return NotFound("%s is not there; check the name" % self.url(path))
+            return NoBucket(f"{self.url(path)} is in a bucket that does not exist; whatever is written first makes it")
+        return NotFound(f"{self.url(path)} is not there; check the name")
 
     def read(self, path: str, offset: int = 0, size: int = -1) -> bytes:
         with told_for(self.url(path)):
@@ -140,7 +140,7 @@ class Files:
             while not os.path.lexists(folder):
                 folder = os.path.dirname(folder)
             if not modes.S_ISDIR(os.stat(folder).st_mode):
-                raise Wrong("%s is a file, where a directory is needed; name a directory" % self.url(folder))
+                raise Wrong(f"{self.url(folder)} is a file, where a directory is needed; name a directory")
             _try_writing(folder)
         return ""
 
@@ -181,7 +181,7 @@ class Files:
             except OSError:
                 continue  # something that a pattern left out is still in it
 
-    def rename(self, target: "Files", src: str, dst: str) -> bool:
+    def rename(self, target: Files, src: str, dst: str) -> bool:
         """Moves at once within one file system; false where only copying can."""
         with told_for(target.url(dst)):
             target.open_root()
@@ -194,7 +194,7 @@ class Files:
                 raise
         return True
 
-    def copy(self, source: "Files", src: str, dst: str, progress: Progress) -> None:
+    def copy(self, source: Files, src: str, dst: str, progress: Progress) -> None:
         """Copies one file of this machine, with its time, so that the copy is known as unchanged later."""
         with told_for(source.url(src)):
             file = open(src, "rb", buffering=0)  # noqa: SIM115 - its errors are about another name than the copy's
@@ -210,7 +210,7 @@ class Files:
         """Sees to it that a file can be written there."""
         self.open_root()
         if os.path.isdir(path):
-            raise Wrong("%s is a directory, where a file is needed; name a file in it, or rename one of them" % self.url(path))
+            raise Wrong(f"{self.url(path)} is a directory, where a file is needed; name a file in it, or rename one of them")
 
     def open_root(self) -> None:
         """Makes the directory of buckets and the home around it, for their owner alone."""

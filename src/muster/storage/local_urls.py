@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Optional, Tuple
 
 from muster.storage.local_store import Files
 from muster.storage.settings import Settings
@@ -14,14 +13,14 @@ PLAIN = {"": Files(), "file": Files(prefix="file://")}
 
 def embedded(settings: Settings, scheme: str) -> Files:
     """The store that is a directory of buckets."""
-    return Files(os.path.join(os.path.abspath(settings.home), "store", ""), "%s://" % scheme)
+    return Files(os.path.join(os.path.abspath(settings.home), "store", ""), f"{scheme}://")
 
 
-def here(settings: Settings, url: Url) -> Optional[Tuple[Files, str]]:
+def here(settings: Settings, url: Url) -> tuple[Files, str] | None:
     """The files of a URL and its path among them; None where it goes to an endpoint."""
     if url.is_file:
         return PLAIN[url.scheme], url.path
     if settings.access(url.scheme).endpoint:
         return None
     store = embedded(settings, url.scheme)
-    return store, (store.root + "%s/%s" % (url.bucket, url.path)).rstrip("/")
+    return store, (store.root + f"{url.bucket}/{url.path}").rstrip("/")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional, Union
+from typing import Union
 
 from muster.storage.local_store import Files
 from muster.storage.model import Entry
@@ -26,8 +26,8 @@ class Place:
         """The same text for the same place, however it was written."""
         return self.store.identity(self.path)
 
-    def below(self, name: str) -> "Place":
-        return Place(self.store, "%s/%s" % (self.path.rstrip("/"), name) if self.path else name)
+    def below(self, name: str) -> Place:
+        return Place(self.store, "{}/{}".format(self.path.rstrip("/"), name) if self.path else name)
 
-    def stat(self) -> Optional[Entry]:
+    def stat(self) -> Entry | None:
         return self.store.stat(self.path)

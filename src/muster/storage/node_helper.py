@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import List
 
 from muster.storage import NotFound, Settings, Storage, StorageError
 
 
-def main(argv: List[str]) -> int:
+def main(argv: list[str]) -> int:
     word, *rest = argv
     if word == "serve":
         from muster.storage.moxing.server import main as serve
@@ -23,7 +22,7 @@ def main(argv: List[str]) -> int:
     return _copy_all(storage, rest) if word == "copy" else _collect(storage, word, rest)
 
 
-def _collect(storage: Storage, word: str, rest: List[str]) -> int:
+def _collect(storage: Storage, word: str, rest: list[str]) -> int:
     """`note FILE NAMES URL...` before the ranks start, `harvest FILE NAMES FOLDER OUTPUT URL...` when they have ended."""
     from muster.storage.survey import harvest, note
 
@@ -46,31 +45,31 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
-def _copy_all(storage: Storage, rest: List[str]) -> int:
-    failures: List[str] = []
+def _copy_all(storage: Storage, rest: list[str]) -> int:
+    failures: list[str] = []
     for source, target in zip(rest[::2], rest[1::2]):
-        left: List[StorageError] = []
+        left: list[StorageError] = []
         try:
             _copy(storage, source, target, left)
         except StorageError as error:  # the others are still worth saving
             left.append(error)
-        failures += ["%s to %s: %s" % (source, target, error) for error in left]
+        failures += [f"{source} to {target}: {error}" for error in left]
     for failure in failures[1:]:
         print(failure, file=sys.stderr)
     if failures:  # last, for the agent repeats the last line as its reason
         more = len(failures) - 1
-        print("%s%s" % (failures[0], "; %d more are in its log" % more if more else ""), file=sys.stderr)
+        print("{}{}".format(failures[0], f"; {more} more are in its log" if more else ""), file=sys.stderr)
     return 1 if failures else 0
 
 
-def _copy(storage: Storage, source: str, target: str, left: List[StorageError]) -> None:
+def _copy(storage: Storage, source: str, target: str, left: list[StorageError]) -> None:
     found = storage.stat(source)
     if found is None:
-        raise NotFound("%s does not exist" % source)
+        raise NotFound(f"{source} does not exist")
     if found.is_dir:
         report = storage.copy_tree(source, target, left=left)
     else:
-        report = storage.copy_file(source, "%s/%s" % (target.rstrip("/"), source.rstrip("/").rpartition("/")[2]))
+        report = storage.copy_file(source, "{}/{}".format(target.rstrip("/"), source.rstrip("/").rpartition("/")[2]))
     if report.files:
-        files = "1 file" if report.files == 1 else "%d files" % report.files
-        print("%s to %s: %s, %d bytes" % (source, target, files, report.bytes), flush=True)
+        files = "1 file" if report.files == 1 else f"{report.files} files"
+        print(f"{source} to {target}: {files}, {report.bytes} bytes", flush=True)

@@ -7,8 +7,9 @@ import json
 import os
 import re
 import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Mapping
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from muster.storage.errors import StorageError, Wrong
@@ -58,14 +59,14 @@ class Access:
     timeout: float = TIMEOUT  # how many seconds a store may be silent
 
     @classmethod
-    def completed(cls, endpoint: str, region: str = "", style: str = "", **others: Any) -> "Access":
+    def completed(cls, endpoint: str, region: str = "", style: str = "", **others: Any) -> Access:
         """An access whose endpoint may be a bare host; region and style are found from it where they are not given."""
         endpoint = endpoint.strip()
-        whole = (endpoint if "://" in endpoint else "https://%s" % endpoint).rstrip("/") if endpoint else ""
+        whole = (endpoint if "://" in endpoint else f"https://{endpoint}").rstrip("/") if endpoint else ""
         parts = _parts(endpoint, whole)
         if whole and whole != endpoint.rstrip("/") and not _PUBLIC_NAME.fullmatch(parts.netloc):
-            written = "write http://%s or https://%s" % (endpoint, endpoint)
-            raise Wrong("the endpoint `%s` does not say whether it speaks http or https; %s" % (endpoint, written))
+            written = f"write http://{endpoint} or https://{endpoint}"
+            raise Wrong(f"the endpoint `{endpoint}` does not say whether it speaks http or https; {written}")
         named = _REGION.match(parts.hostname or "")
         style = style or ("virtual" if _PUBLIC.search(parts.hostname or "") else "path")
         return cls(whole, region or (named.group(1) if named else "us-east-1"), style, **others)
@@ -87,13 +88,13 @@ def _parts(endpoint: str, whole: str) -> SplitResult:
     lost = _LOST.match(endpoint)
     if lost:
         lacking = "slash" if lost.group(2) else "colon"
-        raise Wrong("the endpoint `%s` lacks a %s; write %s://%s" % (shown, lacking, lost.group(1), _LOST.sub("", shown)))
+        raise Wrong("the endpoint `{}` lacks a {}; write {}://{}".format(shown, lacking, lost.group(1), _LOST.sub("", shown)))
     if whole and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query):
-        raise Wrong("`%s` is not the endpoint of a store; write one such as https://obs.example.com" % shown)
+        raise Wrong(f"`{shown}` is not the endpoint of a store; write one such as https://obs.example.com")
     if parts.path:
-        raise Wrong("the endpoint `%s` has a path; name the bucket in the URL, as in obs://bucket/name" % shown)
+        raise Wrong(f"the endpoint `{shown}` has a path; name the bucket in the URL, as in obs://bucket/name")
     if not _has_port(parts):
-        raise Wrong("the endpoint `%s` has no port from 1 to 65535 behind its colon; write one such as 9000" % shown)
+        raise Wrong(f"the endpoint `{shown}` has no port from 1 to 65535 behind its colon; write one such as 9000")
     return parts
 
 
@@ -120,7 +121,7 @@ class Settings:
         return json.dumps({"home": self.home, "obs": vars(self.obs), "s3": vars(self.s3)})
 
     @classmethod
-    def from_json(cls, text: str) -> "Settings":
+    def from_json(cls, text: str) -> Settings:
         data = json.loads(text)
         return cls(data["home"], Access(**data["obs"]), Access(**data["s3"]))
 
@@ -137,7 +138,7 @@ def _access(scheme: str, configured: Mapping[str, Any], environ: Mapping[str, st
     if not plain["endpoint"]:
         return Access()
     if plain["style"] and plain["style"] not in STYLES:
-        raise StorageError("`%s` is not a style of addressing buckets; write path or virtual" % plain["style"])
+        raise StorageError("`{}` is not a style of addressing buckets; write path or virtual".format(plain["style"]))
     return Access.completed(
         plain["endpoint"],
         plain["region"],
@@ -148,7 +149,7 @@ def _access(scheme: str, configured: Mapping[str, Any], environ: Mapping[str, st
     )
 
 
-def _layers(scheme: str, configured: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Dict[str, str]]:
+def _layers(scheme: str, configured: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """The places where settings may stand, the one that counts most first."""
     own = ("endpoint", "region", "style", "ca", "keys", "timeout")
     yield {name: environ.get(OWN + name.upper(), "") for name in own}
@@ -158,15 +159,15 @@ def _layers(scheme: str, configured: Mapping[str, Any], environ: Mapping[str, st
         yield _of_tools("s3", environ)
 
 
-def _of_tools(scheme: str, environ: Mapping[str, str]) -> Dict[str, str]:
+def _of_tools(scheme: str, environ: Mapping[str, str]) -> dict[str, str]:
     return {field: next((environ[name] for name in names if environ.get(name)), "") for field, names in NAMES[scheme].items()}
 
 
-def _first(layers: List[Dict[str, str]], name: str) -> str:
+def _first(layers: list[dict[str, str]], name: str) -> str:
     return next((layer[name] for layer in layers if layer.get(name)), "")
 
 
-def _keys(layers: List[Dict[str, str]], profile: str) -> Dict[str, str]:
+def _keys(layers: list[dict[str, str]], profile: str) -> dict[str, str]:
     """The keys of the first place that has any: keys of two places do not belong together."""
     for layer in layers:
         if layer.get("keys"):
@@ -176,7 +177,7 @@ def _keys(layers: List[Dict[str, str]], profile: str) -> Dict[str, str]:
     return {}
 
 
-def _key_file(path: str, profile: str) -> Dict[str, str]:
+def _key_file(path: str, profile: str) -> dict[str, str]:
     """Keys from a file in the form of ~/.aws/credentials, which only its owner may read."""
     path = os.path.expanduser(path)
     parser = configparser.RawConfigParser()
@@ -186,16 +187,16 @@ def _key_file(path: str, profile: str) -> Dict[str, str]:
             parser.read_file(file)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise StorageError("the file of keys %s cannot be read: %s; check `keys`" % (path, reason)) from None
+        raise StorageError(f"the file of keys {path} cannot be read: {reason}; check `keys`") from None
     except (configparser.Error, UnicodeDecodeError):
-        raise StorageError("%s is not a file of keys; write it like ~/.aws/credentials" % path) from None
+        raise StorageError(f"{path} is not a file of keys; write it like ~/.aws/credentials") from None
     if mode & 0o077:
-        raise StorageError("%s holds keys and others can read it; run `chmod 600 %s`" % (path, path))
+        raise StorageError(f"{path} holds keys and others can read it; run `chmod 600 {path}`")
     section = profile if parser.has_section(profile) else "default"
     names = {"access_key": "aws_access_key_id", "secret_key": "aws_secret_access_key", "token": "aws_session_token"}
     found = {name: parser.get(section, option, fallback="") for name, option in names.items()}
     if not found["access_key"] or not found["secret_key"]:
-        raise StorageError("%s has no keys in [%s]; write aws_access_key_id and aws_secret_access_key there" % (path, section))
+        raise StorageError(f"{path} has no keys in [{section}]; write aws_access_key_id and aws_secret_access_key there")
     return found
 
 
@@ -206,9 +207,9 @@ def _certificates(path: str) -> str:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         reason = (getattr(error, "strerror", "") or "it is not text").lower()
-        raise StorageError("the certificates in %s cannot be read: %s; check `ca`" % (path, reason)) from None
+        raise StorageError(f"the certificates in {path} cannot be read: {reason}; check `ca`") from None
     if "BEGIN CERTIFICATE" not in text:
-        raise StorageError("%s holds no certificate; `ca` takes a file in PEM" % path)
+        raise StorageError(f"{path} holds no certificate; `ca` takes a file in PEM")
     return path
 
 
@@ -218,5 +219,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 0 < found < 86400:
-        raise StorageError("`%s` is not a number of seconds; write `timeout` such as 30" % text)
+        raise StorageError(f"`{text}` is not a number of seconds; write `timeout` such as 30")
     return found

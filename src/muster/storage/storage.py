@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import threading
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+from collections.abc import Iterator, Sequence
 
 from muster.storage import urls
 from muster.storage.errors import StorageError, Wrong
@@ -26,11 +27,11 @@ class Storage:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._clients: Dict[Access, Client] = {}
-        self._buckets: Dict[Tuple[str, str], Remote] = {}
+        self._clients: dict[Access, Client] = {}
+        self._buckets: dict[tuple[str, str], Remote] = {}
         self._lock = threading.Lock()
 
-    def __enter__(self) -> "Storage":
+    def __enter__(self) -> Storage:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -48,7 +49,7 @@ class Storage:
     def _place(self, url: str) -> Place:
         parsed = urls.parse(url)
         if not parsed.is_file and not parsed.bucket:
-            raise Wrong("%s names no bucket; write %s://bucket/name" % (url, parsed.scheme))
+            raise Wrong(f"{url} names no bucket; write {parsed.scheme}://bucket/name")
         found = here(self._settings, parsed)
         return Place(*found) if found else Place(self._bucket(parsed.scheme, parsed.bucket), parsed.path)
 
@@ -62,22 +63,22 @@ class Storage:
     def _client(self, scheme: str) -> Client:
         return self._clients.setdefault(self._settings.access(scheme), Client(self._settings.access(scheme)))
 
-    def buckets(self, scheme: str = "obs") -> List[Entry]:
+    def buckets(self, scheme: str = "obs") -> builtins.list[Entry]:
         """The buckets of a store."""
         if self._settings.access(scheme).endpoint:
             with self._lock:
                 client = self._client(scheme)
             found = responses.buckets(client.call(Request("GET"))[1])
-            return [Entry("%s://%s" % (scheme, name), name, 0, moment, True) for name, moment in found]
+            return [Entry(f"{scheme}://{name}", name, 0, moment, True) for name, moment in found]
         store = embedded(self._settings, scheme)
         return [entry for entry in store.walk(store.root, recursive=False) if entry.is_dir] if os.path.isdir(store.root) else []
 
     def through_link(self, url: str, name: str) -> bool:
         """Whether a name below a URL leads through a symbolic link, which only directories of this machine have."""
         place = self._place(url.rstrip("/"))
-        return isinstance(place.store, Files) and place.below(name).identity != "%s/%s" % (place.identity, name)
+        return isinstance(place.store, Files) and place.below(name).identity != f"{place.identity}/{name}"
 
-    def stat(self, url: str) -> Optional[Entry]:
+    def stat(self, url: str) -> Entry | None:
         """What a URL is, or None; a prefix under which there are keys is a directory."""
         return self._place(url).stat()
 
@@ -124,13 +125,13 @@ class Storage:
             self.copy_tree(src, dst) if entry.is_dir else self.copy_file(src, dst)
             self.remove(src, recursive=True)
 
-    def copy_file(self, src: str, dst: str, *, changed: bool = False, progress: Optional[Progress] = None) -> Report:
+    def copy_file(self, src: str, dst: str, *, changed: bool = False, progress: Progress | None = None) -> Report:
         """Copies exactly this file to exactly this name; with `changed` only if that is not what is there."""
         source, target = self._place(src), self._place(dst)
         progress = progress or Progress()
         entry = _need(source)
         if entry.is_dir:
-            raise Wrong("%s is a directory, where a file is needed; copy it as a tree" % src)
+            raise Wrong(f"{src} is a directory, where a file is needed; copy it as a tree")
         there = target.stat() if changed else None
         if source.identity == target.identity or (there and not there.is_dir and unchanged(source, entry, target, there)):
             progress.add(skipped=1)
@@ -145,13 +146,13 @@ class Storage:
         src: str,
         dst: str,
         *,
-        names: Optional[Sequence[str]] = None,
+        names: Sequence[str] | None = None,
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
         delete: bool = False,
-        progress: Optional[Progress] = None,
-        threads: Optional[int] = None,
-        left: Optional[List[StorageError]] = None,
+        progress: Progress | None = None,
+        threads: int | None = None,
+        left: builtins.list[StorageError] | None = None,
     ) -> Report:
         """Copies what is in `src` to what is in `dst`, as far as it is missing there or has changed.
 

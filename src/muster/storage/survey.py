@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from muster.storage.errors import NotFound, StorageError
 from muster.storage.model import Entry
@@ -14,7 +15,7 @@ from muster.storage.storage import Storage
 MOST_BYTES = 1 << 20  # of one file: each holds a number
 
 
-def survey(storage: Storage, url: str, names: str) -> Iterator[Tuple[str, Entry]]:
+def survey(storage: Storage, url: str, names: str) -> Iterator[tuple[str, Entry]]:
     """The files of these names at a URL and in its numbered folders, by their path below it."""
     base = url.rstrip("/")
     for entry in _entries(storage, base):
@@ -22,32 +23,32 @@ def survey(storage: Storage, url: str, names: str) -> Iterator[Tuple[str, Entry]
             yield entry.name, entry
         elif entry.is_dir and entry.name.strip("/").isdigit():
             folder = entry.name.strip("/")
-            for inner in _entries(storage, "%s/%s" % (base, folder)):
+            for inner in _entries(storage, f"{base}/{folder}"):
                 if not inner.is_dir and re.fullmatch(names, inner.name):
-                    yield "%s/%s" % (folder, inner.name), inner
+                    yield f"{folder}/{inner.name}", inner
 
 
-def _entries(storage: Storage, url: str) -> List[Entry]:
+def _entries(storage: Storage, url: str) -> list[Entry]:
     try:
         return list(storage.list(url))
     except NotFound:
         return []
 
 
-def note(storage: Storage, names: str, urls: Sequence[str]) -> Dict[str, Dict[str, List[Any]]]:
+def note(storage: Storage, names: str, urls: Sequence[str]) -> dict[str, dict[str, list[Any]]]:
     """What lies at URLs now, to be told from what comes later."""
     return {url: {path: _mark(entry) for path, entry in survey(storage, url, names)} for url in urls}
 
 
-def _mark(entry: Entry) -> List[Any]:
+def _mark(entry: Entry) -> list[Any]:
     return [entry.etag, entry.mtime, entry.size]
 
 
 def harvest(
-    storage: Storage, before: Dict[str, Dict[str, List[Any]]], names: str, sources: Sequence[Tuple[str, str]], target: str
-) -> List[Dict[str, Any]]:
+    storage: Storage, before: dict[str, dict[str, list[Any]]], names: str, sources: Sequence[tuple[str, str]], target: str
+) -> list[dict[str, Any]]:
     """Copies what was written since `before` from named URLs to a directory; returns all that lies there."""
-    found: List[Dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for name, url in sources:
         try:
             for path, entry in survey(storage, url, names):
@@ -56,7 +57,7 @@ def harvest(
                     {
                         "output": name,
                         "path": path,
-                        "url": "%s/%s" % (url.rstrip("/"), path),
+                        "url": "{}/{}".format(url.rstrip("/"), path),
                         "size": entry.size,
                         "modified": entry.mtime,
                         "stale": stale,
@@ -65,15 +66,15 @@ def harvest(
                 if storage.through_link(url, path):
                     found[-1]["error"] = "it is a symbolic link, not a regular file"
                 elif not stale:
-                    _keep(storage, found[-1], "%s/%s/%s" % (target, name, path))
+                    _keep(storage, found[-1], f"{target}/{name}/{path}")
         except StorageError as error:
             found.append({"output": name, "path": "", "url": url, "error": str(error)})
     return found
 
 
-def _keep(storage: Storage, entry: Dict[str, Any], target: str) -> None:
+def _keep(storage: Storage, entry: dict[str, Any], target: str) -> None:
     if entry["size"] > MOST_BYTES:
-        entry["error"] = "it has %d bytes, where a number is expected" % entry["size"]
+        entry["error"] = f"it has {entry['size']} bytes, where a number is expected"
         return
     data = storage.read(entry["url"])
     os.makedirs(os.path.dirname(target), exist_ok=True)

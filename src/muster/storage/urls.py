@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import List
 
 from muster.storage.errors import Unsafe, Wrong
 
@@ -34,7 +33,7 @@ def is_url(text: str) -> bool:
 def parse(text: str) -> Url:
     """A URL or a path in its parts; one that cannot be meant is an error, which does not repeat it: it may hold a key."""
     if "\0" in text:
-        raise Unsafe("%r holds a NUL byte; no name can" % text)
+        raise Unsafe(f"{text!r} holds a NUL byte; no name can")
     if not text:
         raise Wrong("an empty name is neither a URL nor a path; name a file, or use . for this directory")
     if not is_url(text):
@@ -47,12 +46,12 @@ def parse(text: str) -> Url:
         return Url("file", "", os.path.normpath("/" + rest.lstrip("/")))
     if scheme not in SCHEMES:
         shown = scheme[:20]
-        raise Wrong("a URL begins with `%s://`, a scheme that is not known; use obs://, s3://, file:// or a plain path" % shown)
+        raise Wrong(f"a URL begins with `{shown}://`, a scheme that is not known; use obs://, s3://, file:// or a plain path")
     bucket, _, key = rest.partition("/")
     if "@" in bucket:
-        raise Wrong("a URL of %s holds a name or a password; write it without, and keys in config.toml" % scheme)
+        raise Wrong(f"a URL of {scheme} holds a name or a password; write it without, and keys in config.toml")
     if not _BUCKET.fullmatch(bucket) and (bucket or key):
-        raise Wrong("a URL of %s does not begin with the name of a bucket; write %s://bucket/name" % (scheme, scheme))
+        raise Wrong(f"a URL of {scheme} does not begin with the name of a bucket; write {scheme}://bucket/name")
     return Url(scheme, bucket, checked_key(key, text))
 
 
@@ -61,14 +60,14 @@ def _refuse_lost_slash(text: str) -> None:
     scheme, colon, rest = text.partition(":")
     if colon and scheme in (*SCHEMES, "file"):
         meant = "bucket/name" if ":" in rest or "@" in rest else rest.lstrip("/")
-        raise Wrong("a URL of %s lacks a slash; write %s://%s, or ./ in front of a path" % (scheme, scheme, meant))
+        raise Wrong(f"a URL of {scheme} lacks a slash; write {scheme}://{meant}, or ./ in front of a path")
 
 
 def checked_key(key: str, shown: str) -> str:
     """The key that a user typed, without the slashes too many that joining URLs leaves behind."""
     parts = [part for part in key.split("/") if part]
     if _dotted(parts):
-        raise Unsafe("%s has a part `.` or `..` in its name and could leave its place; name it without" % shown)
+        raise Unsafe(f"{shown} has a part `.` or `..` in its name and could leave its place; name it without")
     return "/".join(parts)
 
 
@@ -76,18 +75,18 @@ def checked_name(name: str, shown: str) -> str:
     """A relative name that somebody else chose; one that would leave the destination is refused."""
     parts = name.split("/")
     if "" in parts:
-        raise Unsafe("%s has an empty part in its name, which no directory can hold; rename it, or leave it out" % shown)
+        raise Unsafe(f"{shown} has an empty part in its name, which no directory can hold; rename it, or leave it out")
     if "\0" in name:
-        raise Unsafe("%r holds a NUL byte, which no file name can; rename it, or leave it out" % shown)
+        raise Unsafe(f"{shown!r} holds a NUL byte, which no file name can; rename it, or leave it out")
     if _dotted(parts):
-        raise Unsafe("%s has a part `.` or `..` in its name and could leave its place; rename it, or leave it out" % shown)
+        raise Unsafe(f"{shown} has a part `.` or `..` in its name and could leave its place; rename it, or leave it out")
     return name
 
 
 def join(url: str, name: str) -> str:
     """The URL of what has a relative name below another."""
-    return url + name if url.endswith("/") else "%s/%s" % (url, name)
+    return url + name if url.endswith("/") else f"{url}/{name}"
 
 
-def _dotted(parts: List[str]) -> bool:
+def _dotted(parts: list[str]) -> bool:
     return ".." in parts or "." in parts

@@ -11,7 +11,8 @@ import json
 import signal
 import socket
 import time
-from typing import Any, Dict, List, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from muster.agent.node import environment
 from muster.agent.node.processes import Processes, Running
@@ -32,15 +33,15 @@ class Helpers:
         """Readable when one may have ended; -1 where their ends are those of any process of the node."""
         return -1
 
-    def ended(self, stopping: bool) -> List[Running]:
+    def ended(self, stopping: bool) -> list[Running]:
         """Those that ended since the last call."""
         return []
 
-    def kill_all(self) -> List[Running]:
+    def kill_all(self) -> list[Running]:
         """Kills them; returns those that ended."""
         raise NotImplementedError
 
-    def seen(self, agent: int) -> Dict[int, int]:
+    def seen(self, agent: int) -> dict[int, int]:
         """The children of the agent by their ids here, with those that the machine sees; nothing where these are the same."""
         return {}
 
@@ -61,7 +62,7 @@ class Own(Helpers):
         process.service = True
         return process
 
-    def kill_all(self) -> List[Running]:
+    def kill_all(self) -> list[Running]:
         return self._processes.kill_all()
 
 
@@ -71,8 +72,8 @@ class Kept(Helpers):
     def __init__(self, line: socket.socket) -> None:
         self._line = line
         self._numbers = itertools.count()
-        self._running: Dict[int, Running] = {}
-        self._ended: List[Running] = []
+        self._running: dict[int, Running] = {}
+        self._ended: list[Running] = []
 
     def start(self, name: str, words: Sequence[str], keep: Sequence[int] = ()) -> Running:
         number = next(self._numbers)
@@ -84,7 +85,7 @@ class Kept(Helpers):
     def fileno(self) -> int:
         return self._line.fileno()
 
-    def ended(self, stopping: bool) -> List[Running]:
+    def ended(self, stopping: bool) -> list[Running]:
         self._line.setblocking(False)
         try:
             while True:
@@ -96,25 +97,25 @@ class Kept(Helpers):
         found, self._ended = self._ended, []
         return found
 
-    def kill_all(self) -> List[Running]:
+    def kill_all(self) -> list[Running]:
         self._line.send(_message(kill=True))
         while self._running:
             self._hear(True)
         found, self._ended = self._ended, []
         return found
 
-    def seen(self, agent: int) -> Dict[int, int]:
+    def seen(self, agent: int) -> dict[int, int]:
         self._line.send(_message(see=agent))
         while True:
             told = self._hear(False)
             if "seen" in told:
                 return {int(inside): pid for inside, pid in told["seen"].items()}
 
-    def _hear(self, stopping: bool) -> Dict[str, Any]:
+    def _hear(self, stopping: bool) -> dict[str, Any]:
         said = self._line.recv(MOST)
         while not said:
             signal.pause()  # the keeper is gone, and this process is about to be killed with it
-        told: Dict[str, Any] = json.loads(said)
+        told: dict[str, Any] = json.loads(said)
         process = self._running.pop(told["ended"], None) if "ended" in told else None
         if process is not None:
             process.ended, process.stopped = time.time(), stopping

@@ -11,7 +11,8 @@ import os
 import signal
 import socket
 import subprocess
-from typing import Any, Dict, List, NoReturn, Sequence
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from muster.agent.helpers.helpers import MOST
 from muster.agent.node import environment
@@ -39,7 +40,7 @@ class Keeper:
         self._folder = folder
         self._proc = proc
         self._environment = environment.given()
-        self._running: Dict[int, int] = {}  # the agent's numbers of helpers, by process id
+        self._running: dict[int, int] = {}  # the agent's numbers of helpers, by process id
 
     def carry_on(self) -> NoReturn:
         """Never returns: this process is killed when the node ends."""
@@ -67,7 +68,7 @@ class Keeper:
             for file in files:
                 os.close(file)
 
-    def _start(self, number: int, name: str, words: Sequence[str], files: List[int]) -> None:
+    def _start(self, number: int, name: str, words: Sequence[str], files: list[int]) -> None:
         if name not in NAMES or words[0] not in PROGRAMS:
             self._tell(ended=number, code=NOT_STARTED, signal=None)
             return
@@ -85,7 +86,7 @@ class Keeper:
                 pass_fds=[*files, keys.held()],
             )
         except (OSError, subprocess.SubprocessError) as error:
-            os.write(log, ("muster: %s\n" % error).encode())
+            os.write(log, (f"muster: {error}\n").encode())
             self._tell(ended=number, code=NOT_STARTED, signal=None)
             return
         finally:

@@ -6,8 +6,9 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable
 
 from muster.agent.helpers.helpers import Helpers, Kept, Own
 from muster.agent.node import ending, environment, staging, transfers, watchdog
@@ -48,8 +49,8 @@ class Agent(Listener):
         assignment: Assignment,
         attempt: AttemptDir,
         spot: Spot,
-        parent: Optional[int] = None,
-        deadline: Optional[float] = None,
+        parent: int | None = None,
+        deadline: float | None = None,
     ) -> None:
         self.run = assignment.run
         self.job = job = assignment.job
@@ -65,7 +66,7 @@ class Agent(Listener):
         self.processes = Processes(spot.contained)
         self.loop = Loop(self.meeting, self.processes, parent, self)
         release()
-        self.stop: Optional[Dict[str, Any]] = None
+        self.stop: dict[str, Any] | None = None
         self.failed = False
         self.failures = 0
         self.started = False
@@ -78,8 +79,8 @@ class Agent(Listener):
         self._wait_for_a_knock()
         self.entrance = server.Entrance()
         self.sessions = Sessions()
-        self.plan: Optional[NodePlan] = None
-        self.exported: Dict[str, str] = {}
+        self.plan: NodePlan | None = None
+        self.exported: dict[str, str] = {}
         self.outputs = Outputs(self.dir, self.loop, self.helpers, self._serve)
         self.measuring = Measuring(tools, job, self.dir, self.loop, self._serve, self._look)
         self.worlds = Worlds(job, self.loop, self.processes)
@@ -106,7 +107,7 @@ class Agent(Listener):
 
     # -- meeting the others
 
-    def _meet(self, ports: Ports) -> Optional[NodePlan]:
+    def _meet(self, ports: Ports) -> NodePlan | None:
         spot = self.spot
         facts = spot.facts(ports.numbers, self.entrance.ports)
         self.meeting.publish(spot.index, "facts", facts.to_json())
@@ -127,14 +128,14 @@ class Agent(Listener):
         roots = ("", "") if self.spot.contained else (folder.root, attempt.root)
         return Places(folder.path, folder.work, folder.results, self.run.shared, attempt.path, *roots, self.job.servers)
 
-    def _gather(self, places: Places) -> Optional[World]:
+    def _gather(self, places: Places) -> World | None:
         """Node 0: waits for everybody's facts, makes the world and shows it."""
         self.measuring.note()
         everybody = self._until(lambda: self.meeting.counts.get("facts") == self.count, GATHER_LIMIT)
         if not everybody or not self._until(lambda: self.measuring.noted):
             if self.stop is None:
                 names = ", ".join(map(str, self.meeting.missing("facts", self.count)[:20]))
-                self._stop_all("rendezvous", "node %s did not report within %s" % (names, duration(GATHER_LIMIT)))
+                self._stop_all("rendezvous", f"node {names} did not report within {duration(GATHER_LIMIT)}")
             return None
         facts = [Facts.from_json(data) for data in self.meeting.gather("facts", self.count)]
         world = assemble(self.job, self.run.id, self.attempt.number, facts)
@@ -147,7 +148,7 @@ class Agent(Listener):
         os.symlink("../world.json", self.attempt.meet + "/world")
         return world
 
-    def _await_world(self) -> Optional[World]:
+    def _await_world(self) -> World | None:
         if not self._until(lambda: "world" in self.meeting.topics):
             return None
         return World.from_json(self.meeting.get("world") or {})
@@ -164,7 +165,7 @@ class Agent(Listener):
         try:
             staging.lay_out(plan, self.code)
         except OSError as error:
-            message = "%s: %s" % (error.strerror, error.filename) if error.filename else str(error)
+            message = f"{error.strerror}: {error.filename}" if error.filename else str(error)
             self._fail({"kind": "code", "code": 127, "message": message})
             return False
         return self._fetch(plan) and (self._setup(plan) if plan.setup else True) and self._idle()
@@ -221,7 +222,7 @@ class Agent(Listener):
         self.meeting.publish(self.spot.index, "up", {"processes": len(plan.processes)})
         self._check_done()
 
-    def _start_all(self, plan: NodePlan, processes: List[Process]) -> bool:
+    def _start_all(self, plan: NodePlan, processes: list[Process]) -> bool:
         for process in processes:
             env = self._environment(plan, process.env, process.cwd)
             if self._run(process.name, process.argv, env, process.cwd, process.rank) is None:
@@ -263,7 +264,7 @@ class Agent(Listener):
         self.meeting.publish(self.spot.index, "ready", {})
         return self._until(lambda: self.meeting.counts.get("ready") == self.count)
 
-    def _environment(self, plan: NodePlan, planned: Dict[str, str], cwd: str) -> Dict[str, str]:
+    def _environment(self, plan: NodePlan, planned: dict[str, str], cwd: str) -> dict[str, str]:
         """The environment of a process of this node, with the way to storage in it."""
         planned = dict(planned, **self.door.variables)
         env = environment.compose(plan.defaults, planned, plan.secrets, self.exported, cwd, plan.prefix)
@@ -272,7 +273,7 @@ class Agent(Listener):
             env["TMPDIR"] = self.sessions.folder(env)
         return env
 
-    def _serve(self, name: str, words: List[str], keep: Sequence[int] = ()) -> Optional[Running]:
+    def _serve(self, name: str, words: list[str], keep: Sequence[int] = ()) -> Running | None:
         """Starts a helper that is given keys; its end is no failure by itself."""
         try:
             return self.helpers.start(name, words, keep)
@@ -281,7 +282,7 @@ class Agent(Listener):
             self._fail({"kind": "start", "process": name, "rank": -1, "code": 127, "message": message})
             return None
 
-    def _look(self, name: str, argv: List[str], keep: Sequence[int] = ()) -> Optional[Running]:
+    def _look(self, name: str, argv: list[str], keep: Sequence[int] = ()) -> Running | None:
         """Starts a process that works for the agent among those of the node; its end is no failure by itself."""
         process = self._run(name, argv, environment.given(), "/", keep=keep)
         if process is not None:
@@ -308,8 +309,8 @@ class Agent(Listener):
         self.loop.doors[number] = answer
 
     def _run(
-        self, name: str, argv: Any, env: Dict[str, str], cwd: str, rank: int = -1, keep: Sequence[int] = ()
-    ) -> Optional[Running]:
+        self, name: str, argv: Any, env: dict[str, str], cwd: str, rank: int = -1, keep: Sequence[int] = ()
+    ) -> Running | None:
         own = self.tools.archive in argv[:4]  # a Python with the packed agent
         try:
             with held() if own else nullcontext():
@@ -321,7 +322,7 @@ class Agent(Listener):
 
     # -- what happens meanwhile
 
-    def _until(self, reached: Callable[[], bool], limit: Optional[float] = None) -> bool:
+    def _until(self, reached: Callable[[], bool], limit: float | None = None) -> bool:
         """Handles what comes until a condition holds; false when the gang is stopped or the time is up first."""
         return self.loop.until(lambda: self.stop is not None or reached(), limit) and self.stop is None
 
@@ -342,7 +343,7 @@ class Agent(Listener):
 
     def _stop_as_told(self) -> None:
         if self.stop is None:
-            self._stop_all("terminated", "node %d was told to end (SIGTERM)" % self.spot.index, self.spot.patience)
+            self._stop_all("terminated", f"node {self.spot.index} was told to end (SIGTERM)", self.spot.patience)
 
     def hear(self) -> None:
         """Takes in what the others published."""
@@ -386,7 +387,7 @@ class Agent(Listener):
             self.done = True
             self.meeting.publish(self.spot.index, "done", {})
 
-    def _fail(self, failure: Dict[str, Any]) -> None:
+    def _fail(self, failure: dict[str, Any]) -> None:
         """Something of this node failed: node 0 has to learn of it."""
         failure = dict(failure, node=self.spot.index)
         if self.spot.index == 0:
@@ -396,13 +397,13 @@ class Agent(Listener):
             self.meeting.publish(self.spot.index, "failed", failure)
         self.failed = True
 
-    def _learn(self, failure: Dict[str, Any]) -> None:
+    def _learn(self, failure: dict[str, Any]) -> None:
         """Node 0: notes a failure in the order of learning and, at the first, stops the gang."""
         self.events.add("failure", **failure)
         self.failures += 1
         if self.failures > 1:
             return
-        reason = "%s failed" % failure.get("process", "a node")
+        reason = "{} failed".format(failure.get("process", "a node"))
 
         def stop() -> None:
             if self.stop is None and not self._told:
@@ -417,14 +418,14 @@ class Agent(Listener):
 
     def _check_silence(self) -> None:
         if self._silence.over() and self.stop is None:
-            self._stop_all("silent", "nothing was written for %s (silent_limit)" % duration(self._silence.limit))
+            self._stop_all("silent", f"nothing was written for {duration(self._silence.limit)} (silent_limit)")
 
     def _keep_time(self) -> None:
         """Ends the ranks in the place of a supervisor that is stopped: the devices are not used for ever."""
         if self.stop is None:
             self._stop_all("time_limit", over_time(self.job.time_limit or 0))
 
-    def _stop_all(self, cause: str, reason: str, grace: Optional[float] = None) -> None:
+    def _stop_all(self, cause: str, reason: str, grace: float | None = None) -> None:
         limit = self.job.grace if grace is None else min(grace, self.job.grace)
         self.meeting.announce("stop", {"cause": cause, "reason": reason, "grace": limit, "node": self.spot.index})
         self.stop = self.meeting.get("stop")

@@ -8,7 +8,8 @@ import os
 import signal
 import socket
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any, Callable, Optional
 
 from muster.agent.node.loop import Loop
 from muster.agent.node.processes import Running
@@ -26,7 +27,7 @@ DESCRIBED = 10.0  # for the sampler of a measurement that is over in a moment to
 MOST_BYTES = 1 << 20  # of a result file: it holds a number
 LOOK = 0.02  # between two looks whether it has
 
-Start = Callable[[str, List[str], Sequence[int]], Optional[Running]]
+Start = Callable[[str, list[str], Sequence[int]], Optional[Running]]
 
 
 class Measuring:
@@ -39,8 +40,8 @@ class Measuring:
         self._loop = loop
         self._serve = serve
         self._look = look
-        self._sampler: Optional[Running] = None
-        self._noting: Optional[Running] = None
+        self._sampler: Running | None = None
+        self._noting: Running | None = None
         self._ended = False
 
     # -- samples
@@ -57,7 +58,7 @@ class Measuring:
                 self._serve("power", ["power", self._folder.path], (far.fileno(),))
                 self._sampler = self._look("sampler", self._tools.own(*words, str(near.fileno())), (near.fileno(),))
 
-    def started(self, ranks: Dict[int, int]) -> None:
+    def started(self, ranks: dict[int, int]) -> None:
         """The ranks run, with these process ids."""
         write_json(self._folder.pids, {str(rank): pid for rank, pid in ranks.items()})
         self.watch() if self._job.bench is not None else self._loop.later(SHORT, self.watch)
@@ -121,21 +122,21 @@ class Measuring:
     def _before(self) -> str:
         return self._folder.path + "/before.json"
 
-    def _sources(self) -> List[Tuple[str, str]]:
+    def _sources(self) -> list[tuple[str, str]]:
         """Outputs by name and URL that programs write to without the agent."""
         if not compat.of(self._job).writes_urls:
             return []
         return [(name, data.url) for name, data in self._job.outputs.items()]
 
-    def _own(self, plan: NodePlan, kept: str) -> List[Dict[str, Any]]:
+    def _own(self, plan: NodePlan, kept: str) -> list[dict[str, Any]]:
         """The result files in directories that this attempt alone has written to."""
         found = []
         for output in plan.outputs:
             for path in _result_files(output.path):
-                told: Dict[str, Any] = {"output": output.name, "path": path, "stale": False}
-                told["url"] = "%s/%s" % (output.url.rstrip("/"), path)
+                told: dict[str, Any] = {"output": output.name, "path": path, "stale": False}
+                told["url"] = "{}/{}".format(output.url.rstrip("/"), path)
                 try:
-                    told.update(_keep(output.path, path, "%s/%s" % (kept, output.name)))
+                    told.update(_keep(output.path, path, f"{kept}/{output.name}"))
                 except OSError as error:  # no regular file of the output, nobody may read it, or a full disk
                     told["error"] = error.strerror or str(error)
                 found.append(told)
@@ -154,27 +155,27 @@ def _move_aside(*paths: str) -> None:
         os.rename(path, temporary_name(path))
 
 
-def _result_files(folder: str) -> List[str]:
+def _result_files(folder: str) -> list[str]:
     """Result files in a directory and in its numbered folders, by their paths below it."""
     if not os.path.isdir(folder):
         return []
     entries = sorted(os.listdir(folder))
-    inner = ["%s/%s" % (name, file) for name in entries if is_number(name) for file in _files(folder, name)]
+    inner = [f"{name}/{file}" for name in entries if is_number(name) for file in _files(folder, name)]
     return [path for path in [*entries, *inner] if is_result(os.path.basename(path))]
 
 
-def _files(folder: str, name: str) -> List[str]:
-    path = "%s/%s" % (folder, name)
+def _files(folder: str, name: str) -> list[str]:
+    path = f"{folder}/{name}"
     return sorted(os.listdir(path)) if os.path.isdir(path) and not os.path.islink(path) else []
 
 
-def _keep(folder: str, path: str, kept: str) -> Dict[str, Any]:
+def _keep(folder: str, path: str, kept: str) -> dict[str, Any]:
     """Copies a result file; returns its size and time."""
-    target = "%s/%s" % (kept, path)
-    with open_regular("%s/%s" % (folder, path), folder) as file:
+    target = f"{kept}/{path}"
+    with open_regular(f"{folder}/{path}", folder) as file:
         info = os.fstat(file.fileno())
         if info.st_size > MOST_BYTES:
-            raise OSError(errno.EFBIG, "it has %d bytes, where a number is expected" % info.st_size)
+            raise OSError(errno.EFBIG, f"it has {info.st_size} bytes, where a number is expected")
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "wb") as copy:
             copy.write(file.read(MOST_BYTES))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from muster.linux import proc
 from muster.records import keys
@@ -19,7 +19,7 @@ WITHHELD = MASKS | RANKS
 BATCH = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "PMI_", "PMIX_")
 
 
-def base(submitter: Mapping[str, str]) -> Dict[str, str]:
+def base(submitter: Mapping[str, str]) -> dict[str, str]:
     """What of the submitter's environment reaches a rank."""
     return {
         name: value
@@ -39,7 +39,7 @@ def compose(
     exported: Mapping[str, str],
     cwd: str,
     prefix: Mapping[str, Sequence[str]],
-) -> Dict[str, str]:
+) -> dict[str, str]:
     """The environment of a process: each layer over the one before; `prefix` stands first in variables that hold lists."""
     submitter = given()
     environment = dict(defaults, **base(submitter))
@@ -53,12 +53,12 @@ def compose(
     return environment
 
 
-def exported(before: Mapping[str, str], dumped: bytes) -> Dict[str, str]:
+def exported(before: Mapping[str, str], dumped: bytes) -> dict[str, str]:
     """What a setup script changed, from the environment that it left behind."""
     own = {"_", "SHLVL", "PWD", "OLDPWD"}
     return {name: value for name, value in proc.variables(dumped).items() if before.get(name) != value and name not in own}
 
 
-def given() -> Dict[str, str]:
+def given() -> dict[str, str]:
     """The environment that this process was started with: to its own, Python adds a locale where there is none."""
     return proc.environment(os.getpid())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Callable
 
 from muster.agent.node.processes import Processes, Running
 from muster.channel.directory import Rendezvous
@@ -31,18 +31,18 @@ class Listener:
 
 
 class Loop:
-    def __init__(self, meeting: Rendezvous, processes: Processes, parent: Optional[int], listener: Listener) -> None:
+    def __init__(self, meeting: Rendezvous, processes: Processes, parent: int | None, listener: Listener) -> None:
         self.meeting = meeting
         self.processes = processes
         self.ending = False  # whether the processes of this node were told to stop
-        self.doors: Dict[int, Callable[[], None]] = {}  # descriptors with what to do when they are readable
+        self.doors: dict[int, Callable[[], None]] = {}  # descriptors with what to do when they are readable
         self._parent = () if parent is None else (parent,)  # readable when the supervisor is gone
         self._listener = listener
         self._signals = Signals((signal.SIGCHLD, signal.SIGTERM, signal.SIGINT))
         self._poll = POLL
-        self._timers: List[Tuple[float, Callable[[], None]]] = []
+        self._timers: list[tuple[float, Callable[[], None]]] = []
 
-    def until(self, reached: Callable[[], bool], limit: Optional[float] = None) -> bool:
+    def until(self, reached: Callable[[], bool], limit: float | None = None) -> bool:
         """Handles what comes until a condition holds; false when the time is up first."""
         deadline = None if limit is None else time.monotonic() + limit
         while True:
@@ -68,7 +68,7 @@ class Loop:
 
         self.later(pause, again)
 
-    def _wait(self, deadline: Optional[float]) -> None:
+    def _wait(self, deadline: float | None) -> None:
         moments = [moment for moment, _ in self._timers] + ([deadline] if deadline is not None else [])
         timeout = max(0.0, min(moments) - time.monotonic()) if moments else None
         readers = [self._signals.fileno(), *self._parent, *self.doors]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Optional, Sequence, Tuple
 
 from muster.plan import Device, Facts
 
@@ -19,17 +19,17 @@ class Spot:
     host: str
     address: str
     device: str
-    devices: Tuple[Device, ...]
+    devices: tuple[Device, ...]
     cpus: int  # CPUs that its processes share
     contained: bool  # whether the node is a namespace
     seen: int = 0  # the agent's process id as the machine sees it
-    keeper: Optional[socket.socket] = None  # to the process that starts helpers, where the node is a namespace
+    keeper: socket.socket | None = None  # to the process that starts helpers, where the node is a namespace
     user: str = ""
-    patience: Optional[float] = None  # seconds between a signal to the agent and its death, where somebody counts them
-    launcher: Tuple[str, ...] = ()
-    reception: Tuple[str, ...] = ()
+    patience: float | None = None  # seconds between a signal to the agent and its death, where somebody counts them
+    launcher: tuple[str, ...] = ()
+    reception: tuple[str, ...] = ()
 
-    def facts(self, ports: Sequence[int], ssh: Tuple[int, ...]) -> Facts:
+    def facts(self, ports: Sequence[int], ssh: tuple[int, ...]) -> Facts:
         """What the node tells the others about itself."""
         return Facts(
             self.index,

@@ -9,7 +9,7 @@ import contextlib
 import fcntl
 import os
 import shutil
-from typing import Dict, List, Mapping, Optional
+from collections.abc import Mapping
 
 USUAL = "/tmp"
 PREFIX = "muster-mpi-"  # by which `muster-rank` knows what is not for ranks
@@ -19,8 +19,8 @@ class Sessions:
     """Directories that Open MPI has for itself on one node, below those in which it would have been."""
 
     def __init__(self) -> None:
-        self._folders: Dict[str, str] = {}
-        self._locks: List[int] = []
+        self._folders: dict[str, str] = {}
+        self._locks: list[int] = []
 
     def folder(self, environment: Mapping[str, str]) -> str:
         """The TMPDIR of mpirun and of its daemons."""
@@ -64,7 +64,7 @@ def _clear(above: str) -> None:
                     os.close(lock)
 
 
-def _held(folder: str) -> Optional[int]:
+def _held(folder: str) -> int | None:
     """Holds a directory as long as this process lives, if nobody else does."""
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:

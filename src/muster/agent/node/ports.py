@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import resource
 import socket
-from typing import List
 
 from muster.job import PORTS
 
@@ -16,7 +15,7 @@ class Ports:
     """Free ports, kept free by being bound on all addresses: some frameworks listen on every one of them."""
 
     def __init__(self, count: int) -> None:
-        self._sockets: List[socket.socket] = []
+        self._sockets: list[socket.socket] = []
         self._limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         _allow(count)
         numbers = list(PORTS)
@@ -32,10 +31,10 @@ class Ports:
                 holder.close()
         if len(self._sockets) < count:
             self.release()
-            raise OSError("this machine has fewer than %d free ports from %d to %d" % (count, PORTS[0], PORTS[-1]))
+            raise OSError(f"this machine has fewer than {count} free ports from {PORTS[0]} to {PORTS[-1]}")
 
     @property
-    def numbers(self) -> List[int]:
+    def numbers(self) -> list[int]:
         return [holder.getsockname()[1] for holder in self._sockets]
 
     def listen(self, number: int) -> socket.socket:

@@ -8,8 +8,9 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable
 
 from muster.linux import syscalls
 from muster.linux.proc import alive, children, descendants, read, read_at
@@ -27,9 +28,9 @@ class Running:
     rank: int
     started: float
     seen: int = 0  # its id as the machine sees it
-    ended: Optional[float] = None
-    code: Optional[int] = None
-    signal: Optional[int] = None
+    ended: float | None = None
+    code: int | None = None
+    signal: int | None = None
     stopped: bool = False  # it ended after the gang was told to stop
     service: bool = False  # it works for the agent: nobody waits for it, and its end is no failure by itself
 
@@ -37,7 +38,7 @@ class Running:
     def failed(self) -> bool:
         return self.ended is not None and not self.stopped and self.code != 0
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {
             "process": self.name,
             "rank": self.rank,
@@ -55,16 +56,16 @@ class Processes:
 
     def __init__(self, contained: bool) -> None:
         self.contained = contained
-        self.running: Dict[int, Running] = {}
-        self.all: List[Running] = []
+        self.running: dict[int, Running] = {}
+        self.all: list[Running] = []
         self._ends = select.epoll()
-        self._descriptors: Dict[int, int] = {}  # by process id
+        self._descriptors: dict[int, int] = {}  # by process id
 
     def start(
         self,
         name: str,
         argv: Sequence[str],
-        env: Dict[str, str],
+        env: dict[str, str],
         cwd: str,
         log: str,
         rank: int = -1,
@@ -72,7 +73,7 @@ class Processes:
     ) -> Running:
         """Starts a process in a session of its own, with both its outputs going straight into its log."""
         output = open_log(log)
-        before: Optional[Callable[[], None]] = None if self.contained else syscalls.die_with_parent
+        before: Callable[[], None] | None = None if self.contained else syscalls.die_with_parent
         try:
             child = subprocess.Popen(
                 list(argv),
@@ -86,7 +87,7 @@ class Processes:
                 pass_fds=keep,
             )
         except OSError as error:
-            os.write(output, ("muster: %s\n" % error).encode())
+            os.write(output, (f"muster: {error}\n").encode())
             raise
         finally:
             os.close(output)
@@ -107,7 +108,7 @@ class Processes:
         self._descriptors[pid] = descriptor
         self._ends.register(descriptor, select.EPOLLIN)
 
-    def _in_order(self) -> Iterator[Tuple[int, int]]:
+    def _in_order(self) -> Iterator[tuple[int, int]]:
         """The ends of processes, as process id and status: those started here in the order of their ends, then orphans."""
         pids = {descriptor: pid for pid, descriptor in self._descriptors.items()}
         for descriptor, _ in self._ends.poll(0):
@@ -129,9 +130,9 @@ class Processes:
             self._ends.unregister(descriptor)
             os.close(descriptor)
 
-    def reap(self, stopping: bool) -> List[Running]:
+    def reap(self, stopping: bool) -> list[Running]:
         """Collects what ended, orphans included, and returns those that the agent had started."""
-        ended: List[Running] = []
+        ended: list[Running] = []
         for pid, status in self._in_order():
             process = self.running.pop(pid, None)
             if process is not None:
@@ -144,7 +145,7 @@ class Processes:
                 ended.append(process)
         return ended
 
-    def others(self, but_services: bool = False) -> List[int]:
+    def others(self, but_services: bool = False) -> list[int]:
         """Every process of this node but the agent, zombies not counted."""
         left_out = {pid for pid, process in self.running.items() if process.service} if but_services else set()
         if self.contained:
@@ -164,14 +165,14 @@ class Processes:
     def signal_launched(self, number: int) -> bool:
         """Sends a signal to the ranks that a launcher started here, and to what they started; false when there are none."""
         mark = b"MUSTER_LAUNCHED=1"
-        found = [pid for pid in self.others() if mark in read("/proc/%d/environ" % pid).split(b"\0")]
+        found = [pid for pid in self.others() if mark in read(f"/proc/{pid}/environ").split(b"\0")]
         for pid in found:
             _kill(pid, number)
         return bool(found)
 
-    def kill_all(self) -> List[Running]:
+    def kill_all(self) -> list[Running]:
         """Kills until nothing is left; returns those that the agent had started."""
-        ended: List[Running] = []
+        ended: list[Running] = []
         empty = 0
         while empty < LOOKS:
             # those started here until they are reaped: one whose first thread has ended looks dead while others of its go on
@@ -188,16 +189,16 @@ class Processes:
             process.seen = seen.get(process.pid, process.seen)
 
 
-def why_not_started(program: str, env: Dict[str, str], error: Exception) -> str:
+def why_not_started(program: str, env: dict[str, str], error: Exception) -> str:
     """Why a program could not be started, in words."""
     if "/" not in program and not shutil.which(program, path=env.get("PATH")):
-        return "`%s` was not found on its PATH" % program
+        return f"`{program}` was not found on its PATH"
     if isinstance(error, FileNotFoundError):
-        return "`%s` does not exist, or the interpreter that its first line names" % program
-    return "`%s`: %s" % (program, getattr(error, "strerror", None) or error)
+        return f"`{program}` does not exist, or the interpreter that its first line names"
+    return "`{}`: {}".format(program, getattr(error, "strerror", None) or error)
 
 
-def seen_from_outside(proc: int, agent: int) -> Dict[int, int]:
+def seen_from_outside(proc: int, agent: int) -> dict[int, int]:
     """The children of an agent by the ids that they have in its namespace, through a descriptor of the machine's own /proc."""
     found = {}
     for pid in children(agent, proc):
@@ -207,9 +208,9 @@ def seen_from_outside(proc: int, agent: int) -> Dict[int, int]:
     return found
 
 
-def _namespace_ids(pid: int, proc: int) -> List[int]:
+def _namespace_ids(pid: int, proc: int) -> list[int]:
     try:
-        for line in read_at("%d/status" % pid, proc).splitlines():
+        for line in read_at(f"{pid}/status", proc).splitlines():
             if line.startswith(b"NSpid:"):
                 return list(map(int, line.split()[1:]))
     except OSError:
@@ -217,7 +218,7 @@ def _namespace_ids(pid: int, proc: int) -> List[int]:
     return []
 
 
-def _group(pid: int) -> Optional[int]:
+def _group(pid: int) -> int | None:
     try:
         return os.getpgid(pid)
     except ProcessLookupError:
@@ -243,7 +244,7 @@ def _kill_group(group: int, number: int) -> None:
 def _prefer_for_oom(pid: int) -> None:
     """When memory runs out, a rank should go and not the agent that has to tell of it."""
     try:
-        with open("/proc/%d/oom_score_adj" % pid, "w") as file:
+        with open(f"/proc/{pid}/oom_score_adj", "w") as file:
             file.write("500")
     except OSError:
         pass

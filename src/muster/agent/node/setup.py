@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from typing import Dict, List, Optional
 
 from muster.agent.node import environment
 from muster.linux import syscalls
@@ -23,14 +22,14 @@ set -- $?; {show}; exit $1
 class Setup:
     """One run of a setup text; `before` is the environment that it starts with."""
 
-    def __init__(self, text: str, before: Dict[str, str]) -> None:
+    def __init__(self, text: str, before: dict[str, str]) -> None:
         self.before = before
         self.dump = syscalls.memory_file()  # not a file: the environment may hold secrets
-        show = "%s -0 >&%d" % (shlex.quote(shutil.which("env") or "env"), self.dump)
+        show = f"{shlex.quote(shutil.which('env') or 'env')} -0 >&{self.dump}"
         script = SCRIPT.format(show=show, quoted_show=shlex.quote(show), text=shlex.quote(text))
-        self.argv: List[str] = ["bash", "-c", script, "setup"]
+        self.argv: list[str] = ["bash", "-c", script, "setup"]
 
-    def exported(self) -> Optional[Dict[str, str]]:
+    def exported(self) -> dict[str, str] | None:
         """What it exported, once it has ended; None when it did not show that."""
         os.lseek(self.dump, 0, os.SEEK_SET)
         with os.fdopen(os.dup(self.dump), "rb") as file:

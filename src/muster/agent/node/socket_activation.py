@@ -13,23 +13,22 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import List, Tuple
 
 BACKLOG = 1024
 PAUSE = 0.1  # between two tries to reach a server that starts
 SETTLE = 2.0  # from when it listens until it surely answers
 MOST = 65536
 
-Address = Tuple[str, int]
+Address = tuple[str, int]
 
 
-def main(descriptor: int, server: Address, argv: List[str]) -> int:
+def main(descriptor: int, server: Address, argv: list[str]) -> int:
     """Starts the server, relays connections to it and ends as it does."""
     signal.signal(signal.SIGTERM, lambda *_: None)  # the server, in the same process group, has it as well and decides
     try:
         code = asyncio.run(_serve(socket.socket(fileno=descriptor), server, argv))
     except OSError as error:
-        print("muster: %s: %s" % (argv[0], error.strerror), file=sys.stderr)
+        print(f"muster: {argv[0]}: {error.strerror}", file=sys.stderr)
         return 127
     if code < 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -37,7 +36,7 @@ def main(descriptor: int, server: Address, argv: List[str]) -> int:
     return code
 
 
-async def _serve(listener: socket.socket, server: Address, argv: List[str]) -> int:
+async def _serve(listener: socket.socket, server: Address, argv: list[str]) -> int:
     child = await asyncio.create_subprocess_exec(*argv, stdin=subprocess.DEVNULL)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a relayed connection takes two

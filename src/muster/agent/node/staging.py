@@ -32,7 +32,7 @@ def lay_out(plan: NodePlan, code: str) -> None:
             continue
         os.makedirs(transfer.path, exist_ok=True)
         if transfer.local:
-            os.symlink(transfer.local, "%s/%s" % (transfer.path, os.path.basename(transfer.local)))
+            os.symlink(transfer.local, f"{transfer.path}/{os.path.basename(transfer.local)}")
 
 
 def clear(folder: str) -> None:
@@ -47,9 +47,9 @@ def clear(folder: str) -> None:
 def _link_entries(source: str, target: str) -> None:
     """Shows the entries of a directory in another one. A link to the directory itself would make trees without an end."""
     for name in os.listdir(source):
-        path = "%s/%s" % (target, name)
+        path = f"{target}/{name}"
         if not os.path.lexists(path):
-            os.symlink(os.path.relpath("%s/%s" % (source, name), target), path)
+            os.symlink(os.path.relpath(f"{source}/{name}", target), path)
 
 
 def copy_tree(source: str, target: str) -> None:

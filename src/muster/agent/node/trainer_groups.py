@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, NamedTuple
 
 from muster.agent.node.loop import Loop
 from muster.agent.node.processes import Processes, Running
@@ -22,7 +23,7 @@ NUMBER = re.compile("[0-9]{1,6}")
 LONGEST_NAME = 100
 
 BY_MUSTER, DIRECT, BENEATH = "by Muster", "direct", "beneath"  # how the trainers of a tree were started
-Tree = Tuple[int, str]  # a rank, and one of these
+Tree = tuple[int, str]  # a rank, and one of these
 
 # How many train together, and which of them a process is, as launchers tell trainers.
 RANK_OF = {
@@ -60,9 +61,9 @@ class Trainer(NamedTuple):
 class Seen(NamedTuple):
     """What a rank ran at one look."""
 
-    own: List[Trainer]  # programs that train in the world that Muster told them
-    launched: List[Trainer]  # by a launcher that is the rank's command
-    beneath: List[Trainer]  # by a launcher that a program of the rank started
+    own: list[Trainer]  # programs that train in the world that Muster told them
+    launched: list[Trainer]  # by a launcher that is the rank's command
+    beneath: list[Trainer]  # by a launcher that a program of the rank started
     programs: bool  # whether there are programs that may start one
     launching: bool  # whether one of them has
 
@@ -76,18 +77,18 @@ class Worlds:
         self._loop = loop
         self._processes = processes
         self._looks = 0
-        self._whole: Dict[Tuple[Tree, ...], Trainer] = {}  # by trees in which all trainers of a world are
-        self._partial: Set[Tuple[Tree, str, int]] = set()  # with variable and size of worlds of which a tree has some alone
-        self._launching: Dict[int, int] = {}  # by rank, in how many more looks a program of it had a launcher than had none
+        self._whole: dict[tuple[Tree, ...], Trainer] = {}  # by trees in which all trainers of a world are
+        self._partial: set[tuple[Tree, str, int]] = set()  # with variable and size of worlds of which a tree has some alone
+        self._launching: dict[int, int] = {}  # by rank, in how many more looks a program of it had a launcher than had none
 
     def begin(self) -> None:
         """The ranks run."""
         if self._wanted:
             self._loop.later(OFTEN, self._go_on)
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """What there was: worlds that are complete on this node, and whether one had trainers elsewhere."""
-        whole: Dict[Tuple[int, ...], Trainer] = {}
+        whole: dict[tuple[int, ...], Trainer] = {}
         for trees, one in self._whole.items():
             if all(kind != BENEATH or self._starts_launchers(rank) for rank, kind in trees):
                 whole.setdefault(tuple(sorted({rank for rank, _ in trees})), one)
@@ -110,7 +111,7 @@ class Worlds:
         self._loop.later(OFTEN if self._looks < FIRST_LOOKS else SELDOM, self._go_on)
 
     def look(self, ranks: Sequence[Running]) -> None:
-        found: Dict[Tuple[str, int], Dict[Tree, Dict[int, Trainer]]] = {}  # by variable and size, tree, own number
+        found: dict[tuple[str, int], dict[Tree, dict[int, Trainer]]] = {}  # by variable and size, tree, own number
         for rank in ranks:
             seen = look_at(rank.pid, self._variable)
             if seen.programs:
@@ -134,8 +135,8 @@ def look_at(root: int, variable: str = "") -> Seen:
 
     What a trainer starts in turn, to load data or to evaluate, is none, unless a launcher does.
     """
-    own: List[Trainer] = []
-    launched: Dict[bool, List[Trainer]] = {False: [], True: []}  # by whether a program is above the launcher
+    own: list[Trainer] = []
+    launched: dict[bool, list[Trainer]] = {False: [], True: []}  # by whether a program is above the launcher
     programs = launching = False
     queue = [(root, "", False)]  # with the launcher above, and whether a program is
     for pid, launcher, beneath in islice(queue, MOST_PROCESSES):
@@ -153,7 +154,7 @@ def look_at(root: int, variable: str = "") -> Seen:
     return Seen(own, launched[False], launched[True], programs, launching)
 
 
-def _told(env: Dict[str, str], names: Iterable[str], program: str, launcher: str) -> Iterator[Trainer]:
+def _told(env: dict[str, str], names: Iterable[str], program: str, launcher: str) -> Iterator[Trainer]:
     for name in names:
         size, rank = env.get(name, ""), env.get(RANK_OF[name], "")
         if NUMBER.fullmatch(size) and NUMBER.fullmatch(rank) and int(size) > 0:

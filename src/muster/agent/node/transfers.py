@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Callable, Optional
 
 from muster.agent.helpers.helpers import Helpers
 from muster.agent.node.loop import Loop
@@ -22,7 +23,7 @@ from muster.records.untrusted import NotRegular, open_regular
 PERIOD = 30.0  # seconds between two uploads of what a program writes
 BACKLOG = 1024
 
-Serve = Callable[[str, List[str]], Optional[Running]]
+Serve = Callable[[str, list[str]], Optional[Running]]
 
 
 class Door:
@@ -39,13 +40,13 @@ class Door:
         return self._socket.fileno()
 
 
-def fetch(plan: NodePlan) -> List[str]:
+def fetch(plan: NodePlan) -> list[str]:
     """The words of the helper that brings the inputs of a node, or nothing where all of them are at hand."""
     words = [word for entry in plan.inputs if not entry.local for word in (entry.url, entry.path)]
     return ["storage", "copy", *words] if words else []
 
 
-def save(outputs: Sequence[Transfer]) -> List[str]:
+def save(outputs: Sequence[Transfer]) -> list[str]:
     """The words of the helper that takes outputs to their URLs."""
     return ["storage", "copy", *[word for entry in outputs for word in (entry.path, entry.url)]]
 
@@ -53,7 +54,7 @@ def save(outputs: Sequence[Transfer]) -> List[str]:
 def why(folder: NodeDir, process: Running) -> str:
     """Why a process of the agent's failed: how it was killed, or else the last thing that it wrote."""
     if process.signal:
-        return "it was killed (%s)" % signal_name(process.signal)
+        return f"it was killed ({signal_name(process.signal)})"
     return (last_lines(folder.log(process.name), 1) or ["it left no word"])[0]
 
 
@@ -65,7 +66,7 @@ class Outputs:
         self._loop = loop
         self._helpers = helpers
         self._serve = serve
-        self._last: Optional[Running] = None
+        self._last: Running | None = None
 
     def begin(self, plan: NodePlan) -> None:
         """From now on uploads what there is every so often, unless the last time is still going on."""
@@ -96,12 +97,12 @@ class Outputs:
         return "it was stopped at once" if "kill" in meeting.topics else why(self._folder, process)
 
 
-def gather_logs(folder: NodeDir, log: Dict[str, Tuple[str, ...]]) -> str:
+def gather_logs(folder: NodeDir, log: dict[str, tuple[str, ...]]) -> str:
     """Puts logs together as a platform names them; returns the directory that holds them."""
     target = folder.path + "/log"
     os.makedirs(target, exist_ok=True)
     for name, processes in log.items():
-        with os.fdopen(open_anew("%s/%s" % (target, name)), "wb") as whole:
+        with os.fdopen(open_anew(f"{target}/{name}"), "wb") as whole:
             for process in processes:
                 _add(folder.log(process), whole.fileno())
     return target
@@ -113,7 +114,7 @@ def _add(path: str, writer: int) -> None:
     except FileNotFoundError:
         return  # it was never started
     except NotRegular as error:
-        os.write(writer, ("muster: %s cannot be read: %s\n" % (os.path.basename(path), error.strerror)).encode())
+        os.write(writer, (f"muster: {os.path.basename(path)} cannot be read: {error.strerror}\n").encode())
         return
     with reader:
         while os.sendfile(writer, reader.fileno(), None, 1 << 30):

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import time
-from typing import Dict, List, Tuple
 
 from muster.agent.node.processes import Processes
 from muster.records.layout import AttemptDir
@@ -22,7 +21,7 @@ class Silence:
         self._attempt = attempt
         self._shared = shared
         self.limit = limit
-        self._seen: Dict[str, Tuple[int, int]] = {}
+        self._seen: dict[str, tuple[int, int]] = {}
         self._since = time.monotonic()
 
     @property
@@ -36,8 +35,8 @@ class Silence:
             self._seen, self._since = now, time.monotonic()
         return time.monotonic() - self._since >= self.limit
 
-    def _look(self) -> Dict[str, Tuple[int, int]]:
-        found: Dict[str, Tuple[int, int]] = {}
+    def _look(self) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
         tops = [self._shared]
         for index in self._attempt.node_indexes():
             node = self._attempt.node(index)
@@ -54,12 +53,12 @@ class Silence:
         return found
 
 
-def dump_stacks(processes: Processes, folder: str) -> Tuple[List[str], int]:
+def dump_stacks(processes: Processes, folder: str) -> tuple[list[str], int]:
     """Writes where the Python processes of this node are: py-spy into files, which are returned, or faulthandler into
     the logs of the processes, whose number is returned."""
     os.makedirs(folder, exist_ok=True)
     pids = [pid for pid in processes.others(but_services=True) if _name(pid).startswith("python")]
-    paths = {pid: "%s/%s-%d.txt" % (folder, _process_of(processes, pid), pid) for pid in pids}
+    paths = {pid: f"{folder}/{_process_of(processes, pid)}-{pid}.txt" for pid in pids}
     seen = _spy(paths)
     asked = [pid for pid in pids if pid not in seen and _abort(pid)]
     if asked:
@@ -67,7 +66,7 @@ def dump_stacks(processes: Processes, folder: str) -> Tuple[List[str], int]:
     return [paths[pid] for pid in seen], len(asked)
 
 
-def _spy(paths: Dict[int, str]) -> List[int]:
+def _spy(paths: dict[int, str]) -> list[int]:
     """Asks py-spy about all processes at once; returns those that it could look into."""
     program = shutil.which("py-spy")
     if program is None:
@@ -106,7 +105,7 @@ def _abort(pid: int) -> bool:
 
 def _name(pid: int) -> str:
     try:
-        return os.path.basename(os.readlink("/proc/%d/exe" % pid))
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except OSError:
         return ""
 

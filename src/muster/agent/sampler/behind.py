@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
-from typing import Any, Dict, List, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from muster.agent.sampler import power
 from muster.agent.sampler.pace import why
@@ -38,17 +39,17 @@ class Asked:
             self._line.send(json.dumps([self.name, what]).encode())
             told = json.loads(self._line.recv(MOST) or b'{"missing": "the process that asks the BMC is gone"}')
         except OSError as error:
-            raise Unmeasured("the process that asks the BMC is gone (%s)" % error) from None
+            raise Unmeasured(f"the process that asks the BMC is gone ({error})") from None
         if "missing" in told:
             raise Unmeasured(told["missing"])
         return told["found"]
 
 
-def main(argv: List[str]) -> int:
+def main(argv: list[str]) -> int:
     folder, number = argv
     settings = power.settings(keys.take().get(keys.POWER, ""), read_json(NodeDir(folder).facts) or {})
     makers = power.makers(settings)
-    opened: Dict[str, Any] = {}
+    opened: dict[str, Any] = {}
     line = socket.socket(fileno=int(number))
     while True:
         said = line.recv(MOST)
@@ -58,7 +59,7 @@ def main(argv: List[str]) -> int:
         line.send(json.dumps(_answer(makers, opened, name, what)).encode())
 
 
-def _answer(makers: Mapping[str, Any], opened: Dict[str, Any], name: str, what: str) -> Dict[str, Any]:
+def _answer(makers: Mapping[str, Any], opened: dict[str, Any], name: str, what: str) -> dict[str, Any]:
     try:
         if what == "open":
             opened[name] = makers[name]()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any
 
 from muster.agent.sampler.machine import listed, real_names
 from muster.linux.proc import read
@@ -29,11 +29,11 @@ def machine() -> str:
     return hashlib.sha256(b"muster " + read("/proc/sys/kernel/random/boot_id").strip()).hexdigest()[:16]
 
 
-def describe() -> Tuple[Dict[str, Any], Dict[str, str]]:
+def describe() -> tuple[dict[str, Any], dict[str, str]]:
     """What is known of this machine, and why the rest is not."""
     system = os.uname()
     model, (sockets, cores) = _model(), _topology()
-    found: Dict[str, Any] = {
+    found: dict[str, Any] = {
         "machine": machine(),
         "kernel": system.release,
         "os": _os(),
@@ -46,23 +46,23 @@ def describe() -> Tuple[Dict[str, Any], Dict[str, str]]:
         "os": "there is no /etc/os-release",
         "memory": "/proc/meminfo does not tell it",
         "cpu.model": "/proc/cpuinfo does not tell it",
-        "cpu.sockets": "%s shows no topology" % CPUS,
+        "cpu.sockets": f"{CPUS} shows no topology",
     }
     values = {**found, "cpu.model": model, "cpu.sockets": sockets}
     return found, {name: reason for name, reason in reasons.items() if values[name] is None}
 
 
-def _os() -> Optional[str]:
+def _os() -> str | None:
     found = re.search(r'^PRETTY_NAME="?([^"\n]+)', read("/etc/os-release").decode("utf-8", "replace"), re.MULTILINE)
     return found.group(1) if found else None
 
 
-def _memory() -> Optional[int]:
+def _memory() -> int | None:
     found = re.search(rb"^MemTotal:\s*(\d+) kB", read("/proc/meminfo"), re.MULTILINE)
     return int(found.group(1)) * 1024 if found else None
 
 
-def _model() -> Optional[str]:
+def _model() -> str | None:
     """The name of the first CPU: the kernel takes a while to describe all of them."""
     try:
         with open("/proc/cpuinfo", "rb", buffering=0) as file:
@@ -76,34 +76,34 @@ def _model() -> Optional[str]:
     implementer, part = fields.get("CPU implementer"), fields.get("CPU part")
     if implementer is None:
         return None
-    return ARM.get((implementer, str(part)), "ARM implementer %s, part %s" % (implementer, part))
+    return ARM.get((implementer, str(part)), f"ARM implementer {implementer}, part {part}")
 
 
-def _topology() -> Tuple[Optional[int], Optional[int]]:
+def _topology() -> tuple[int | None, int | None]:
     """How many sockets and cores there are: CPUs that name the same siblings share one."""
-    sockets: Set[bytes] = set()
-    cores: Set[bytes] = set()
+    sockets: set[bytes] = set()
+    cores: set[bytes] = set()
     for name in listed(CPUS):
         if re.fullmatch(r"cpu\d+", name):
-            folder = "%s/%s/topology/" % (CPUS, name)
+            folder = f"{CPUS}/{name}/topology/"
             sockets.add(read(folder + "core_siblings_list"))
             cores.add(read(folder + "thread_siblings_list"))
     return len(sockets - {b""}) or None, len(cores - {b""}) or None
 
 
-def _interfaces() -> List[Dict[str, Any]]:
+def _interfaces() -> list[dict[str, Any]]:
     names = real_names("/sys/class/net") or [name for name in listed("/sys/class/net") if name != "lo"]
-    return [{"name": name, "speed": _number(read("/sys/class/net/%s/speed" % name))} for name in names]
+    return [{"name": name, "speed": _number(read(f"/sys/class/net/{name}/speed"))} for name in names]
 
 
-def _fabric() -> List[Dict[str, Any]]:
+def _fabric() -> list[dict[str, Any]]:
     """Adapters for RDMA, whose ports say `400 Gb/sec (4X NDR)`."""
     names = listed("/sys/class/infiniband")
-    rates = [_number(read("/sys/class/infiniband/%s/ports/1/rate" % name).split(b" ")[0]) for name in names]
+    rates = [_number(read(f"/sys/class/infiniband/{name}/ports/1/rate").split(b" ")[0]) for name in names]
     return [{"name": name, "speed": rate * 1000 if rate else None} for name, rate in zip(names, rates)]
 
 
-def _number(text: bytes) -> Optional[int]:
+def _number(text: bytes) -> int | None:
     """A speed; the kernel says -1, or nothing, where a link is down or has none."""
     try:
         number = int(float(text))

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import subprocess
-from typing import List
 
 from muster.devices import Unmeasured, real_path
 
@@ -42,18 +41,18 @@ class Ipmi:
                 env=self._environment,
             )
         except subprocess.TimeoutExpired:
-            raise Unmeasured("ipmitool gave no answer within %d s" % LIMIT) from None
+            raise Unmeasured(f"ipmitool gave no answer within {LIMIT} s") from None
         said = done.stdout.decode("utf-8", "replace")
         if done.returncode != 0:
-            words = (said.strip().splitlines() or ["code %d" % done.returncode])[-1]
-            raise Unmeasured("ipmitool does not work: %s" % words)
+            words = (said.strip().splitlines() or [f"code {done.returncode}"])[-1]
+            raise Unmeasured(f"ipmitool does not work: {words}")
         return reading(said)
 
     def close(self) -> None:
         """Nothing stays open between two readings."""
 
 
-def _remote(host: str, user: str, password: bool) -> List[str]:
+def _remote(host: str, user: str, password: bool) -> list[str]:
     if not host:
         return []
     return ["-I", "lanplus", "-H", host, *(["-U", user] if user else []), *(["-E"] if password else [])]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any, Dict, List
+from typing import Any
 
 from muster.records.files import open_anew
 
@@ -23,10 +23,10 @@ LONGEST = 160  # characters of a reason
 class Journal:
     def __init__(self, path: str, interval: float, machine: str) -> None:
         self._file = open_anew(path)
-        self._header: Dict[str, Any] = {"format": FORMAT, "interval": interval, "machine": machine, "devices": None}
+        self._header: dict[str, Any] = {"format": FORMAT, "interval": interval, "machine": machine, "devices": None}
         self._header.update(power=[], missing={})
         self._changed = True
-        self._lines: List[str] = []
+        self._lines: list[str] = []
         self._end = HEADER
         self._due = time.monotonic() + PERIOD
 
@@ -47,7 +47,7 @@ class Journal:
             self._header["power"].append(name)
             self._changed = True
 
-    def add(self, moment: float, found: Dict[str, Any]) -> None:
+    def add(self, moment: float, found: dict[str, Any]) -> None:
         self._lines.append(json.dumps(dict({"t": round(moment, 3)}, **found), separators=(",", ":")))
         if time.monotonic() >= self._due or len(self._lines) >= MOST_LINES:
             self.flush()
@@ -63,7 +63,7 @@ class Journal:
             if text:
                 self._end += os.pwrite(self._file, text, self._end)
         except OSError as error:
-            self.missing("samples", "some were lost: %s" % str(error.strerror).lower())
+            self.missing("samples", f"some were lost: {str(error.strerror).lower()}")
 
     def _write_header(self) -> None:
         text = json.dumps(self._header, ensure_ascii=False).encode()

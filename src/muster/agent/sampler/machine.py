@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Optional, Tuple
 
 from muster.devices import Unmeasured
 
@@ -16,9 +15,9 @@ class Cpu:
 
     def __init__(self) -> None:
         self._file = open_file("/proc/stat")
-        self._last: Optional[Tuple[int, int]] = None
+        self._last: tuple[int, int] | None = None
 
-    def read(self, moment: float) -> Dict[str, float]:
+    def read(self, moment: float) -> dict[str, float]:
         words = os.pread(self._file, 256, 0).split(b"\n", 1)[0].split()[1:9]
         times = [int(word) for word in words]  # user, nice, system, idle, iowait, ...
         now = (sum(times), sum(times[3:5]))
@@ -34,7 +33,7 @@ class Memory:
     def __init__(self) -> None:
         self._file = open_file("/proc/meminfo")
 
-    def read(self, moment: float) -> Dict[str, float]:
+    def read(self, moment: float) -> dict[str, float]:
         lines = os.pread(self._file, 4096, 0).split(b"\n", 3)[:3]  # MemTotal, MemFree, MemAvailable
         total, _, available = (int(line.split()[1]) for line in lines)
         return {"mem": (total - available) * 1024}
@@ -43,13 +42,13 @@ class Memory:
 class Rates:
     """Bytes per second in and out of some things, from a file that counts them all since the machine started."""
 
-    def __init__(self, path: str, names: List[str], keys: Tuple[str, str]) -> None:
+    def __init__(self, path: str, names: list[str], keys: tuple[str, str]) -> None:
         self._file = open_file(path)
         self._names = {name.encode() for name in names}
         self._keys = keys
-        self._last: Optional[Tuple[float, int, int]] = None
+        self._last: tuple[float, int, int] | None = None
 
-    def read(self, moment: float) -> Dict[str, float]:
+    def read(self, moment: float) -> dict[str, float]:
         now = (moment, *self._count(os.pread(self._file, MOST, 0)))
         last, self._last = self._last, now
         if last is None or moment <= last[0]:
@@ -57,7 +56,7 @@ class Rates:
         seconds = now[0] - last[0]
         return {key: round(max(0, now[1 + i] - last[1 + i]) / seconds) for i, key in enumerate(self._keys)}
 
-    def _count(self, text: bytes) -> Tuple[int, int]:
+    def _count(self, text: bytes) -> tuple[int, int]:
         raise NotImplementedError
 
 
@@ -70,7 +69,7 @@ class Disks(Rates):
             raise Unmeasured("no disk of this machine is to be seen")
         super().__init__("/proc/diskstats", names, ("disk_read", "disk_write"))
 
-    def _count(self, text: bytes) -> Tuple[int, int]:
+    def _count(self, text: bytes) -> tuple[int, int]:
         rows = [words for words in map(bytes.split, text.splitlines()) if len(words) > 9 and words[2] in self._names]
         return sum(int(words[5]) for words in rows) * SECTOR, sum(int(words[9]) for words in rows) * SECTOR
 
@@ -84,7 +83,7 @@ class Network(Rates):
             raise Unmeasured("no network interface of this machine is to be seen")
         super().__init__("/proc/net/dev", names, ("net_in", "net_out"))
 
-    def _count(self, text: bytes) -> Tuple[int, int]:
+    def _count(self, text: bytes) -> tuple[int, int]:
         received = sent = 0
         for line in text.splitlines():
             name, colon, numbers = line.partition(b":")
@@ -98,15 +97,15 @@ def open_file(path: str) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        raise Unmeasured("%s cannot be read: %s" % (path, str(error.strerror).lower())) from None
+        raise Unmeasured(f"{path} cannot be read: {str(error.strerror).lower()}") from None
 
 
-def real_names(folder: str) -> List[str]:
+def real_names(folder: str) -> list[str]:
     """The entries of a class of devices that are hardware, a virtual machine's included."""
-    return [name for name in listed(folder) if os.path.exists("%s/%s/device" % (folder, name))]
+    return [name for name in listed(folder) if os.path.exists(f"{folder}/{name}/device")]
 
 
-def listed(folder: str) -> List[str]:
+def listed(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))
     except OSError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable
 
 from muster.agent.sampler import hardware, power
 from muster.agent.sampler.journal import Journal
@@ -28,7 +28,7 @@ NICE = 10
 DEVICES = 0.004  # seconds of CPU that reading the devices may take at a tick
 
 
-def main(argv: List[str]) -> int:
+def main(argv: list[str]) -> int:
     folder, interval, *line = argv
     os.nice(NICE)
     Sampler(NodeDir(folder), float(interval), int(line[0]) if line else None).carry_on()
@@ -38,20 +38,20 @@ def main(argv: List[str]) -> int:
 class Sampler:
     """`line` is a socket at whose other end is the process that has the password of the BMC, where there is one."""
 
-    def __init__(self, folder: NodeDir, interval: float, line: Optional[int] = None) -> None:
+    def __init__(self, folder: NodeDir, interval: float, line: int | None = None) -> None:
         self._signals = Signals((signal.SIGTERM, signal.SIGINT))
         self._parent = os.getppid()
         self._power = os.environ.pop(power.VARIABLE, "")  # programs that are started from here have no use for it
         self._line = line
         self._folder = folder
         self._interval = interval
-        self._facts: Dict[str, Any] = read_object(folder.facts)
+        self._facts: dict[str, Any] = read_object(folder.facts)
         self._journal = Journal(folder.metrics, interval, hardware.machine())
         self._slow = Slow()
         self._trees = Trees(self._parent, os.getpid())
         self._system = System(folder, self._trees, self._slow)
-        self._sources: List[Source] = []
-        self._closing: List[Any] = [self._trees]
+        self._sources: list[Source] = []
+        self._closing: list[Any] = [self._trees]
         self._first, self._ending = True, False  # the moments at which everything is read, whatever it costs
         for name, make in (("cpu", Cpu), ("mem", Memory), ("disk", Disks), ("net", Network)):
             self._open(name, make)
@@ -75,7 +75,7 @@ class Sampler:
         try:
             sources = power.open_sources(power.settings(self._power, self._facts), self._line)
         except (TypeError, ValueError) as error:
-            self._journal.missing("power", "the settings cannot be understood: %s" % why(error))
+            self._journal.missing("power", f"the settings cannot be understood: {why(error)}")
             return
         for name, reason in sources.missing.items():
             self._journal.missing(name, reason)
@@ -97,7 +97,7 @@ class Sampler:
         return deliver
 
     def _open_devices(self) -> None:
-        self._meter: Optional[Meter] = None
+        self._meter: Meter | None = None
         ids = [device["id"] for device in self._facts.get("devices", [])]
         try:
             self._meter = meter = open_meter(self._facts.get("device", "cpu"), ids)
@@ -111,7 +111,7 @@ class Sampler:
             self._add("devices", self._devices, allowance=DEVICES)
         self._closing.append(meter)
 
-    def _devices(self, moment: float) -> Dict[str, Any]:
+    def _devices(self, moment: float) -> dict[str, Any]:
         readings = self._meter.read(self._ending or self._first) if self._meter else {}
         found = {id: reading.known() for id, reading in readings.items()}
         self._first = False
@@ -146,7 +146,7 @@ class Sampler:
     def _sample(self) -> None:
         self._system.look()
         self._slow.hand_over()
-        found: Dict[str, Any] = {}
+        found: dict[str, Any] = {}
         wall, moment = time.time(), time.monotonic()
         for source in self._sources:
             found.update(source.read(moment) if self._ending else source.take(moment))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict
+from typing import Any, Callable
 
 from muster.devices import Unmeasured
 
@@ -11,7 +11,7 @@ ALLOWANCE = 0.0015  # seconds of CPU that one source may take at a tick, unless 
 WEIGHT = 0.2  # of the last reading in what one is thought to cost
 RARELY = 60.0  # seconds until something that failed is tried again
 
-Read = Callable[[float], Dict[str, Any]]
+Read = Callable[[float], dict[str, Any]]
 Note = Callable[[str, str], None]
 
 
@@ -27,14 +27,14 @@ class Source:
         self._skip = 0
         self._rest = 0.0  # until when it is left alone
 
-    def take(self, moment: float) -> Dict[str, Any]:
+    def take(self, moment: float) -> dict[str, Any]:
         """What it shows now; nothing where it is not its turn."""
         if self._skip > 0:
             self._skip -= 1
             return {}
         return self.read(moment)
 
-    def read(self, moment: float) -> Dict[str, Any]:
+    def read(self, moment: float) -> dict[str, Any]:
         """What it shows now, whatever that costs; nothing where it failed a short time ago."""
         if moment < self._rest:
             return {}
@@ -54,6 +54,6 @@ class Source:
 def why(error: Exception) -> str:
     """An error as a reason."""
     if isinstance(error, OSError) and error.strerror:
-        where = "%s: " % error.filename if error.filename else ""
+        where = f"{error.filename}: " if error.filename else ""
         return where + error.strerror.lower()
-    return str(error) if isinstance(error, Unmeasured) else "%s: %s" % (type(error).__name__, error)
+    return str(error) if isinstance(error, Unmeasured) else f"{type(error).__name__}: {error}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
+from collections.abc import Mapping
+from typing import Any, Callable, NamedTuple
 
 from muster.agent.sampler.ipmi import Ipmi
 from muster.agent.sampler.rapl import Rapl
@@ -27,9 +28,9 @@ class Settings(NamedTuple):
 
 
 class Sources(NamedTuple):
-    rapl: Optional[Rapl]
-    slow: List[Any]  # Ipmi or Redfish: they have a name, watts() and close()
-    missing: Dict[str, str]
+    rapl: Rapl | None
+    slow: list[Any]  # Ipmi or Redfish: they have a name, watts() and close()
+    missing: dict[str, str]
 
 
 def settings(text: str, facts: Mapping[str, Any]) -> Settings:
@@ -41,15 +42,15 @@ def settings(text: str, facts: Mapping[str, Any]) -> Settings:
     names = [own, own.partition(".")[0]]
     if str(facts.get("address", "")).startswith("127."):  # simulated, on the submitter's machine
         names = [machine, machine.partition(".")[0]]
-    special: Dict[str, Any] = next((hosts[name] for name in names if name in hosts), {})
+    special: dict[str, Any] = next((hosts[name] for name in names if name in hosts), {})
     return Settings(**{**told, **special})
 
 
-def open_sources(chosen: Settings, line: Optional[int] = None) -> Sources:
+def open_sources(chosen: Settings, line: int | None = None) -> Sources:
     """The sources that are there, and why the others are not; `line` leads to the process that has the password."""
     if chosen.source == "off":
         return Sources(None, [], {"power": "it is switched off in config.toml"})
-    missing: Dict[str, str] = {}
+    missing: dict[str, str] = {}
     found = {name: _open(name, make, missing) for name, make in makers(chosen, line).items()}
     if not any(found.values()):
         missing["power"] = "; ".join(missing.values())
@@ -57,9 +58,9 @@ def open_sources(chosen: Settings, line: Optional[int] = None) -> Sources:
     return Sources(rapl, [source for source in found.values() if source], missing)
 
 
-def makers(chosen: Settings, line: Optional[int] = None) -> Dict[str, Callable[[], Any]]:
+def makers(chosen: Settings, line: int | None = None) -> dict[str, Callable[[], Any]]:
     """How to open each of the sources that the settings ask for."""
-    found: Dict[str, Callable[[], Any]] = {
+    found: dict[str, Callable[[], Any]] = {
         "rapl": Rapl,
         "ipmi": lambda: Ipmi(chosen.ipmi_host, chosen.user, chosen.password),
         "redfish": lambda: _redfish(chosen),
@@ -81,7 +82,7 @@ def _redfish(chosen: Settings) -> Any:
     return Redfish(chosen.redfish, chosen.user, chosen.password, chosen.ca, chosen.verify)
 
 
-def _open(name: str, make: Callable[[], Any], missing: Dict[str, str]) -> Any:
+def _open(name: str, make: Callable[[], Any], missing: dict[str, str]) -> Any:
     try:
         return make()
     except Unmeasured as error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Dict, Set
-
 from muster.agent.sampler.trees import Trees
 from muster.linux import proc
 from muster.records.files import read_json, read_object
@@ -18,9 +16,9 @@ class Ranks:
         self._trees = trees
         self._told = False
         self._launched = False  # whether ranks may come through ssh
-        self._looks: Dict[int, int] = {}  # left for processes that may become one
-        self._through_ssh: Set[str] = set()
-        self.first: Dict[str, int] = {}  # the first process of each rank
+        self._looks: dict[int, int] = {}  # left for processes that may become one
+        self._through_ssh: set[str] = set()
+        self.first: dict[str, int] = {}  # the first process of each rank
 
     def look(self) -> None:
         """Learns of ranks that have started since the last look."""
@@ -29,7 +27,7 @@ class Ranks:
             self.first.update(found)
             self._trees.tell(self.first)
 
-    def _of_agent(self) -> Dict[str, int]:
+    def _of_agent(self) -> dict[str, int]:
         found = read_json(self._folder.pids)
         if found is None:
             return {}
@@ -37,10 +35,10 @@ class Ranks:
         self._launched = bool(read_object(self._folder.plan).get("ssh"))
         return dict(found)
 
-    def _of_launcher(self) -> Dict[str, int]:
+    def _of_launcher(self) -> dict[str, int]:
         """A rank of a launcher says so in its environment, once it has become the program that it is to run."""
         self._looks.update(dict.fromkeys(self._trees.newcomers, PATIENCE))
-        found: Dict[str, int] = {}
+        found: dict[str, int] = {}
         for pid, left in sorted(self._looks.items()):
             environment = proc.environment(pid)
             rank = environment.get("MUSTER_RANK", "") if environment.get("MUSTER_LAUNCHED") else ""

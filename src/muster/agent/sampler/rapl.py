@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 from muster.agent.sampler.pace import why
 from muster.devices import Unmeasured, real_path
@@ -39,12 +39,12 @@ class Rapl:
 
     def __init__(self) -> None:
         self._packages = _open_packages()
-        self._last: Optional[Tuple[float, float]] = None
+        self._last: tuple[float, float] | None = None
 
-    def read(self, moment: float) -> Dict[str, Any]:
+    def read(self, moment: float) -> dict[str, Any]:
         joules = sum(package.read() for package in self._packages) / 1e6
         last, self._last = self._last, (moment, joules)
-        found: Dict[str, Any] = {"energy": {"rapl": round(joules, 3)}}
+        found: dict[str, Any] = {"energy": {"rapl": round(joules, 3)}}
         if last is not None and moment > last[0]:
             found["power"] = {"rapl": round((joules - last[1]) / (moment - last[0]), 2)}
         return found
@@ -54,7 +54,7 @@ class Rapl:
             package.close()
 
 
-def _open_packages() -> List[Package]:
+def _open_packages() -> list[Package]:
     """The counters of whole packages: cores and memory controllers are parts of them, and `psys` counts more than CPUs."""
     folders = [folder for folder in sorted(glob.glob(real_path("sys/class/powercap/intel-rapl:*"))) if _is_package(folder)]
     if not folders:
@@ -64,7 +64,7 @@ def _open_packages() -> List[Package]:
     except PermissionError:
         raise Unmeasured("the counters of CPU packages can be read by root alone") from None
     except (OSError, ValueError) as error:
-        raise Unmeasured("the counters of CPU packages cannot be read: %s" % why(error)) from None
+        raise Unmeasured(f"the counters of CPU packages cannot be read: {why(error)}") from None
 
 
 def _is_package(folder: str) -> bool:

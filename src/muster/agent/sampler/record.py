@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 from muster.agent.sampler import hardware
 from muster.agent.sampler.ranks import Ranks
@@ -21,13 +21,13 @@ class System:
         self._folder = folder
         self._trees = trees
         self._slow = slow
-        self._found: Dict[str, Any] = {}
-        self._missing: Dict[str, str] = {}
+        self._found: dict[str, Any] = {}
+        self._missing: dict[str, str] = {}
         self._ranks = Ranks(folder, trees)
         self._looks = 0
         self._asked = False
 
-    def begin(self, meter: Optional[Meter]) -> None:
+    def begin(self, meter: Meter | None) -> None:
         """Writes what the machine is; the rest is left to be found."""
         self._found, self._missing = hardware.describe()
         self._found["host"] = read_object(self._folder.facts).get("host")  # a platform may call the node otherwise
@@ -50,7 +50,7 @@ class System:
         for name in ("driver", "runtime"):
             self._missing.pop(name, None)
             if self._found[name] is None:
-                self._missing[name] = "%s does not tell it" % meter.name
+                self._missing[name] = f"{meter.name} does not tell it"
 
     def look(self) -> None:
         """Learns of the ranks, and asks once for the Python of the first: at once, or when its script has started one."""
@@ -58,7 +58,7 @@ class System:
         if self._ranks.first and not self._asked:
             self._ask(self._ranks.first)
 
-    def _ask(self, ranks: Dict[str, int]) -> None:
+    def _ask(self, ranks: dict[str, int]) -> None:
         from muster.agent.sampler import software  # the Job comes with it; not before there is somebody to ask
 
         rank = min(ranks, key=int)
@@ -68,13 +68,13 @@ class System:
             return
         self._asked = True
         program = programs[0] if programs else software.at_hand(ranks[rank])
-        secrets: List[str] = read_object(self._folder.plan).get("secrets", [])
+        secrets: list[str] = read_object(self._folder.plan).get("secrets", [])
         if program.environment:
             self._found["environment"] = software.variables(program.environment, secrets)
             del self._missing["environment"]
         self._slow.add(Chore("packages", lambda: software.packages(program), self._take_packages, self._lack, 0))
 
-    def _take_packages(self, moment: float, found: Dict[str, Any]) -> None:
+    def _take_packages(self, moment: float, found: dict[str, Any]) -> None:
         self._found.update(found)
         for name in ("python", "packages"):
             self._missing.pop(name, None)

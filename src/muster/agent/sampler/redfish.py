@@ -10,7 +10,7 @@ import base64
 import http.client
 import json
 import ssl
-from typing import Any, Dict, Optional
+from typing import Any
 from urllib.parse import urlsplit
 
 from muster.devices import Unmeasured
@@ -32,7 +32,7 @@ class Redfish:
         self._connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=LIMIT, context=_context(ca, verify))
         self._headers = {"Accept": "application/json"}
         if user:
-            both = base64.b64encode(("%s:%s" % (user, password)).encode()).decode()
+            both = base64.b64encode((f"{user}:{password}").encode()).decode()
             self._headers["Authorization"] = "Basic " + both
         self._session = ""  # the path of one that was opened
 
@@ -42,7 +42,7 @@ class Redfish:
             self._open_session()
             answer = self._request("GET", self._path)
         if answer.status != 200:
-            raise Unmeasured("the BMC answers %d %s" % (answer.status, answer.reason))
+            raise Unmeasured(f"the BMC answers {answer.status} {answer.reason}")
         return power(answer.data)
 
     def close(self) -> None:
@@ -60,11 +60,11 @@ class Redfish:
         answer = self._request("POST", SESSIONS, {"UserName": self._user, "Password": self._password})
         token = answer.headers.get("X-Auth-Token")
         if not token:
-            raise Unmeasured("the BMC refuses the user or the password (%d)" % answer.status)
+            raise Unmeasured(f"the BMC refuses the user or the password ({answer.status})")
         self._headers["X-Auth-Token"] = token
         self._session = urlsplit(answer.headers.get("Location", "")).path
 
-    def _request(self, method: str, path: str, data: Optional[Dict[str, str]] = None) -> _Answer:
+    def _request(self, method: str, path: str, data: dict[str, str] | None = None) -> _Answer:
         """One request. A BMC closes a connection that was quiet for a while: then there is a second try."""
         body = json.dumps(data) if data else None
         headers = dict(self._headers, **({"Content-Type": "application/json"} if data else {}))
@@ -75,7 +75,7 @@ class Redfish:
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             if fresh or isinstance(error, TimeoutError):
-                raise Unmeasured("the BMC cannot be reached: %s" % (str(error) or type(error).__name__)) from None
+                raise Unmeasured(f"the BMC cannot be reached: {str(error) or type(error).__name__}") from None
         return self._request(method, path, data)
 
 
@@ -104,7 +104,7 @@ def _context(ca: str, verify: bool) -> ssl.SSLContext:
         try:
             context.load_verify_locations(ca)
         except (OSError, ssl.SSLError):
-            raise Unmeasured("the certificates in %s cannot be read" % ca) from None
+            raise Unmeasured(f"the certificates in {ca} cannot be read") from None
     if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

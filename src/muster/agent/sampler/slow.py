@@ -10,7 +10,7 @@ import threading
 import time
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable
 
 from muster.agent.sampler.pace import RARELY, Note, why
 
@@ -32,10 +32,10 @@ class Chore:
 
 class Slow:
     def __init__(self) -> None:
-        self._chores: List[Chore] = []
+        self._chores: list[Chore] = []
         self._found: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._change = threading.Condition()
-        self._thread: Optional[threading.Thread] = None
+        self._thread: threading.Thread | None = None
         self.busy = False  # whether a chore, and perhaps a program that it started, is under way
 
     def add(self, chore: Chore) -> None:

@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import subprocess
-from typing import Any, Dict, Iterable, List, NamedTuple, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from muster.devices import Unmeasured
 from muster.job.model import SECRET_NAME
@@ -78,10 +79,10 @@ class Program(NamedTuple):
     """A process of a rank that tells what the job runs on."""
 
     python: str
-    environment: Dict[str, str]
+    environment: dict[str, str]
 
 
-def pythons(pids: Iterable[int]) -> List[Program]:
+def pythons(pids: Iterable[int]) -> list[Program]:
     """Those of the processes that are a Python, by the name under which they were started."""
     found = []
     for pid in pids:
@@ -100,7 +101,7 @@ def at_hand(pid: int) -> Program:
     return Program(shutil.which("python", path=path) or shutil.which("python3", path=path) or "", environment)
 
 
-def packages(program: Program) -> Dict[str, Any]:
+def packages(program: Program) -> dict[str, Any]:
     """Version and packages of a Python, which is asked for them."""
     if not program.python:
         raise Unmeasured("the job has no Python on its PATH")
@@ -115,13 +116,13 @@ def packages(program: Program) -> Dict[str, Any]:
             env=environment,
             cwd="/",
         )
-        found: Dict[str, Any] = json.loads(done.stdout)
+        found: dict[str, Any] = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
-        raise Unmeasured("%s does not tell its packages" % program.python) from None
+        raise Unmeasured(f"{program.python} does not tell its packages") from None
     return found
 
 
-def variables(environment: Dict[str, str], secrets: Sequence[str]) -> Dict[str, str]:
+def variables(environment: dict[str, str], secrets: Sequence[str]) -> dict[str, str]:
     """The variables that matter to frameworks. What looks like a secret, or like an address that may hold one, is left out."""
     secret = re.compile(SECRET_NAME, re.IGNORECASE)
     return {

@@ -7,7 +7,8 @@ which makes a reading three times cheaper; a closed process answers with an erro
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterable, List, NamedTuple, Optional
+from collections.abc import Iterable
+from typing import NamedTuple
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -68,13 +69,13 @@ class Trees:
         self._root = root
         self._left_out = left_out
         self._names: Iterable[str] = ()
-        self._members: Dict[int, Member] = {}
-        self._ranks: Dict[int, str] = {}
-        self.newcomers: List[int] = []  # seen at the last reading for the first time
+        self._members: dict[int, Member] = {}
+        self._ranks: dict[int, str] = {}
+        self.newcomers: list[int] = []  # seen at the last reading for the first time
         self._open = 0
-        self._last: Optional[float] = None
+        self._last: float | None = None
 
-    def tell(self, ranks: Dict[str, int]) -> None:
+    def tell(self, ranks: dict[str, int]) -> None:
         """The ranks of this node, with the ids of their first processes."""
         self._ranks = {pid: rank for rank, pid in ranks.items()}
         for member in self._members.values():
@@ -82,11 +83,11 @@ class Trees:
         for member in self._members.values():
             member.rank = self._rank(member)
 
-    def of(self, rank: str) -> List[int]:
+    def of(self, rank: str) -> list[int]:
         """The processes of a rank, the oldest first."""
         return [pid for pid, member in self._members.items() if member.rank == rank]
 
-    def read(self, moment: float) -> Dict[str, object]:
+    def read(self, moment: float) -> dict[str, object]:
         self._discover()
         everything, ranks = Use(), {rank: Use() for rank in self._ranks.values()}
         for member in list(self._members.values()):
@@ -103,7 +104,7 @@ class Trees:
         if seconds <= 0:
             return {}  # times without a beginning
         used = {rank: _used(use, seconds) for rank, use in ranks.items() if use.alive}
-        found: Dict[str, object] = {"procs_" + name: value for name, value in _used(everything, seconds).items()}
+        found: dict[str, object] = {"procs_" + name: value for name, value in _used(everything, seconds).items()}
         return dict(found, ranks=used) if used else found
 
     def close(self) -> None:
@@ -120,7 +121,7 @@ class Trees:
         for pid in self.newcomers:
             self._keep(strangers[pid])
 
-    def _meet(self, pid: int) -> Optional[Times]:
+    def _meet(self, pid: int) -> Times | None:
         return None if pid in self._members or pid in (self._root, self._left_out) else _look(pid)
 
     def _keep(self, member: Member) -> None:
@@ -128,12 +129,12 @@ class Trees:
         member.rank = self._rank(member)
         if self._open < MOST_OPEN:
             try:
-                member.file = os.open("/proc/%d/stat" % member.pid, os.O_RDONLY | os.O_CLOEXEC)
+                member.file = os.open(f"/proc/{member.pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
                 self._open += 1
             except OSError:
                 pass  # it has just ended, which the next reading shows
 
-    def _belongs(self, pid: int, strangers: Dict[int, Member]) -> bool:
+    def _belongs(self, pid: int, strangers: dict[int, Member]) -> bool:
         seen = set()
         while pid in strangers and pid not in seen:
             seen.add(pid)
@@ -163,9 +164,9 @@ class Trees:
             self._open -= 1
 
 
-def _look(pid: int) -> Optional[Times]:
+def _look(pid: int) -> Times | None:
     try:
-        file = os.open("/proc/%d/stat" % pid, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
@@ -174,7 +175,7 @@ def _look(pid: int) -> Optional[Times]:
         os.close(file)
 
 
-def _read(file: int) -> Optional[Times]:
+def _read(file: int) -> Times | None:
     try:
         text = os.pread(file, 1024, 0)
     except OSError:  # it has ended
@@ -193,6 +194,6 @@ def _read(file: int) -> Optional[Times]:
     )
 
 
-def _used(use: Use, seconds: float) -> Dict[str, float]:
+def _used(use: Use, seconds: float) -> dict[str, float]:
     """CPU in percent of one core, and memory in bytes."""
     return {"cpu": round(100.0 * use.total() / TICKS / seconds, 1), "mem": use.pages * PAGE}

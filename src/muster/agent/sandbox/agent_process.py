@@ -6,7 +6,8 @@ import os
 import socket
 import sys
 import traceback
-from typing import Callable, List, NoReturn, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Callable, NoReturn
 
 from muster.agent.helpers.keeper import Keeper
 from muster.agent.node import environment
@@ -46,9 +47,9 @@ def enter(
     assignment: Assignment,
     attempt: AttemptDir,
     index: int,
-    names: Sequence[Tuple[str, str]],
+    names: Sequence[tuple[str, str]],
     private: Sequence[str] = rootfs.PRIVATE,
-) -> Tuple[int, socket.socket]:
+) -> tuple[int, socket.socket]:
     """Goes on as the first process of a namespace that is the node, without the keys, which stay with a keeper outside.
 
     `names` are the host name and the address of each node. Returns this process' id as the machine sees it, and a
@@ -63,7 +64,7 @@ def enter(
 
     def keep() -> NoReturn:
         near.close()
-        syscalls.set_name("muster-keep-%d" % index)
+        syscalls.set_name(f"muster-keep-{index}")
         keeper.carry_on()
 
     seen = namespaces.enter(_given(assignment, index, index)[0] or names[index][0], keep)
@@ -72,7 +73,7 @@ def enter(
     keys.drop()
     rootfs.enter(view)
     namespaces.show_hosts(folder.hosts)
-    syscalls.set_name("muster-node-%d" % index)
+    syscalls.set_name(f"muster-node-{index}")
     return seen, near
 
 
@@ -86,7 +87,7 @@ def user() -> str:
         return str(os.getuid())
 
 
-def _hosts(assignment: Assignment, index: int, nodes: Sequence[Tuple[str, str]]) -> str:
+def _hosts(assignment: Assignment, index: int, nodes: Sequence[tuple[str, str]]) -> str:
     """The machine's /etc/hosts with the nodes added, under the names that a platform gives them, too."""
     try:
         with open("/etc/hosts", encoding="utf-8", errors="surrogateescape") as file:
@@ -95,11 +96,11 @@ def _hosts(assignment: Assignment, index: int, nodes: Sequence[Tuple[str, str]])
         text = "127.0.0.1 localhost\n"
     lines = []
     for node, (name, address) in enumerate(nodes):
-        lines.append("%s %s\n" % (address, " ".join([*filter(None, _given(assignment, index, node)), name])))
+        lines.append("{} {}\n".format(address, " ".join([*filter(None, _given(assignment, index, node)), name])))
     return text.encode("utf-8", "replace").decode() + "\n" + "".join(lines)
 
 
-def _given(assignment: Assignment, index: int, node: int) -> List[str]:
+def _given(assignment: Assignment, index: int, node: int) -> list[str]:
     """The names that a platform gives to `node`, as this node knows them; the first is its host name, or empty.
 
     A node that is a job of its own is the first of its job, and knows no other.
@@ -111,13 +112,13 @@ def _given(assignment: Assignment, index: int, node: int) -> List[str]:
     return [platform.host(job, run, place), *platform.names(job, run, place)]
 
 
-def _needed(assignment: Assignment) -> List[str]:
+def _needed(assignment: Assignment) -> list[str]:
     """Paths without which nothing of a run works: its own, the store beside it, and its Python."""
     run, tools = assignment.run.path, assignment.tools
     store = os.path.dirname(os.path.dirname(run)) + "/store"
     return [run, store, assignment.code, tools.archive, tools.python, sys.executable, assignment.job.python]
 
 
-def _variables() -> List[str]:
+def _variables() -> list[str]:
     """What the environment names."""
     return [part for value in environment.given().values() for part in value.split(":")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import List, Optional, Tuple
 
 from muster.agent.node.processes import Processes
 
@@ -11,7 +10,7 @@ from muster.agent.node.processes import Processes
 class Memory:
     """The limit of one node and the kernel's counters about it."""
 
-    def __init__(self, name: str, limit: Optional[int]) -> None:
+    def __init__(self, name: str, limit: int | None) -> None:
         self.limit = limit
         self._group = _make_group(name, limit) if limit else None
         self._killed = self._count()
@@ -24,7 +23,7 @@ class Memory:
         """Whether the kernel killed somebody for memory since the node started."""
         return self._count() > self._killed
 
-    def too_much(self, processes: Processes) -> Optional[int]:
+    def too_much(self, processes: Processes) -> int | None:
         """How much the node uses, when that is over a limit that the kernel does not keep."""
         if self.limit is None or self.kept_by_kernel:
             return None
@@ -35,13 +34,13 @@ class Memory:
         """Processes that were killed for memory: of this node, or of the group that it shares with whoever started it."""
         groups = [self._group] if self._group is not None else [parent for parent, _ in _parents()[:1]]
         files = ("memory.events.local", "memory.events", "memory.oom_control")
-        paths = ["%s/%s" % (group, file) for group in groups for file in files]
+        paths = [f"{group}/{file}" for group in groups for file in files]
         return next((_counter(path) for path in paths if os.path.exists(path)), 0)
 
 
 def group(run_id: str, node: int) -> str:
     """The name of a node's control group."""
-    return "muster-%s-%d" % (run_id, node)
+    return f"muster-{run_id}-{node}"
 
 
 def leave_group(name: str) -> None:
@@ -56,24 +55,24 @@ def remove_group(name: str) -> None:
     """Takes away what a node's limit left behind, once nobody is in it."""
     for parent, _ in _parents():
         try:
-            os.rmdir("%s/%s" % (parent, name))
+            os.rmdir(f"{parent}/{name}")
         except OSError:
             continue
 
 
-def _make_group(name: str, limit: int, join: bool = True) -> Optional[str]:
+def _make_group(name: str, limit: int, join: bool = True) -> str | None:
     """A control group with a memory limit, joined by this process, where that is allowed."""
     for parent, files in _parents():
-        path = "%s/%s" % (parent, name)
+        path = f"{parent}/{name}"
         try:
             os.mkdir(path)
         except OSError:
             continue
         try:
-            _put("%s/%s" % (path, files[0]), str(limit))
+            _put(f"{path}/{files[0]}", str(limit))
             for other in files[1:]:
-                if os.path.exists("%s/%s" % (path, other)):
-                    _put("%s/%s" % (path, other), str(limit) if other.startswith("memory.memsw") else "0")
+                if os.path.exists(f"{path}/{other}"):
+                    _put(f"{path}/{other}", str(limit) if other.startswith("memory.memsw") else "0")
             if join:
                 _put(path + "/cgroup.procs", "0")
             return path
@@ -82,9 +81,9 @@ def _make_group(name: str, limit: int, join: bool = True) -> Optional[str]:
     return None
 
 
-def _parents() -> List[Tuple[str, Tuple[str, ...]]]:
+def _parents() -> list[tuple[str, tuple[str, ...]]]:
     """Where a group can be made: beside our own, in version 2 or 1 of the kernel's interface."""
-    found: List[Tuple[str, Tuple[str, ...]]] = []
+    found: list[tuple[str, tuple[str, ...]]] = []
     try:
         with open("/proc/self/cgroup") as file:
             lines = file.read().splitlines()
@@ -116,7 +115,7 @@ def _counter(path: str) -> int:
 
 def _resident(pid: int) -> int:
     try:
-        with open("/proc/%d/statm" % pid) as file:
+        with open(f"/proc/{pid}/statm") as file:
             numbers = file.read().split()
         return (int(numbers[1]) - int(numbers[2])) * os.sysconf("SC_PAGE_SIZE")  # shared pages count for nobody
     except OSError:
@@ -130,7 +129,7 @@ def _put(path: str, text: str) -> None:
 
 def can_limit() -> bool:
     """Whether the kernel would keep a limit here; found out by making a group, which nobody joins."""
-    name = "muster-probe-%d" % os.getpid()
+    name = f"muster-probe-{os.getpid()}"
     made = _make_group(name, 1 << 40, join=False)
     remove_group(name)
     return made is not None

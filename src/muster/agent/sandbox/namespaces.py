@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any, Callable, NoReturn, Optional
+from typing import Any, Callable, NoReturn
 
 from muster.agent.sandbox import rootfs
 from muster.linux import syscalls
@@ -18,7 +18,7 @@ FIRST_PIDS = range(300, 30000)  # below the least that machines count to
 
 def available(place: str = "") -> str:
     """Why nodes cannot be namespaces on this machine; empty when they can. Found out by making one, in a directory to be."""
-    folder = place or "%s/muster-probe-%d" % (os.environ.get("TMPDIR", "/tmp"), os.getpid())
+    folder = place or f"{os.environ.get('TMPDIR', '/tmp')}/muster-probe-{os.getpid()}"
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -38,7 +38,7 @@ def available(place: str = "") -> str:
     return "" if status == 0 else reason or "refused"
 
 
-def enter(host: str, keep: Optional[Callable[[], NoReturn]] = None) -> int:
+def enter(host: str, keep: Callable[[], NoReturn] | None = None) -> int:
     """Goes on in a new namespace as its first process; returns this process' id as the machine sees it.
 
     The process that called stays outside, waits, and ends as the first process does. So does another that `keep`s keys: it
@@ -51,8 +51,8 @@ def enter(host: str, keep: Optional[Callable[[], NoReturn]] = None) -> int:
     except PermissionError:
         syscalls.unshare(flags | syscalls.NEWUSER)
         _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", "%d %d 1" % (user, user))
-        _write("/proc/self/gid_map", "%d %d 1" % (group, group))
+        _write("/proc/self/uid_map", f"{user} {user} 1")
+        _write("/proc/self/gid_map", f"{group} {group} 1")
     outside = os.getpid()
     keeper = os.fork() if keep else -1
     if keep and keeper == 0:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Collection, Dict, Iterable, Iterator, List, Sequence, Set
 
 from muster.job import Job
 from muster.linux import syscalls
@@ -30,12 +30,12 @@ class Root:
     """What a node sees instead of the machine's own."""
 
     folder: str  # an empty directory of the node, over which the root is made
-    own: Dict[str, str]  # real directories, by the path at which they appear
-    shown: Dict[str, str]  # what of the machine appears, by path: the paths on the machine
+    own: dict[str, str]  # real directories, by the path at which they appear
+    shown: dict[str, str]  # what of the machine appears, by path: the paths on the machine
 
 
 def plan(
-    job: Job, user: str, node: str, attempt: str, needed: List[str], named: List[str], private: Sequence[str] = PRIVATE
+    job: Job, user: str, node: str, attempt: str, needed: list[str], named: list[str], private: Sequence[str] = PRIVATE
 ) -> Root:
     """The root of a node; `needed` are paths that a run cannot do without, `named` texts that may name what it wants."""
     platform = compat.of(job)
@@ -51,11 +51,11 @@ def plan(
     if home or real in own:
         left_out = OF_SHELLS if home not in ("", real) else ()
         names = [name for name in _entries(real) if name not in left_out]
-        shown.update({"%s/%s" % (home or real, name): "%s/%s" % (real, name) for name in names})
+        shown.update({f"{home or real}/{name}": f"{real}/{name}" for name in names})
     return Root(node + "/rootfs", own, {**machine(own, [*needed, *named, real]), **shown})
 
 
-def machine(own: Collection[str], known: Iterable[str] = ()) -> Dict[str, str]:
+def machine(own: Collection[str], known: Iterable[str] = ()) -> dict[str, str]:
     """What the machine has beside a node's own directories, by path; `known` names what is in those that cannot be listed."""
     above = {"/", *(folder for path in own for folder in _above(path))}
     made = {*above, *own, _MACHINE}
@@ -72,7 +72,7 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def _listed(folder: str, known: Iterable[str]) -> Set[str]:
+def _listed(folder: str, known: Iterable[str]) -> set[str]:
     """The names in a directory. On a machine with many users, /home may be one that nobody can list."""
     try:
         return set(os.listdir(folder))
@@ -83,12 +83,12 @@ def _listed(folder: str, known: Iterable[str]) -> Set[str]:
         return {path[len(inside) :].partition("/")[0] for path in known if path.startswith(inside)} - {"", ".", ".."}
 
 
-def _named(folders: Iterable[str], texts: Iterable[str]) -> Set[str]:
+def _named(folders: Iterable[str], texts: Iterable[str]) -> set[str]:
     """The entries of these directories that texts name, be it as a whole or among other words, and the machine has."""
     above = "|".join(map(re.escape, folders))
-    entry = re.compile(r"(?:%s)/(?!\.\.?(?:/|\Z))[^/]+" % above)
-    among = re.compile(r"(?:%s)/(?!\.\.?(?:[/\s:;,'\"=]|\Z))[^/\s:;,'\"=]+" % above)
-    found: Set[str] = set()
+    entry = re.compile(rf"(?:{above})/(?!\.\.?(?:/|\Z))[^/]+")
+    among = re.compile(rf"(?:{above})/(?!\.\.?(?:[/\s:;,'\"=]|\Z))[^/\s:;,'\"=]+")
+    found: set[str] = set()
     for text in texts:
         found.update(among.findall(text))
         for path in (os.path.normpath(local_path(text)), os.path.realpath(local_path(text))):
@@ -101,14 +101,14 @@ def _without_links(path: str) -> str:
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
-def _texts(job: Job) -> List[str]:
+def _texts(job: Job) -> list[str]:
     """Everything in a job that may name a path."""
     command = [job.command] if isinstance(job.command, str) else list(job.command)
     data = [data.url for data in (*job.inputs.values(), *job.outputs.values())]
     return [*command, *job.parameters.values(), *job.env.values(), *data, job.log_url, job.setup]
 
 
-def _entries(home: str) -> List[str]:
+def _entries(home: str) -> list[str]:
     """What the user has at home, less what platforms make there."""
     try:
         return [name for name in os.listdir(home) if name not in MADE_HERE]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Dict, NoReturn
+from typing import NoReturn
 
 from muster.linux import proc
 
@@ -23,7 +23,7 @@ def login(server: int) -> NoReturn:
     os.execve(shell, words, _environment(node))
 
 
-def _environment(node: Dict[str, str]) -> Dict[str, str]:
+def _environment(node: dict[str, str]) -> dict[str, str]:
     """The node's variables, with what is true of this login alone."""
     own = {name: value for name, value in os.environ.items() if name.startswith("SSH_") or name == "TERM"}
     own.pop("SSH_ORIGINAL_COMMAND", None)
@@ -33,4 +33,4 @@ def _environment(node: Dict[str, str]) -> Dict[str, str]:
 
 def _sftp() -> str:
     found = [folder for folder in SFTP if os.access(folder + "/sftp-server", os.X_OK)]
-    return "exec %s/sftp-server" % (found or SFTP)[0]
+    return f"exec {(found or SFTP)[0]}/sftp-server"

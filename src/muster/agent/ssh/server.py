@@ -15,7 +15,6 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import Dict, List, Tuple
 
 from muster.linux.signals import reap
 from muster.plan import PlanError, ssh
@@ -27,9 +26,9 @@ BACKLOG = 1024
 PRIVILEGED = "/run/sshd"  # an empty directory that root's sshd wants to see; its package makes it when the machine starts
 
 
-def candidates(run: str, attempt: int) -> List[int]:
+def candidates(run: str, attempt: int) -> list[int]:
     """Port numbers for the ssh servers of an attempt: the same on all nodes, and hardly those of another run."""
-    digest = hashlib.sha256(("%s/%d" % (run, attempt)).encode()).digest()
+    digest = hashlib.sha256((f"{run}/{attempt}").encode()).digest()
     first = int.from_bytes(digest[:4], "big")
     return [PORTS[(first + offset) % len(PORTS)] for offset in range(CANDIDATES)]
 
@@ -38,9 +37,9 @@ class Entrance:
     """Sockets that listen on the node's own address, one of which its ssh server will get."""
 
     def __init__(self) -> None:
-        self._sockets: Dict[int, socket.socket] = {}
+        self._sockets: dict[int, socket.socket] = {}
 
-    def open(self, address: str, numbers: List[int]) -> None:
+    def open(self, address: str, numbers: list[int]) -> None:
         for number in numbers:
             listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             try:
@@ -51,7 +50,7 @@ class Entrance:
                 listener.close()
 
     @property
-    def ports(self) -> Tuple[int, ...]:
+    def ports(self) -> tuple[int, ...]:
         return tuple(self._sockets)
 
     def choose(self, port: int) -> int:
@@ -72,14 +71,14 @@ def make_keys(folder: str) -> None:
     words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", ssh.ALIAS]
     for name in ("user", "host"):
         try:
-            subprocess.run([*words, "-f", "%s/%s" % (folder, name)], check=True, stdin=subprocess.DEVNULL)
+            subprocess.run([*words, "-f", f"{folder}/{name}"], check=True, stdin=subprocess.DEVNULL)
         except (OSError, subprocess.CalledProcessError) as error:
-            raise PlanError("ssh-keygen made no keys (%s): install the ssh client on this node" % error) from None
+            raise PlanError(f"ssh-keygen made no keys ({error}): install the ssh client on this node") from None
     with open(folder + "/host.pub") as file:
-        write_text(folder + "/known_hosts", "%s %s" % (ssh.ALIAS, file.read()))
+        write_text(folder + "/known_hosts", f"{ssh.ALIAS} {file.read()}")
 
 
-def argv(archive: str, entrance: int, config: str) -> List[str]:
+def argv(archive: str, entrance: int, config: str) -> list[str]:
     """How the agent starts the server of its node."""
     return [sys.executable, "-I", "-S", archive, "sshd", str(entrance), config]
 

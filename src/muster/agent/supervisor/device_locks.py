@@ -13,7 +13,6 @@ import pwd
 import socket
 import struct
 import time
-from typing import Dict, List, Optional
 
 from muster.devices import KINDS, DriverError, Found, share
 from muster.linux.watch import readable
@@ -25,7 +24,7 @@ MOST_WAITING = 4096
 class Held:
     """The devices of a run, by node, until they are let go."""
 
-    def __init__(self, nodes: List[List[Found]], sockets: List[socket.socket]) -> None:
+    def __init__(self, nodes: list[list[Found]], sockets: list[socket.socket]) -> None:
         self.nodes = nodes
         self.sockets = sockets
 
@@ -42,22 +41,22 @@ class Queue:
         self.nodes = nodes
         self.count = count
         self.reason = ""  # whom it waits for, in words
-        self._found: List[Found] = []
-        self._holders: Dict[bytes, _Holder] = {}  # by the name of the lock
+        self._found: list[Found] = []
+        self._holders: dict[bytes, _Holder] = {}  # by the name of the lock
 
-    def take(self) -> Optional[Held]:
+    def take(self) -> Held | None:
         """Tries to hold the devices. Until then `reason` says what is in the way, and `filenos` when to try again."""
         module = KINDS[self.kind]
         self._forget_gone()
         try:
             self._found = self._found or module.found()
-            used: Dict[str, List[int]] = module.users()
+            used: dict[str, list[int]] = module.users()
         except DriverError as error:
-            self.reason = "waiting for devices: %s" % error
+            self.reason = f"waiting for devices: {error}"
             return None
         if not self._found:
             simulated = share(self.kind, [], self.nodes, self.count)
-            self.reason = "waiting for devices: this machine shows no %s devices at the moment" % self.kind
+            self.reason = f"waiting for devices: this machine shows no {self.kind} devices at the moment"
             return None if simulated is None else Held(simulated, [])
         turn = _turn()
         if turn is None:
@@ -68,7 +67,7 @@ class Queue:
         finally:
             turn.close()
 
-    def filenos(self) -> List[int]:
+    def filenos(self) -> list[int]:
         """Descriptors that become readable when somebody lets a device go."""
         return [holder.line.fileno() for holder in self._holders.values() if holder.line is not None]
 
@@ -77,16 +76,16 @@ class Queue:
             holder.close()
         self._holders = {}
 
-    def _choose(self, used: Dict[str, List[int]]) -> Optional[Held]:
-        locks: Dict[str, socket.socket] = {}
-        busy: Dict[str, List[str]] = {}  # who is in the way, and at which devices
+    def _choose(self, used: dict[str, list[int]]) -> Held | None:
+        locks: dict[str, socket.socket] = {}
+        busy: dict[str, list[str]] = {}  # who is in the way, and at which devices
         for device in self._found:
             name = _name(self.kind, device)
             lock = _lock(name)
             if lock is None:
-                busy.setdefault("%s holds" % self._holder(name), []).append(device.id)
+                busy.setdefault(f"{self._holder(name)} holds", []).append(device.id)
             elif device.unique in used:
-                busy.setdefault("%s uses" % _process(used[device.unique][0]), []).append(device.id)
+                busy.setdefault(f"{_process(used[device.unique][0])} uses", []).append(device.id)
                 lock.close()
             else:
                 locks[device.id] = lock
@@ -97,7 +96,7 @@ class Queue:
             if id not in taken:
                 lock.close()
         if chosen is None:
-            who = ["%s %s %s" % (said, self.kind, ", ".join(ids)) for said, ids in busy.items()]
+            who = ["{} {} {}".format(said, self.kind, ", ".join(ids)) for said, ids in busy.items()]
             self.reason = "waiting for devices: " + "; ".join(who)
             return None
         return Held(chosen, [locks[id] for id in taken])
@@ -120,7 +119,7 @@ class _Holder:
 
     def __init__(self, name: bytes) -> None:
         self.who = "another run"
-        self.line: Optional[socket.socket] = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.line: socket.socket | None = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.line.setblocking(False)
         try:
             self.line.connect(name)
@@ -143,7 +142,7 @@ def _name(kind: str, device: Found) -> bytes:
     return b"\0muster/device/%s/%s" % (kind.encode(), os.fsencode(device.unique)[-80:])  # a socket's name has 107 bytes
 
 
-def _turn() -> Optional[socket.socket]:
+def _turn() -> socket.socket | None:
     """The right to choose. Whoever has it has it for a moment only."""
     for _ in range(1000):
         turn = _lock(TURN)
@@ -153,7 +152,7 @@ def _turn() -> Optional[socket.socket]:
     return None
 
 
-def _lock(name: bytes) -> Optional[socket.socket]:
+def _lock(name: bytes) -> socket.socket | None:
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         lock.bind(name)
@@ -166,19 +165,19 @@ def _lock(name: bytes) -> Optional[socket.socket]:
     return lock
 
 
-def _process(pid: int, user: Optional[int] = None) -> str:
+def _process(pid: int, user: int | None = None) -> str:
     """A process in words: the run it belongs to if it is a supervisor or an agent, else its name, and its user."""
     try:
-        name = _user(os.stat("/proc/%d" % pid).st_uid if user is None else user)
-        words = _read("/proc/%d/cmdline" % pid).split("\0")
-        program = os.path.basename(words[0]) or _read("/proc/%d/comm" % pid).strip()
+        name = _user(os.stat(f"/proc/{pid}").st_uid if user is None else user)
+        words = _read(f"/proc/{pid}/cmdline").split("\0")
+        program = os.path.basename(words[0]) or _read(f"/proc/{pid}/comm").strip()
     except OSError:
-        return "process %d" % pid if user is None else "process %d of %s" % (pid, _user(user))
+        return f"process {pid}" if user is None else f"process {pid} of {_user(user)}"
     for word in {"supervise", "node"} & set(words[:-1]):
         path = words[words.index(word) + 1]
         if "/runs/" in path:
-            return "run %s of %s" % (os.path.basename(path), name)
-    return "process %d (%s) of %s" % (pid, program, name)
+            return f"run {os.path.basename(path)} of {name}"
+    return f"process {pid} ({program}) of {name}"
 
 
 def _read(path: str) -> str:
@@ -190,4 +189,4 @@ def _user(number: int) -> str:
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
-        return "user %d" % number
+        return f"user {number}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import Dict, Optional, Set
 
 from muster.metrics import numbers
 from muster.records.files import is_there, open_anew
@@ -27,7 +26,7 @@ def _beat(path: str) -> None:
     while True:
         try:
             with os.fdopen(open_anew(path), "w", encoding="ascii") as file:
-                file.write("%.3f" % time.time())
+                file.write(f"{time.time():.3f}")
         except OSError:
             pass  # a full disk or a file system that is away: the next one may come through
         time.sleep(PAUSE)
@@ -41,7 +40,7 @@ class Beats:
 
     def __init__(self, attempt: AttemptDir, count: int) -> None:
         self._attempt = attempt
-        self._heard: Dict[int, str] = {}
+        self._heard: dict[int, str] = {}
         self._silent = dict.fromkeys(range(count), 0)  # looks since something new was heard, by node
         self._next = 0.0
 
@@ -55,7 +54,7 @@ class Beats:
             self._heard[node] = said or self._heard.get(node, "")
         self._next = time.monotonic() + PAUSE
 
-    def silent(self, stopping: bool) -> Set[int]:
+    def silent(self, stopping: bool) -> set[int]:
         """The nodes that should have been heard of. One that never was may still be on its way, until the gang is stopped."""
         looks = (ANSWER_LIMIT if stopping else SILENCE_LIMIT) / PAUSE
         quiet = [node for node, count in self._silent.items() if count > looks and (stopping or self._heard.get(node))]
@@ -65,7 +64,7 @@ class Beats:
         return set(quiet)
 
 
-def last(attempt: AttemptDir) -> Optional[float]:
+def last(attempt: AttemptDir) -> float | None:
     """When something was heard of an attempt for the last time, by the clock of the machine that said it."""
     said = [numbers.read(_read(attempt.node(node).beat)) for node in attempt.node_indexes()]
     return max((moment for moment in said if moment is not None), default=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Tuple
 
 from muster.agent.tools import Tools
 from muster.job import Job
@@ -37,7 +36,7 @@ class Farewell:
 
     cause: str  # `terminated` and `preempted` are not the end of a run whose site starts it again
     reason: str
-    seconds: Optional[float] = None  # None: as long as the job's grace
+    seconds: float | None = None  # None: as long as the job's grace
 
 
 @dataclass(frozen=True)
@@ -53,16 +52,16 @@ class Cut:
     """An attempt that was cut off with its supervisor: why, and until when something was heard of it."""
 
     reason: str
-    until: Optional[float] = None
+    until: float | None = None
 
 
 class Site:
     """The machines of a run. A site says only where it differs."""
 
     starts_again = False  # whether somebody else starts an ended supervisor again, and alone knows why it had to end
-    pause: Optional[float] = None  # between two looks at what nobody tells of by itself
+    pause: float | None = None  # between two looks at what nobody tells of by itself
     reason = ""  # what is in the way while `ready` is false
-    deadline: Optional[float] = None  # by the monotonic clock; the supervisor keeps it, and agents of its machine in its stead
+    deadline: float | None = None  # by the monotonic clock; the supervisor keeps it, and agents of its machine in its stead
 
     def enter(self) -> bool:
         """Whether this supervisor is the one that the run goes on with."""
@@ -72,15 +71,15 @@ class Site:
         """Whether attempts can be started."""
         return True
 
-    def filenos(self) -> List[int]:
+    def filenos(self) -> list[int]:
         """Descriptors that become readable when `ready` may have changed."""
         return []
 
-    def start(self, attempt: AttemptDir) -> Dict[int, Tuple[int, ...]]:
+    def start(self, attempt: AttemptDir) -> dict[int, tuple[int, ...]]:
         """Starts the agents of an attempt; returns child processes, each with the nodes that it stands for."""
         raise NotImplementedError
 
-    def gone(self, attempt: AttemptDir) -> Dict[int, str]:
+    def gone(self, attempt: AttemptDir) -> dict[int, str]:
         """Nodes that ended although the process that stands for them lives, each with how."""
         return {}
 
@@ -97,12 +96,12 @@ class Site:
 
     def farewell(self, signal: str) -> Farewell:
         """What a signal to the supervisor means."""
-        return Farewell("terminated", "the supervisor was told to end (%s)" % signal)
+        return Farewell("terminated", f"the supervisor was told to end ({signal})")
 
     def leave(self, cause: str, reason: str) -> None:
         """Hands the run back to the site, which starts it again or knows why not."""
 
-    def verdict(self, attempt: AttemptDir) -> Optional[Verdict]:
+    def verdict(self, attempt: AttemptDir) -> Verdict | None:
         """What an attempt ended of that has lost nodes; None where it was only their agents."""
         return None
 

@@ -9,7 +9,8 @@ import os
 import signal
 import time
 import traceback
-from typing import Any, Dict, List, NoReturn, Optional, Sequence, Set, Tuple
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from muster.agent.supervisor.site import Assignment, Site
 from muster.linux import syscalls
@@ -34,7 +35,7 @@ TOLD_TO_END = 128 + signal.SIGTERM  # the exit code of a supervisor that may be 
 
 
 class Supervisor:
-    def __init__(self, assignment: Assignment, site: Site, events: Events, command: Optional[int] = None) -> None:
+    def __init__(self, assignment: Assignment, site: Site, events: Events, command: int | None = None) -> None:
         self.run = assignment.run
         self.job = assignment.job
         self.site = site
@@ -44,10 +45,10 @@ class Supervisor:
         release()
         self.watch = Watch()
         self.watch.add(self.run.path)
-        self.stop: Optional[Dict[str, Any]] = None  # why the run has to end, once it has to
+        self.stop: dict[str, Any] | None = None  # why the run has to end, once it has to
         self.kill = False
-        self.told: Set[int] = set()  # attempts whose gang was told to stop
-        self.deadline: Optional[float] = None
+        self.told: set[int] = set()  # attempts whose gang was told to stop
+        self.deadline: float | None = None
 
     def carry_out(self) -> int:
         """The whole life of a run, or what is left of it where an earlier supervisor was cut off; returns the exit code."""
@@ -57,7 +58,7 @@ class Supervisor:
         earlier = self._take_over()
         hopeless = state.in_vain(state.read(self.run)) if earlier else ""
         if hopeless:
-            return self._conclude(state="lost", reason="%s; the last time: %s" % (hopeless, earlier[-1]["reason"]))
+            return self._conclude(state="lost", reason="{}; the last time: {}".format(hopeless, earlier[-1]["reason"]))
         try:
             done = self._attempts(earlier) if self._ready() else None
         finally:
@@ -107,16 +108,16 @@ class Supervisor:
             if os.path.exists(self.run.kill):
                 why = "the run was stopped at once"
             elif told:
-                why = "the supervisor was told to end (%s)" % signal_name(min(told))
+                why = f"the supervisor was told to end ({signal_name(min(told))})"
             elif time.monotonic() >= deadline:
-                why = "reading took longer than %s" % duration(READ_LIMIT)
+                why = f"reading took longer than {duration(READ_LIMIT)}"
             if why:
                 os.kill(reader, signal.SIGKILL)
                 os.waitpid(reader, 0)
                 return why
             self._wait(_until(deadline))
 
-    def _take_over(self) -> List[Dict[str, Any]]:
+    def _take_over(self) -> list[dict[str, Any]]:
         """How the attempts of earlier supervisors ended. One that has no end was cut off with its supervisor."""
         self._tell_submission()
         for attempt in state.read(self.run).attempts:
@@ -153,7 +154,7 @@ class Supervisor:
                 self._look()
         return False
 
-    def _attempts(self, earlier: Sequence[Dict[str, Any]]) -> Optional[Dict[str, Any]]:
+    def _attempts(self, earlier: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
         """Makes attempts after the earlier ones until there is no reason for another; None when an end comes in between."""
         made = list(earlier)
         self._start_clock(made)
@@ -165,13 +166,13 @@ class Supervisor:
             made.append(self._attempt((self.run.attempt_numbers() or [0])[-1] + 1))
         return made[-1]
 
-    def _start_clock(self, earlier: Sequence[Dict[str, Any]]) -> None:
+    def _start_clock(self, earlier: Sequence[dict[str, Any]]) -> None:
         """The time limit holds for all attempts together, those that were cut off included; waiting for nodes is free."""
         if self.job.time_limit:
             spent = sum(done["ended"] - done["started"] for done in earlier)
             self.deadline = self.site.deadline = time.monotonic() + self.job.time_limit - spent
 
-    def _again(self, made: Sequence[Dict[str, Any]], earlier: int) -> bool:
+    def _again(self, made: Sequence[dict[str, Any]], earlier: int) -> bool:
         """Whether a new attempt follows: a decision from the outcomes alone. Only failures of the program use up retries."""
         done = made[-1]
         if len(made) == earlier and done["state"] in ("lost", "stopped"):
@@ -189,7 +190,7 @@ class Supervisor:
 
     # -- one attempt
 
-    def _attempt(self, number: int) -> Dict[str, Any]:
+    def _attempt(self, number: int) -> dict[str, Any]:
         attempt = self.run.attempt(number)
         os.makedirs(attempt.meet)
         os.makedirs(attempt.nodes)
@@ -208,9 +209,9 @@ class Supervisor:
         record = state.read(self.run)
         return state.outcome(record, record.attempts[-1])
 
-    def _follow(self, attempt: AttemptDir, agents: Dict[int, Tuple[int, ...]]) -> List[int]:
+    def _follow(self, attempt: AttemptDir, agents: dict[int, tuple[int, ...]]) -> list[int]:
         """Waits for all agents to end, and tells them to stop when somebody or something asks for it; returns those lost."""
-        lost: List[int] = []  # nodes that ended without a record of it
+        lost: list[int] = []  # nodes that ended without a record of it
         patience = Patience(attempt, self.job.grace)
         while agents:
             self._look()  # before reaping: the signal of an agent that ends in between has to wake the wait below
@@ -233,9 +234,9 @@ class Supervisor:
 
     def _lost(self, attempt: AttemptDir, node: int, how: str) -> None:
         self.events.add("lost", attempt=attempt.number, node=node, reason=how)
-        self._tell(attempt, {"cause": "lost", "reason": "the agent of node %d %s" % (node, how), "node": node})
+        self._tell(attempt, {"cause": "lost", "reason": f"the agent of node {node} {how}", "node": node})
 
-    def _tell(self, attempt: AttemptDir, stop: Dict[str, Any]) -> None:
+    def _tell(self, attempt: AttemptDir, stop: dict[str, Any]) -> None:
         if attempt.number not in self.told:
             self.told.add(attempt.number)
             write_once(attempt.meet + "/stop", dict({"grace": self.job.grace}, **stop))
@@ -271,12 +272,12 @@ class Supervisor:
         grace = self.job.grace if farewell.seconds is None else min(self.job.grace, farewell.seconds)
         self._must_stop(farewell.cause, farewell.reason, grace)
 
-    def _must_stop(self, cause: str, reason: str, grace: Optional[float] = None) -> None:
+    def _must_stop(self, cause: str, reason: str, grace: float | None = None) -> None:
         if self.stop is None:
             self.stop = {"cause": cause, "reason": reason, "grace": self.job.grace if grace is None else grace}
             self.events.add("stopping", cause=cause, reason=reason)
 
-    def _wait(self, timeout: Optional[float], others: Optional[List[int]] = None) -> None:
+    def _wait(self, timeout: float | None, others: list[int] | None = None) -> None:
         readers = [self.signals.fileno(), *(others or [])]
         if self.command is not None:
             readers.append(self.command)
@@ -293,12 +294,12 @@ class Patience:
     def __init__(self, attempt: AttemptDir, grace: float) -> None:
         self.attempt = attempt
         self.grace = grace
-        self.until: Optional[float] = None  # when somebody has to be killed, once the gang is stopped
+        self.until: float | None = None  # when somebody has to be killed, once the gang is stopped
         self._told_kill = False
-        self._ended: Set[int] = set()  # nodes that are known to have ended
+        self._ended: set[int] = set()  # nodes that are known to have ended
         self._lingering = False  # whether nobody is left but processes that stand for nodes
 
-    def over(self, agents: Dict[int, Tuple[int, ...]], lost: Sequence[int], kill: bool) -> List[int]:
+    def over(self, agents: dict[int, tuple[int, ...]], lost: Sequence[int], kill: bool) -> list[int]:
         """The processes that are to be killed now."""
         now = time.monotonic()
         if kill and not self._told_kill:
@@ -316,7 +317,7 @@ class Patience:
         self.until = now + 1.0  # one that cannot die yet is looked at again
         return [pid for pid, nodes in agents.items() if kill or not _uploading(self.attempt, nodes)]
 
-    def _nobody_left(self, agents: Dict[int, Tuple[int, ...]], lost: Sequence[int]) -> bool:
+    def _nobody_left(self, agents: dict[int, tuple[int, ...]], lost: Sequence[int]) -> bool:
         """Whether all nodes have ended, of which a process that stands for them may know later or never."""
         self._ended.update(lost)
         for node in [node for nodes in agents.values() for node in nodes if node not in self._ended]:
@@ -342,18 +343,18 @@ def _be_reader(run: RunDir) -> NoReturn:
 
 def _how_reading_failed(status: int) -> str:
     if os.WIFSIGNALED(status):
-        return "the process that read it was killed (%s)" % signal_name(os.WTERMSIG(status))
+        return f"the process that read it was killed ({signal_name(os.WTERMSIG(status))})"
     return "the process that read it failed; supervisor.log says how" if os.WEXITSTATUS(status) else ""
 
 
-def _may_start_again(ending: Dict[str, Any]) -> bool:
+def _may_start_again(ending: dict[str, Any]) -> bool:
     """Whether a run was interrupted, and did not end: by its site, or with a machine that is gone."""
     return ending["cause"] in INTERRUPTED and ending.get("state") != "failed"
 
 
 def _uploading(attempt: AttemptDir, nodes: Sequence[int]) -> bool:
     """Whether one of the nodes saves its outputs, which takes the time that it takes."""
-    begun = [node for node in nodes if os.path.lexists("%s/uploading.%d" % (attempt.meet, node))]
+    begun = [node for node in nodes if os.path.lexists(f"{attempt.meet}/uploading.{node}")]
     return any(not _has_said_how(attempt, node) for node in begun)
 
 
@@ -362,18 +363,18 @@ def _has_said_how(attempt: AttemptDir, node: int) -> bool:
     return is_there(attempt.node(node).exit) and bool(read_object(attempt.node(node).exit))
 
 
-def _until(*moments: Optional[float]) -> Optional[float]:
+def _until(*moments: float | None) -> float | None:
     given = [moment for moment in moments if moment is not None]
     return max(0.0, min(given) - time.monotonic()) if given else None
 
 
-def _after(pause: Optional[float]) -> Optional[float]:
+def _after(pause: float | None) -> float | None:
     return None if pause is None else time.monotonic() + pause
 
 
-def _reap(pids: List[int]) -> List[Any]:
+def _reap(pids: list[int]) -> list[Any]:
     """The agents that ended, with their statuses; whatever else this process adopted is collected too."""
-    ended: List[Any] = []
+    ended: list[Any] = []
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

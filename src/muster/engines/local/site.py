@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from functools import partial
-from typing import Dict, List, Optional, Tuple
 
 from muster.agent.node.agent import Agent
 from muster.agent.node.node_info import Spot
@@ -34,11 +33,11 @@ def address(run_id: str, index: int) -> str:
     """The loopback address of a node, from the run's id: runs hardly ever share one, and ports are free on all of them."""
     digest = hashlib.sha256(run_id.encode()).digest()
     net = (int.from_bytes(digest[:2], "big") + index // PER_NET) % 65000
-    return "127.%d.%d.%d" % (1 + net // 256 % 254, net % 256, 1 + index % PER_NET)
+    return f"127.{1 + net // 256 % 254}.{net % 256}.{1 + index % PER_NET}"
 
 
 def host(index: int) -> str:
-    return "node-%d" % index
+    return f"node-{index}"
 
 
 def cpu_share(job: Job) -> int:
@@ -47,7 +46,7 @@ def cpu_share(job: Job) -> int:
     return min(cpus, job.cpus or max(1, cpus // (job.nodes + job.ps)))
 
 
-def cpu_set(job: Job, index: int) -> Tuple[int, ...]:
+def cpu_set(job: Job, index: int) -> tuple[int, ...]:
     """The CPUs that a node is bound to, where the job asks for some; nodes take turns on scarce ones."""
     if job.cpus is None:
         return ()
@@ -67,7 +66,7 @@ class Simulated(Site):
         self.kind = resolve(self.job.device)
         self.contained = False
         self._queue = device_locks.Queue(self.kind, self.job.nodes, self.job.devices)
-        self._held: Optional[device_locks.Held] = None
+        self._held: device_locks.Held | None = None
         self._tie = -1  # its end tells agents that the supervisor is gone
 
     def ready(self) -> bool:
@@ -81,7 +80,7 @@ class Simulated(Site):
         self.events.add("nodes", contained=self.contained, reason=refused, keys=not self.contained and keys.any_held())
         return True
 
-    def filenos(self) -> List[int]:
+    def filenos(self) -> list[int]:
         return self._queue.filenos()
 
     def close(self) -> None:
@@ -89,10 +88,10 @@ class Simulated(Site):
         if self._held is not None:
             self._held.close()
 
-    def start(self, attempt: AttemptDir) -> Dict[int, Tuple[int, ...]]:
+    def start(self, attempt: AttemptDir) -> dict[int, tuple[int, ...]]:
         """Forks one agent per node."""
         reader, self._tie = os.pipe2(os.O_CLOEXEC)
-        agents: Dict[int, Tuple[int, ...]] = {}
+        agents: dict[int, tuple[int, ...]] = {}
         with held():
             for index in range(self.assignment.count):
                 pid = os.fork()
@@ -105,9 +104,9 @@ class Simulated(Site):
 
     def last_words(self, attempt: AttemptDir, node: int, status: int) -> str:
         if os.WIFSIGNALED(status):
-            return "was killed (%s)" % signal_name(os.WTERMSIG(status))
+            return f"was killed ({signal_name(os.WTERMSIG(status))})"
         said = last_lines(attempt.node(node).agent_log, 1) or ["it left no word"]
-        return "failed (code %d): %s" % (os.WEXITSTATUS(status), said[0])
+        return f"failed (code {os.WEXITSTATUS(status)}): {said[0]}"
 
     def kill(self, pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
@@ -130,7 +129,7 @@ class Simulated(Site):
         os.makedirs(folder.path, exist_ok=True)
         agent_process.write_to(folder.agent_log)
         os.setsid()  # a signal to the supervisor's group is for the supervisor
-        syscalls.set_name("muster-node-%d" % index)
+        syscalls.set_name(f"muster-node-{index}")
         seen, keeper = os.getpid(), None
         cpus, bound = cpu_share(self.job), cpu_set(self.job, index)
         if bound:
@@ -158,6 +157,6 @@ class Simulated(Site):
         Agent(self.assignment, attempt, spot, parent, self.deadline).carry_out()
         return 0
 
-    def _devices(self, index: int) -> Tuple[Device, ...]:
+    def _devices(self, index: int) -> tuple[Device, ...]:
         given = self._held.nodes[index] if self._held is not None and index < self.job.nodes else []
         return tuple(Device(device.id, device.ip) for device in given)

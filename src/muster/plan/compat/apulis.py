@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from typing import Dict, List, Tuple
 
 from muster.job import Job
 from muster.plan import ranktable
@@ -42,16 +41,16 @@ class Apulis(Compat):
         """The user's home on the platform, which all nodes see."""
         return "/home/" + user
 
-    def names(self, job: Job, run: str, index: int) -> List[str]:
-        return ["worker-%d" % index, "ib-worker-%d" % index]
+    def names(self, job: Job, run: str, index: int) -> list[str]:
+        return [f"worker-{index}", f"ib-worker-{index}"]
 
-    def shared_files(self, job: Job, world: World, places: Places) -> Dict[str, str]:
+    def shared_files(self, job: Job, world: World, places: Places) -> dict[str, str]:
         home = places.common_at(self.user_home(world.master.facts.user))
         role = "master" if len(world.workers) == 1 else "worker-%d"
         names = [role % node.index if "%" in role else role for node in world.workers]
         files = {
-            places.common_at("/job/hostfile"): "".join("%s slots=%d\n" % (name, job.devices) for name in names),
-            home + "/ib_config": "".join("ib-worker-%d slots=%d\n" % (node.index, job.devices) for node in world.workers),
+            places.common_at("/job/hostfile"): "".join(f"{name} slots={job.devices}\n" for name in names),
+            home + "/ib_config": "".join(f"ib-worker-{node.index} slots={job.devices}\n" for node in world.workers),
         }
         if job.npu:
             servers = ranktable.servers(world, {node.index: _pod(world, node) for node in world.workers})
@@ -59,14 +58,14 @@ class Apulis(Compat):
             files[self._table(world, places, "tf")] = ranktable.render("pods", servers)
         return files
 
-    def variables(self, job: Job, world: World, node: Node, places: Places) -> Dict[str, str]:
+    def variables(self, job: Job, world: World, node: Node, places: Places) -> dict[str, str]:
         facts = node.facts
         single = len(world.workers) == 1
         env = {
             "DLWS_JOB_ID": world.run,
             "DLWS_VC_NAME": "platform",
             "DLWS_USER_NAME": facts.user,
-            "DLWS_USER_EMAIL": "%s@%s" % (facts.user, facts.host),
+            "DLWS_USER_EMAIL": f"{facts.user}@{facts.host}",
             "DLWS_UID": str(facts.uid),
             "DLWS_GID": str(facts.gid),
             "DLWS_ROLE_NAME": "master" if single else "worker",
@@ -88,12 +87,12 @@ class Apulis(Compat):
             env["DLWS_WORKER_NUM"] = str(len(world.workers))
         env.update(_peer("SELF", world, node))
         for other in world.workers:
-            env.update(_peer("worker%d" % other.index, world, other))
+            env.update(_peer(f"worker{other.index}", world, other))
         if job.npu:
             env.update(self._npu(job, world, node, places))
         return env
 
-    def _npu(self, job: Job, world: World, node: Node, places: Places) -> Dict[str, str]:
+    def _npu(self, job: Job, world: World, node: Node, places: Places) -> dict[str, str]:
         table = self._table(world, places, "ms")
         first = node.facts.devices[0].id
         return {
@@ -110,37 +109,37 @@ class Apulis(Compat):
             "HCCL_CONNECT_TIMEOUT": "200",
         }
 
-    def rank(self, job: Job, world: World, node: Node, local: int, places: Places) -> Dict[str, str]:
+    def rank(self, job: Job, world: World, node: Node, local: int, places: Places) -> dict[str, str]:
         if not job.npu or job.framework == "command":
             return {}
         table = self._table(world, places, "ms")
         return {"RANK_TABLE_FILE": table, "MINDSPORE_HCCL_CONFIG_PATH": table}
 
-    def files(self, job: Job, world: World, node: Node, places: Places) -> Tuple[File, ...]:
+    def files(self, job: Job, world: World, node: Node, places: Places) -> tuple[File, ...]:
         sleep = SLEEP % {"seconds": job.keep_alive or 0}
         return (File(places.bin + "/sudo", SUDO, 0o755), File(places.bin + "/sleep", sleep, 0o755))
 
-    def prefix(self, job: Job, places: Places) -> Dict[str, Tuple[str, ...]]:
+    def prefix(self, job: Job, places: Places) -> dict[str, tuple[str, ...]]:
         return {"PATH": (places.bin,)}
 
     def _table(self, world: World, places: Places, kind: str) -> str:
         home = places.common_at(self.user_home(world.master.facts.user))
-        return "%s/.npu/%s/hccl_%s.json" % (home, world.run, kind)
+        return f"{home}/.npu/{world.run}/hccl_{kind}.json"
 
 
 def _pod(world: World, node: Node) -> str:
-    return world.run if len(world.workers) == 1 else "%s-worker%d" % (world.run, node.index)
+    return world.run if len(world.workers) == 1 else f"{world.run}-worker{node.index}"
 
 
-def _peer(name: str, world: World, node: Node) -> Dict[str, str]:
+def _peer(name: str, world: World, node: Node) -> dict[str, str]:
     values = {"IP": node.address, "SSH_PORT": str(world.ssh_port or 22), "IB_IP": node.address, "HOST_IP": node.address}
     if any(device.ip for device in node.facts.devices):
         values["NPU_IP_LIST"] = _npu_ips(node)
-    return {"DLWS_SD_%s_%s" % (name, key): value for key, value in values.items()}
+    return {f"DLWS_SD_{name}_{key}": value for key, value in values.items()}
 
 
 def _npu_ips(node: Node) -> str:
-    return ",".join("%s:%s" % (device.id, device.ip or node.address) for device in node.facts.devices)
+    return ",".join(f"{device.id}:{device.ip or node.address}" for device in node.facts.devices)
 
 
 def _text(job: Job) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Tuple
-
 from muster.job import Job
 from muster.plan.node import File, Places, Transfer, local_path
 from muster.plan.world import PS, WORKER, Node, World
@@ -11,14 +9,14 @@ from muster.plan.world import PS, WORKER, Node, World
 
 class Compat:
     writes_urls = False  # whether programs take outputs to their URLs themselves
-    private: Tuple[str, ...] = ()  # directories that each node has for itself, beside those that all simulated nodes have
-    shared: Tuple[str, ...] = ()  # directories that all nodes of a run see
+    private: tuple[str, ...] = ()  # directories that each node has for itself, beside those that all simulated nodes have
+    shared: tuple[str, ...] = ()  # directories that all nodes of a run see
 
     def user_home(self, user: str) -> str:
         """Where the user's home is shown to all nodes, if anywhere else than it is."""
         return ""
 
-    def shared_files(self, job: Job, world: World, places: Places) -> Dict[str, str]:
+    def shared_files(self, job: Job, world: World, places: Places) -> dict[str, str]:
         """Files that all nodes see, by path: node 0 writes them before the others know the world."""
         return {}
 
@@ -26,7 +24,7 @@ class Compat:
         """The host name that a node has there, if the platform gives it one; all nodes know it."""
         return ""
 
-    def names(self, job: Job, run: str, index: int) -> List[str]:
+    def names(self, job: Job, run: str, index: int) -> list[str]:
         """Names of a node beside its host name, for the hosts file."""
         return []
 
@@ -42,41 +40,41 @@ class Compat:
         """The boot file, as it is named to Python."""
         return job.boot
 
-    def data(self, job: Job, places: Places) -> Dict[str, str]:
+    def data(self, job: Job, places: Places) -> dict[str, str]:
         """What the program is told about each input and output: the directory where it lies."""
         inputs = {name: local_path(data.url) or self.input(places, name, 0) for name, data in job.inputs.items()}
         return {**inputs, **{name: self.output(places, name, 0) for name in job.outputs}}
 
     def input(self, places: Places, name: str, index: int) -> str:
-        return "%s/inputs/%s" % (places.node, name)
+        return f"{places.node}/inputs/{name}"
 
     def output(self, places: Places, name: str, index: int) -> str:
-        return "%s/outputs/%s" % (places.node, name)
+        return f"{places.node}/outputs/{name}"
 
-    def inputs(self, job: Job, places: Places) -> Tuple[Transfer, ...]:
+    def inputs(self, job: Job, places: Places) -> tuple[Transfer, ...]:
         """What is copied to the node before the program starts."""
         told = self.data(job, places)
         copied = {name: data.url for name, data in job.inputs.items() if told[name] != local_path(data.url)}
         return tuple(Transfer(name, url, told[name]) for name, url in copied.items())
 
-    def outputs(self, job: Job, places: Places) -> Tuple[Transfer, ...]:
+    def outputs(self, job: Job, places: Places) -> tuple[Transfer, ...]:
         """What is copied from the node while the program runs and at its end."""
         paths = self.data(job, places)
         return tuple(Transfer(name, data.url, paths[name]) for name, data in job.outputs.items())
 
-    def variables(self, job: Job, world: World, node: Node, places: Places) -> Dict[str, str]:
+    def variables(self, job: Job, world: World, node: Node, places: Places) -> dict[str, str]:
         """Variables of every process of a node."""
         return {}
 
-    def rank(self, job: Job, world: World, node: Node, local: int, places: Places) -> Dict[str, str]:
+    def rank(self, job: Job, world: World, node: Node, local: int, places: Places) -> dict[str, str]:
         """Variables of one rank."""
         return {}
 
-    def folders(self, places: Places) -> Tuple[str, ...]:
+    def folders(self, places: Places) -> tuple[str, ...]:
         """Directories that are there before the program starts."""
         return ()
 
-    def files(self, job: Job, world: World, node: Node, places: Places) -> Tuple[File, ...]:
+    def files(self, job: Job, world: World, node: Node, places: Places) -> tuple[File, ...]:
         """Files that the node writes for itself before the program starts."""
         return ()
 
@@ -84,16 +82,16 @@ class Compat:
         """What bash runs once per node behind the job's own `setup`; what it exports reaches the ranks."""
         return ""
 
-    def prefix(self, job: Job, places: Places) -> Dict[str, Tuple[str, ...]]:
+    def prefix(self, job: Job, places: Places) -> dict[str, tuple[str, ...]]:
         """What stands first in variables that hold lists."""
         return {}
 
-    def log(self, job: Job, world: World, node: Node) -> Dict[str, Tuple[str, ...]]:
+    def log(self, job: Job, world: World, node: Node) -> dict[str, tuple[str, ...]]:
         """The file names under which logs are copied to `log_url`, each with the processes whose logs make it up."""
-        return {"%s.log" % name: (name,) for name in logged(job, node)}
+        return {f"{name}.log": (name,) for name in logged(job, node)}
 
 
-def logged(job: Job, node: Node) -> List[str]:
+def logged(job: Job, node: Node) -> list[str]:
     """The processes of a node whose logs are copied: those of the program, also of one that is a parameter server."""
     servers = [task(job, node.index)] if node.role == PS else []
     return [*(name for name, _, index in job.programs if index == node.index), *servers]
@@ -101,4 +99,4 @@ def logged(job: Job, node: Node) -> List[str]:
 
 def task(job: Job, index: int) -> str:
     """What a node is, with its number among those that are the same: workers come first, parameter servers after them."""
-    return "%s-%d" % ((WORKER, index) if index < job.nodes else (PS, index - job.nodes))
+    return f"{WORKER}-{index}" if index < job.nodes else f"{PS}-{index - job.nodes}"

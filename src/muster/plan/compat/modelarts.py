@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from typing import Dict, Tuple
 
 from muster.job import Job
 from muster.plan import ranktable
@@ -36,10 +35,10 @@ class ModelArts(Compat):
     jobs = ""  # the directory above the code
 
     def work(self, job: Job, places: Places) -> str:
-        return "%s/%s" % (places.at(self.jobs), folder(job))
+        return f"{places.at(self.jobs)}/{folder(job)}"
 
     def boot(self, job: Job, places: Places) -> str:
-        return "%s/%s" % (self.work(job, places), job.boot)
+        return f"{self.work(job, places)}/{job.boot}"
 
     def setup(self, job: Job, places: Places) -> str:
         parent = shlex.quote(places.at(self.jobs))
@@ -48,19 +47,19 @@ class ModelArts(Compat):
     def beside(self, job: Job, places: Places) -> str:
         """The directory of the boot file, for a shell."""
         above = job.boot.rpartition("/")[0]
-        return shlex.quote("%s/%s" % (self.work(job, places), above) if above else self.work(job, places))
+        return shlex.quote(f"{self.work(job, places)}/{above}" if above else self.work(job, places))
 
-    def folders(self, places: Places) -> Tuple[str, ...]:
+    def folders(self, places: Places) -> tuple[str, ...]:
         return (places.at("/cache"),)
 
-    def prefix(self, job: Job, places: Places) -> Dict[str, Tuple[str, ...]]:
+    def prefix(self, job: Job, places: Places) -> dict[str, tuple[str, ...]]:
         return {"PYTHONPATH": (places.at(self.jobs), self.work(job, places))}
 
     def converted(self, places: Places) -> str:
         """The rank table as current software reads it; the platform makes it of its own."""
         return places.at(self.home + "/rank_table/jobstart_hccl.json")
 
-    def files(self, job: Job, world: World, node: Node, places: Places) -> Tuple[File, ...]:
+    def files(self, job: Job, world: World, node: Node, places: Places) -> tuple[File, ...]:
         if not job.npu:
             return ()
         pods = {other.index: pod(job, world.run, other.index) for other in world.workers}
@@ -71,7 +70,7 @@ class ModelArts(Compat):
             File(self.converted(places), ranktable.render(job.rank_table or "1.0", servers)),
         )
 
-    def rank(self, job: Job, world: World, node: Node, local: int, places: Places) -> Dict[str, str]:
+    def rank(self, job: Job, world: World, node: Node, local: int, places: Places) -> dict[str, str]:
         if not job.npu or job.framework == "command":
             return {}
         path = self.converted(places)
@@ -107,4 +106,4 @@ def job_id(run: str) -> str:
 
 def pod(job: Job, run: str, index: int) -> str:
     """The name of an instance, which is its host name: that of a job may be too long for one."""
-    return "%s-job-%s-%d" % (resource_id(run), label(job)[:LABEL].rstrip("-"), index)
+    return f"{resource_id(run)}-job-{label(job)[:LABEL].rstrip('-')}-{index}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Dict, Tuple
-
 from muster.job import Job
 from muster.plan.compat.base import logged
 from muster.plan.compat.modelarts import RANK_TABLE, ModelArts, pod, resource_id
@@ -43,23 +41,23 @@ class ModelArtsV1(ModelArts):
     def cwd(self, job: Job, places: Places) -> str:
         return places.at(self.jobs)
 
-    def data(self, job: Job, places: Places) -> Dict[str, str]:
+    def data(self, job: Job, places: Places) -> dict[str, str]:
         return {name: data.url for name, data in [*job.inputs.items(), *job.outputs.items()]}
 
-    def inputs(self, job: Job, places: Places) -> Tuple[Transfer, ...]:
+    def inputs(self, job: Job, places: Places) -> tuple[Transfer, ...]:
         return ()  # scripts fetch what they need with MoXing
 
-    def outputs(self, job: Job, places: Places) -> Tuple[Transfer, ...]:
+    def outputs(self, job: Job, places: Places) -> tuple[Transfer, ...]:
         return ()
 
-    def variables(self, job: Job, world: World, node: Node, places: Places) -> Dict[str, str]:
+    def variables(self, job: Job, world: World, node: Node, places: Places) -> dict[str, str]:
         urls = self.data(job, places)
         # One port number for all nodes: scripts hand their own BATCH_CURRENT_PORT to launchers as that of everybody.
         port = world.master.facts.ports[1]
-        groups: Dict[str, Dict[int, str]] = {"worker": {}, "server": {}}
+        groups: dict[str, dict[int, str]] = {"worker": {}, "server": {}}
         for other in world.nodes:
             host = other.address if places.root else self.host(job, world.run, other.index)
-            groups[_group(other)][other.index] = "%s:%d" % (host, port)
+            groups[_group(other)][other.index] = f"{host}:{port}"
         group = groups[_group(node)]
         env = {
             "JOB_ID": resource_id(world.run),
@@ -83,22 +81,22 @@ class ModelArtsV1(ModelArts):
         if job.log_url:
             env.update({"DLS_USE_UPLOADER": "1", "DLS_UPLOAD_LOG_OBS_DIR": job.log_url})
         if len(world.workers) == 1:
-            env["BATCH_%s.0_HOSTS" % job.name] = groups["worker"][0]
+            env[f"BATCH_{job.name}.0_HOSTS"] = groups["worker"][0]
         for index, host in groups["worker"].items():
-            env["BATCH_CUSTOM%d_HOSTS" % index] = host
+            env[f"BATCH_CUSTOM{index}_HOSTS"] = host
         for name, hosts in groups.items():
             if hosts:
-                env["BATCH_%s_HOSTS" % name.upper()] = ",".join(hosts.values())
+                env[f"BATCH_{name.upper()}_HOSTS"] = ",".join(hosts.values())
         if job.npu and job.framework == "command":
             env["RANK_TABLE_FILE"] = places.at(RANK_TABLE).rpartition("/")[0]  # here the platform names the directory
         return env
 
-    def files(self, job: Job, world: World, node: Node, places: Places) -> Tuple[File, ...]:
+    def files(self, job: Job, world: World, node: Node, places: Places) -> tuple[File, ...]:
         script = File(places.at(HOME + "/run_train.sh"), RUN_TRAIN, 0o755)
         return (script, *super().files(job, world, node, places))
 
-    def log(self, job: Job, world: World, node: Node) -> Dict[str, Tuple[str, ...]]:
-        return {"%s.log" % pod(job, world.run, node.index): ("setup", *logged(job, node))}
+    def log(self, job: Job, world: World, node: Node) -> dict[str, tuple[str, ...]]:
+        return {f"{pod(job, world.run, node.index)}.log": ("setup", *logged(job, node))}
 
 
 def _group(node: Node) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from typing import Dict, List, Tuple
 
 from muster.job import Job
 from muster.plan.compat.base import logged, task
@@ -33,20 +32,20 @@ class ModelArtsV2(ModelArts):
     def host(self, job: Job, run: str, index: int) -> str:
         return _instance(run, task(job, index))
 
-    def names(self, job: Job, run: str, index: int) -> List[str]:
+    def names(self, job: Job, run: str, index: int) -> list[str]:
         return [_name(job_id(run), task(job, index), word) for word in ("modelarts-job", "ma-job")]
 
     def input(self, places: Places, name: str, index: int) -> str:
-        return places.at("%s/inputs/%s_%d" % (MOUNT, name, index))
+        return places.at(f"{MOUNT}/inputs/{name}_{index}")
 
     def output(self, places: Places, name: str, index: int) -> str:
-        return places.at("%s/outputs/%s_%d" % (MOUNT, name, index))
+        return places.at(f"{MOUNT}/outputs/{name}_{index}")
 
-    def data(self, job: Job, places: Places) -> Dict[str, str]:
+    def data(self, job: Job, places: Places) -> dict[str, str]:
         inputs = {name: self.input(places, name, index) for index, name in enumerate(job.inputs)}
         return {**inputs, **{name: self.output(places, name, index) for index, name in enumerate(job.outputs)}}
 
-    def inputs(self, job: Job, places: Places) -> Tuple[Transfer, ...]:
+    def inputs(self, job: Job, places: Places) -> tuple[Transfer, ...]:
         paths = self.data(job, places)
         return tuple(Transfer(name, data.url, paths[name]) for name, data in job.inputs.items())
 
@@ -55,10 +54,10 @@ class ModelArtsV2(ModelArts):
         install = REQUIREMENTS.format(folder=self.beside(job, places), python=python(job), packages=packages)
         return install + super().setup(job, places)
 
-    def folders(self, places: Places) -> Tuple[str, ...]:
+    def folders(self, places: Places) -> tuple[str, ...]:
         return (*super().folders(places), places.at(MOUNT + "/log"))
 
-    def variables(self, job: Job, world: World, node: Node, places: Places) -> Dict[str, str]:
+    def variables(self, job: Job, world: World, node: Node, places: Places) -> dict[str, str]:
         identity, own = job_id(world.run), task(job, node.index)
         hosts = [other.address if places.root else _name(identity, task(job, other.index)) for other in world.workers]
         env = {
@@ -84,20 +83,20 @@ class ModelArtsV2(ModelArts):
             env["RANK_TABLE_FILE"] = places.at(RANK_TABLE)
         return env
 
-    def log(self, job: Job, world: World, node: Node) -> Dict[str, Tuple[str, ...]]:
+    def log(self, job: Job, world: World, node: Node) -> dict[str, tuple[str, ...]]:
         name = "modelarts-job-" + job_id(world.run)
-        logs = {"%s.log" % _instance(world.run, task(job, node.index)): ("setup", *logged(job, node))}
+        logs = {f"{_instance(world.run, task(job, node.index))}.log": ("setup", *logged(job, node))}
         if job.framework != "command" and not job.alone:
             for process, rank in [(process, rank) for process, rank, index in job.programs if index == node.index]:
                 device = node.facts.devices[rank - world.rank(node, 0)].id
-                logs["%s-proc-rank-%d-device-%s.txt" % (name, rank, device)] = (process,)
+                logs[f"{name}-proc-rank-{rank}-device-{device}.txt"] = (process,)
         return logs
 
 
 def _instance(run: str, task: str) -> str:
-    return "modelarts-job-%s-%s" % (job_id(run), task)
+    return f"modelarts-job-{job_id(run)}-{task}"
 
 
 def _name(identity: str, task: str, word: str = "modelarts-job") -> str:
-    name = "%s-%s" % (word, identity)
-    return "%s-%s.%s" % (name, task, name)
+    name = f"{word}-{identity}"
+    return f"{name}-{task}.{name}"

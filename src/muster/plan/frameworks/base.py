@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Tuple
-
 from muster.job import Job
 from muster.plan.node import Gate
 from muster.plan.world import Node, World
 
 
 class Framework:
-    def files(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
+    def files(self, job: Job, world: World, attempt: str) -> dict[str, str]:
         """Files that all nodes read, by path; `attempt` is the directory of the attempt."""
         return {}
 
-    def shared(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
+    def shared(self, job: Job, world: World, attempt: str) -> dict[str, str]:
         """Variables that are the same for all ranks."""
         return {}
 
-    def rank(self, job: Job, world: World, node: Node, local: int) -> Dict[str, str]:
+    def rank(self, job: Job, world: World, node: Node, local: int) -> dict[str, str]:
         """Variables of one rank."""
         return {}
 
-    def argv(self, job: Job, world: World, attempt: str, program: Tuple[str, ...]) -> Tuple[str, ...]:
+    def argv(self, job: Job, world: World, attempt: str, program: tuple[str, ...]) -> tuple[str, ...]:
         """What a rank runs; a launcher puts itself in front of the program."""
         return program
 
-    def visible(self, job: Job, node: Node) -> Dict[str, str]:
+    def visible(self, job: Job, node: Node) -> dict[str, str]:
         """Variables that show a node's processes exactly the devices it was given."""
         return visible(node, [device.id for device in node.facts.devices])
 
-    def helpers(self, job: Job, world: World, node: Node) -> List[Tuple[str, Dict[str, str]]]:
+    def helpers(self, job: Job, world: World, node: Node) -> list[tuple[str, dict[str, str]]]:
         """Processes beside the ranks, by name, with their variables; they end when the ranks have."""
         return []
 
-    def gate(self, job: Job, world: World, node: Node) -> Optional[Gate]:
+    def gate(self, job: Job, world: World, node: Node) -> Gate | None:
         """Where helpers are started by the first connection; None where they are started at once."""
         return None
 
-    def helper(self, job: Job, node: Node, program: Tuple[str, ...]) -> Tuple[str, ...]:
+    def helper(self, job: Job, node: Node, program: tuple[str, ...]) -> tuple[str, ...]:
         """What a helper runs: the program itself, which its variables tell what it is."""
         return program
 
 
-def visible(node: Node, ids: List[str]) -> Dict[str, str]:
+def visible(node: Node, ids: list[str]) -> dict[str, str]:
     kind = node.facts.device
     if kind == "nvidia":  # PCI order is what nvidia-smi counts in; CUDA's own default is another
         return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(ids)}

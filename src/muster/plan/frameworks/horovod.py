@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Tuple
-
 from muster.job import Job
 from muster.plan.frameworks.launcher import Launcher
 from muster.plan.world import World
 
 
 class Horovod(Launcher):
-    def argv(self, job: Job, world: World, attempt: str, program: Tuple[str, ...]) -> Tuple[str, ...]:
+    def argv(self, job: Job, world: World, attempt: str, program: tuple[str, ...]) -> tuple[str, ...]:
         # Names of nodes that do not resolve are reached by ssh, the first node too, so that all ranks start alike. The cache
         # is in the user's home and remembers for an hour what was true of another run.
         start = ("horovodrun", "-np", str(world.size), "--hostfile", self.hostfile(attempt), "--disable-cache")

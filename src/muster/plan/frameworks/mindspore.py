@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Optional, Tuple
 
 from muster.job import Job
 from muster.plan import ranktable
@@ -21,17 +20,17 @@ TOPOLOGY_LIMIT = "86400"  # seconds for ranks to wait for each other in init(): 
 
 
 class MindSpore(Framework):
-    def files(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
+    def files(self, job: Job, world: World, attempt: str) -> dict[str, str]:
         if not _table(job, world.master):
             return {}
         return {_path(attempt): ranktable.render(_table(job, world.master), ranktable.servers(world))}
 
-    def shared(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
+    def shared(self, job: Job, world: World, attempt: str) -> dict[str, str]:
         if _table(job, world.master):
             return {"RANK_TABLE_FILE": _path(attempt), "MINDSPORE_HCCL_CONFIG_PATH": _path(attempt)}
         return _cluster(world)
 
-    def rank(self, job: Job, world: World, node: Node, local: int) -> Dict[str, str]:
+    def rank(self, job: Job, world: World, node: Node, local: int) -> dict[str, str]:
         rank = world.rank(node, local)
         table = _table(job, node)
         device = node.facts.devices[local].id if table else str(local)
@@ -51,23 +50,23 @@ class MindSpore(Framework):
             env["POD_NAME"] = ranktable.pod(world, node)
         return env
 
-    def visible(self, job: Job, node: Node) -> Dict[str, str]:
+    def visible(self, job: Job, node: Node) -> dict[str, str]:
         # With a rank table a rank opens its device by the physical id, which a mask would renumber.
         if node.facts.device == "ascend" and _table(job, node):
             return {}
         return super().visible(job, node)
 
-    def helpers(self, job: Job, world: World, node: Node) -> List[Tuple[str, Dict[str, str]]]:
+    def helpers(self, job: Job, world: World, node: Node) -> list[tuple[str, dict[str, str]]]:
         if node.index != 0 or _table(job, node):
             return []
         own = {"MS_ROLE": "MS_SCHED", "MS_SCHED_PORT": str(_inner(world)), "RANK_SIZE": str(world.size)}
         return [("scheduler", dict(_cluster(world), **own))]
 
-    def gate(self, job: Job, world: World, node: Node) -> Optional[Gate]:
+    def gate(self, job: Job, world: World, node: Node) -> Gate | None:
         # Many scripts never call init() on a CPU, or hours later: a scheduler that waited for them would give up and fail.
         return Gate(world.master.facts.ports[0], world.master.address, _inner(world))
 
-    def helper(self, job: Job, node: Node, program: Tuple[str, ...]) -> Tuple[str, ...]:
+    def helper(self, job: Job, node: Node, program: tuple[str, ...]) -> tuple[str, ...]:
         # A program is for ranks alone: it may ask for a DEVICE_ID or fetch data long before it comes to init().
         python = program[0] if job.boot else _python(job)
         return (python, "-c", SCHEDULER) if python else program
@@ -94,7 +93,7 @@ def _path(attempt: str) -> str:
     return attempt + "/ranktable.json"
 
 
-def _cluster(world: World) -> Dict[str, str]:
+def _cluster(world: World) -> dict[str, str]:
     return {
         "MS_WORKER_NUM": str(world.size),
         "MS_SCHED_HOST": world.master.address,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Tuple
-
 from muster.job import Job
 from muster.plan.frameworks.launcher import Launcher
 from muster.plan.world import Node, World
@@ -21,19 +19,19 @@ SIMULATED = (
 
 
 class Mpi(Launcher):
-    def shared(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
+    def shared(self, job: Job, world: World, attempt: str) -> dict[str, str]:
         if world.master.facts.uid != 0:
             return {}
         return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
-    def argv(self, job: Job, world: World, attempt: str, program: Tuple[str, ...]) -> Tuple[str, ...]:
+    def argv(self, job: Job, world: World, attempt: str, program: tuple[str, ...]) -> tuple[str, ...]:
         if world.master.facts.launcher:
             return (*world.master.facts.launcher, *program)
         start = ("mpirun", "-np", str(world.size), "--hostfile", self.hostfile(attempt))
         return (*start, *(SIMULATED if world.loopback else ()), self.rank_program, *program)
 
-    def helpers(self, job: Job, world: World, node: Node) -> List[Tuple[str, Dict[str, str]]]:
+    def helpers(self, job: Job, world: World, node: Node) -> list[tuple[str, dict[str, str]]]:
         return [("reception", {})] if node.facts.reception else []
 
-    def helper(self, job: Job, node: Node, program: Tuple[str, ...]) -> Tuple[str, ...]:
+    def helper(self, job: Job, node: Node, program: tuple[str, ...]) -> tuple[str, ...]:
         return node.facts.reception

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Dict
-
 from muster.job import Job
 from muster.plan.frameworks.base import Framework
 from muster.plan.world import Node, World
 
 
 class Paddle(Framework):
-    def shared(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
+    def shared(self, job: Job, world: World, attempt: str) -> dict[str, str]:
         env = {
             "PADDLE_TRAINERS_NUM": str(world.size),
             "PADDLE_TRAINER_ENDPOINTS": ",".join(world.endpoints),
-            "PADDLE_MASTER": "%s:%d" % (world.master.address, world.master.facts.ports[0]),
+            "PADDLE_MASTER": f"{world.master.address}:{world.master.facts.ports[0]}",
         }
         if world.master.facts.device == "cpu":
             env["PADDLE_DISTRI_BACKEND"] = "gloo"
         return env
 
-    def rank(self, job: Job, world: World, node: Node, local: int) -> Dict[str, str]:
+    def rank(self, job: Job, world: World, node: Node, local: int) -> dict[str, str]:
         rank = world.rank(node, local)
         env = {
             "PADDLE_TRAINER_ID": str(rank),

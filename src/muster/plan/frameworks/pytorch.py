@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict
-
 from muster.job import Job
 from muster.plan.frameworks.base import Framework
 from muster.plan.world import Node, World
 
 
 class PyTorch(Framework):
-    def shared(self, job: Job, world: World, attempt: str) -> Dict[str, str]:
+    def shared(self, job: Job, world: World, attempt: str) -> dict[str, str]:
         env = {
             "MASTER_ADDR": world.master.address,
             "MASTER_PORT": str(world.master.facts.ports[0]),
@@ -21,7 +19,7 @@ class PyTorch(Framework):
             env["GLOO_SOCKET_IFNAME"] = "lo"
         return env
 
-    def rank(self, job: Job, world: World, node: Node, local: int) -> Dict[str, str]:
+    def rank(self, job: Job, world: World, node: Node, local: int) -> dict[str, str]:
         return {
             "RANK": str(world.rank(node, local)),
             "LOCAL_RANK": str(local),

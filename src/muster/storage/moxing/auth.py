@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Mapping, Optional, Tuple
+from typing import Any
 
 from muster.storage import Access, Settings, Storage
 
@@ -22,7 +23,7 @@ class Storages:
         self._own = Storage(settings)
         self._others: OrderedDict[str, Storage] = OrderedDict()
 
-    def of(self, auth: Optional[Mapping[str, Any]]) -> Tuple[Storage, str]:
+    def of(self, auth: Mapping[str, Any] | None) -> tuple[Storage, str]:
         """The storage for a request, and a text that is the same for the same keys."""
         if not auth:
             return self._own, ""
@@ -59,5 +60,5 @@ def _endpoint(auth: Mapping[str, Any]) -> str:
     """A server as scripts name it, `obs.cn-north-4.myhuaweicloud.com`, as the URL that it is."""
     server = str(auth["server"]).rstrip("/")
     if "://" not in server:
-        server = "%s://%s" % ("https" if auth.get("is_secure", True) else "http", server)
-    return "%s:%s" % (server, auth["port"]) if auth.get("port") else server
+        server = "{}://{}".format("https" if auth.get("is_secure", True) else "http", server)
+    return "{}:{}".format(server, auth["port"]) if auth.get("port") else server

@@ -12,8 +12,9 @@ import select
 import socket
 import struct
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Any, Callable
 
 LENGTH = struct.Struct(">I")
 CREDENTIALS = struct.Struct("iII")
@@ -39,7 +40,7 @@ class Peer:
     def fileno(self) -> int:
         return self._connection.fileno()
 
-    def receive(self) -> Optional[Dict[str, Any]]:
+    def receive(self) -> dict[str, Any] | None:
         """The next request, or None when the client is done."""
         try:
             begin = self._connection.recv(LENGTH.size, socket.MSG_WAITALL)
@@ -49,7 +50,7 @@ class Peer:
             text = self._exactly(length) if length <= LONGEST else b""
         except OSError:
             return None
-        request: Optional[Dict[str, Any]] = json.loads(text) if len(text) == length else None
+        request: dict[str, Any] | None = json.loads(text) if len(text) == length else None
         return request
 
     def _exactly(self, length: int) -> bytes:
@@ -62,7 +63,7 @@ class Peer:
             length -= len(part)
         return b"".join(parts)
 
-    def send(self, answer: Dict[str, Any], data: bytes = b"") -> None:
+    def send(self, answer: dict[str, Any], data: bytes = b"") -> None:
         text = json.dumps(answer).encode()
         try:
             self._connection.sendall(LENGTH.pack(len(text)) + text)
@@ -85,7 +86,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
-        self._actions: Dict[int, Callable[[], None]] = {}
+        self._actions: dict[int, Callable[[], None]] = {}
         threading.Thread(target=self._look, name="watch", daemon=True).start()
 
     @contextmanager

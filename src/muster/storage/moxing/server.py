@@ -13,7 +13,6 @@ import socket
 import sys
 import threading
 import time
-from typing import List
 
 from muster.storage import Settings
 from muster.storage.moxing.protocol import Gone, Peer
@@ -23,11 +22,11 @@ STACK = 1 << 20  # there may be hundreds of threads, and none of them is deep
 PAUSE = 0.05
 
 
-def main(argv: List[str]) -> int:
+def main(argv: list[str]) -> int:
     """`serve FD`: serves at a listening socket, with the settings in MUSTER_STORAGE."""
     word, number = argv
     if word != "serve":
-        print("unknown: %s" % word, file=sys.stderr)
+        print(f"unknown: {word}", file=sys.stderr)
         return 2
     serve(int(number), Settings.from_json(os.environ.pop("MUSTER_STORAGE")))
     return 0

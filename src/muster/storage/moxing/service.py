@@ -6,7 +6,8 @@ import os
 import shutil
 import tempfile
 import threading
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Tuple
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Callable
 
 from muster.storage import Entry, NotFound, Progress, Settings, Storage, StorageError, Wrong, is_url
 from muster.storage.errors import Cancelled, Full, Refused, Unreachable
@@ -21,7 +22,7 @@ GLANCE = 0.5
 PART = 1000  # entries of a listing in one answer
 APPENDED = 16 << 20  # what is larger is appended through a file, so that memory stays small
 STRIPES = 64  # objects that are appended to at once
-STATUS: Dict[type, int] = {Refused: 403, Unreachable: 503, Full: 507}  # as a store would have said it
+STATUS: dict[type, int] = {Refused: 403, Unreachable: 503, Full: 507}  # as a store would have said it
 
 
 class Misused(StorageError):
@@ -53,7 +54,7 @@ class Desk:
         self._files = threading.BoundedSemaphore(FILES)
         self._reads = threading.BoundedSemaphore(READS)
         self._appending = [threading.Lock() for _ in range(STRIPES)]
-        self._served: Dict[str, Callable[..., Any]] = {
+        self._served: dict[str, Callable[..., Any]] = {
             "stat": self._stat,
             "make_dir": self._make_dir,
             "remove": self._remove,
@@ -64,7 +65,7 @@ class Desk:
             "append": self._append,
         }
 
-    def serve(self, request: Dict[str, Any], peer: Peer) -> None:
+    def serve(self, request: dict[str, Any], peer: Peer) -> None:
         """Answers one request; what goes wrong is an answer too."""
         try:
             storage, key = self._storages.of(request.get("auth"))
@@ -76,7 +77,7 @@ class Desk:
         except Exception as error:
             peer.send({"error": _told(error)})
 
-    def _answer(self, call: Call, what: str, details: Dict[str, Any]) -> None:
+    def _answer(self, call: Call, what: str, details: dict[str, Any]) -> None:
         value = None
         if what == "list":
             for part in _parts(_listed(call.storage, **details)):
@@ -86,10 +87,10 @@ class Desk:
         elif what in self._served:
             value = self._served[what](call, **details)
         else:
-            raise Misused("other", "`%s` is not known here; the moxing of this run is not that of its agent" % what)
+            raise Misused("other", f"`{what}` is not known here; the moxing of this run is not that of its agent")
         call.peer.send({"value": value})
 
-    def _stat(self, call: Call, url: str) -> Optional[List[Any]]:
+    def _stat(self, call: Call, url: str) -> list[Any] | None:
         entry = _found(call.storage, url)
         return None if entry is None else [entry.size, entry.mtime, entry.is_dir]
 
@@ -115,28 +116,28 @@ class Desk:
 
     def _copy(self, call: Call, src: str, dst: str) -> None:
         if _need(call.storage, src).is_dir:
-            raise Misused("directory", "%s is a directory and mox.file.copy copies one file; use mox.file.copy_parallel" % src)
+            raise Misused("directory", f"{src} is a directory and mox.file.copy copies one file; use mox.file.copy_parallel")
         self._copy_file(call, src, _target(call.storage, src, dst))
 
     def _copy_file(self, call: Call, src: str, dst: str) -> None:
         what = ("file", src, dst)
         self._shared(call, what, self._files, lambda: call.storage.copy_file(src, dst, progress=call.progress))
 
-    def _copy_tree(self, call: Call, src: str, dst: str, names: Optional[List[str]]) -> None:
+    def _copy_tree(self, call: Call, src: str, dst: str, names: list[str] | None) -> None:
         if not _need(call.storage, src).is_dir:
             self._copy_file(call, src, _target(call.storage, src, dst))
             return
         there = call.storage.stat(dst)
         if there is not None and not there.is_dir:
-            raise Misused("duplicate", "%s is a file and %s a directory; choose another destination" % (dst, src))
+            raise Misused("duplicate", f"{dst} is a file and {src} a directory; choose another destination")
         what = ("tree", src, dst, None if names is None else tuple(names))
-        left: List[StorageError] = []
+        left: list[StorageError] = []
 
         def copy() -> None:
             call.storage.copy_tree(src, dst, names=names, progress=call.progress, left=left)
             if left:
-                more = ", and %d more were left out" % (len(left) - 1) if left[1:] else ""
-                raise type(left[0])("%s (all others are copied%s)" % (left[0], more))
+                more = f", and {len(left) - 1} more were left out" if left[1:] else ""
+                raise type(left[0])(f"{left[0]} (all others are copied{more})")
 
         try:
             self._shared(call, what, self._trees, copy)
@@ -144,7 +145,7 @@ class Desk:
             raise Misused("duplicate", str(error)) from None
 
     def _shared(
-        self, call: Call, what: Tuple[Any, ...], places: threading.BoundedSemaphore, copy: Callable[[], object]
+        self, call: Call, what: tuple[Any, ...], places: threading.BoundedSemaphore, copy: Callable[[], object]
     ) -> None:
         def transfer() -> None:
             with _Place(places, call.peer):
@@ -180,7 +181,7 @@ class _Place:
         self._places.release()
 
 
-def _found(storage: Storage, url: str) -> Optional[Entry]:
+def _found(storage: Storage, url: str) -> Entry | None:
     """What a URL is; with a slash at its end it can only be a directory."""
     entry = storage.stat(url)
     return None if entry is None or (url.endswith("/") and not entry.is_dir) else entry
@@ -189,7 +190,7 @@ def _found(storage: Storage, url: str) -> Optional[Entry]:
 def _need(storage: Storage, url: str) -> Entry:
     entry = storage.stat(url)
     if entry is None:
-        raise NotFound("there is nothing at %s; check the path" % url)
+        raise NotFound(f"there is nothing at {url}; check the path")
     return entry
 
 
@@ -197,17 +198,17 @@ def _target(storage: Storage, src: str, dst: str) -> str:
     """The name that a copy of a file gets: one in a directory keeps its own."""
     there = storage.stat(dst)
     if dst.endswith("/") or (there is not None and there.is_dir):
-        return "%s/%s" % (dst.rstrip("/"), src.rstrip("/").rpartition("/")[2])
+        return "{}/{}".format(dst.rstrip("/"), src.rstrip("/").rpartition("/")[2])
     return dst
 
 
-def _listed(storage: Storage, url: str, recursive: bool) -> Iterator[List[Any]]:
+def _listed(storage: Storage, url: str, recursive: bool) -> Iterator[list[Any]]:
     for entry in storage.list(url, recursive):
         yield [entry.name, entry.size, entry.mtime, entry.is_dir]
 
 
-def _parts(items: Iterator[Any]) -> Iterator[List[Any]]:
-    part: List[Any] = []
+def _parts(items: Iterator[Any]) -> Iterator[list[Any]]:
+    part: list[Any] = []
     for item in items:
         part.append(item)
         if len(part) == PART:
@@ -239,12 +240,12 @@ def _append_much(storage: Storage, file: BinaryIO, url: str) -> None:
         storage.copy_file(whole, url)
 
 
-def _told(error: Exception) -> Dict[str, Any]:
+def _told(error: Exception) -> dict[str, Any]:
     """An error as the client gets it."""
     if isinstance(error, OSError):
-        what = "%s: %s" % (error.strerror, error.filename) if error.filename else str(error)
+        what = f"{error.strerror}: {error.filename}" if error.filename else str(error)
         return {"kind": "system", "number": error.errno, "text": what}
     kind = error.kind if isinstance(error, Misused) else "missing" if isinstance(error, NotFound) else "other"
     known = isinstance(error, StorageError)
-    text = str(error) if known else "%s: %s; this is a defect of Muster" % (type(error).__name__, error)
+    text = str(error) if known else f"{type(error).__name__}: {error}; this is a defect of Muster"
     return {"kind": kind, "text": text, "status": STATUS.get(type(error))}

@@ -7,7 +7,8 @@ share the next.
 from __future__ import annotations
 
 import threading
-from typing import Callable, Dict, Hashable, Optional
+from collections.abc import Hashable
+from typing import Callable
 
 from muster.storage.errors import Cancelled
 
@@ -19,8 +20,8 @@ class Together:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: Dict[Hashable, _Turn] = {}
-        self._next: Dict[Hashable, _Turn] = {}
+        self._running: dict[Hashable, _Turn] = {}
+        self._next: dict[Hashable, _Turn] = {}
 
     def do(self, key: Hashable, action: Callable[[], None], gone: Callable[[], bool]) -> None:
         """Does the action, or waits for another who does the same; ends early when nobody waits any more."""
@@ -55,7 +56,7 @@ class _Turn:
 
     def __init__(self) -> None:
         self.ended = threading.Event()
-        self._error: Optional[BaseException] = None
+        self._error: BaseException | None = None
 
     def lead(self, action: Callable[[], None]) -> None:
         try:

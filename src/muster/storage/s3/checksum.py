@@ -40,7 +40,7 @@ def matches(path: str, size: int, etag: str) -> bool:
         if count != int(parts.group(1)):
             return False
         sums = b"".join(_md5(file, part).digest() for _ in range(count))
-        return "%s-%d" % (hashlib.md5(sums).hexdigest(), count) == etag
+        return f"{hashlib.md5(sums).hexdigest()}-{count}" == etag
 
 
 class Sums:
@@ -70,7 +70,7 @@ class Sums:
 
     def agree(self, etag: str) -> bool:
         """Whether an ETag says that the store has what went by."""
-        count = "-%d" % -(-self.size // self.part)
+        count = f"-{-(-self.size // self.part)}"
         if not self._summed:
             return etag.endswith(count)
         if self.size % self.part:
@@ -78,7 +78,7 @@ class Sums:
         return etag == hashlib.md5(self._digests).hexdigest() + count
 
 
-def _md5(file: BinaryIO, size: int) -> "hashlib._Hash":
+def _md5(file: BinaryIO, size: int) -> hashlib._Hash:
     found = hashlib.md5()
     while size > 0 and (block := file.read(min(BLOCK, size))):
         found.update(block)

@@ -12,9 +12,9 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Dict, Iterator, List, Mapping, Optional, Tuple, Union
 from urllib.parse import urlsplit
 
 from muster.storage.s3 import responses, signature
@@ -50,11 +50,11 @@ class Client:
         self._secure = parts.scheme == "https"
         self._host = parts.netloc
         self._folder = parts.path.rstrip("/")
-        self._context: Optional[ssl.SSLContext] = None
-        self._idle: Dict[str, List[Connection]] = {}
+        self._context: ssl.SSLContext | None = None
+        self._idle: dict[str, list[Connection]] = {}
         self._lock = threading.Lock()
 
-    def call(self, request: Request) -> Tuple[Response, bytes]:
+    def call(self, request: Request) -> tuple[Response, bytes]:
         """A request and its whole answer, for answers that are small."""
         with self.open(request) as response:
             try:
@@ -72,14 +72,14 @@ class Client:
         finally:
             self._release(host, connection, response)
 
-    def _target(self, request: Request) -> Tuple[str, str]:
+    def _target(self, request: Request) -> tuple[str, str]:
         """The host and the path of an object, in the store's style of addressing."""
         key = signature.quoted(request.key)
         if request.bucket and self.access.virtual(request.bucket):
-            return "%s.%s" % (request.bucket, self._host), "%s/%s" % (self._folder, key)
-        return self._host, "%s/%s" % (self._folder, "%s/%s" % (request.bucket, key) if key else request.bucket)
+            return f"{request.bucket}.{self._host}", f"{self._folder}/{key}"
+        return self._host, "{}/{}".format(self._folder, f"{request.bucket}/{key}" if key else request.bucket)
 
-    def _insist(self, request: Request, host: str, path: str) -> Tuple[Connection, Response]:
+    def _insist(self, request: Request, host: str, path: str) -> tuple[Connection, Response]:
         pause = FIRST_PAUSE
         for left in reversed(range(TRIES)):
             connection = self._connection(host)
@@ -107,14 +107,14 @@ class Client:
     def _send(self, request: Request, connection: Connection, host: str, path: str) -> Response:
         asked = signature.query(request.parameters)
         headers = dict(request.headers)
-        body: Union[bytes, Iterator[memoryview]] = request.body
+        body: bytes | Iterator[memoryview] = request.body
         if len(request.body) > BLOCK:
             headers["content-length"] = str(len(request.body))
             body = _blocks(request.body)
         digest = hashlib.sha256(request.body).hexdigest()
         now = time.time()
         signed = signature.signed(self.access, request.method, host, path, asked, headers, digest, now)
-        connection.request(request.method, "%s?%s" % (path, asked) if asked else path, body or None, signed)
+        connection.request(request.method, f"{path}?{asked}" if asked else path, body or None, signed)
         response = connection.getresponse()
         date = responses.http_date(response.getheader("Date"))
         if date is not None:
@@ -170,7 +170,7 @@ def words(error: BaseException) -> str:
     if isinstance(error, socket.timeout):
         return "it stopped answering"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return "its certificate is not trusted (%s)" % error.verify_message
+        return f"its certificate is not trusted ({error.verify_message})"
     if isinstance(error, (http.client.IncompleteRead, http.client.RemoteDisconnected)):
         return "it closed the connection in the middle"
     return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, Set
+from collections.abc import Iterator
 
 from muster.storage.errors import StorageError
 from muster.storage.model import Entry
@@ -20,7 +20,7 @@ def page(client: Client, bucket: str, prefix: str, recursive: bool, after: str =
 
     It is the first version of this request: Huawei's OBS has no other, and every store has it.
     """
-    asked: Dict[str, str] = {"encoding-type": "url", "prefix": prefix}
+    asked: dict[str, str] = {"encoding-type": "url", "prefix": prefix}
     if not recursive:
         asked["delimiter"] = "/"
     if after:
@@ -36,7 +36,7 @@ class Listing:
     def __init__(self, client: Client, bucket: str, prefix: str, url: str, recursive: bool) -> None:
         self._client, self._bucket, self._prefix, self._url, self._recursive = client, bucket, prefix, url, recursive
         self._first = page(client, bucket, prefix, recursive)
-        self._seen: Set[str] = set()
+        self._seen: set[str] = set()
 
     @property
     def is_empty(self) -> bool:
@@ -53,7 +53,7 @@ class Listing:
             found = {item.key: item for item in part.objects}
             for key in sorted([*found, *part.prefixes]):
                 if not key.startswith(self._prefix):
-                    raise StorageError("the listing of %s names %s, which lies elsewhere; report it" % (self._url, key))
+                    raise StorageError(f"the listing of {self._url} names {key}, which lies elsewhere; report it")
                 name = key[len(self._prefix) :]
                 folder, _, base = name.rpartition("/")
                 yield from self._folders(folder)
@@ -67,7 +67,7 @@ class Listing:
             before = part.following
             part = page(self._client, self._bucket, self._prefix, self._recursive, before)
             if part.following and part.following <= before:
-                raise StorageError("the listing of %s goes round in circles; its store is at fault, report it" % self._url)
+                raise StorageError(f"the listing of {self._url} goes round in circles; its store is at fault, report it")
             yield part
 
     def _folders(self, name: str) -> Iterator[Entry]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import BinaryIO, Dict, List
+from typing import BinaryIO
 
 from muster.storage.errors import Full, NoBucket, NotFound, StorageError, told_for
 from muster.storage.model import Progress
@@ -27,7 +27,7 @@ class Useless(Exception):
 
 
 def store(
-    file: BinaryIO, path: str, shown: str, target: Remote, key: str, attributes: Dict[str, str], progress: Progress
+    file: BinaryIO, path: str, shown: str, target: Remote, key: str, attributes: dict[str, str], progress: Progress
 ) -> None:
     """Stores an open file. `shown` is what the user calls it."""
     for old in upload_records.forgotten(target.records, target.client.access.endpoint):
@@ -43,7 +43,7 @@ def store(
                 return
             except Useless:
                 _give_up(target, record)
-    raise StorageError("%s changes while it is copied; copy it again when nobody writes to it" % shown)
+    raise StorageError(f"{shown} changes while it is copied; copy it again when nobody writes to it")
 
 
 def _give_up(target: Remote, record: Record) -> None:
@@ -71,7 +71,7 @@ class _Upload:
         self._useless = False
         self._agreed = True  # whether every ETag was the sum of its part, as far as it was computed
 
-    def run(self, attributes: Dict[str, str]) -> None:
+    def run(self, attributes: dict[str, str]) -> None:
         try:
             self._begin(attributes)
             missing = [number for number in range(1, self._count + 1) if number not in self._record.parts]
@@ -89,7 +89,7 @@ class _Upload:
             raise
         self._record.forget()
 
-    def _begin(self, attributes: Dict[str, str]) -> None:
+    def _begin(self, attributes: dict[str, str]) -> None:
         if self._record.before:
             _abort(self._target, self._target.bucket, self._key, self._record.before)
         if self._record.parts:
@@ -147,9 +147,9 @@ class _Upload:
     def _complete(self) -> None:
         etags = [self._record.parts[number] for number in range(1, self._count + 1)]
         listed = "".join(
-            '<Part><PartNumber>%d</PartNumber><ETag>"%s"</ETag></Part>' % (number, etag) for number, etag in enumerate(etags, 1)
+            f'<Part><PartNumber>{number}</PartNumber><ETag>"{etag}"</ETag></Part>' for number, etag in enumerate(etags, 1)
         )
-        body = "<CompleteMultipartUpload>%s</CompleteMultipartUpload>" % listed
+        body = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>"
         try:
             text = self._ask("POST", {"uploadId": self._record.upload}, body.encode())
             found = responses.completed(text, self._target.url(self._key), self._target.client.access)
@@ -161,12 +161,12 @@ class _Upload:
         if not self._agreed or found != _whole(etags):
             self._target.confirm(self._key, self._size)
 
-    def _ask(self, method: str, asked: Dict[str, str], body: bytes = b"", headers: "Dict[str, str] | None" = None) -> bytes:
+    def _ask(self, method: str, asked: dict[str, str], body: bytes = b"", headers: dict[str, str] | None = None) -> bytes:
         return self._target.client.call(Request(method, self._target.bucket, self._key, asked, headers or {}, body))[1]
 
 
-def _whole(etags: List[str]) -> str:
+def _whole(etags: list[str]) -> str:
     """The ETag of an object in parts."""
     if not all(map(checksum.is_plain, etags)):
         return ""
-    return "%s-%d" % (hashlib.md5(b"".join(map(bytes.fromhex, etags))).hexdigest(), len(etags))
+    return f"{hashlib.md5(b''.join(map(bytes.fromhex, etags))).hexdigest()}-{len(etags)}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, Any
 
 from muster.storage.errors import StorageError
 from muster.storage.s3 import responses
@@ -42,16 +43,16 @@ class Bucket:
 
     def __init__(self, access: Access, name: str) -> None:
         self._access = access
-        self._store: "S3Store" = _opened(access, name)
+        self._store: S3Store = _opened(access, name)
 
-    def put(self, key: str, data: bytes, attributes: Dict[str, str], shown: str) -> str:
+    def put(self, key: str, data: bytes, attributes: dict[str, str], shown: str) -> str:
         """Stores bytes under a key and returns the ETag."""
         part = part_size(len(data))
         with _Told(self._access, shown, "PUT"):
             result = self._store.put(key, data, attributes=attributes, chunk_size=part, max_concurrency=PARTS_AT_ONCE)
         return _etag(result)
 
-    def put_parts(self, key: str, feed: "Feed", part: int, attributes: Dict[str, str], shown: str) -> str:
+    def put_parts(self, key: str, feed: Feed, part: int, attributes: dict[str, str], shown: str) -> str:
         """Stores what a feed yields, in parts of a fixed size, and returns the ETag."""
         with _Told(self._access, shown, "PUT", feed):
             result = self._store.put(
@@ -59,7 +60,7 @@ class Bucket:
             )
         return _etag(result)
 
-    def get(self, key: str, shown: str) -> Tuple[memoryview, str]:
+    def get(self, key: str, shown: str) -> tuple[memoryview, str]:
         """A whole object and its ETag."""
         with _Told(self._access, shown, "GET"):
             result = self._store.get(key)
@@ -71,7 +72,7 @@ class Feed:
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
-        self.error: Optional[BaseException] = None
+        self.error: BaseException | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         try:
@@ -84,13 +85,13 @@ class Feed:
 class _Told:
     """Turns an error of obstore into one of storage."""
 
-    def __init__(self, access: Access, shown: str, method: str, feed: Optional[Feed] = None) -> None:
+    def __init__(self, access: Access, shown: str, method: str, feed: Feed | None = None) -> None:
         self._access, self._shown, self._method, self._feed = access, shown, method, feed
 
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if self._feed is not None and self._feed.error is not None:
             raise self._feed.error
         if isinstance(error, Exception):
@@ -107,22 +108,22 @@ def _in_words(error: Exception, shown: str, access: Access, method: str) -> Stor
     for sign, reason in _SIGNS:
         if sign in text:
             return responses.unreachable(access, reason)
-    return StorageError("%s cannot be used: %s; check the settings of storage" % (shown, text.split("\n")[0].strip()))
+    return StorageError("{} cannot be used: {}; check the settings of storage".format(shown, text.split("\n")[0].strip()))
 
 
 def _etag(meta: Any) -> str:
     return responses.etag(meta["e_tag"])
 
 
-def _opened(access: Access, bucket: str) -> "S3Store":
+def _opened(access: Access, bucket: str) -> S3Store:
     try:
         from obstore.store import S3Store
     except ImportError:
-        raise StorageError("%s needs the package obstore; install it with `pip install obstore`" % access.endpoint) from None
+        raise StorageError(f"{access.endpoint} needs the package obstore; install it with `pip install obstore`") from None
     virtual = access.virtual(bucket)
     scheme, _, host = access.endpoint.partition("://")
-    config: Dict[str, Any] = {
-        "endpoint": "%s://%s.%s" % (scheme, bucket, host) if virtual else access.endpoint,
+    config: dict[str, Any] = {
+        "endpoint": f"{scheme}://{bucket}.{host}" if virtual else access.endpoint,
         "virtual_hosted_style_request": virtual,
         "region": access.region,
     }
@@ -133,7 +134,7 @@ def _opened(access: Access, bucket: str) -> "S3Store":
     else:
         config["skip_signature"] = True
     silence = timedelta(seconds=access.timeout)
-    client: Dict[str, Any] = {
+    client: dict[str, Any] = {
         "allow_http": True,
         "connect_timeout": timedelta(seconds=min(CONNECT, access.timeout)),
         "read_timeout": silence,

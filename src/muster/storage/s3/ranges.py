@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from typing import List, Tuple
 
 from muster.storage.errors import StorageError
 from muster.storage.model import Entry, Progress
@@ -40,7 +39,7 @@ class Fetch:
 
     def run_summing(self) -> str:
         """Fetches everything and returns its MD5 sum, which goes along behind the ranges."""
-        sums: List[str] = []
+        sums: list[str] = []
         summing = threading.Thread(target=lambda: sums.append(self._sum()), daemon=True)
         summing.start()
         try:
@@ -77,14 +76,14 @@ class Fetch:
             at = reached
         self._arrived[index].set()
 
-    def _stream(self, index: int, at: int, end: int) -> Tuple[int, str]:
+    def _stream(self, index: int, at: int, end: int) -> tuple[int, str]:
         """Reads a range as far as it comes; returns how far that was, and why not farther."""
-        headers = {"range": "bytes=%d-%d" % (at, end - 1)}
+        headers = {"range": f"bytes={at}-{end - 1}"}
         if self._etag:
-            headers["if-match"] = '"%s"' % self._etag
+            headers["if-match"] = f'"{self._etag}"'
         with self._client.open(Request("GET", self._bucket, self._key, headers=headers)) as response:
             if response.status != 206 and not response.getheader("Content-Range") and end - at < self._size:
-                raise StorageError("%s serves no ranges; large files need a store that does" % self._client.access.endpoint)
+                raise StorageError(f"{self._client.access.endpoint} serves no ranges; large files need a store that does")
             self._refuse_other_version(response)
             buffer = memoryview(bytearray(BLOCK))
             while at < end:
@@ -105,4 +104,4 @@ class Fetch:
         """Some servers do not look at If-Match."""
         found = responses.etag(response.getheader("ETag"))
         if self._etag and found and found != self._etag:
-            raise StorageError("%s was changed while it was copied; copy it again" % self._shown)
+            raise StorageError(f"{self._shown} was changed while it was copied; copy it again")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 
@@ -44,36 +44,36 @@ class Object:
 class Page:
     """A part of a listing; `following` names the last key of it where there is more."""
 
-    objects: List[Object]
-    prefixes: List[str]
+    objects: list[Object]
+    prefixes: list[str]
     following: str
 
 
 def failure(status: int, text: str, shown: str, access: Access, method: str = "GET") -> StorageError:
     """The error that a store answered a request with, as one sentence and what to do."""
     code = "".join(_CODE.findall(text)[:1])
-    message = "".join(_MESSAGE.findall(text)[:1]).strip().rstrip(".") or code or "status %d" % status
+    message = "".join(_MESSAGE.findall(text)[:1]).strip().rstrip(".") or code or f"status {status}"
     if code == "NoSuchBucket":
-        return NoBucket("there is no bucket `%s` at %s; create it first" % (_bucket(shown), access.endpoint))
+        return NoBucket(f"there is no bucket `{_bucket(shown)}` at {access.endpoint}; create it first")
     if status == 404 and code not in MISSING and (method in ("PUT", "POST") or not _key(shown)):
         found = "there is no bucket `%s` at %s, or that is no S3 store: it answers with status 404"
         return NoBucket((found + "; create the bucket, or check the endpoint") % (_bucket(shown), access.endpoint))
     if status == 404:
-        return NotFound("%s is not there; check the name" % shown)
+        return NotFound(f"{shown} is not there; check the name")
     if status == 412:
-        return StorageError("%s was changed while it was copied; copy it again" % shown)
+        return StorageError(f"{shown} was changed while it was copied; copy it again")
     if status == 400 and access.endpoint.startswith("http:") and _HTTPS.search(text):
         return no_http(access)
     if status in (401, 403) or (status == 400 and not access.access_key):
-        return Refused("%s refuses access to %s: %s; %s" % (access.endpoint, shown, message, _about_keys(access)))
+        return Refused(f"{access.endpoint} refuses access to {shown}: {message}; {_about_keys(access)}")
     if status == 507 or code in FULL:
-        return Full("%s has no room for %s: %s; free some, or choose another place" % (access.endpoint, shown, message))
+        return Full(f"{access.endpoint} has no room for {shown}: {message}; free some, or choose another place")
     if status >= 500 or status == 429:
-        return Unreachable("%s cannot serve %s: %s; try again later" % (access.endpoint, shown, message))
+        return Unreachable(f"{access.endpoint} cannot serve {shown}: {message}; try again later")
     advice = "check name and settings"
     if status == 400 and not text and access.endpoint.startswith("http:"):  # the answer to HEAD has no words
         advice += ", and whether it speaks https"
-    return StorageError("%s does not take the request for %s: %s; %s" % (access.endpoint, shown, message, advice))
+    return StorageError(f"{access.endpoint} does not take the request for {shown}: {message}; {advice}")
 
 
 def _bucket(shown: str) -> str:
@@ -85,7 +85,7 @@ def _key(shown: str) -> str:
 
 
 def unreachable(access: Access, reason: str) -> Unreachable:
-    return Unreachable("%s does not answer: %s; check the endpoint and the network" % (access.endpoint, reason))
+    return Unreachable(f"{access.endpoint} does not answer: {reason}; check the endpoint and the network")
 
 
 def no_store(access: Access, shown: str) -> StorageError:
@@ -94,13 +94,13 @@ def no_store(access: Access, shown: str) -> StorageError:
 
 
 def no_https(access: Access) -> Unreachable:
-    plain = "http://%s" % access.endpoint.partition("://")[2]
-    return Unreachable("%s does not answer in TLS: it speaks http and not https; write %s" % (access.endpoint, plain))
+    plain = "http://{}".format(access.endpoint.partition("://")[2])
+    return Unreachable(f"{access.endpoint} does not answer in TLS: it speaks http and not https; write {plain}")
 
 
 def no_http(access: Access) -> Unreachable:
-    secure = "https://%s" % access.endpoint.partition("://")[2]
-    return Unreachable("%s does not take plain requests: it speaks https and not http; write %s" % (access.endpoint, secure))
+    secure = "https://{}".format(access.endpoint.partition("://")[2])
+    return Unreachable(f"{access.endpoint} does not take plain requests: it speaks https and not http; write {secure}")
 
 
 def _about_keys(access: Access) -> str:
@@ -109,14 +109,14 @@ def _about_keys(access: Access) -> str:
     return "check the keys and what they may do"
 
 
-def etag(text: Optional[str]) -> str:
+def etag(text: str | None) -> str:
     """An ETag without its quotes."""
     return (text or "").strip('"').lower()
 
 
-def metadata(attributes: Mapping[str, str]) -> Dict[str, str]:
+def metadata(attributes: Mapping[str, str]) -> dict[str, str]:
     """The headers that store attributes beside an object."""
-    return {"x-amz-meta-%s" % name: value for name, value in attributes.items()}
+    return {f"x-amz-meta-{name}": value for name, value in attributes.items()}
 
 
 @_readable()
@@ -141,14 +141,14 @@ def page(text: bytes) -> Page:
 
 
 @_readable()
-def buckets(text: bytes) -> List[Tuple[str, float]]:
+def buckets(text: bytes) -> list[tuple[str, float]]:
     """The names of buckets, and since when they exist."""
     root = _without_namespaces(text)
     return [(found.findtext("Name", ""), moment(found.findtext("CreationDate", ""))) for found in root.iter("Bucket")]
 
 
 @_readable()
-def refusals(text: bytes) -> List[Tuple[str, str]]:
+def refusals(text: bytes) -> list[tuple[str, str]]:
     """The keys that could not be deleted, each with its reason."""
     root = _without_namespaces(text)
     return [(found.findtext("Key", ""), found.findtext("Message", "")) for found in root.iter("Error")]
@@ -169,7 +169,7 @@ def completed(text: bytes, shown: str, access: Access) -> str:
     return etag(root.findtext("ETag"))
 
 
-def http_date(text: Optional[str]) -> Optional[float]:
+def http_date(text: str | None) -> float | None:
     """The time of a header such as Last-Modified; None where there is none."""
     try:
         return parsedate_to_datetime(text or "").timestamp()

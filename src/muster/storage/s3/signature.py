@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
-from typing import Dict, Mapping
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from muster.storage.settings import Access
@@ -23,12 +23,14 @@ def quoted(key: str) -> str:
 
 def query(parameters: Mapping[str, str]) -> str:
     """The parameters of a request in the order in which they are signed."""
-    return "&".join("%s=%s" % (quote(name, safe="-_.~"), quote(parameters[name], safe="-_.~")) for name in sorted(parameters))
+    return "&".join(
+        "{}={}".format(quote(name, safe="-_.~"), quote(parameters[name], safe="-_.~")) for name in sorted(parameters)
+    )
 
 
 def signed(
     access: Access, method: str, host: str, path: str, asked: str, headers: Mapping[str, str], digest: str, now: float
-) -> Dict[str, str]:
+) -> dict[str, str]:
     """The headers of a request with its signature among them; without keys the request stays anonymous."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     complete = {name.lower(): value for name, value in headers.items()}
@@ -38,18 +40,15 @@ def signed(
     if not access.access_key:
         return complete
     names = ";".join(sorted(complete))
-    lines = "".join("%s:%s\n" % (name, " ".join(complete[name].split())) for name in sorted(complete))
+    lines = "".join("{}:{}\n".format(name, " ".join(complete[name].split())) for name in sorted(complete))
     request = "\n".join((method, path, asked, lines, names, digest))
-    scope = "%s/%s/s3/aws4_request" % (stamp[:8], access.region)
+    scope = f"{stamp[:8]}/{access.region}/s3/aws4_request"
     text = "\n".join(("AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(request.encode()).hexdigest()))
     key = b"AWS4" + access.secret_key.encode()
     for word in (stamp[:8], access.region, "s3", "aws4_request"):
         key = hmac.new(key, word.encode(), hashlib.sha256).digest()
     found = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
-    complete["authorization"] = "AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=%s" % (
-        access.access_key,
-        scope,
-        names,
-        found,
+    complete["authorization"] = (
+        f"AWS4-HMAC-SHA256 Credential={access.access_key}/{scope}, SignedHeaders={names}, Signature={found}"
     )
     return complete

@@ -11,8 +11,8 @@ import hashlib
 import os
 import threading
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Dict, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
 from xml.sax.saxutils import escape
 
 from muster.storage.errors import NoBucket, NotFound, Refused, StorageError, Unreachable, Unsafe, Wrong
@@ -35,9 +35,9 @@ class Remote:
         self.client = client
         self.records = records  # the directory that knows of interrupted uploads
         self.large = threading.BoundedSemaphore(LARGE_AT_ONCE)
-        self._root = "%s://%s" % (scheme, bucket)
+        self._root = f"{scheme}://{bucket}"
         self._opening = threading.Lock()
-        self._native: Optional[Bucket] = None
+        self._native: Bucket | None = None
 
     @property
     def native(self) -> Bucket:
@@ -58,17 +58,17 @@ class Remote:
         return "/".join(filter(None, (self.client.access.endpoint, self.bucket, path)))
 
     def call(
-        self, method: str, path: str, headers: Optional[Mapping[str, str]] = None, body: bytes = b""
-    ) -> Tuple[Response, bytes]:
+        self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b""
+    ) -> tuple[Response, bytes]:
         return self.client.call(Request(method, self.bucket, path, {}, headers or {}, body))
 
-    def stat(self, path: str) -> Optional[Entry]:
+    def stat(self, path: str) -> Entry | None:
         try:
             return self.head(path) or self._folder(path)
         except NoBucket:
             return None
 
-    def head(self, path: str) -> Optional[Entry]:
+    def head(self, path: str) -> Entry | None:
         """The object that has exactly this key."""
         if not path:
             return None
@@ -83,7 +83,7 @@ class Remote:
             self.url(path), path.rpartition("/")[2], int(size), moment, False, responses.etag(response.headers["ETag"])
         )
 
-    def _folder(self, path: str) -> Optional[Entry]:
+    def _folder(self, path: str) -> Entry | None:
         found = listing.page(self.client, self.bucket, _prefix(path), recursive=False, most=1)
         if path and not found.objects and not found.prefixes:
             return None
@@ -95,14 +95,14 @@ class Remote:
             self._folder("")
         except NoBucket as error:
             return error
-        return NotFound("%s is not there; check the name" % self.url(path))
+        return NotFound(f"{self.url(path)} is not there; check the name")
 
     def walk(self, path: str, recursive: bool = True) -> Iterator[Entry]:
         """What is in a directory, as the pages of its listing come."""
         found = self._listing(path, recursive)
         if path and found.is_empty:
             if self.head(path):
-                raise Wrong("%s is a file, where a directory is needed; name a directory" % self.url(path))
+                raise Wrong(f"{self.url(path)} is a file, where a directory is needed; name a directory")
             raise self.missing(path)
         return found.entries()
 
@@ -114,11 +114,11 @@ class Remote:
         if entry is None:
             raise self.missing(path)
         if entry.is_dir:
-            raise Wrong("%s is a directory, where a file is needed; name a file in it" % self.url(path))
+            raise Wrong(f"{self.url(path)} is a directory, where a file is needed; name a file in it")
         end = entry.size if size < 0 else min(entry.size, offset + size)
         if offset >= end:
             return b""
-        response, data = self.call("GET", path, {"range": "bytes=%d-%d" % (offset, end - 1)})
+        response, data = self.call("GET", path, {"range": f"bytes={offset}-{end - 1}"})
         whole = response.status == 200 and not response.getheader("Content-Range")
         return data[offset:end] if whole else data
 
@@ -129,7 +129,7 @@ class Remote:
         """Writes the object anew with more at its end: stores cannot append."""
         self.write(path, (self.read(path) if self.head(path) else b"") + data)
 
-    def put(self, path: str, data: bytes, attributes: Dict[str, str]) -> None:
+    def put(self, path: str, data: bytes, attributes: dict[str, str]) -> None:
         """Stores bytes, and checks that the store has what was sent."""
         self.refuse_name(path)
         if speaks(path):
@@ -143,16 +143,16 @@ class Remote:
         """Checks the size of what was stored, where its ETag is no checksum."""
         entry = self.head(path)
         if entry is None or entry.size != size:
-            raise StorageError("%s did not arrive as it was sent; try again, and check the store" % self.url(path))
+            raise StorageError(f"{self.url(path)} did not arrive as it was sent; try again, and check the store")
 
     def refuse_name(self, path: str) -> None:
         """Refuses what cannot be a key: the bucket itself, and bytes that are no text."""
         if not path:
-            raise Wrong("%s is a bucket, where a file is needed; name a file in it" % self.url(path))
+            raise Wrong(f"{self.url(path)} is a bucket, where a file is needed; name a file in it")
         try:
             path.encode()
         except UnicodeEncodeError:
-            raise Unsafe("%r is not UTF-8, as names in a store must be; rename it, or leave it out" % self.url(path)) from None
+            raise Unsafe(f"{self.url(path)!r} is not UTF-8, as names in a store must be; rename it, or leave it out") from None
 
     def make_dir(self, path: str, parents: bool = True) -> None:
         entry = self.stat(path)
@@ -162,7 +162,7 @@ class Remote:
             time.sleep(LOOK)  # an empty object may be what somebody makes a directory of at this moment
             entry = self.stat(path)
         if entry is not None and not entry.is_dir:
-            raise Wrong("%s is a file, where a directory is needed; rename one of them" % self.url(path))
+            raise Wrong(f"{self.url(path)} is a file, where a directory is needed; rename one of them")
         above = path.rpartition("/")[0]
         if not path or not (parents or self.stat(above)):
             raise self.missing(above)
@@ -197,7 +197,7 @@ class Remote:
         """Writes a small object below a path and removes it; returns its URL where the keys may not remove it."""
         entry = self.stat(path)  # an upload looks at what is there too
         if entry is not None and not entry.is_dir:
-            raise Wrong("%s is a file, where a directory is needed; name a directory" % self.url(path))
+            raise Wrong(f"{self.url(path)} is a file, where a directory is needed; name a directory")
         key = _prefix(path) + listing.PROBE + os.urandom(8).hex()
         try:
             self.call("PUT", key, body=b"whether this can be written\n")
@@ -222,7 +222,7 @@ class Remote:
         if found.is_empty:
             return False
         if not recursive and next(found.entries(), None):
-            raise Wrong("%s is a directory that is not empty; remove it recursively if that is meant" % self.url(path))
+            raise Wrong(f"{self.url(path)} is a directory that is not empty; remove it recursively if that is meant")
         self.remove_keys(found.keys())
         return True
 
@@ -250,12 +250,12 @@ class Remote:
             for key in keys:
                 self.call("DELETE", key)
             return
-        listed = "".join("<Object><Key>%s</Key></Object>" % escape(key) for key in keys)
-        body = ("<Delete><Quiet>true</Quiet>%s</Delete>" % listed).encode()
+        listed = "".join(f"<Object><Key>{escape(key)}</Key></Object>" for key in keys)
+        body = (f"<Delete><Quiet>true</Quiet>{listed}</Delete>").encode()
         headers = {"content-md5": base64.b64encode(hashlib.md5(body).digest()).decode(), "content-type": "application/xml"}
         _, text = self.client.call(Request("POST", self.bucket, "", {"delete": ""}, headers, body))
         for key, reason in responses.refusals(text)[:1]:
-            raise Refused("%s could not be removed: %s; check what the keys may do" % (self.url(key), reason))
+            raise Refused(f"{self.url(key)} could not be removed: {reason}; check what the keys may do")
 
 
 def _prefix(path: str) -> str:

@@ -11,9 +11,10 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, Dict, Iterator, List
+from typing import Any
 
 from muster.storage.transfer.partial import KEPT
 
@@ -28,7 +29,7 @@ class Subject:
     bucket: str
     key: str
     path: str
-    version: List[int]  # size, times, inode and device
+    version: list[int]  # size, times, inode and device
     part: int
 
     @property
@@ -37,7 +38,7 @@ class Subject:
         return hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def version(info: os.stat_result) -> List[int]:
+def version(info: os.stat_result) -> list[int]:
     return [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_dev]
 
 
@@ -49,7 +50,7 @@ class Record:
     path: str = ""
     descriptor: int = -1
     upload: str = ""
-    parts: Dict[int, str] = field(default_factory=dict)  # the ETag of each part that the store has
+    parts: dict[int, str] = field(default_factory=dict)  # the ETag of each part that the store has
     before: str = ""  # an upload that was begun for another version of the file
 
     def begin(self, upload: str) -> None:
@@ -87,10 +88,10 @@ def recorded(folder: str, subject: Subject) -> Iterator[Record]:
     """The record of an upload, as far as it has come; somebody else's that is under way is left alone."""
     record = Record(subject)
     settled = time.time() - subject.version[2] / 1e9 > SETTLED
-    descriptor = _locked("%s/%s" % (folder, subject.name)) if folder and settled else -1
+    descriptor = _locked(f"{folder}/{subject.name}") if folder and settled else -1
     try:
         if descriptor >= 0:
-            record.path, record.descriptor = "%s/%s" % (folder, subject.name), descriptor
+            record.path, record.descriptor = f"{folder}/{subject.name}", descriptor
             _read(record)
         yield record
     finally:
@@ -139,7 +140,7 @@ def _loaded(line: bytes) -> Any:
         return None
 
 
-def forgotten(folder: str, endpoint: str) -> Iterator[Dict[str, str]]:
+def forgotten(folder: str, endpoint: str) -> Iterator[dict[str, str]]:
     """Takes away the records to which nobody came back: the bucket, key and id of each upload that was begun at an endpoint."""
     try:
         names = os.listdir(folder)

@@ -13,10 +13,10 @@ import os
 import random
 import re
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Iterator, Optional, Set, Tuple
 
-_written: Set[str] = set()  # what threads are at; one that hangs when the process ends cannot clean up
+_written: set[str] = set()  # what threads are at; one that hangs when the process ends cannot clean up
 _NAME = re.compile(r"\.muster-[0-9a-f]{12}\.(?:part|resume)")
 RESUMABLE = ".resume"
 KEPT = 7 * 86400.0  # seconds for which somebody may come back to one that can be resumed
@@ -33,7 +33,7 @@ def is_resumable(path: str) -> bool:
 
 
 @contextmanager
-def replacing(path: str, mtime_ns: Optional[int] = None, mode: Optional[int] = None) -> Iterator[int]:
+def replacing(path: str, mtime_ns: int | None = None, mode: int | None = None) -> Iterator[int]:
     """A descriptor to write to; what was written takes its final name at the end, all at once, or never."""
     temporary, descriptor = create(os.path.dirname(path))
     try:
@@ -53,14 +53,14 @@ def replacing(path: str, mtime_ns: Optional[int] = None, mode: Optional[int] = N
         os.close(descriptor)
 
 
-def write_whole(path: str, data: "memoryview | bytes", mtime_ns: int) -> None:
+def write_whole(path: str, data: memoryview | bytes, mtime_ns: int) -> None:
     """Writes a small file at once, with as few calls as can be: there may be many thousands of them, on many threads.
 
     It takes no lock: in the moment before it has its name it can be swept away, and is written again then.
     """
     folder = os.path.dirname(path)
     while True:
-        temporary = "%s/.muster-%012x.part" % (folder, random.getrandbits(48))
+        temporary = f"{folder}/.muster-{random.getrandbits(48):012x}.part"
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         except FileNotFoundError:
@@ -84,11 +84,11 @@ def write_whole(path: str, data: "memoryview | bytes", mtime_ns: int) -> None:
             os.close(descriptor)
 
 
-def reopened(path: str) -> Tuple[str, int]:
+def reopened(path: str) -> tuple[str, int]:
     """The locked temporary file in which a copy to this path can be resumed; another one while somebody else is at that."""
     folder, name = os.path.split(path)
     digest = hashlib.sha256(os.fsencode(name)).hexdigest()
-    temporary = os.path.join(folder, ".muster-%s%s" % (digest[:12], RESUMABLE))
+    temporary = os.path.join(folder, f".muster-{digest[:12]}{RESUMABLE}")
     os.makedirs(folder, exist_ok=True)
     while True:
         try:
@@ -114,11 +114,11 @@ def _is_at(descriptor: int, path: str) -> bool:
     return os.path.samestat(os.fstat(descriptor), there)
 
 
-def create(folder: str) -> Tuple[str, int]:
+def create(folder: str) -> tuple[str, int]:
     """A temporary file that is locked; one that was swept away before that could be is made anew."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     while True:
-        temporary = os.path.join(folder, ".muster-%s.part" % os.urandom(6).hex())
+        temporary = os.path.join(folder, f".muster-{os.urandom(6).hex()}.part")
         try:
             descriptor = os.open(temporary, flags, 0o666)
         except FileNotFoundError:
@@ -150,7 +150,7 @@ def _lock(descriptor: int) -> None:
         return  # a file system without locks: nothing is swept there either
 
 
-def write_all(descriptor: int, data: "memoryview | bytes", offset: int = 0) -> None:
+def write_all(descriptor: int, data: memoryview | bytes, offset: int = 0) -> None:
     """Writes everything at an offset, however little the system takes at a time."""
     view = memoryview(data)
     while view:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 import struct
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Iterator, Optional
 
 from muster.storage.errors import Cancelled, Refused, Unreachable
 from muster.storage.model import Entry
@@ -70,7 +70,7 @@ def resuming(path: str, entry: Entry, source: str) -> Iterator[Kept]:
     """
     _refuse_name(path)
     temporary, descriptor = partial.reopened(path) if entry.etag else partial.create(os.path.dirname(path))
-    kept: Optional[Kept] = None
+    kept: Kept | None = None
     try:
         kept = Kept(descriptor, entry, source)
         yield kept

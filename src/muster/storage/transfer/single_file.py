@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Dict, Iterator
+from collections.abc import Iterator
 
 from muster.storage.errors import StorageError, told_for
 from muster.storage.local_store import Files
@@ -30,7 +30,8 @@ def upload(source: Files, src: str, target: Remote, dst: str, progress: Progress
         file = open(src, "rb")  # noqa: SIM115 - its errors are told in other words than those of what is done with it
     with file:
         info = os.fstat(file.fileno())
-        attributes = {"mtime": "%d.%09d" % divmod(info.st_mtime_ns, 10**9)}
+        seconds, nanoseconds = divmod(info.st_mtime_ns, 10**9)
+        attributes = {"mtime": f"{seconds}.{nanoseconds:09}"}
         if info.st_size <= checksum.PART:
             with told_for(source.url(src)):
                 data = file.read()
@@ -42,7 +43,7 @@ def upload(source: Files, src: str, target: Remote, dst: str, progress: Progress
 
 
 def _upload_parts(
-    blocks: Iterator[bytes], size: int, target: Remote, dst: str, attributes: Dict[str, str], progress: Progress
+    blocks: Iterator[bytes], size: int, target: Remote, dst: str, attributes: dict[str, str], progress: Progress
 ) -> None:
     sums = checksum.Sums(size)
 
@@ -83,9 +84,9 @@ def _fetch_small(source: Remote, src: str, entry: Entry) -> memoryview:
     for _ in range(TRIES):
         data, etag = source.native.get(src, source.url(src))
         if etag != entry.etag:
-            raise StorageError("%s was changed while it was copied; copy it again" % source.url(src))
+            raise StorageError(f"{source.url(src)} was changed while it was copied; copy it again")
         if len(data) != entry.size:
-            raise StorageError("%s arrives cut off; try again, and check the network" % source.url(src))
+            raise StorageError(f"{source.url(src)} arrives cut off; try again, and check the network")
         found = hashlib.md5(data).hexdigest()
         # Some stores have ETags that only look like checksums: what arrives twice alike is right.
         if not checksum.is_plain(etag) or found in (etag, before):
@@ -110,14 +111,14 @@ def _fetch_large(source: Remote, src: str, entry: Entry, kept: Kept, progress: P
 
 
 def _damaged(source: Remote, src: str) -> StorageError:
-    return StorageError("%s arrives damaged; try again, and check the network" % source.url(src))
+    return StorageError(f"{source.url(src)} arrives damaged; try again, and check the network")
 
 
 def copy(source: Remote, src: str, entry: Entry, target: Remote, dst: str, progress: Progress) -> None:
     """Copies an object, at the server where one server has both."""
     target.refuse_name(dst)
     if source.client is target.client and entry.size <= COPY_MOST:
-        _, text = target.call("PUT", dst, {"x-amz-copy-source": "/%s/%s" % (source.bucket, quoted(src))})
+        _, text = target.call("PUT", dst, {"x-amz-copy-source": f"/{source.bucket}/{quoted(src)}"})
         if b"<Error>" in text:  # some answer with success before they have tried
             raise responses.failure(500, text.decode("utf-8", "replace"), target.url(dst), target.client.access)
         progress.add(bytes=entry.size)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set
 
 from muster.storage.errors import NoBucket, NotFound, Refused, StorageError, Unsafe, Wrong
 from muster.storage.globs import Choice
@@ -42,20 +42,20 @@ class Tree:
     dst: Place
     choice: Choice
     progress: Progress
-    names: Optional[Sequence[str]] = None
-    left: Optional[List[StorageError]] = None  # takes what is wrong with single files, which are left out then
+    names: Sequence[str] | None = None
+    left: list[StorageError] | None = None  # takes what is wrong with single files, which are left out then
 
     def run(self, threads: int, delete: bool) -> None:
         if self.src.identity == self.dst.identity:
             return
         self._refuse_own_inside()
-        self._there: Dict[str, Entry] = {}
+        self._there: dict[str, Entry] = {}
         if self.dst.stat() is not None:
             self._there = {entry.name: entry for entry in self.dst.store.walk(self.dst.path)}
-        self._files: Set[str] = set()
-        self._folders: Set[str] = set()
-        self._filled: Set[str] = set()  # directories with files in them
-        self._holding: Set[str] = set()  # those with something in them that is wanted
+        self._files: set[str] = set()
+        self._folders: set[str] = set()
+        self._filled: set[str] = set()  # directories with files in them
+        self._holding: set[str] = set()  # those with something in them that is wanted
         self._refused = 0
         worker_pool.each(self._move, worker_pool.ahead(self._wanted(threads), self.progress), threads, self.progress)
         self._make_folders()
@@ -64,7 +64,7 @@ class Tree:
 
     def _refuse_own_inside(self) -> None:
         if self.dst.identity.startswith(self.src.identity + "/"):
-            raise Wrong("%s lies in %s itself; choose a destination outside of it" % (self.dst.url, self.src.url))
+            raise Wrong(f"{self.dst.url} lies in {self.src.url} itself; choose a destination outside of it")
 
     def _wanted(self, threads: int) -> Iterator[Entry]:
         """The files to move; what is met on the way is remembered for folders and deletions."""
@@ -101,15 +101,15 @@ class Tree:
             return store.walk(self.src.path, left=self.left) if isinstance(store, Files) else store.walk(self.src.path)
         return self._named(list(dict.fromkeys(self.names)), threads)
 
-    def _named(self, names: List[str], threads: int) -> Iterator[Entry]:
+    def _named(self, names: list[str], threads: int) -> Iterator[Entry]:
         """The named files alone and what is in named directories, looked up at once rather than one after the other."""
-        found: Dict[str, Entry] = {}
+        found: dict[str, Entry] = {}
 
         def look(name: str) -> None:
             place = self.src.below(checked_name(name, name))
             entry = place.stat()
             if entry is None:
-                raise NotFound("%s is not there; check the list of names" % place.url)
+                raise NotFound(f"{place.url} is not there; check the list of names")
             found[name] = Entry(entry.url, name, entry.size, entry.mtime, entry.is_dir, entry.etag)
 
         worker_pool.each(look, names, threads, self.progress)
@@ -117,14 +117,14 @@ class Tree:
             yield found[name]
             if found[name].is_dir:
                 for entry in self.src.store.walk(self.src.below(name).path):
-                    yield replace(entry, name="%s/%s" % (name, entry.name))
+                    yield replace(entry, name=f"{name}/{entry.name}")
 
     def _is_there(self, entry: Entry) -> bool:
         there = self._there.get(entry.name)
         if there is None:
             return False
         if there.is_dir:
-            raise Wrong("%s is a directory, but %s is a file; rename one of them" % (there.url, entry.url))
+            raise Wrong(f"{there.url} is a directory, but {entry.url} is a file; rename one of them")
         return unchanged(self.src.below(entry.name), entry, self.dst.below(entry.name), there)
 
     def _move(self, entry: Entry) -> None:

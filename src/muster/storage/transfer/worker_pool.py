@@ -5,7 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from typing import Callable, Iterable, Iterator, List, Optional, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Callable, TypeVar
 
 from muster.storage.errors import Cancelled, Unreachable
 from muster.storage.model import Progress
@@ -17,8 +18,8 @@ GLANCE = 0.1  # how often the waiting thread looks whether it was interrupted
 
 def ahead(items: Iterable[T], progress: Progress) -> Iterator[T]:
     """The same items, taken by a thread of its own, so that it is known what is to come before it is needed."""
-    waiting: "queue.SimpleQueue[Optional[T]]" = queue.SimpleQueue()
-    failed: List[BaseException] = []
+    waiting: queue.SimpleQueue[T | None] = queue.SimpleQueue()
+    failed: list[BaseException] = []
 
     def take() -> None:
         try:
@@ -49,7 +50,7 @@ class _Crew:
         self._items = items
         self._progress = progress
         self._taking = threading.Lock()
-        self._error: Optional[BaseException] = None
+        self._error: BaseException | None = None
 
     def run(self, work: Callable[[T], None], threads: int, limit: float) -> None:
         members = [threading.Event() for _ in range(max(1, threads))]  # an interrupted join() takes a thread for ended
@@ -58,7 +59,7 @@ class _Crew:
         try:
             self._await(members, limit)
             if not all(ended.is_set() for ended in members):
-                raise Unreachable("no end was seen within %.0f seconds; check the endpoint and the network" % limit)
+                raise Unreachable(f"no end was seen within {limit:.0f} seconds; check the endpoint and the network")
         except BaseException:  # an interrupt: nothing half done may stay behind
             self._progress.cancel()
             self._await(members, PATIENCE)
@@ -68,7 +69,7 @@ class _Crew:
             raise error
         self._progress.add()  # raises where it was cancelled: what was not taken up is not done
 
-    def _await(self, members: List[threading.Event], limit: float) -> None:
+    def _await(self, members: list[threading.Event], limit: float) -> None:
         deadline = time.monotonic() + limit
         for ended in members:
             while not ended.wait(GLANCE) and time.monotonic() < deadline:

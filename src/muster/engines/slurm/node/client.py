@@ -7,8 +7,9 @@ import re
 import socket
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any
 
 from muster.records.failure_text import size
 
@@ -69,14 +70,14 @@ class Machine:
 class Allocation:
     """The machines of an attempt, in the order of their numbers, and how long Slurm waits before it kills."""
 
-    nodes: Tuple[Machine, ...]
+    nodes: tuple[Machine, ...]
     kill_wait: float
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Dict[str, Any]) -> Allocation:
+    def from_json(cls, data: dict[str, Any]) -> Allocation:
         return cls(tuple(Machine(**node) for node in data["nodes"]), data["kill_wait"])
 
 
@@ -95,27 +96,27 @@ def meaning(job: Mapping[str, str], signal: str, now: float, near: float, grace_
     Of a job without a time limit it does not show when a preemption ends it: that is after the GraceTime of its partition.
     """
     if not job:
-        return Meaning("terminated", "the job was told to end (%s), and Slurm does not say why" % signal)
+        return Meaning("terminated", f"the job was told to end ({signal}), and Slurm does not say why")
     preempted = _moment(job.get("PreemptTime", ""))
     if job.get("JobState") not in GOING_ON:
-        return Meaning(*ENDS["PREEMPTION"]) if preempted else Meaning("terminated", "Slurm ended the job (%s)" % signal)
+        return Meaning(*ENDS["PREEMPTION"]) if preempted else Meaning("terminated", f"Slurm ended the job ({signal})")
     end = _moment(job.get("EndTime", ""))
     left = max(0.0, end - now) if end else math.inf
     if preempted:
         return Meaning(*ENDS["PREEMPTION"], left if end else max(0.0, preempted + grace_time - now))
     if left <= near:
         return Meaning(*ENDS["TIME LIMIT"], left)
-    return Meaning("stop", "somebody told the job to end (%s)" % signal, left)
+    return Meaning("stop", f"somebody told the job to end ({signal})", left)
 
 
-def meaning_of(ends: str) -> Optional[Meaning]:
+def meaning_of(ends: str) -> Meaning | None:
     """What it means that Slurm ends a job for such a reason, if it is one that is known."""
     return next((Meaning(*meant) for words, meant in ENDS.items() if ends.startswith(words)), None)
 
 
 def ends(log: str, job: str) -> str:
     """Why Slurm ends a job, as the output of its batch script says; nothing of one that is cancelled, or only warned."""
-    found = re.findall(r"\*\*\* JOB %s ON \S+ CANCELLED AT \S+(?: DUE TO (.+?))? \*\*\*" % re.escape(job), log)
+    found = re.findall(rf"\*\*\* JOB {re.escape(job)} ON \S+ CANCELLED AT \S+(?: DUE TO (.+?))? \*\*\*", log)
     return str(found[-1]) if found else ""
 
 
@@ -133,31 +134,31 @@ def submit(script: str, environment: Mapping[str, str]) -> str:
     said = ask("sbatch", "--parsable", script, environment=kept)
     numbers = re.findall(r"^[0-9]+(?:;\S+)?$", said, re.MULTILINE)  # a site's own sbatch may say more
     if not numbers:
-        raise SlurmError("sbatch told no number of a job: %s" % said.strip())
+        raise SlurmError(f"sbatch told no number of a job: {said.strip()}")
     return str(numbers[-1])
 
 
-def ask(*words: str, environment: Optional[Mapping[str, str]] = None) -> str:
+def ask(*words: str, environment: Mapping[str, str] | None = None) -> str:
     """What one of Slurm's programs prints."""
     try:
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_LIMIT, env=environment)
     except OSError as error:
-        raise SlurmError("%s does not work: %s" % (words[0], error)) from None
+        raise SlurmError(f"{words[0]} does not work: {error}") from None
     except subprocess.TimeoutExpired as error:
-        raise NoAnswer("%s does not work: %s" % (words[0], error)) from None
+        raise NoAnswer(f"{words[0]} does not work: {error}") from None
     if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip() or "code %d" % done.returncode
+        said = done.stderr.decode("utf-8", "replace").strip() or f"code {done.returncode}"
         kind = NoAnswer if SILENT.search(said) else SlurmError
-        raise kind("%s does not work: %s" % (words[0], said))
+        raise kind(f"{words[0]} does not work: {said}")
     return done.stdout.decode("utf-8", "replace")
 
 
-def fields(line: str) -> Dict[str, str]:
+def fields(line: str) -> dict[str, str]:
     """The `Name=value` pairs of a line that scontrol prints with --oneliner."""
     return dict(re.findall(r"(?:^|\s)([A-Za-z][\w/:]*)=(\S*)", line))
 
 
-def machines(shown: str) -> List[Machine]:
+def machines(shown: str) -> list[Machine]:
     """The nodes that `scontrol show node --oneliner` shows."""
     found = [fields(line) for line in shown.splitlines() if line.startswith("NodeName=")]
     return [Machine(node["NodeName"], node.get("NodeAddr", node["NodeName"]), node.get("State", "")) for node in found]
@@ -183,20 +184,20 @@ def resolved(address: str) -> str:
         return address
 
 
-def srun(nodes: int, environment: Mapping[str, str], command: Sequence[str]) -> List[str]:
+def srun(nodes: int, environment: Mapping[str, str], command: Sequence[str]) -> list[str]:
     """The argv that starts one command on each node of a job. Devices need no word: a step has all that the job has."""
-    again = ["%s=%s" % (option, environment[name]) for name, option in AGAIN.items() if environment.get(name)]
-    return ["srun", "--nodes=%d" % nodes, "--ntasks=%d" % nodes, *FIXED.split(), *again, *command]
+    again = [f"{option}={environment[name]}" for name, option in AGAIN.items() if environment.get(name)]
+    return ["srun", f"--nodes={nodes}", f"--ntasks={nodes}", *FIXED.split(), *again, *command]
 
 
-def agent(python: str, archive: str, words: Sequence[str]) -> List[str]:
+def agent(python: str, archive: str, words: Sequence[str]) -> list[str]:
     """The argv of an agent on a node that may lack what it needs."""
     return ["/bin/sh", "-c", LOOK, "sh", python, archive, *words]
 
 
-def ended_tasks(log: str) -> Dict[int, str]:
+def ended_tasks(log: str) -> dict[int, str]:
     """The tasks of which srun says that they did not end well, each with how."""
-    found: Dict[int, str] = {}
+    found: dict[int, str] = {}
     for numbers, how in re.findall(r"^srun: error: \S+: tasks? ([\d,-]+): (.+)$", log, re.MULTILINE):
         for part in numbers.split(","):
             first, _, last = part.partition("-")
@@ -204,22 +205,22 @@ def ended_tasks(log: str) -> Dict[int, str]:
     return found
 
 
-def over_memory(log: str) -> Optional[Tuple[str, str]]:
+def over_memory(log: str) -> tuple[str, str] | None:
     """The node that used more memory than the job has there, as far as srun tells, and how much, if one did."""
     killed = re.search(r"^slurmstepd-?(\S*): error: StepId=\S+ exceeded memory limit \((\d+) > (\d+)\)", log, re.MULTILINE)
     if killed:
         name, used, limit = killed.groups()
-        return name, "used %s, more than the %s that the job has there" % (size(int(used)), size(int(limit)))
+        return name, f"used {size(int(used))}, more than the {size(int(limit))} that the job has there"
     killed = re.search(r"^srun: error: (\S+): tasks? [\d,-]+: Out Of Memory", log, re.MULTILINE)
     return (killed.group(1), "used more memory than the job has there") if killed else None
 
 
-def unreached(log: str) -> List[str]:
+def unreached(log: str) -> list[str]:
     """The nodes on which srun could not start anything."""
     return re.findall(r"^srun: error: Task launch for \S+ failed on node (\S+): ", log, re.MULTILINE)
 
 
-def own_words(log: str, name: str) -> Optional[str]:
+def own_words(log: str, name: str) -> str | None:
     """What the agent of a node said through srun before it had a log of its own."""
-    found = re.findall(r"^muster: %s: (.+)$" % re.escape(name), log, re.MULTILINE)
+    found = re.findall(rf"^muster: {re.escape(name)}: (.+)$", log, re.MULTILINE)
     return found[-1] if found else None

@@ -6,8 +6,9 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Dict, List, NoReturn, Optional, Sequence, Tuple
+from typing import NoReturn
 
 from muster.agent.node import environment
 from muster.agent.node.agent import Agent
@@ -36,7 +37,7 @@ class Unfit(Exception):
     """Why a node cannot take part."""
 
 
-def be_node(path: str, number: int, given: Dict[str, str]) -> NoReturn:
+def be_node(path: str, number: int, given: dict[str, str]) -> NoReturn:
     """Never returns: this process is the agent of the node that it runs on."""
     name, index = os.environ["SLURMD_NODENAME"], int(os.environ["SLURM_PROCID"])
     attempt = RunDir(path).attempt(number)
@@ -48,9 +49,9 @@ def be_node(path: str, number: int, given: Dict[str, str]) -> NoReturn:
         node = _Node(assignment, attempt, name, index)
         agent_process.be_agent(node.carry_out)
     except Unfit as error:
-        print("muster: %s: %s" % (name, error), file=sys.stderr, flush=True)
+        print(f"muster: {name}: {error}", file=sys.stderr, flush=True)
         if os.path.isdir(attempt.meet):
-            stop = {"cause": "lost", "reason": "node %d (%s): %s" % (index, name, error), "node": index, "grace": 0.0}
+            stop = {"cause": "lost", "reason": f"node {index} ({name}): {error}", "node": index, "grace": 0.0}
             write_once(attempt.meet + "/stop", stop)
     sys.exit(UNFIT)
 
@@ -69,8 +70,8 @@ def _see(path: str, attempt: AttemptDir) -> None:
     deadline = time.monotonic() + SHOWN_LIMIT
     while not is_there(attempt.allocation):
         if not os.path.isdir(path) or time.monotonic() > deadline:
-            what = "cannot see the run directory %s" % path if not os.path.isdir(path) else "does not see %s" % attempt.path
-            raise Unfit("this node %s; it has to lie on a file system that all nodes share (set MUSTER_HOME)" % what)
+            what = f"cannot see the run directory {path}" if not os.path.isdir(path) else f"does not see {attempt.path}"
+            raise Unfit(f"this node {what}; it has to lie on a file system that all nodes share (set MUSTER_HOME)")
         time.sleep(PAUSE)
 
 
@@ -95,7 +96,7 @@ class _Node:
             names = [(node.name, node.address) for node in self.allocation.nodes]
             seen, keeper = agent_process.enter(self.assignment, self.attempt, self.index, names, _private())
         else:
-            syscalls.set_name("muster-node-%d" % self.index)
+            syscalls.set_name(f"muster-node-{self.index}")
             syscalls.adopt_orphans()
         heartbeat.go_on(folder.beat)
         Agent(self.assignment, self.attempt, self._spot(contained, seen, keeper)).carry_out()
@@ -110,7 +111,7 @@ class _Node:
         events.close()
         return not refused
 
-    def _spot(self, contained: bool, seen: int, keeper: Optional[socket.socket]) -> Spot:
+    def _spot(self, contained: bool, seen: int, keeper: socket.socket | None) -> Spot:
         address = next((node.address for node in self.allocation.nodes if node.name == self.name), self.name)
         devices = tuple(Device(device.id, device.ip) for device in self.devices)
         patience = max(0.0, self.allocation.kill_wait - client.MARGIN)
@@ -130,13 +131,13 @@ class _Node:
         )
 
 
-def _take(kind: str, count: int) -> Tuple[Sequence[Found], Optional[device_locks.Held]]:
+def _take(kind: str, count: int) -> tuple[Sequence[Found], device_locks.Held | None]:
     """The devices of this node: those that Slurm has left visible, or as many of them as the job asks for."""
-    trouble: List[str] = []
+    trouble: list[str] = []
     there = found(kind, trouble.append)
     if kind != "cpu" and len(there) < count:
-        asked = "the job asks for %d %s device%s" % (count, kind, "s" * (count != 1))
-        raise Unfit("; ".join(["%s, and it shows %s" % (asked, len(there) or "none"), *trouble, OTHERWISE]))
+        asked = f"the job asks for {count} {kind} device{'s' * (count != 1)}"
+        raise Unfit("; ".join(["{}, and it shows {}".format(asked, len(there) or "none"), *trouble, OTHERWISE]))
     if kind != "cpu" and len(there) == count:
         return there, None
     queue = device_locks.Queue(kind, 1, count)
@@ -153,7 +154,7 @@ def _take(kind: str, count: int) -> Tuple[Sequence[Found], Optional[device_locks
         queue.close()
 
 
-def _private() -> Tuple[str, ...]:
+def _private() -> tuple[str, ...]:
     """Directories that a real machine does not have for its jobs: its own /tmp, and /cache where there is one, serve."""
     own = {"/tmp"} | ({"/cache"} if os.access("/cache", os.W_OK) else set())
     return tuple(path for path in rootfs.PRIVATE if path not in own)

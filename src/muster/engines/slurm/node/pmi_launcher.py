@@ -7,7 +7,7 @@ a task only hands its place in srun's PMI to the reception of its node, where th
 from __future__ import annotations
 
 import hashlib
-from typing import List, Mapping, Tuple
+from collections.abc import Mapping
 
 from muster.agent.tools import Tools
 from muster.job import Job
@@ -25,22 +25,22 @@ def kind(job: Job) -> str:
 
 def address(run: str, attempt: int, node: str) -> str:
     """The abstract socket of a node's reception: known to the tasks without a word, and short whatever the names are."""
-    return "muster-" + hashlib.sha256(("%s/%d/%s" % (run, attempt, node)).encode()).hexdigest()[:32]
+    return "muster-" + hashlib.sha256((f"{run}/{attempt}/{node}").encode()).hexdigest()[:32]
 
 
-def launcher(job: Job, environment: Mapping[str, str], task: List[str]) -> Tuple[str, ...]:
+def launcher(job: Job, environment: Mapping[str, str], task: list[str]) -> tuple[str, ...]:
     """The argv that starts a task for each rank. It is run with the environment of a rank, which knows nothing of Slurm."""
     found = ["env", "SLURM_CONF=" + environment["SLURM_CONF"]] if environment.get("SLURM_CONF") else []
-    counts = ["--nodes=%d" % job.nodes, "--ntasks=%d" % job.ranks, "--ntasks-per-node=%d" % job.devices]
+    counts = [f"--nodes={job.nodes}", f"--ntasks={job.ranks}", f"--ntasks-per-node={job.devices}"]
     return (*found, "srun", "--jobid=" + environment["SLURM_JOB_ID"], "--mpi=" + kind(job), *counts, *FIXED.split(), *task)
 
 
-def task(tools: Tools, run: str, attempt: int) -> List[str]:
+def task(tools: Tools, run: str, attempt: int) -> list[str]:
     """The argv of a task, less that of the rank."""
     return [tools.python, "-I", "-S", tools.archive, "task", run, str(attempt)]
 
 
-def reception(tools: Tools, name: str, attempt: AttemptDir, node: int) -> Tuple[str, ...]:
+def reception(tools: Tools, name: str, attempt: AttemptDir, node: int) -> tuple[str, ...]:
     """The argv of a node's reception."""
     return (tools.python, "-I", "-S", tools.archive, "reception", name, attempt.path, str(node))
 

@@ -12,7 +12,7 @@ import socket
 import struct
 import subprocess
 import time
-from typing import Dict, List, NoReturn, Tuple
+from typing import NoReturn
 
 from muster.agent.node.processes import why_not_started
 from muster.engines.slurm.node import pmi_launcher
@@ -74,14 +74,14 @@ class _Attendant:
         finally:
             os._exit(0)
 
-    def _hear(self) -> Tuple[List[str], Dict[str, str], List[int]]:
+    def _hear(self) -> tuple[list[str], dict[str, str], list[int]]:
         """The argv of a rank, the variables that are its task's, and the descriptors that they speak of."""
         first, files, _, _ = socket.recv_fds(self.connection, 1, MOST_FILES)
         with self.connection.makefile("rb") as reader:
             request = json.loads(first + reader.read())
         return request["argv"], request["env"], files
 
-    def _run(self, argv: List[str], told: Dict[str, str], files: List[int]) -> int:
+    def _run(self, argv: list[str], told: dict[str, str], files: list[int]) -> int:
         """The status of a rank that has ended: its code, or the signal that killed it as a negative number."""
         env = dict(os.environ, **told)
         env.update(MUSTER_RANK=told["SLURM_PROCID"], MUSTER_LOCAL_RANK=told["SLURM_LOCALID"])
@@ -100,7 +100,7 @@ class _Attendant:
                     pass_fds=files,
                 )
             except (OSError, ValueError) as error:
-                output.write(("muster: %s\n" % why_not_started(argv[0], env, error)).encode())
+                output.write((f"muster: {why_not_started(argv[0], env, error)}\n").encode())
                 return NOT_STARTED
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # whoever tells this process to end tells the rank as well
         for file in files:

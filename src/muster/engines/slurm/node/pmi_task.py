@@ -8,7 +8,6 @@ import signal
 import socket
 import sys
 import time
-from typing import List
 
 from muster.engines.slurm.node import pmi_launcher
 from muster.engines.slurm.node.pmi_proxy import NOT_STARTED, is_ours
@@ -18,14 +17,14 @@ OPEN_LIMIT = 30.0  # for a reception that is being opened
 PAUSE = 0.1
 
 
-def stand_for(run: str, attempt: int, argv: List[str]) -> int:
+def stand_for(run: str, attempt: int, argv: list[str]) -> int:
     """Has a rank started on this node; returns how it ended."""
     for number in (signal.SIGTERM, signal.SIGINT):  # the agents end the ranks, and MPI needs their tasks as long as they live
         signal.signal(number, signal.SIG_IGN)
     node = os.environ["SLURMD_NODENAME"]
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         if not _reached(connection, pmi_launcher.address(run, attempt, node)):
-            print("muster: %s: no agent waits here for a rank" % node, file=sys.stderr)
+            print(f"muster: {node}: no agent waits here for a rank", file=sys.stderr)
             return NOT_STARTED
         _say(connection, argv)
         said = connection.recv(16)
@@ -42,7 +41,7 @@ def _reached(connection: socket.socket, name: str) -> bool:
     return is_ours(connection)
 
 
-def _say(connection: socket.socket, argv: List[str]) -> None:
+def _say(connection: socket.socket, argv: list[str]) -> None:
     env = {name: value for name, value in os.environ.items() if name.startswith(PASSED)}
     request = json.dumps({"argv": argv, "env": env}).encode()
     files = [int(env["PMI_FD"])] if env.get("PMI_FD", "").isdigit() else []

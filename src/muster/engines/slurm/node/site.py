@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Dict, List, Optional, Set, Tuple
 
 from muster.agent.node import environment
 from muster.agent.supervisor import heartbeat
@@ -38,8 +37,8 @@ class Allocated(Site):
         self.submission = int(os.environ.get(submissions.VARIABLE, "1"))
         self.restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
         self.allocation = client.Allocation((), client.KILL_WAIT)
-        self._beats: Optional[heartbeat.Beats] = None
-        self._silent: Set[int] = set()  # nodes of which nothing is heard any more
+        self._beats: heartbeat.Beats | None = None
+        self._silent: set[int] = set()  # nodes of which nothing is heard any more
         self._refused = False  # whether the site forbids to start the job again
         self._before = len(_read(assignment.run.batch_log))  # what was said of earlier starts
 
@@ -53,14 +52,14 @@ class Allocated(Site):
             names = client.ask("scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"]).split()
             wait = client.kill_wait(client.ask("scontrol", "show", "config"))
         except client.SlurmError as error:
-            self.reason = "waiting for Slurm: %s" % error
+            self.reason = f"waiting for Slurm: {error}"
             return False
         shown = {node.name: node.address for node in _nodes(names)}
         nodes = tuple(client.Machine(name, client.resolved(shown.get(name, name))) for name in names)
         self.allocation = client.Allocation(nodes, wait)
         return True
 
-    def start(self, attempt: AttemptDir) -> Dict[int, Tuple[int, ...]]:
+    def start(self, attempt: AttemptDir) -> dict[int, tuple[int, ...]]:
         write_json(attempt.allocation, self.allocation.to_json())
         self._beats, self._silent = heartbeat.Beats(attempt, self.assignment.count), set()
         argv = client.srun(self.assignment.count, os.environ, self._agent(attempt))
@@ -80,7 +79,7 @@ class Allocated(Site):
         started.returncode = 0  # reaped by the supervisor, not by subprocess
         return {started.pid: tuple(range(self.assignment.count))}
 
-    def _agent(self, attempt: AttemptDir) -> List[str]:
+    def _agent(self, attempt: AttemptDir) -> list[str]:
         assignment = self.assignment
         words = ["node", assignment.run.path, str(attempt.number), "--code", assignment.code]
         words += ["--python", assignment.tools.python]
@@ -88,18 +87,18 @@ class Allocated(Site):
             words += ["--namespaces", "off"]
         return client.agent(sys.executable, assignment.tools.archive, words)
 
-    def gone(self, attempt: AttemptDir) -> Dict[int, str]:
+    def gone(self, attempt: AttemptDir) -> dict[int, str]:
         tasks = client.ended_tasks(_read(attempt.srun_log))
         found = {node: self._how(attempt, node, how) for node, how in tasks.items()}
         if self._beats is not None:
             self._beats.listen()
             self._silent |= self._beats.silent(is_there(attempt.meet + "/stop")) - set(tasks)
-        found.update({node: "(%s) is not heard of any more" % self.allocation.nodes[node].name for node in self._silent})
+        found.update({node: f"({self.allocation.nodes[node].name}) is not heard of any more" for node in self._silent})
         return found
 
     def last_words(self, attempt: AttemptDir, node: int, status: int) -> str:
         lines = [line for line in _read(attempt.srun_log).splitlines() if "error: " in line]
-        killed = "srun was killed (%s)" % signal_name(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else "srun left no word"
+        killed = f"srun was killed ({signal_name(os.WTERMSIG(status))})" if os.WIFSIGNALED(status) else "srun left no word"
         return self._how(attempt, node, lines[-1].strip() if lines else killed)
 
     def _how(self, attempt: AttemptDir, node: int, srun: str) -> str:
@@ -107,7 +106,7 @@ class Allocated(Site):
         name = self.allocation.nodes[node].name
         own = client.own_words(_read(attempt.srun_log), name)
         said = last_lines(attempt.node(node).agent_log, 1) if own is None and "exit code" in srun else []
-        return "(%s) failed: %s" % (name, own or (said[0] if said else srun))
+        return f"({name}) failed: {own or (said[0] if said else srun)}"
 
     def kill(self, pid: int) -> None:
         """Has srun kill its tasks, which would outlive it."""
@@ -137,7 +136,7 @@ class Allocated(Site):
         meant = client.meaning_of(self._ends()) or self._meaning(signal)
         grace = self.assignment.job.grace
         left = max(0.0, meant.seconds + self.allocation.kill_wait - client.MARGIN)
-        short = "; Slurm leaves its ranks %s of their grace of %s" % (duration(left), duration(grace)) if left < grace else ""
+        short = f"; Slurm leaves its ranks {duration(left)} of their grace of {duration(grace)}" if left < grace else ""
         unasked = meant.cause == "time_limit" and not self.assignment.job.time_limit
         return Farewell(meant.cause, meant.words + short + "; set `time_limit` to ask for more" * unasked, left)
 
@@ -151,7 +150,7 @@ class Allocated(Site):
         """Why Slurm ends the job, if it has said so since this start."""
         return client.ends(_read(self.assignment.run.batch_log)[self._before :], self.job_id)
 
-    def _shown(self) -> Dict[str, str]:
+    def _shown(self) -> dict[str, str]:
         """What Slurm shows of the job. It is asked more than once: much hangs on the answer."""
         for _ in range(TRIES):
             try:
@@ -198,20 +197,20 @@ class Allocated(Site):
         except client.SlurmError:
             return False
 
-    def verdict(self, attempt: AttemptDir) -> Optional[Verdict]:
+    def verdict(self, attempt: AttemptDir) -> Verdict | None:
         """Machines that are gone, by Slurm's word or because they are silent; a step that was killed for its memory."""
         log = _read(attempt.srun_log)
         memory = client.over_memory(log)
         if memory is not None:
             name, words = memory
-            return Verdict("oom", "%s %s, and was killed for it; raise `memory`" % (self._who(attempt, name), words))
+            return Verdict("oom", f"{self._who(attempt, name)} {words}, and was killed for it; raise `memory`")
         names = [node["name"] for node in read_object(attempt.allocation).get("nodes", [])]
         states = {node.name: node.state for node in _nodes(names)}
         gone = dict.fromkeys(client.unreached(log), "could not be reached")
         gone.update({names[node]: "is not heard of any more" for node in self._silent})
         gone.update({name: "does not respond" for name in names if _is_mute(states.get(name, "")) and name not in gone})
         gone.update({name: "is down" for name in names if _is_down(states.get(name, ""))})
-        return Verdict("lost", ", ".join("%s %s" % (name, gone[name]) for name in names if name in gone)) if gone else None
+        return Verdict("lost", ", ".join(f"{name} {gone[name]}" for name in names if name in gone)) if gone else None
 
     def _who(self, attempt: AttemptDir, name: str) -> str:
         """The ranks of a node in words; nothing more than a node where Slurm does not say which."""
@@ -219,8 +218,8 @@ class Allocated(Site):
         if node is None:
             return "a node"
         ranks = [str(rank) for _, rank, place in self.assignment.job.programs if place == node and rank >= 0]
-        who = "rank%s %s on " % ("s" * (len(ranks) > 1), ", ".join(ranks)) if ranks else ""
-        return "%snode %d (%s)" % (who, node, name)
+        who = "rank{} {} on ".format("s" * (len(ranks) > 1), ", ".join(ranks)) if ranks else ""
+        return f"{who}node {node} ({name})"
 
     def explain_cut(self, attempt: AttemptDir) -> Cut:
         later = submissions.later(self.assignment.run)
@@ -230,7 +229,7 @@ class Allocated(Site):
         return Cut((words or "Slurm started the job again after it was cut off") + down, heartbeat.last(attempt))
 
 
-def _nodes(names: List[str]) -> List[client.Machine]:
+def _nodes(names: list[str]) -> list[client.Machine]:
     """What Slurm shows of nodes; nothing where it does not answer, or users may not look at them."""
     try:
         return client.machines(client.ask("scontrol", "--oneliner", "show", "node", ",".join(names))) if names else []

@@ -6,6 +6,6 @@ def explain(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(name)
     raise AttributeError(
-        "moxing.%s belongs to MoXing's training API, which Muster does not have; it offers moxing.file, and runs"
-        " programs that are written for PyTorch, MindSpore, TensorFlow, PaddlePaddle or Horovod themselves" % name
+        f"moxing.{name} belongs to MoXing's training API, which Muster does not have; it offers moxing.file, and runs"
+        " programs that are written for PyTorch, MindSpore, TensorFlow, PaddlePaddle or Horovod themselves"
     )

@@ -30,8 +30,7 @@ def ask_items(what: str, **details: Any) -> Iterator[List[Any]]:
             if "items" not in answer:
                 _value(answer)
                 return
-            for item in answer["items"]:
-                yield item
+            yield from answer["items"]
 
 
 def ask_bytes(what: str, **details: Any) -> Optional[bytearray]:

@@ -158,7 +158,7 @@ class _OwnServer:
     """A server for this process and those that it forks; it ends with the last of them, whose end closes a pipe."""
 
     def __init__(self, python: str) -> None:
-        self.name = "@muster/moxing/%s" % os.urandom(8).hex()
+        self.name = f"@muster/moxing/{os.urandom(8).hex()}"
         self._owner = os.getpid()
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         lifeline, self._lifeline = os.pipe()
@@ -179,7 +179,7 @@ def _unreachable(error: Exception) -> Exception:
     if isinstance(error, MoxFileRespException):
         return error
     kind = MoxFileReadException if isinstance(error, ConnectionResetError) else MoxFileRespException
-    return kind("Muster's storage server does not answer (%s); see whether the run is being stopped" % error)
+    return kind(f"Muster's storage server does not answer ({error}); see whether the run is being stopped")
 
 
 def _forget_lines() -> None:

@@ -16,7 +16,7 @@ class Stat:
         self.st_mode = modes.S_IFDIR | 0o700 if is_directory else modes.S_IFREG | 0o600
 
     def __repr__(self) -> str:
-        return "Stat(length=%d, mtime_nsec=%d, is_directory=%s)" % (self.length, self.mtime_nsec, self.is_directory)
+        return f"Stat(length={self.length}, mtime_nsec={self.mtime_nsec}, is_directory={self.is_directory})"
 
     def as_system(self) -> os.stat_result:
         """The same as `os.stat` would say it."""
@@ -48,7 +48,7 @@ class Entry:
         return self.path
 
     def __repr__(self) -> str:
-        return "<DirEntry %r>" % self.name
+        return f"<DirEntry {self.name!r}>"
 
 
 AnyEntry = Union[Entry, "os.DirEntry[str]"]

@@ -12,7 +12,7 @@ class Response:
         self.reason = reason
 
     def __repr__(self) -> str:
-        return "status %s: %s" % (self.status, self.reason)
+        return f"status {self.status}: {self.reason}"
 
 
 class _MoxFileBaseRespException(OSError):

@@ -30,7 +30,7 @@ def _told(function: F) -> F:
         except MoxFileNotExistsException:
             raise
         except FileNotFoundError as error:
-            raise MoxFileNotExistsException("there is nothing at %s; check the path" % (error.filename or error)) from None
+            raise MoxFileNotExistsException(f"there is nothing at {error.filename or error}; check the path") from None
 
     return cast(F, call)
 

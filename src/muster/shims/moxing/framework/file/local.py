@@ -80,13 +80,13 @@ def rename(src: str, dst: str) -> None:
 
 def copy(src: str, dst: str) -> None:
     if os.path.isdir(src):
-        raise IsADirectoryError("%s is a directory and mox.file.copy copies one file; use mox.file.copy_parallel" % src)
+        raise IsADirectoryError(f"{src} is a directory and mox.file.copy copies one file; use mox.file.copy_parallel")
     if dst.endswith("/") or os.path.isdir(dst):
         dst = os.path.join(dst, os.path.basename(src))
     if os.path.exists(dst) and os.path.samefile(src, dst):
         return
     _make_parent(dst)
-    partial = "%s.%s.tmp" % (dst, os.urandom(6).hex())
+    partial = f"{dst}.{os.urandom(6).hex()}.tmp"
     try:
         shutil.copy2(src, partial)
         os.replace(partial, dst)
@@ -124,7 +124,7 @@ def _named(src: str, names: List[str]) -> Iterator[Entry]:
 
 def _make_folder(path: str) -> None:
     if os.path.isfile(path):
-        raise MoxFileNameDuplicateException("%s is a file where a directory is needed; choose another destination" % path)
+        raise MoxFileNameDuplicateException(f"{path} is a file where a directory is needed; choose another destination")
     os.makedirs(path, exist_ok=True)
 
 

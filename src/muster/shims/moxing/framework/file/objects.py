@@ -32,7 +32,7 @@ def _parse(mode: str) -> Tuple[str, bool]:
     """The letter for the access, with a plus where both ways are wanted, and whether bytes are meant: `br+` is `r+b` too."""
     letters = set(mode) - set("btU+")
     if len(letters) != 1 or letters - set("rwax") or len(set(mode)) != len(mode) or {"b", "t"} <= set(mode):
-        raise ValueError("invalid mode: %r; there are r, w, a, r+, w+, a+ and the same with a b" % mode)
+        raise ValueError(f"invalid mode: {mode!r}; there are r, w, a, r+, w+, a+ and the same with a b")
     return letters.pop() + ("+" if "+" in mode else ""), "b" in mode
 
 
@@ -149,7 +149,7 @@ def _wrap(raw: io.FileIO) -> Any:
 
 def _open_remote(url: str, access: str) -> Any:
     if url.endswith("/"):
-        raise IsADirectoryError("%s names a directory; leave the slash at its end out to mean a file" % url)
+        raise IsADirectoryError(f"{url} names a directory; leave the slash at its end out to mean a file")
     if access == "r":
         return _fetched(url)
     folder = tempfile.mkdtemp(prefix="moxing-")
@@ -203,9 +203,9 @@ def _prepare(url: str, access: str, path: str) -> bool:
         return False
     present = remote.exists(url)
     if access[0] == "x" and present:
-        raise FileExistsError("%s exists; the mode x is for new files" % url)
+        raise FileExistsError(f"{url} exists; the mode x is for new files")
     if access[0] == "r" and not present:
-        raise MoxFileNotExistsException("there is nothing at %s; check the path" % url)
+        raise MoxFileNotExistsException(f"there is nothing at {url}; check the path")
     if present and access == "a":  # nobody will read it: a hole of its size keeps the positions right
         open(path, "wb").close()
         os.truncate(path, remote.stat(url).length)

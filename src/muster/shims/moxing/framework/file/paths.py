@@ -26,7 +26,7 @@ def clean(path: Any) -> str:
     if text.startswith("file://"):
         return text[len("file://") :]
     found = _URL.match(text)
-    return "%s://%s" % (found.group(1), re.sub("/+", "/", found.group(2))) if found else text
+    return "{}://{}".format(found.group(1), re.sub("/+", "/", found.group(2))) if found else text
 
 
 def absolute(path: str) -> str:
@@ -40,7 +40,7 @@ def relative(name: Any) -> str:
     """A name of a file list: it must stay in the directory that is copied."""
     found = os.path.normpath(os.fsdecode(name)).lstrip("/")
     if found.split("/")[0] in ("..", ""):
-        raise ValueError("%s does not lie in the directory that is copied; name files relative to it" % name)
+        raise ValueError(f"{name} does not lie in the directory that is copied; name files relative to it")
     return found
 
 
@@ -52,4 +52,4 @@ def split_bucket(url: str) -> Tuple[str, str]:
     """`obs://bucket` and the key."""
     scheme, _, rest = url.partition("://")
     bucket, _, key = rest.partition("/")
-    return "%s://%s" % (scheme, bucket), key
+    return f"{scheme}://{bucket}", key

@@ -14,7 +14,7 @@ SMALL = 1 << 20  # objects up to this size come over the socket, larger ones thr
 def stat(url: str) -> Stat:
     found = ask("stat", url=url)
     if found is None:
-        raise MoxFileNotExistsException("there is nothing at %s; check the path" % url)
+        raise MoxFileNotExistsException(f"there is nothing at {url}; check the path")
     return Stat(*found)
 
 

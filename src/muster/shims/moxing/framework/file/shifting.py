@@ -21,7 +21,7 @@ def shift(source: str, target: str) -> None:
     elif (source, target) == ("mox", "os"):
         _turn_off()
     else:
-        raise ValueError("shift(%r, %r) is not known; there are shift('os', 'mox') and shift('mox', 'os')" % (source, target))
+        raise ValueError(f"shift({source!r}, {target!r}) is not known; there are shift('os', 'mox') and shift('mox', 'os')")
 
 
 def _turn_on() -> None:

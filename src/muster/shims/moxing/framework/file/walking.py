@@ -24,8 +24,7 @@ def walk(url: str, topdown: bool, onerror: Optional[Callable[[OSError], Any]]) -
     if topdown:
         yield url, folders, files
     for name in folders:
-        for below in walk(join(url, name), topdown, onerror):
-            yield below
+        yield from walk(join(url, name), topdown, onerror)
     if not topdown:
         yield url, folders, files
 
