@@ -9,7 +9,7 @@ from job_files import accepted, one, refused
 
 from muster.job import Bench, Job, Metric
 from muster.job.load import load_data
-from muster.launch.recorded import recorded_fields
+from muster.launch.rerun import recorded_fields
 
 PLAIN = "boot: train.py\n"
 

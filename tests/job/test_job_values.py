@@ -11,7 +11,7 @@ from job_files import accepted
 
 from muster.job import FIELDS, FRAMEWORKS, Job
 from muster.job.load import load_data, load_file
-from muster.launch.recorded import recorded_fields
+from muster.launch.rerun import recorded_fields
 
 
 def test_everything_but_the_program_has_a_default(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import click
 from muster.cli import errors
 from muster.cli.options import as_json, overrides, run_argument
 from muster.cli.run_command import begin
-from muster.launch import api
+from muster.launch import api, rerun
 
 
 @click.command("rerun")
@@ -23,5 +23,5 @@ def command(run: str, sets: tuple[str, ...], detach: bool, json: bool) -> int:
       muster rerun last --set parameters.epochs=5
     """
     with errors.told_as_json(json):
-        prepared = api.get(run).prepare_rerun(sets)
+        prepared = rerun.prepare(api.get(run), sets)
     return begin(prepared, detach, json)

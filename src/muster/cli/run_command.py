@@ -21,6 +21,7 @@ from muster.job import FRAMEWORKS
 from muster.job.source import JobError
 from muster.launch import api, create, names
 from muster.launch.follow import Follower
+from muster.launch.run import GOES_ON, POLL
 from muster.records import exposure
 from muster.records.files import read_events
 from muster.records.state import ENDED
@@ -190,7 +191,7 @@ def follow(run: api.Run, json: bool, leaving: Callable[[], bool] = lambda: False
     story = Story(run, shown, live)
     with Follower(run.dir, lambda attempt, process: not names.in_background(process)) as follower:
         try:
-            for chunk in run.pieces(follower, TICK if live else api.POLL):
+            for chunk in run.pieces(follower, TICK if live else POLL):
                 story.go_on(chunk.attempt if chunk is not None else None)
                 if chunk is not None:
                     shown.show(chunk)
@@ -241,7 +242,7 @@ class Story:
         if self._run.halted != self._halted:
             self._halted = self._run.halted
             self._shown.interlude()
-            _say(self._halted or api.GOES_ON)
+            _say(self._halted or GOES_ON)
         if attempt is None and not self._live:
             view = self._run.peek()
             if view["state"] == "pending" and view["reason"] not in ("", self._waiting):

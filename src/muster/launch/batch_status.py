@@ -8,8 +8,8 @@ from typing import Any
 from muster.engines import registry
 from muster.engines.base import EngineError
 from muster.launch import create
-from muster.launch.api import Run, engine_of
 from muster.launch.names import RunNotFound
+from muster.launch.run import Run, engine_of
 from muster.records import submissions
 from muster.records.state import Status, recorded
 

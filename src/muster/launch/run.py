@@ -1,0 +1,392 @@
+"""One run, seen through its directory: its state, its logs, waiting for it and stopping it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from threading import Lock
+from typing import Any
+
+from muster.engines import registry
+from muster.engines.base import Engine, EngineError
+from muster.job import Job
+from muster.launch import create, names, resubmit, stopping
+from muster.launch.follow import Chunk, Follower
+from muster.launch.names import RunNotFound
+from muster.linux.watch import Watch
+from muster.metrics import final
+from muster.metrics.log_numbers import Unread
+from muster.records import state as states
+from muster.records import submissions
+from muster.records.damage import Damaged, guarded
+from muster.records.files import delete_tree, read_object, write_once
+from muster.records.json_safe import number
+from muster.records.layout import RunDir, home, runs_dir
+from muster.records.logs import last_lines
+from muster.records.ranks import nodes, ranks
+
+FULL = 1 << 16  # bytes left on a disk on which nothing more can be written down
+POLL = 1.0  # between two questions to the engine whether a run is still alive
+STUCK = 15.0  # a run that has not ended this long after it was told to end now does not listen
+CREATING = 120.0  # seconds in which a run may be created on another machine, whose lock is not seen here
+GOES_ON = "it goes on"
+RELEASE_LIMIT = 5.0  # for a supervisor to go after it has written how the run ended
+
+_started: list[Run] = []  # by this process, which holds something for them until they are seen to have ended
+_releasing = Lock()
+
+
+def start(prepared: create.Prepared, detach: bool = False) -> Run:
+    """Starts a prepared run."""
+    for earlier in list(_started):
+        earlier._release()
+    if detach:
+        return Run(create.start(prepared), own=True)
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    try:
+        return Run(create.start(prepared, reader), own=True, tie=writer)
+    except BaseException:
+        os.close(writer)
+        raise
+    finally:
+        os.close(reader)
+
+
+def engine_of(run: RunDir) -> str:
+    """The name of the engine of a run, also of one whose record is damaged."""
+    name = read_object(run.run).get("engine")
+    if name in registry.NAMES:
+        return str(name)
+    return "slurm" if os.path.lexists(run.script) else "local"
+
+
+class Run:
+    """One run, seen through its directory. Every property reads it anew."""
+
+    def __init__(self, dir: RunDir, own: bool = False, tie: int | None = None) -> None:
+        self.dir = dir
+        self.id = dir.id
+        self.trouble = ""  # why its engine could not be asked the last time, if it could not
+        self._said: states.Status | None = None  # what it said when it could
+        self._tie = tie  # closed by the system with this process, which tells the supervisor
+        if own:
+            _started.append(self)
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id}>"
+
+    @property
+    def view(self) -> dict[str, Any]:
+        """Everything about the run as it stands. Who first sees that it was lost writes that down."""
+        return self.view_with(None)
+
+    def view_with(self, status: states.Status | None) -> dict[str, Any]:
+        """The same with what its engine has said already, if it has."""
+        recorded = states.recorded(self.dir)
+        if recorded is None:
+            return self._observe(status or self._status())
+        self._release()
+        return recorded
+
+    @property
+    def state(self) -> str:
+        return str(self.view["state"])
+
+    @property
+    def reason(self) -> str:
+        return str(self.view["reason"])
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What the run was worth: the numbers that its ranks recorded, or None."""
+        result: dict[str, Any] | None = self.view["result"]
+        return result
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is to be said of the run although it may have succeeded."""
+        return list(self.view.get("warnings", ()))  # records of older versions have none
+
+    @property
+    def ended(self) -> bool:
+        return self.state in states.ENDED
+
+    @property
+    def job(self) -> Job:
+        """The job as it was recorded. Raises Damaged."""
+        with guarded(self.dir):
+            return Job.from_json(read_object(self.dir.job))
+
+    @property
+    def handle(self) -> str | None:
+        """What its engine calls the run, such as the number of its Slurm job; None while nobody has written it down."""
+        return submissions.handle(self.dir)
+
+    def ranks(self, attempt: int | None = None) -> list[dict[str, Any]]:
+        """The processes of an attempt (the last one) with their states, exit codes and times."""
+        known = self.attempts()
+        if not known and attempt is None:
+            return []
+        number = names.attempt_number(self.dir, attempt) if attempt is not None else known[-1]["attempt"]
+        over = any(entry["attempt"] == number and entry["state"] in states.ENDED for entry in known)
+        with guarded(self.dir):
+            return ranks(self.dir.attempt(number), self.job, over)
+
+    def peek(self) -> dict[str, Any]:
+        """The run as its files tell it, with what the engine said last but without asking it."""
+        return states.view(self.dir, self._said if self._said and self._said.alive else None)
+
+    def details(self) -> dict[str, Any]:
+        """Everything about the run: its view, and each attempt with its nodes and ranks; only the view of a damaged one."""
+        view = self.view
+        extra: dict[str, Any] = {"handle": None, "attempts": [], "submissions": [], "job": None}
+        with suppress(Damaged), guarded(self.dir):
+            extra = self._details()
+        return {**view, "failure": view.get("failure"), **extra}
+
+    def _details(self) -> dict[str, Any]:
+        job, attempts = self.job, []
+        for attempt in self.attempts():
+            folder = self.dir.attempt(attempt["attempt"])
+            over = attempt["state"] in states.ENDED
+            attempts.append({**attempt, "nodes": nodes(folder, job), "ranks": ranks(folder, job, over)})
+        return {"handle": self.handle, "attempts": attempts, "submissions": self.submissions(), "job": job.to_json()}
+
+    def submissions(self) -> list[dict[str, Any]]:
+        """How often it was submitted again after a job of it was ended for good: when, as what, and why."""
+        return submissions.later(self.dir)
+
+    def attempts(self) -> list[dict[str, Any]]:
+        """The attempts so far, each with its state, reason and times. Raises Damaged."""
+        with guarded(self.dir):
+            return self._attempts()
+
+    def _attempts(self) -> list[dict[str, Any]]:
+        view, record = self.view, states.read(self.dir)
+        known = {attempt["attempt"]: attempt for attempt in view.get("attempts", [])}
+        found = []
+        for attempt in record.attempts:
+            number = attempt.dir.number
+            if number in known:
+                found.append(known[number])
+            elif attempt.ended is not None:
+                found.append(states.outcome(record, attempt))
+            else:
+                found.append(
+                    {
+                        "attempt": number,
+                        "state": view["state"],
+                        "reason": view["reason"],
+                        "cause": None,
+                        "started": attempt.started,
+                        "ended": None,
+                        "failure": None,
+                    }
+                )
+        return found
+
+    @property
+    def halted(self) -> str:
+        """Why nobody acted for the run when its engine was asked the last time, such as a supervisor that is stopped."""
+        return self._said.halted if self._said else ""
+
+    def wait(self, timeout: float | None = None, say: Callable[[str], None] = lambda text: None) -> str:
+        """Waits for the end; returns the state, which is not an end when the time was up first. `say` hears of a halt."""
+        said = ""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        watch = Watch()
+        watch.add(self.dir.path)
+        try:
+            while True:
+                if self.seen_to_end():
+                    self._release(wait=True)
+                    return self.state
+                if self.halted != said:
+                    said = self.halted
+                    say(said or GOES_ON)
+                left = POLL if deadline is None else min(POLL, deadline - time.monotonic())
+                if left <= 0:
+                    return self.state
+                self._until_change(watch, left)
+        finally:
+            watch.close()
+
+    def seen_to_end(self) -> bool:
+        """Whether the run has ended, as far as can be told: who waits for it does so too while its engine is out of reach."""
+        try:
+            ended = self.ended
+        except EngineError as error:
+            self.trouble = str(error)
+            return False
+        self.trouble = ""
+        return ended
+
+    def _until_change(self, watch: Watch, timeout: float) -> None:
+        """Sleeps until the run may have ended; most changes of its directory are not that."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline and states.recorded(self.dir) is None:
+            watch.wait(deadline - time.monotonic())
+
+    def logs(self, rank: int | None = None, process: str | None = None, attempt: int | None = None) -> Iterator[bytes]:
+        """The log of one process (rank 0 unless said otherwise) as it stands, in pieces."""
+        name = self.log_name(rank, process) or "rank-0"
+        number = names.attempt_number(self.dir, attempt) if attempt is not None else (self.dir.attempt_numbers() or [0])[-1]
+        with Follower(self.dir, lambda found, log: found == number and log == name) as follower:
+            yield from (chunk.data for chunk in follower.chunks())
+
+    def follow(self, rank: int | None = None, process: str | None = None, attempt: int | None = None) -> Iterator[Chunk]:
+        """What the processes write, in pieces and until the run ends: all of them, or the one that is named."""
+        name = self.log_name(rank, process)
+        number = names.attempt_number(self.dir, attempt) if attempt is not None else None
+        with Follower(self.dir, lambda found, log: number in (None, found) and name in (None, log), number) as follower:
+            yield from (chunk for chunk in self.pieces(follower) if chunk is not None)
+
+    def log_name(self, rank: int | None = None, process: str | None = None) -> str | None:
+        """The name of the log that a rank or a process writes, None for no choice. Raises RunNotFound."""
+        if process is not None:
+            return names.process_log(self.dir, self.job, process, self.log_names())
+        return names.rank_log(self.dir, self.job, rank) if rank is not None else None
+
+    def log_names(self) -> list[str]:
+        """The names of all logs that were written so far."""
+        with Follower(self.dir, lambda attempt, process: True) as follower:
+            return follower.names()
+
+    def pieces(self, follower: Follower, tick: float = POLL) -> Iterator[Chunk | None]:
+        """What a follower finds, until the run ends; None whenever nothing came for a while."""
+        asked = time.monotonic()
+        changed: list[tuple[str, str]] | None = None
+        lost = False  # known here even where a full disk keeps it from being written down
+        while True:
+            ended = lost or follower.ended
+            quiet = True
+            for chunk in follower.chunks(None if ended else changed):
+                quiet = False
+                yield chunk
+            if ended:
+                self._release()
+                return
+            if quiet:
+                yield None
+            changed = follower.wait(tick)
+            if time.monotonic() - asked >= POLL:
+                asked = time.monotonic()
+                lost = self.seen_to_end()
+
+    def stop(
+        self,
+        now: bool = False,
+        reason: str = "stopped by the user",
+        wait: bool = True,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> str:
+        """Asks the run to stop: ranks get the job's grace, or none with `now`. `say` hears of a halt."""
+        if now:
+            self._end_survivors()
+        listening = self.listening
+        if listening or not self.seen_to_end():
+            self.ask_to_stop(now, reason)
+        if not wait:
+            return str(self.peek()["state"]) if listening else self.state
+        if listening and stopping.wait_to_be_heard(self.dir):
+            stopping.wait_for_record(self.dir, STUCK if now else self.job.grace + STUCK)
+        deaf = listening and not stopping.heard(self.dir)
+        if (now or deaf) and self.wait(STUCK) not in states.ENDED and (now or not stopping.heard(self.dir)):
+            self._cancel()
+        return self.wait(say=say)
+
+    def _end_survivors(self) -> None:
+        """Ends what still runs although the record says that the run has ended, which a rank can write there, too."""
+        if not self._engine().lasting and states.recorded(self.dir) and self._status().alive:
+            self._cancel()
+            self._engine().sweep(self.id)
+
+    @property
+    def listening(self) -> bool:
+        """Whether a supervisor elsewhere seems to be at work, by the files alone: it can be asked without its engine."""
+        return self._engine().lasting and self.peek()["phase"] in stopping.AT_WORK
+
+    def ask_to_stop(self, now: bool, reason: str) -> None:
+        """Leaves the request for the supervisor, and nothing else: a signal handler may call it at any moment."""
+        try:
+            write_once(self.dir.kill if now else self.dir.stop, {"reason": reason, "time": time.time()})
+        except OSError:  # such as a full disk: the engine can still tell it
+            self._cancel()
+
+    def rerun(self, set: Sequence[str] = (), detach: bool = False) -> Run:
+        """Starts the same job again, with the code as it was recorded."""
+        from muster.launch.rerun import prepare  # it reads job files
+
+        return start(prepare(self, set), detach)
+
+    def remove(self) -> None:
+        """Deletes the record of a run that has ended. Under a name that no run has, so that nobody reads half of it."""
+        if not self.ended:
+            raise RunNotFound(f"{self.id} has not ended; stop it first")
+        doomed = f"{runs_dir(home())}/.{self.id}"
+        os.rename(self.dir.path, doomed)
+        delete_tree(doomed)
+
+    def _release(self, wait: bool = False) -> None:
+        """Once a run has ended, gives back what this process holds for it; with `wait`, when its supervisor is gone."""
+        if self not in _started or states.recorded(self.dir) is None:
+            return
+        lasting = self._engine().lasting
+        deadline = time.monotonic() + (RELEASE_LIMIT if wait else 0.0)
+        while (alive := not lasting and self._status().alive) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        with _releasing:
+            if self._tie is not None:
+                os.close(self._tie)
+                self._tie = None
+            if not alive and self in _started:
+                _started.remove(self)
+
+    def _status(self) -> states.Status:
+        if create.under_way(self.dir):
+            return states.Status(True, "it is just being created")
+        record = read_object(self.dir.run)
+        if not record and not os.path.lexists(self.dir.run):
+            raise RunNotFound(f"{self.id} was removed")
+        engine = self._engine()
+        handle = self.handle or engine.find(self.dir.path)
+        created = number(record.get("created")) or 0.0
+        if handle is None and record and record.get("host") != os.uname().nodename and time.time() - created < CREATING:
+            return states.Status(True, "it is just being created on another machine")
+        if handle is None:
+            return states.Status(False, "it was never started: the command that created it was killed")
+        self._said = engine.poll([handle])[handle]
+        return self._said
+
+    def _cancel(self) -> None:
+        if handle := self.handle:
+            self._engine().cancel(handle)
+
+    def _withdraw(self) -> None:
+        if handle := self.handle:
+            self._engine().withdraw(handle)
+
+    def _engine(self) -> Engine:
+        return registry.get(engine_of(self.dir))
+
+    def _observe(self, status: states.Status) -> dict[str, Any]:
+        if status.state == "pending" and (os.path.exists(self.dir.stop) or os.path.exists(self.dir.kill)):
+            self._withdraw()  # nobody is there to read the request
+        if not status.alive and states.recorded(self.dir) is None:
+            with suppress(Damaged):
+                status = resubmit.go_on(self.dir, self._engine(), status)
+        if not status.alive and states.recorded(self.dir) is None:
+            said = [] if status.state else last_lines(self.dir.log, 1)  # a supervisor that fails leaves a word there
+            status = states.Status(False, f"its supervisor failed: {said[0]}") if said else status
+            self._engine().sweep(self.id)
+            for number in self.dir.attempt_numbers():
+                delete_tree(self.dir.attempt(number).ssh)  # a supervisor that is gone has left keys there
+            if shutil.disk_usage(self.dir.path).free < FULL:
+                status = replace(status, reason=f"{status.reason}; the disk of its run directory is full")
+            unread = Unread("its supervisor was killed before that")  # who looks at a run is not kept waiting by its logs
+            return final.conclude(self.dir, status, unread)
+        return states.view(self.dir, status)
