@@ -11,7 +11,7 @@ from muster.agent.node.openmpi import Sessions
 
 ANOTHER = """
 import sys
-from muster.agent.openmpi import Sessions
+from muster.agent.node.openmpi import Sessions
 print(Sessions().folder({"TMPDIR": sys.argv[1]}), flush=True)
 input()
 """

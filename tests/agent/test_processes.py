@@ -20,10 +20,10 @@ def in_a_process_of_its_own(program: str) -> str:
     """What a Python program prints that adopts orphans as an agent does."""
     start = """
 import os, signal, time
-from muster.agent import system
-from muster.agent.processes import Processes
+from muster.linux import syscalls
+from muster.agent.node.processes import Processes
 from muster.linux.proc import descendants
-system.adopt_orphans()
+syscalls.adopt_orphans()
 """
     words = [sys.executable, "-c", start + program]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": SRC})

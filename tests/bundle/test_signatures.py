@@ -191,7 +191,7 @@ def test_a_locked_key_is_refused_before_the_job_starts(tmp_path: Path, home: Pat
 
 def test_on_a_terminal_it_is_said_that_the_key_will_ask(tmp_path: Path, user: Path) -> None:
     key = new_key(tmp_path / "locked", passphrase="open sesame")
-    choose = f"from muster.bench import signature; print(signature.choose({str(key)!r}))"
+    choose = f"from muster.bench.bundle import signature; print(signature.choose({str(key)!r}))"
     child = pexpect.spawn(sys.executable, ["-c", choose], timeout=30, encoding="utf-8")
     child.expect(pexpect.EOF)
     child.close()
@@ -201,9 +201,10 @@ def test_on_a_terminal_it_is_said_that_the_key_will_ask(tmp_path: Path, user: Pa
 SIGN = """
 import sys
 from pathlib import Path
-from muster.bench import bundle, errors
+from muster.bench import errors
+from muster.bench.bundle.write import write
 try:
-    bundle.write(*map(Path, sys.argv[1:]))
+    write(*map(Path, sys.argv[1:]))
 except errors.BundleError as error:
     sys.exit(str(error))
 """

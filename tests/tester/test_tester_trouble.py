@@ -24,8 +24,8 @@ from conftest import Muster, processes_with, until
 from tester_server import Serve, Served
 
 JUDGES = 2
-IMPATIENT = "from muster.tester import patience; patience.HASTE = 0.5; from muster.cli.main import main; main()"
-HURRIED = "from muster.tester import judge; judge.TIME_LIMIT = 1; judge.main()"
+IMPATIENT = "from muster.server.core import slow_clients as s; s.HASTE = 0.5; from muster.cli.main import main; main()"
+HURRIED = "from muster.server.results import verify_worker as w; w.TIME_LIMIT = 1; w.main()"
 
 
 def judges(tester: Served) -> list[int]:
