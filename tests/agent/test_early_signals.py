@@ -71,7 +71,9 @@ while True:
 """
 
 
-@pytest.mark.parametrize("words", [("sample", "DIR", "1"), ("storage", "serve", "0"), ("storage", "copy"), ("reception",)])
+@pytest.mark.parametrize(
+    "words", [("sample", "DIR", "1"), ("storage", "serve", "0"), ("storage", "copy"), ("engine", "slurm", "pmi-proxy")]
+)
 def test_a_helper_shows_no_traceback(home: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
     argv = [sys.executable, "-I", zipapp.build(str(home)), *(str(tmp_path) if word == "DIR" else word for word in words)]
     with held(), (tmp_path / "said").open("wb") as said:

@@ -17,7 +17,7 @@ from live import Live
 from conftest import Muster, WriteJob, gone, until
 from muster.agent.sandbox import namespaces
 from muster.engines.local.engine import Local
-from muster.engines.local.site import address
+from muster.engines.local.node.site import address
 from muster.launch import api, create
 
 RunJson = Callable[..., dict[str, Any]]

@@ -22,7 +22,7 @@ MakeSite = Callable[..., Cluster]
 
 def agent_of(run: OnSlurm, node: int) -> int:
     """A process of a node's agent, as this machine sees it."""
-    words = f"node\0{run.run.path}\0".encode()
+    words = f"agent\0{run.run.path}\0".encode()
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             environment = Path(f"/proc/{name}/environ").read_bytes().split(b"\0")

@@ -1,10 +1,12 @@
-"""The entry of the zipapp: `supervise RUN_DIR --code DIR --python PATH ...`, `node RUN_DIR ATTEMPT ...`, and helpers."""
+"""The entry of the zipapp: `supervise RUN_DIR --code DIR --python PATH ...`, `engine NAME ...`, and helpers."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
+from typing import Any
 
 from muster.linux.held_signals import release
 
@@ -40,27 +42,19 @@ def main(argv: list[str]) -> int:
         from muster.agent.ssh.login import login
 
         login(int(rest[0]))
-    if word == "reception":
-        from muster.engines.slurm.node.pmi_proxy import serve as receive
-        from muster.records.layout import AttemptDir
-
-        receive(rest[0], AttemptDir(rest[1]), int(rest[2]))
-    if word == "task":
-        from muster.engines.slurm.node.pmi_task import stand_for
-
-        return stand_for(rest[0], int(rest[1]), rest[2:])
-    if word == "node":
-        from muster.engines.slurm.node.entry import be_node
-
-        be_node(rest[0], int(rest[1]), _options(rest[2:]))
+    if word == "engine":
+        return int(_node_side(rest[0]).main(rest[1:]))
     if word != "supervise":
         print(f"unknown: {word}", file=sys.stderr)
         return 2
-    return _supervise(rest[0], _options(rest[1:]))
+    return _supervise(rest[0], dict(zip(rest[1::2], rest[2::2])))
 
 
-def _options(words: list[str]) -> dict[str, str]:
-    return dict(zip(words[::2], words[1::2]))
+def _node_side(engine: str) -> Any:
+    """Imports the entry of an engine's node side."""
+    if not engine.isidentifier():
+        raise SystemExit(f"unknown engine: {engine}")
+    return importlib.import_module(f"muster.engines.{engine}.node.main")
 
 
 def _supervise(path: str, given: dict[str, str]) -> int:
@@ -73,14 +67,5 @@ def _supervise(path: str, given: dict[str, str]) -> int:
     assignment = Assignment.read(path, given["--code"], tools, given.get("--namespaces") != "off")
     events = Events(assignment.run.events)
     command = int(given["--command"]) if "--command" in given else None
-    if given.get("--site") == "slurm":
-        from muster.agent.sandbox import agent_process
-        from muster.engines.slurm.node.site import Allocated
-
-        agent_process.write_to(assignment.run.log)  # Slurm's own words go elsewhere
-        site: Site = Allocated(assignment)
-    else:
-        from muster.engines.local.site import Simulated
-
-        site = Simulated(assignment, events)
+    site: Site = _node_side(given.get("--site", "local")).site(assignment, events)
     return Supervisor(assignment, site, events, command).carry_out()

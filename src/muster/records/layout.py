@@ -30,6 +30,7 @@ class NodeDir:
         self.plan = path + "/plan.json"
         self.events = path + "/events.jsonl"
         self.exit = path + "/exit.json"
+        self.failure = path + "/failure.json"  # which rank failed first that another process than the agent has started
         self.beat = path + "/beat"  # when its machine last said that it is alive
         self.pids = path + "/pids.json"  # of its ranks, as its own processes see them
         self.metrics = path + "/metrics.jsonl"

@@ -25,7 +25,6 @@ from muster.agent.sandbox.memory import Memory, group
 from muster.agent.ssh import server
 from muster.agent.supervisor.site import Assignment
 from muster.channel.directory import Rendezvous
-from muster.engines.slurm.node import pmi_launcher
 from muster.job import LAUNCHERS
 from muster.linux.held_signals import held, release
 from muster.metrics import result_files
@@ -371,7 +370,7 @@ class Agent(Listener):
         if process.failed and not (self.done and process.rank < 0):
             told = {"kind": "signal" if process.signal else "exit", "process": process.name, "rank": process.rank}
             told.update(code=process.code, signal=process.signal)
-            rank = read_object(pmi_launcher.failure(self.dir)) if process.name == "reception" else None
+            rank = read_object(self.dir.failure) if process.name == "reception" else None
             if rank:  # which the reception has started, and with which it ended
                 told.update(rank)
                 process.stopped = True

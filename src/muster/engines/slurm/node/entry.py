@@ -37,7 +37,7 @@ class Unfit(Exception):
     """Why a node cannot take part."""
 
 
-def be_node(path: str, number: int, given: dict[str, str]) -> NoReturn:
+def run_agent(path: str, number: int, given: dict[str, str]) -> NoReturn:
     """Never returns: this process is the agent of the node that it runs on."""
     name, index = os.environ["SLURMD_NODENAME"], int(os.environ["SLURM_PROCID"])
     attempt = RunDir(path).attempt(number)

@@ -1,7 +1,7 @@
 """MPI through srun: the launcher that starts a task for each rank, and the names by which tasks find the agents of their nodes.
 
-A rank that were such a task itself would know nothing of its node: its directories, its environment, the grace at its end. So
-a task only hands its place in srun's PMI to the reception of its node, where the rank is started (`task.py`, `reception.py`).
+A rank that were such a task itself would know nothing of its node: its directories, its environment, the grace at its end.
+So a task only hands its place in the PMI of srun to the PMI proxy of its node, which starts the rank.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from muster.agent.tools import Tools
 from muster.job import Job
-from muster.records.layout import AttemptDir, NodeDir
+from muster.records.layout import AttemptDir
 
 # The tasks hardly do anything: they take nothing from the step of the agents, which has all that the job was given.
 FIXED = "--overlap --overcommit --mem=0 --gres=none --cpu-bind=none --distribution=block --wait=0 --input=none --export=NONE"
@@ -37,14 +37,9 @@ def launcher(job: Job, environment: Mapping[str, str], task: list[str]) -> tuple
 
 def task(tools: Tools, run: str, attempt: int) -> list[str]:
     """The argv of a task, less that of the rank."""
-    return [tools.python, "-I", "-S", tools.archive, "task", run, str(attempt)]
+    return [tools.python, "-I", "-S", tools.archive, "engine", "slurm", "pmi-task", run, str(attempt)]
 
 
 def reception(tools: Tools, name: str, attempt: AttemptDir, node: int) -> tuple[str, ...]:
     """The argv of a node's reception."""
-    return (tools.python, "-I", "-S", tools.archive, "reception", name, attempt.path, str(node))
-
-
-def failure(folder: NodeDir) -> str:
-    """Where a reception writes which of its ranks failed first."""
-    return folder.path + "/failure.json"
+    return (tools.python, "-I", "-S", tools.archive, "engine", "slurm", "pmi-proxy", name, attempt.path, str(node))

@@ -15,7 +15,6 @@ import time
 from typing import NoReturn
 
 from muster.agent.node.processes import why_not_started
-from muster.engines.slurm.node import pmi_launcher
 from muster.linux.signals import reap
 from muster.records.files import is_there, write_once
 from muster.records.layout import AttemptDir
@@ -110,7 +109,7 @@ class _Attendant:
     def _report(self, rank: str, status: int) -> None:
         """Has the agent learn of a failure before srun's end tells of it, and less."""
         end = {"kind": "signal", "signal": -status, "code": None} if status < 0 else {"kind": "exit", "code": status}
-        write_once(pmi_launcher.failure(self.folder), dict(end, process="rank-" + rank, rank=int(rank)))
+        write_once(self.folder.failure, dict(end, process="rank-" + rank, rank=int(rank)))
         if os.getppid() == self.reception:  # nobody else's rank has ended it yet
             os.kill(self.reception, signal.SIGUSR1)
         deadline = time.monotonic() + STOP_LIMIT

@@ -25,7 +25,7 @@ STEP_LIMIT = 30.0  # for a step to be gone
 NEAR = 120.0  # seconds beside the grace in which a signal is the warning before the end of the job's time
 
 
-class Allocated(Site):
+class SlurmSite(Site):
     """Starts agents on the nodes of the job that this process is the batch script of."""
 
     starts_again = True  # after a requeue or a preemption; what it was, only Slurm knows
@@ -81,7 +81,7 @@ class Allocated(Site):
 
     def _agent(self, attempt: AttemptDir) -> list[str]:
         assignment = self.assignment
-        words = ["node", assignment.run.path, str(attempt.number), "--code", assignment.code]
+        words = ["engine", "slurm", "agent", assignment.run.path, str(attempt.number), "--code", assignment.code]
         words += ["--python", assignment.tools.python]
         if not assignment.namespaces:
             words += ["--namespaces", "off"]

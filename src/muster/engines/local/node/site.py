@@ -55,7 +55,7 @@ def cpu_set(job: Job, index: int) -> tuple[int, ...]:
     return tuple(sorted({cpus[(index * count + offset) % len(cpus)] for offset in range(count)}))
 
 
-class Simulated(Site):
+class LocalSite(Site):
     """Makes the nodes of a run on this machine, with devices that no other run has, and sees to it that nothing is left."""
 
     def __init__(self, assignment: Assignment, events: Events) -> None:
