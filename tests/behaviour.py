@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.config import ENGINES
+from muster.engines.registry import NAMES
 from slurm_cluster import Cluster
 
 Configure = Callable[[str], None]
@@ -36,8 +36,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("engines")
     if marker is None:
         return
-    names = marker.args or ENGINES
-    assert set(names) <= set(ENGINES), f"{metafunc.definition.nodeid}: unknown engines in {names}"
+    names = marker.args or NAMES
+    assert set(names) <= set(NAMES), f"{metafunc.definition.nodeid}: unknown engines in {names}"
     mark = pytest.mark.parametrize("engine", names, indirect=True)
     if "containment" in metafunc.fixturenames:
         both = [(name, way) for name in names for way in WAYS[name]]

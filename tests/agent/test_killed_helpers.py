@@ -16,7 +16,7 @@ from live import Live
 
 from conftest import WriteJob, processes_with, until
 from guarded_store import guarded, refusing_after_the_probe
-from muster.engines.ssh_programs import unavailable
+from muster.engines.local.requirements import ssh_unavailable
 from s3_server import S3
 from traces import stored
 
@@ -96,7 +96,7 @@ def test_a_storage_server_that_cannot_start_ends_the_run(write_job: WriteJob, tm
     assert view["reason"] == "storage on node 0 could not be started: SystemExit: a broken installation"
 
 
-@pytest.mark.skipif(unavailable() is not None, reason=f"no ssh between nodes: {unavailable()}")
+@pytest.mark.skipif(ssh_unavailable() is not None, reason=f"no ssh between nodes: {ssh_unavailable()}")
 def test_an_ssh_server_that_is_killed_is_told_as_such(containment: str, command: list[str], write_job: WriteJob) -> None:
     with Live(command, write_job({"nodes": 2, "ssh": True, "command": "echo up; sleep 1000"})) as live:
         live.until_running(2)

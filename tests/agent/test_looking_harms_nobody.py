@@ -35,6 +35,6 @@ def test_a_command_beside_a_rank_can_look(containment: str, command: list[str], 
 @pytest.mark.engines("local")
 def test_a_run_of_another_machine_is_left_alone() -> None:
     elsewhere = "1:1:00000000:1:another-machine"
-    status = Local().poll([elsewhere])[elsewhere]
+    status = Local("/nowhere").status([elsewhere])[elsewhere]
     assert status.alive
     assert "another-machine" in status.reason

@@ -30,7 +30,8 @@ def python_of(version: str) -> str:
 class LocalWith(Local):
     """The local engine with another Python for its agents."""
 
-    def __init__(self, python: str) -> None:
+    def __init__(self, home: Path, python: str) -> None:
+        super().__init__(str(home))
         self.python = python
 
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
@@ -51,14 +52,14 @@ if os.environ["MUSTER_ATTEMPT"] == "1":
 
 @pytest.mark.parametrize("version", ["3.9", "3.13"])
 def test_the_agent_runs_with_another_python_than_the_one_that_packed_it(
-    version: str, containment: str, write_job: WriteJob
+    version: str, containment: str, home: Path, write_job: WriteJob
 ) -> None:
     python = python_of(version)
     job = write_job(
         {"per": "device", "nodes": 2, "devices": 2, "setup": "export FROM_SETUP=yes", "retries": 1, "memory": "1G"},
         **{"train.py": TRAIN},
     )
-    prepared = replace(create.prepare(api.loader(job)), engine=LocalWith(python))
+    prepared = replace(create.prepare(api.loader(job)), engine=LocalWith(home, python))
     run = api.start(prepared, detach=True)
     assert run.wait(60) == "succeeded", run.reason
     first, second = run.view["attempts"]

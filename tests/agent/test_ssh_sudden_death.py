@@ -13,10 +13,10 @@ import pytest
 from live import Live
 
 from conftest import Muster, WriteJob, gone, until
-from muster.engines.ssh_programs import unavailable
+from muster.engines.local.requirements import ssh_unavailable
 
 pytestmark = [
-    pytest.mark.skipif(unavailable() is not None, reason=f"no ssh between nodes: {unavailable()}"),
+    pytest.mark.skipif(ssh_unavailable() is not None, reason=f"no ssh between nodes: {ssh_unavailable()}"),
     pytest.mark.skipif(not shutil.which("mpirun"), reason="no mpirun: install openmpi-bin"),
 ]
 

@@ -14,14 +14,14 @@ import pytest
 
 from conftest import Muster, WriteJob, processes_with, until
 from muster.agent.sandbox import namespaces
-from muster.engines.ssh_programs import unavailable
+from muster.engines.local.requirements import ssh_unavailable
 from muster.launch import api
 from traces import RunJson, hosts, logs
 
 pytestmark = pytest.mark.engines
 
 contained = pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")
-by_ssh = pytest.mark.skipif(unavailable() is not None, reason=f"no ssh between nodes: {unavailable()}")
+by_ssh = pytest.mark.skipif(ssh_unavailable() is not None, reason=f"no ssh between nodes: {ssh_unavailable()}")
 
 USER = getpass.getuser()
 SHOW = "python3 -c 'import json, os; print(json.dumps(dict(os.environ)))'"

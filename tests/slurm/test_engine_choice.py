@@ -9,6 +9,8 @@ import pytest
 
 import muster as library
 from conftest import Muster, WriteJob
+from muster import config
+from muster.engines import registry
 from slurm_cluster import Cluster
 
 
@@ -20,6 +22,10 @@ def settings(slurm: Cluster, home: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     path = home / "config.toml"
     path.write_text('engine = "slurm"\n[slurm]\nshared = ["/"]\n')
     return path
+
+
+def test_settings_can_name_every_engine() -> None:
+    assert registry.NAMES == config.ENGINES
 
 
 def engine_of(muster: Muster, run: str) -> str:

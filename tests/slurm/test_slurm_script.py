@@ -16,6 +16,7 @@ import pytest
 from muster.config.slurm import Slurm as Site
 from muster.engines.base import Order
 from muster.engines.slurm import options, script
+from muster.engines.slurm.node.client import clean
 from muster.job import Job, SlurmOptions
 from slurm_cluster import Cluster
 
@@ -142,5 +143,5 @@ def test_options_that_muster_sets_are_refused_with_what_to_use_instead(option: s
 
 
 def test_sbatch_hears_nothing_of_the_allocation_and_the_shell_that_the_command_runs_in() -> None:
-    kept = options.clean({"SLURM_JOB_ID": "1", "SBATCH_OUTPUT": "x", "SRUN_DEBUG": "1", "SLURM_CONF": "/etc/x", "PATH": "/bin"})
+    kept = clean({"SLURM_JOB_ID": "1", "SBATCH_OUTPUT": "x", "SRUN_DEBUG": "1", "SLURM_CONF": "/etc/x", "PATH": "/bin"})
     assert kept == {"SLURM_CONF": "/etc/x", "PATH": "/bin"}

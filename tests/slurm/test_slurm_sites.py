@@ -14,7 +14,8 @@ from on_slurm import config as config
 from on_slurm import site as site
 
 from conftest import Muster, WriteJob, until
-from muster.engines.slurm import client, refusals
+from muster.engines.slurm import refusals
+from muster.engines.slurm.node.client import Client
 from slurm_cluster import Cluster
 from slurm_site.configuration import Nodes, Partition
 
@@ -202,7 +203,7 @@ def test_the_kinds_of_pmi_are_read_from_every_version(
     stand_in: Stand, monkeypatch: pytest.MonkeyPatch, said: str, kinds: str
 ) -> None:
     monkeypatch.setenv("PATH", stand_in("srun", said)["PATH"])
-    assert client.pmi_kinds() == kinds.split()
+    assert Client(60).pmi_kinds() == kinds.split()
 
 
 SCRIPT = "#!/bin/sh\n#SBATCH --job-name=x\n#SBATCH --qos=high\n#SBATCH --constraint=a100\ntrue\n"

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from muster.engines.slurm import client, cluster, states
-from muster.engines.slurm.client import End, Queued
+from muster.engines.slurm import cluster, states
+from muster.engines.slurm.node.parsing import End, Queued, queued
 from muster.engines.slurm.options import Chosen
 from muster.job import Job
 from muster.records.state import Status
@@ -249,9 +249,9 @@ def test_auto_means_the_accelerators_of_the_nodes() -> None:
     ["", "no job", "12|PENDING", "of a name with\nline breaks|R|1|main|me|x|1|N/A|None|y"],
 )
 def test_lines_that_are_no_jobs_are_left_out(line: str) -> None:
-    assert all(client._queued(part) is None for part in line.split("\n"))
+    assert all(queued(part) is None for part in line.split("\n"))
 
 
 def test_a_name_may_hold_anything_else() -> None:
-    found = client._queued("12|RUNNING|4294901759|main,long|me|UNLIMITED|N/A|1794752685|None|a|b|c")
+    found = queued("12|RUNNING|4294901759|main,long|me|UNLIMITED|N/A|1794752685|None|a|b|c")
     assert found == Queued("12", "RUNNING", 4294901759, ("main", "long"), "me", "UNLIMITED", 0.0, 1794752685.0, "None", "a|b|c")

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from muster.engines.slurm.node import client, pmi_launcher
+from muster.engines.slurm.node import allocation, job_end, job_step, parsing, pmi_launcher
 from muster.job import Job, SlurmOptions
 
 NODES = """\
@@ -21,7 +21,7 @@ NOW = time.mktime(time.strptime("2026-11-15T12:00:00", "%Y-%m-%dT%H:%M:%S"))
 
 def test_one_srun_starts_one_agent_per_node_with_what_the_job_has() -> None:
     given = {"SLURM_CPUS_PER_TASK": "24", "SLURM_MEM_PER_NODE": "98304", "SLURM_GPUS_PER_NODE": "8", "SLURM_NTASKS": "64"}
-    assert client.srun(4, given, ["python3", "agent.pyz", "node"]) == [
+    assert job_step.srun(4, given, ["python3", "agent.pyz", "node"]) == [
         "srun",
         "--nodes=4",
         "--ntasks=4",
@@ -42,7 +42,7 @@ def test_one_srun_starts_one_agent_per_node_with_what_the_job_has() -> None:
 
 
 def test_a_job_that_asked_for_nothing_passes_nothing_on() -> None:
-    words = client.srun(1, {"SLURM_CPUS_PER_TASK": ""}, ["true"])
+    words = job_step.srun(1, {"SLURM_CPUS_PER_TASK": ""}, ["true"])
     assert not [word for word in words if word.startswith(("--cpus", "--mem", "--gpus"))]
 
 
@@ -64,27 +64,27 @@ def test_only_jobs_of_mpi_are_started_like_that() -> None:
 
 
 def test_nodes_are_read_with_their_addresses_and_states() -> None:
-    assert client.machines(NODES) == [
-        client.Machine("gpu07", "127.0.0.7", "MIXED"),
-        client.Machine("gpu08", "127.0.0.8", "DOWN*"),
+    assert parsing.machines(NODES) == [
+        parsing.Machine("gpu07", "127.0.0.7", "MIXED"),
+        parsing.Machine("gpu08", "127.0.0.8", "DOWN*"),
     ]
-    assert client.machines("Node gpu09 not found\n") == []
+    assert parsing.machines("Node gpu09 not found\n") == []
 
 
 def test_an_allocation_is_read_as_it_was_written() -> None:
-    found = client.Allocation(tuple(client.machines(NODES)), 30.0)
-    assert client.Allocation.from_json(found.to_json()) == found
+    found = allocation.Allocation(tuple(parsing.machines(NODES)), 30.0)
+    assert allocation.Allocation.from_json(found.to_json()) == found
 
 
 def test_names_become_numbers_where_they_can() -> None:
-    assert client.resolved("localhost") == "127.0.0.1"
-    assert client.resolved("10.1.2.3") == "10.1.2.3"
-    assert client.resolved("no-such-host.invalid") == "no-such-host.invalid"
+    assert allocation.resolved("localhost") == "127.0.0.1"
+    assert allocation.resolved("10.1.2.3") == "10.1.2.3"
+    assert allocation.resolved("no-such-host.invalid") == "no-such-host.invalid"
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("KillWait                = 30 sec", 30), ("KillWait = 5 sec", 5), ("", 30)])
 def test_the_time_before_slurm_kills_is_read(text: str, seconds: float) -> None:
-    assert client.kill_wait(f"InactiveLimit           = 0 sec\n{text}\nMailProg = /bin/mail\n") == seconds
+    assert parsing.kill_wait(f"InactiveLimit           = 0 sec\n{text}\nMailProg = /bin/mail\n") == seconds
 
 
 def test_tasks_that_srun_misses_are_read_also_in_ranges() -> None:
@@ -95,13 +95,13 @@ srun: error: node[6-7],node9: tasks 5-6,8: Exited with exit code 75
 srun: error: Unable to create step for job 3: Job/step already completing or completed
 """
     code = "Exited with exit code 75"
-    assert client.ended_tasks(log) == {3: "Killed", 5: code, 6: code, 8: code}
+    assert job_step.ended_tasks(log) == {3: "Killed", 5: code, 6: code, 8: code}
 
 
 def test_what_an_agent_said_through_srun_is_found_by_the_name_of_its_node() -> None:
     log = "muster: node1: this one\nsrun: error: node1: task 0: Exited with exit code 75\nmuster: node11: another\n"
-    assert client.own_words(log, "node1") == "this one"
-    assert client.own_words(log, "node2") is None
+    assert job_step.own_words(log, "node1") == "this one"
+    assert job_step.own_words(log, "node2") is None
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_what_an_agent_said_through_srun_is_found_by_the_name_of_its_node() -> N
     ],
 )
 def test_what_a_signal_means_is_for_slurm_to_say(shown: str, cause: str, seconds: float) -> None:
-    found = client.meaning(client.fields(shown), "SIGTERM", NOW, near=150)
+    found = job_end.meaning(parsing.fields(shown), "SIGTERM", NOW, near=150)
     assert (found.cause, found.seconds) == (cause, seconds)
 
 
@@ -126,9 +126,9 @@ def test_what_a_signal_means_is_for_slurm_to_say(shown: str, cause: str, seconds
     ("grace_time", "seconds"), [("GraceTime=30", 20), ("GraceTime=5", 0), ("GraceTime=0", math.inf), ("", math.inf)]
 )
 def test_a_preempted_job_without_a_time_limit_has_the_grace_time_of_its_partition(grace_time: str, seconds: float) -> None:
-    job = client.fields("JobState=RUNNING EndTime=Unknown PreemptTime=2026-11-15T11:59:50")
+    job = parsing.fields("JobState=RUNNING EndTime=Unknown PreemptTime=2026-11-15T11:59:50")
     shown = f"PartitionName=low {grace_time} Hidden=NO"
-    assert client.meaning(job, "SIGTERM", NOW, 150, client.grace_time(shown)).seconds == seconds
+    assert job_end.meaning(job, "SIGTERM", NOW, 150, parsing.grace_time(shown)).seconds == seconds
 
 
 @pytest.mark.parametrize(
@@ -148,23 +148,23 @@ def test_why_slurm_ends_a_job_is_in_the_output_of_its_script(words: str, cause: 
         f"slurmstepd-node1: error: *** JOB 3 ON node1 CANCELLED AT 2026-11-15T12:00:00{words} ***",
         "slurmstepd-node1: error: *** STEP 3.0 ON node1 CANCELLED AT 2026-11-15T12:00:00 DUE TO TIME LIMIT ***",
     ]
-    ends = client.ends("\n".join(lines), "3")
+    ends = job_end.ends("\n".join(lines), "3")
     assert ends == words.removeprefix(" DUE TO ")
-    meant = client.meaning_of(ends)
+    meant = job_end.meaning_of(ends)
     assert (meant and meant.cause) == cause
-    assert client.ends("\n".join(lines), "1") == ""
+    assert job_end.ends("\n".join(lines), "1") == ""
 
 
 def test_a_step_that_is_killed_for_its_memory_names_the_node_where_slurm_does() -> None:
     killed = "error: StepId=3.0 exceeded memory limit (301961216 > 209715200), being killed\n"
     words = "used 288M, more than the 200M that the job has there"
-    assert client.over_memory(f"slurmstepd-node1: {killed}srun: error: node1: task 0: Killed\n") == ("node1", words)
-    assert client.over_memory(f"slurmstepd: {killed}") == ("", words)
-    assert client.over_memory("srun: error: node2: task 1: Out Of Memory\n") == (
+    assert job_step.over_memory(f"slurmstepd-node1: {killed}srun: error: node1: task 0: Killed\n") == ("node1", words)
+    assert job_step.over_memory(f"slurmstepd: {killed}") == ("", words)
+    assert job_step.over_memory("srun: error: node2: task 1: Out Of Memory\n") == (
         "node2",
         "used more memory than the job has there",
     )
-    assert client.over_memory("srun: error: node2: task 1: Killed\n") is None
+    assert job_step.over_memory("srun: error: node2: task 1: Killed\n") is None
 
 
 def test_nodes_that_srun_cannot_reach_are_known() -> None:
@@ -173,4 +173,4 @@ srun: error: Task launch for StepId=12.0 failed on node node3: Communication con
 srun: error: Application launch failed: Communication connection failure
 srun: error: node2: task 1: Killed
 """
-    assert client.unreached(log) == ["node3"]
+    assert job_step.unreached(log) == ["node3"]

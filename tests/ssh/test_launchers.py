@@ -13,15 +13,15 @@ import pytest
 
 from conftest import Muster, WriteJob
 from muster.agent.sandbox import namespaces
-from muster.engines import ssh_programs
-from muster.engines.ssh_programs import unavailable
+from muster.engines.local import requirements
+from muster.engines.local.requirements import ssh_unavailable
 from muster.job import Job
 
 pytestmark = pytest.mark.engines
 
 RunJson = Callable[..., dict[str, Any]]
 
-needs_ssh = pytest.mark.skipif(unavailable() is not None, reason=f"no ssh between nodes: {unavailable()}")
+needs_ssh = pytest.mark.skipif(ssh_unavailable() is not None, reason=f"no ssh between nodes: {ssh_unavailable()}")
 needs_mpi = pytest.mark.skipif(not shutil.which("mpirun"), reason="no mpirun: install openmpi-bin")
 
 LOOK = """
@@ -203,8 +203,8 @@ def test_machines_without_an_ssh_server(framework: str, monkeypatch: pytest.Monk
     for name in ("ssh", "ssh-keygen", "horovodrun", "mpirun"):
         (tmp_path / name).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(ssh_programs, "SYSTEM", "")
-    [(field, message, hint)] = ssh_programs.lacking(Job(framework=framework, ssh=True, command="true"))
+    monkeypatch.setattr(requirements, "SYSTEM", "")
+    [(field, message, hint)] = requirements.lacking(Job(framework=framework, device="cpu", ssh=True, command="true"))
     assert (field, message) == ("framework", "needs ssh between the nodes: there is no sshd")
     assert hint == "install openssh-server (Debian); no service has to run"
 

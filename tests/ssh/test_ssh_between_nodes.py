@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from conftest import WriteJob
-from muster.engines.ssh_programs import unavailable
+from muster.engines.local.requirements import ssh_unavailable
 from traces import hosts
 
 RunJson = Callable[..., dict[str, Any]]
 
 pytestmark = [
     pytest.mark.engines,
-    pytest.mark.skipif(unavailable() is not None, reason=f"no ssh between nodes: {unavailable()}"),
+    pytest.mark.skipif(ssh_unavailable() is not None, reason=f"no ssh between nodes: {ssh_unavailable()}"),
 ]
 
 

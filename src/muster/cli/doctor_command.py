@@ -17,9 +17,9 @@ from muster.agent.sandbox.memory import can_limit
 from muster.agent.sandbox.rootfs import PRIVATE
 from muster.cli import output
 from muster.cli.options import as_json
-from muster.engines import ssh_programs
+from muster.engines import registry
 from muster.engines.base import EngineError
-from muster.engines.registry import get
+from muster.engines.local import requirements
 from muster.launch import data, interpreter
 from muster.launch.names import run_ids
 from muster.records.failure_text import size
@@ -119,10 +119,8 @@ def _devices() -> list[Finding]:
 
 def _engines() -> list[Finding]:
     findings = []
-    for node in get("local").capacity():
-        what = f"{len(node.devices)} {node.device} devices" if node.devices else "devices simulated on the CPU"
-        findings.append(Finding("local", True, f"{node.name}: {node.cpus} CPUs, {size(node.memory)} memory, {what}"))
-    findings += _slurm()
+    for name in registry.NAMES:
+        findings += _engine(name)
     reason = namespaces.available() if _wanted() else "switched off in config.toml"
     findings.append(
         Finding(
@@ -146,19 +144,12 @@ def _engines() -> list[Finding]:
     return findings
 
 
-def _slurm() -> list[Finding]:
-    """The cluster, where this machine belongs to one."""
-    if shutil.which("sinfo") is None:
-        return []
-    from muster.engines.slurm.engine import Slurm
-
+def _engine(name: str) -> list[Finding]:
+    """What an engine has to run jobs on."""
     try:
-        found = Slurm().partitions()
+        return [Finding(name, True, part.words, details=part.details) for part in registry.get(name, home()).capacity()]
     except (EngineError, config.ConfigError) as error:
-        return [Finding("slurm", False, str(error))]
-    if not found:
-        return [Finding("slurm", True, "shows you no nodes (PrivateData of the site); jobs can be submitted all the same")]
-    return [Finding("slurm", True, partition.words, details=asdict(partition)) for partition in found]
+        return [Finding(name, False, str(error))]
 
 
 def _wanted() -> bool:
@@ -200,7 +191,7 @@ def _tools() -> list[Finding]:
         for name, advice in TOOLS
         for path in (shutil.which(name),)
     ]
-    reason = ssh_programs.unavailable()
+    reason = requirements.ssh_unavailable()
     return [
         *tools,
         Finding(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from muster.config import ENGINES
+from muster.engines import registry
 from muster.job.kinds import Duration, Item, Wrong
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -19,7 +19,7 @@ overrides = click.option(
     "--set", "sets", multiple=True, metavar="NAME=VALUE", help="Override a field of the job; may be repeated."
 )
 where_to_run = click.option(
-    "--engine", type=click.Choice(ENGINES), help="Where to run. [default: the one of config.toml, else local]"
+    "--engine", type=click.Choice(registry.NAMES), help="Where to run. [default: the one of config.toml, else local]"
 )
 
 

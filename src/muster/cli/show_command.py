@@ -9,6 +9,7 @@ import click
 from muster.cli import output
 from muster.cli.options import as_json, run_argument
 from muster.cli.summary import numbers, show_failure, show_warnings
+from muster.engines import registry
 from muster.launch import api
 from muster.records import exposure
 from muster.records.damage import DAMAGED
@@ -43,8 +44,8 @@ def command(run: str, json: bool) -> int:
         *numbers(view["result"]),
         ("run directory", view["dir"]),
     ]
-    if view["engine"] == "slurm" and found.handle:
-        facts.append(("Slurm job", found.handle.replace(";", " of cluster ")))
+    if found.handle and (identity := registry.engine_of(found.dir).identity(found.handle)):
+        facts.append(identity)
     facts += [
         (f"attempt {entry['attempt']}", f"{entry['state']}: {output.plain(entry['reason'])}") for entry in found.attempts()[:-1]
     ]

@@ -1,31 +1,27 @@
-"""What an engine is: it takes an order, shows exactly what it would submit, submits it, and answers for many at once."""
+"""The interface of an engine: it shows exactly what it would submit, submits it, and reports on many runs at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import cached_property
+from typing import Any
 
+from muster import config
+from muster.engines.errors import EngineError, Refused
 from muster.job import Job
 from muster.records.state import Status
 
-
-class EngineError(Exception):
-    """An engine that cannot be used or reached; the text says what to do."""
-
-
-class Refused(Exception):
-    """A run that an engine does not take; the text says why and what to do."""
+__all__ = ["Capacity", "Engine", "EngineError", "Order", "Refused", "Request"]
 
 
 @dataclass(frozen=True)
 class Order:
-    """A run to be started: where its directory, its code and the agent lie."""
+    """A run to be started: the paths of its directory, its code and the agent."""
 
     run_dir: str
     code: str
     agent: str
-    namespaces: bool = True
 
 
 @dataclass(frozen=True)
@@ -36,56 +32,79 @@ class Request:
     cwd: str
     log: str
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    script: str = ""  # what the program is given to read, where that says it all
+    script: str = ""  # the input of the program, for an engine that takes scripts
+
+    @classmethod
+    def again(cls, script: str, environment: Mapping[str, str]) -> Request:
+        """The request of a recorded script, for a run whose Status says that it was interrupted."""
+        return cls((), "/", "", environment, script)
 
 
 @dataclass(frozen=True)
-class Node:
-    """A machine that an engine can use."""
+class Capacity:
+    """A part of what an engine has to run jobs on, as `muster doctor` shows it."""
 
-    name: str
-    cpus: int
-    memory: int
-    device: str
-    devices: tuple[str, ...]
+    words: str
+    details: dict[str, Any] | None = None  # the figures behind the words
 
 
-class Engine(Protocol):
+class Engine:
+    """One engine, with the settings of a home. Methods with a body here are those that an engine may leave out."""
+
     name: str
     lasting: bool  # whether a run goes on when the command that started it is gone
 
-    def resolve(self, job: Job, say: Callable[[str], None]) -> Job:
-        """The job with what only the engine can decide, such as what `device: auto` means; `say` hears of doubts.
+    def __init__(self, home: str, settings: config.Config | None = None) -> None:
+        self.home = home
+        self._given = settings
 
-        It decides about `ssh`, too, where the job says nothing: on real machines a door that only the site may open.
+    @cached_property
+    def settings(self) -> config.Config:
+        """The given settings, else those of the home, which are read when they are first needed."""
+        return config.load(self.home) if self._given is None else self._given
+
+    def resolve(self, job: Job, say: Callable[[str], None]) -> Job:
+        """The job with what only the engine can decide: the meaning of `device: auto`, and `ssh` where the job does not set it.
+
+        `say` is called with warnings.
         """
+        raise NotImplementedError
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
         """What of a job this engine can never do: field, message, hint."""
+        raise NotImplementedError
 
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
         """What would be submitted."""
+        raise NotImplementedError
 
-    def submit(self, request: Request, follower: int | None) -> str:
-        """Submits; `follower` is a descriptor that ends when the run should. Returns the engine's own handle."""
-
-    def submit_again(self, script: str, environment: Mapping[str, str]) -> str:
-        """Submits what was submitted before, for a run whose `Status` said that it was interrupted."""
+    def submit(self, request: Request, follower: int | None = None) -> str:
+        """Submits; `follower` is a descriptor that is closed when the run should end. Returns the engine's own handle."""
+        raise NotImplementedError
 
     def find(self, run_dir: str) -> str | None:
-        """The handle of a run whose submitter died before writing it down."""
+        """The handle of a run whose submitter died before it was recorded."""
+        raise NotImplementedError
 
-    def poll(self, handles: Iterable[str]) -> dict[str, Status]:
-        """Whether the runs are alive, many at once."""
+    def status(self, handles: Iterable[str]) -> dict[str, Status]:
+        """Whether runs are alive, by their handles."""
+        raise NotImplementedError
 
-    def cancel(self, handle: str) -> None:
-        """Ends a run that does not listen to requests in its directory."""
-
-    def withdraw(self, handle: str) -> None:
-        """Takes a run out of the queue, unless its supervisor has begun meanwhile and can be asked."""
+    def cancel(self, handle: str, queued_only: bool = False) -> None:
+        """Ends a run that does not respond to requests in its directory; with `queued_only`, unless it has started."""
+        raise NotImplementedError
 
     def sweep(self, run_id: str) -> None:
-        """Removes whatever is left running of a run that was lost."""
+        """Kills what is left running of a run whose supervisor is gone."""
 
-    def capacity(self) -> list[Node]:
-        """The machines of this engine."""
+    def capacity(self) -> list[Capacity]:
+        """What the engine has to run jobs on; nothing where it is not installed here."""
+        return []
+
+    def identity(self, handle: str) -> tuple[str, str] | None:
+        """How the engine's own tools call a run: what that is, and its name; None where there are no such tools."""
+        return None
+
+    def remote_shell(self, handle: str, node: int) -> str:
+        """The command that opens a shell on a node of a run; nothing where nodes are on this machine."""
+        return ""

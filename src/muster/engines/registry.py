@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
-from muster.config import ENGINES
+import importlib
+import os
+import re
+
+from muster import config
 from muster.engines.base import Engine, EngineError
+from muster.records.files import read_object
+from muster.records.layout import RunDir
+from muster.records.untrusted import LARGEST, read_regular
 
-NAMES = ENGINES
+ENGINES = {"local": "muster.engines.local.engine:Local", "slurm": "muster.engines.slurm.engine:Slurm"}
+NAMES = tuple(ENGINES)
 
 
-def get(name: str) -> Engine:
-    """Returns the engine with this name. Raises EngineError for unknown names."""
-    if name == "slurm":
-        from muster.engines.slurm.engine import Slurm
-
-        return Slurm()
-    if name not in NAMES:
+def get(name: str, home: str, settings: config.Config | None = None) -> Engine:
+    """Returns the engine with this name, for runs of a home. Raises EngineError for unknown names."""
+    if name not in ENGINES:
         raise EngineError(f"`{name}` is not an engine; known are {', '.join(NAMES)}")
-    from muster.engines.local.engine import Local
+    module, _, kind = ENGINES[name].partition(":")
+    engine: Engine = getattr(importlib.import_module(module), kind)(home, settings)
+    return engine
 
-    return Local()
+
+def engine_of(run: RunDir) -> Engine:
+    """The engine of a run."""
+    return get(engine_name(run), os.path.dirname(os.path.dirname(run.path)))
+
+
+def engine_name(run: RunDir) -> str:
+    """The name of the engine of a run. If its record is damaged, the script that was submitted says which site it is for."""
+    name = read_object(run.run).get("engine")
+    if name not in NAMES:
+        found = re.search(rb" --site (\w+)", _script(run))
+        name = found[1].decode() if found else "local"
+    return name if name in NAMES else "local"
+
+
+def _script(run: RunDir) -> bytes:
+    try:
+        return read_regular(run.script, LARGEST)
+    except OSError:
+        return b""

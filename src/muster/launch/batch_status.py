@@ -9,8 +9,9 @@ from muster.engines import registry
 from muster.engines.base import EngineError
 from muster.launch import create
 from muster.launch.names import RunNotFound
-from muster.launch.run import Run, engine_of
+from muster.launch.run import Run
 from muster.records import submissions
+from muster.records.layout import home
 from muster.records.state import Status, recorded
 
 
@@ -38,12 +39,12 @@ def _ask(runs: Sequence[Run]) -> tuple[dict[str, Status], EngineError | None]:
     for run in (run for run in runs if recorded(run.dir) is None):
         handle = submissions.handle(run.dir)
         if handle and not create.under_way(run.dir):
-            handles.setdefault(engine_of(run.dir), {})[run.id] = handle
+            handles.setdefault(registry.engine_name(run.dir), {})[run.id] = handle
     answers: dict[str, Status] = {}
     trouble: EngineError | None = None
     for name, known in handles.items():
         try:
-            said = registry.get(name).poll(known.values())
+            said = registry.get(name, home()).status(known.values())
             answers.update({run: said[handle] for run, handle in known.items()})
         except EngineError as error:
             trouble = error

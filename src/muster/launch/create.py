@@ -71,7 +71,7 @@ def _prepared(
     unwritable: CheckOutputs,
 ) -> Prepared:
     settings = config.load(home())
-    found = _Preparation(registry.get(engine or settings.engine), settings, say, unwritable)
+    found = _Preparation(registry.get(engine or settings.engine, home(), settings), settings, say, unwritable)
     load(found.check)
     assert found.job and found.code  # a check without problems leaves both
     source = Path(file).read_text(encoding="utf-8", errors="replace") if file and os.path.isfile(file) else ""
@@ -181,7 +181,7 @@ def order(prepared: Prepared, run_id: str) -> Order:
     """The order that the engine gets, with the paths that will be."""
     place = home()
     code = str(snapshot.folder(place, prepared.code.digest))
-    return Order(run_dir(place, run_id).path, code, zipapp.path(place), prepared.settings.namespaces)
+    return Order(run_dir(place, run_id).path, code, zipapp.path(place))
 
 
 def render(prepared: Prepared) -> Request:

@@ -12,11 +12,11 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
+from muster.engines import registry
 from muster.job import LAUNCHERS
 from muster.launch.api import Run
 from muster.launch.names import RunNotFound, rank_log
 from muster.linux import proc
-from muster.records.files import read_object
 
 NAMESPACES = ("user", "mnt", "uts", "pid")
 
@@ -93,9 +93,7 @@ def _process(run: Run, rank: int) -> int:
     state = found["state"] if found else run.state
     if found is None or state != "running":
         raise RunNotFound(f"rank {rank} of {run.id} is not running ({state}); a command can only run beside a running rank")
-    record = read_object(run.dir.run)
-    if record.get("engine") == "slurm":
-        enter = f"srun --jobid={record['handle']} --overlap --nodes=1 --relative={found['node']} --pty bash"
+    if enter := registry.engine_of(run.dir).remote_shell(run.handle or "", found["node"]):
         raise RunNotFound(f"rank {rank} of {run.id} is on a node of the cluster, not here; `{enter}` goes there")
     return int(found["pid"])
 

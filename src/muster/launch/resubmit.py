@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from muster.engines.base import Engine, Refused
+from muster.engines.base import Engine, Refused, Request
 from muster.launch import create
 from muster.records import state, submissions
 from muster.records.layout import RunDir
@@ -26,7 +26,7 @@ def go_on(run: RunDir, engine: Engine, status: Status) -> Status:
         return replace(status, state="lost", reason=f"{vain}; the last time: {status.reason}")
     number = submissions.current(run)
     handle = submissions.handle(run, number)
-    if handle and (newer := engine.poll([handle])[handle]).alive:
+    if handle and (newer := engine.status([handle])[handle]).alive:
         return newer  # somebody else was faster
     if record.run.get("user") != create.user():
         return Status(True, f"{status.reason}; it goes on once {record.run.get('user')} looks at it", "pending", time.time())
@@ -43,7 +43,7 @@ def _interrupted(record: Record, status: Status) -> bool:
 def _submit(run: RunDir, engine: Engine, record: Record, status: Status, number: int) -> Status:
     try:
         environment = create.environment(record.job, engine)
-        handle = engine.submit_again(Path(run.script).read_text(), {**environment, submissions.VARIABLE: str(number)})
+        handle = engine.submit(Request.again(Path(run.script).read_text(), {**environment, submissions.VARIABLE: str(number)}))
     except create.MissingSecrets as error:
         return Status(True, f"{status.reason}; it cannot be submitted again from here: {error}", "pending", time.time())
     except (Refused, FileNotFoundError) as error:

@@ -56,14 +56,6 @@ def start(prepared: create.Prepared, detach: bool = False) -> Run:
         os.close(reader)
 
 
-def engine_of(run: RunDir) -> str:
-    """The name of the engine of a run, also of one whose record is damaged."""
-    name = read_object(run.run).get("engine")
-    if name in registry.NAMES:
-        return str(name)
-    return "slurm" if os.path.lexists(run.script) else "local"
-
-
 class Run:
     """One run, seen through its directory. Every property reads it anew."""
 
@@ -123,7 +115,7 @@ class Run:
 
     @property
     def handle(self) -> str | None:
-        """What its engine calls the run, such as the number of its Slurm job; None while nobody has written it down."""
+        """What its engine calls the run, such as the number of a batch job; None while nobody has written it down."""
         return submissions.handle(self.dir)
 
     def ranks(self, attempt: int | None = None) -> list[dict[str, Any]]:
@@ -359,7 +351,7 @@ class Run:
             return states.Status(True, "it is just being created on another machine")
         if handle is None:
             return states.Status(False, "it was never started: the command that created it was killed")
-        self._said = engine.poll([handle])[handle]
+        self._said = engine.status([handle])[handle]
         return self._said
 
     def _cancel(self) -> None:
@@ -368,10 +360,10 @@ class Run:
 
     def _withdraw(self) -> None:
         if handle := self.handle:
-            self._engine().withdraw(handle)
+            self._engine().cancel(handle, queued_only=True)
 
     def _engine(self) -> Engine:
-        return registry.get(engine_of(self.dir))
+        return registry.engine_of(self.dir)
 
     def _observe(self, status: states.Status) -> dict[str, Any]:
         if status.state == "pending" and (os.path.exists(self.dir.stop) or os.path.exists(self.dir.kill)):

@@ -18,7 +18,7 @@ from muster.records.files import temporary_name, write_bytes
 from muster.records.untrusted import LARGEST, is_regular, open_regular, read_regular
 
 ROOMS = ("job", "plan", "linux", "records", "metrics", "channel", "devices", "storage", "agent", "shims")
-MODULES = ("__init__.py", "record.py", "engines/__init__.py")
+MODULES = ("__init__.py", "record.py", "engines/__init__.py", "engines/errors.py")
 NODE_SIDES = ("engines/*/__init__.py", "engines/*/node/**/*.py")  # of the engines
 LEFT_OUT = {"job/load.py", "job/source.py", "job/describe.py"}
 PIECE = 1 << 18  # bytes that are compared at once

@@ -62,8 +62,6 @@ class AttemptDir:
         self.nodes = path + "/nodes"
         self.ssh = path + "/ssh"  # keys and configurations, while the attempt lasts
         self.root = path + "/root"  # directories that all nodes see, where a platform has such
-        self.allocation = path + "/allocation.json"  # the machines that a batch system gave
-        self.srun_log = path + "/srun.log"
 
     def node(self, index: int) -> NodeDir:
         return NodeDir(f"{self.nodes}/{index}")
@@ -88,7 +86,6 @@ class RunDir:
         self.run = path + "/run.json"
         self.script = path + "/batch.sh"  # what was submitted, where that was a script
         self.submissions = path + "/submissions"  # later ones than that of run.json
-        self.batch_log = path + "/slurm.log"
         self.shared = path + "/shared"
         self.events = path + "/events.jsonl"
         self.log = path + "/supervisor.log"

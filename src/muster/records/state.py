@@ -22,6 +22,14 @@ IN_VAIN = 5  # times that a run is cut off before a rank has started, and goes o
 
 
 @dataclass(frozen=True)
+class EngineLog:
+    """A file in run directories to which an engine's own programs write."""
+
+    name: str
+    daemon: str  # how the lines of its daemons begin, which say no more than its Status
+
+
+@dataclass(frozen=True)
 class Status:
     """What an engine says about a run: whether its supervisor lives or will, and a reason in the engine's words.
 
@@ -35,6 +43,7 @@ class Status:
     time: float = 0.0  # of the answer, where it may be older than the files
     halted: str = ""  # why nobody acts for it although it is alive, and what to do
     interrupted: bool = False  # whether a machine or a preemption ended it for good, and it could be submitted again
+    log: EngineLog | None = None  # where the reason may be of an end that the engine cannot explain
 
 
 @dataclass(frozen=True)
@@ -263,9 +272,13 @@ def _untold(record: Record, status: Status | None) -> tuple[str, str]:
     said = last_lines(record.dir.log, 1)
     if said:
         return "lost", f"its supervisor failed: {said[0]}"
-    said = last_lines(record.dir.batch_log, 1) if status is not None and status.state == "lost" else []
-    words = ": " + said[0] if said and not said[0].startswith("slurmstepd") else ""
-    return "lost", status.reason + words if status else "the run ended without a word"
+    return "lost", status.reason + _engine_words(record, status) if status else "the run ended without a word"
+
+
+def _engine_words(record: Record, status: Status) -> str:
+    """What an engine's own log says last of a run that was lost."""
+    said = last_lines(f"{record.dir.path}/{status.log.name}", 1) if status.log and status.state == "lost" else []
+    return f": {said[0]}" if status.log and said and not said[0].startswith(status.log.daemon) else ""
 
 
 def _up(attempt: AttemptRecord) -> int:

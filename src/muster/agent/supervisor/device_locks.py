@@ -173,7 +173,7 @@ def _process(pid: int, user: int | None = None) -> str:
         program = os.path.basename(words[0]) or _read(f"/proc/{pid}/comm").strip()
     except OSError:
         return f"process {pid}" if user is None else f"process {pid} of {_user(user)}"
-    for word in {"supervise", "node"} & set(words[:-1]):
+    for word in {"supervise", "agent"} & set(words[:-1]):
         path = words[words.index(word) + 1]
         if "/runs/" in path:
             return f"run {os.path.basename(path)} of {name}"

@@ -12,60 +12,44 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from muster import devices
-from muster.engines import ssh_programs
-from muster.engines.base import Node, Order, Refused, Request
-from muster.job import LAUNCHERS, PORTS, Job
+from muster.engines.base import Capacity, Engine, Order, Request
+from muster.engines.local import leftovers, requirements
+from muster.job import Job
 from muster.linux import proc
 from muster.linux.held_signals import held
 from muster.records import keys
 from muster.records.failure_text import size
-from muster.records.marker import kill_marked, kill_writing
 from muster.records.state import Status
 
 _HANDLE = re.compile(r"[0-9]{1,9}:[0-9]+:[^:]*:[^:]*:")
 AGENT = "muster-node-"  # how the names of agents begin
-LOOKS = 3  # a process that forks and leaves while it is looked for can be missed, but hardly so often
-SWEEP_LIMIT = 5.0  # for what was killed to be gone; a process may wait for a disk
 END_IT = "`muster stop --now` ends the run"
 
 
-class Local:
+class Local(Engine):
     name = "local"
     lasting = False
 
     def resolve(self, job: Job, say: Callable[[str], None]) -> Job:
-        cpus, memory = len(os.sched_getaffinity(0)), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        if job.cpus and job.cpus > cpus:
-            say(f"the job asks for {job.cpus} CPUs per node; this machine has {cpus}, which its nodes share")
-        if job.memory and job.memory > memory:
-            say(f"the job asks for {size(job.memory)} of memory per node; this machine has {size(memory)}")
+        if job.cpus and job.cpus > _cpus():
+            say(f"the job asks for {job.cpus} CPUs per node; this machine has {_cpus()}, which its nodes share")
+        if job.memory and job.memory > _memory():
+            say(f"the job asks for {size(job.memory)} of memory per node; this machine has {size(_memory())}")
         job = replace(job, device=devices.resolve(job.device, say))
-        if job.ssh is None and _needs_ssh(job, say):
-            job = replace(job, ssh=True)
-        return job
+        return replace(job, ssh=True) if job.ssh is None and requirements.wants_ssh(job, say) else job
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
-        found = []
-        needed = (job.nodes + job.ps) * job.ports_per_node
-        if needed > len(PORTS):
-            found.append(
-                (
-                    "nodes",
-                    f"and `devices` need {needed} ports, and this machine has {len(PORTS)} to give",
-                    "use fewer of them, or an engine with more machines",
-                )
-            )
-        return [*found, *_lacking(job), *ssh_programs.lacking(job)]
+        return requirements.lacking(job)
 
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
         python = os.path.realpath(sys.executable)  # -S: the agent needs nothing of a virtual environment
         argv = [python, "-I", "-S", order.agent, "supervise", order.run_dir, "--code", order.code]
         argv += ["--python", sys.executable]
-        if not order.namespaces:
+        if not self.settings.namespaces:
             argv += ["--namespaces", "off"]
         return Request(tuple(argv), "/", f"{order.run_dir}/supervisor.log", environment)
 
-    def submit(self, request: Request, follower: int | None) -> str:
+    def submit(self, request: Request, follower: int | None = None) -> str:
         argv = list(request.argv)
         if follower is not None:
             argv += ["--command", str(follower)]
@@ -83,11 +67,8 @@ class Local:
                 start_new_session=True,
                 pass_fds=(keys_file,) if follower is None else (keys_file, follower),
             )
-        child.returncode = 0  # it outlives this process or is collected by `poll`; subprocess need not care
+        child.returncode = 0  # it outlives this process or is collected by `status`; subprocess need not care
         return _handle(child.pid) or f"{child.pid}:0:{_boot()}:{_space()}:{os.uname().nodename}"
-
-    def submit_again(self, script: str, environment: Mapping[str, str]) -> str:
-        raise Refused("a run on this machine ends with its supervisor; `muster rerun` starts another")
 
     def find(self, run_dir: str) -> str | None:
         # Agents are forked from the supervisor and share its command line: it is the one without such a parent.
@@ -95,11 +76,11 @@ class Local:
         found = {pid for pid in proc.pids() if wanted in proc.command_line(pid)}
         return next((_handle(pid) for pid in found if (stat := proc.stat(pid)) and stat.parent not in found), None)
 
-    def poll(self, handles: Iterable[str]) -> dict[str, Status]:
+    def status(self, handles: Iterable[str]) -> dict[str, Status]:
         return {handle: _status(handle) for handle in handles}
 
-    def cancel(self, handle: str) -> None:
-        if not _HANDLE.match(handle):
+    def cancel(self, handle: str, queued_only: bool = False) -> None:
+        if queued_only or not _HANDLE.match(handle):  # a run starts at once here
             return
         pid = int(handle.split(":")[0])
         for number, limit in ((signal.SIGCONT, 0.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
@@ -109,76 +90,21 @@ class Local:
             while _status(handle).alive and time.monotonic() < deadline:
                 time.sleep(0.02)
 
-    def withdraw(self, handle: str) -> None:
-        """Nothing waits here without a supervisor."""
-
     def sweep(self, run_id: str) -> None:
-        agents = os.fsencode(f"/{run_id}\0--code\0")  # they share the command line of their supervisor
-        deadline = time.monotonic() + SWEEP_LIMIT
-        for pid in [pid for pid in proc.pids() if agents in proc.command_line(pid) and pid != os.getpid()]:
-            _end_tree(pid, deadline)
-        deadline = time.monotonic() + SWEEP_LIMIT
-        while time.monotonic() < deadline:
-            if not kill_marked(run_id) and not kill_writing(run_id) and _remove_groups(run_id):
-                return
-            time.sleep(0.01)
+        leftovers.sweep(run_id)
 
-    def capacity(self) -> list[Node]:
-        kind = devices.resolve("auto")
-        found = devices.found(kind)
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        names = tuple(f"{device.id}: {device.name}" for device in found)
-        return [Node(os.uname().nodename, len(os.sched_getaffinity(0)), memory, kind, names)]
+    def capacity(self) -> list[Capacity]:
+        found = devices.found(kind := devices.resolve("auto"))
+        what = f"{len(found)} {kind} devices" if found else "devices simulated on the CPU"
+        return [Capacity(f"{os.uname().nodename}: {_cpus()} CPUs, {size(_memory())} memory, {what}")]
 
 
-def _end_tree(agent: int, deadline: float) -> None:
-    """Kills an agent, and before it all that it started: as long as it lives, also stopped, its orphans are its children."""
-    empty = 0
-    while empty < LOOKS and time.monotonic() < deadline:
-        left = [pid for pid in proc.descendants(agent) if pid != os.getpid() and _kill(pid)]
-        empty = 0 if left else empty + 1
-        if left:
-            time.sleep(0.002)
-    _kill(agent)
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0))
 
 
-def _kill(pid: int) -> bool:
-    """Whether there was something to kill that is ours."""
-    try:
-        os.kill(pid, signal.SIGKILL)
-        return True
-    except (ProcessLookupError, PermissionError):
-        return False
-
-
-def _needs_ssh(job: Job, say: Callable[[str], None]) -> bool:
-    """Whether simulated nodes have ssh without being asked: it is no way into this machine that its user has not anyway."""
-    if job.compat == "apulis" and job.framework not in LAUNCHERS and (reason := ssh_programs.unavailable()):
-        if job.alone:
-            say(f"its nodes cannot reach each other by ssh: {reason[0]}; {reason[1]}")
-        return False
-    return job.framework in LAUNCHERS or job.compat == "apulis"
-
-
-def _lacking(job: Job) -> list[tuple[str, str, str]]:
-    """What this machine lacks of the devices that a job asks for, even when nobody else uses them."""
-    kind = devices.KINDS[job.device]
-    trouble: list[str] = []
-    there = devices.found(job.device, trouble.append)
-    if devices.share(job.device, there, job.nodes, job.devices) is not None:
-        return []
-    simulate = "`device: cpu` simulates them"
-    if not there:
-        hint = f"{simulate}; `muster doctor` shows what was found"
-        reason = "; ".join(["and this machine has none", *trouble])
-        return [("device", f"asks for {job.device} devices, {reason}", hint)]
-    if reason := kind.impossible(job.devices):
-        return [("devices", f"cannot be given: {reason}", f"ask for one of these; {simulate}")]
-    asked = f"{job.nodes} times {job.devices}" if job.nodes > 1 else str(job.devices)
-    had = str(len(there))
-    if job.nodes * job.devices <= len(there):  # enough, but not beside each other
-        had = "no ring with as many: it has " + ", ".join(device.id for device in there)
-    return [("devices", f"asks for {asked} {job.device} devices, and this machine has {had}", f"use fewer; {simulate}")]
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _status(handle: str) -> Status:
@@ -239,18 +165,3 @@ def _collect(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
         pass
-
-
-def _remove_groups(run_id: str) -> bool:
-    """Removes the control groups that kept the memory limit of a run; false while somebody is in one."""
-    done = True
-    for folder, names, _ in os.walk("/sys/fs/cgroup"):
-        for name in names:
-            if name.startswith(f"muster-{run_id}-"):
-                try:
-                    os.rmdir(os.path.join(folder, name))
-                except FileNotFoundError:
-                    continue
-                except OSError:
-                    done = False
-    return done

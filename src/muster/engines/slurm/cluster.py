@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from muster.engines.slurm import client
+from muster.engines.slurm.node.client import Client
 from muster.engines.slurm.options import Chosen
 from muster.engines.slurm.script import warning
 from muster.job import Job
@@ -62,10 +62,10 @@ class Machine:
         return self.state.startswith(OUT) or self.state.endswith(SILENT)
 
 
-def machines() -> list[Machine]:
+def machines(client: Client) -> list[Machine]:
     """All nodes that the user may see, once for each of their partitions."""
     for names in (list(FIELDS), list(FIELDS)[:-1]):  # what is in use is not told by every Slurm
-        said = client.nodes(",".join(f"{name}:{FIELDS[name]}" for name in names))
+        said = client.partition_nodes(",".join(f"{name}:{FIELDS[name]}" for name in names))
         if said is not None:
             return [_machine(_cut(line, names)) for line in said.splitlines()]
     return []

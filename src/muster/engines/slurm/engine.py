@@ -1,55 +1,65 @@
-"""The Slurm engine: a run is one batch job, and everything about it is asked in as few questions as can be."""
+"""The Slurm engine: a run is one batch job, and one call of squeue answers for all runs."""
 
 from __future__ import annotations
 
 import math
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, replace
+from functools import cache, cached_property
 
 from muster import config
 from muster.config.slurm import Slurm as Site
-from muster.engines.base import EngineError, Node, Order, Request
-from muster.engines.slurm import client, cluster, options, overview, script, shared_disk, states
+from muster.engines.base import Capacity, Engine, EngineError, Order, Refused, Request
+from muster.engines.slurm import cluster, options, overview, refusals, script, shared_disk, states
+from muster.engines.slurm.node import client
+from muster.engines.slurm.node.allocation import BATCH_LOG
+from muster.engines.slurm.node.client import Client
+from muster.engines.slurm.node.parsing import HANDLE, End, Queued
 from muster.job import LAUNCHERS, Job
-from muster.records.layout import home
-from muster.records.state import Status
+from muster.records.state import EngineLog, Status
 
-FRESH = 5.0  # seconds for which one answer of the controller serves all who ask: it has other users, too
-ARGV = ("sbatch", "--parsable")
+FRESH = 5.0  # seconds for which one answer of the controller is used again: it has other users, too
+PATIENCE = 60.0  # seconds for a controller that is busy
 CPUS = "set `cpus`, or `slurm: {exclusive: true}`"
+LOG = EngineLog(BATCH_LOG, "slurmstepd")
 INTERRUPTED = ("NODE_FAIL", "BOOT_FAIL", "PREEMPTED")  # ends after which Slurm could have started a job again, and did not
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the controller showed, and when: by a clock that only goes forward and by that of the world."""
+    """What the controller showed, and when: by the monotonic clock and by the system's."""
 
     moment: float
     time: float
-    jobs: list[client.Queued]
+    jobs: list[Queued]
 
 
 _answers: dict[str, Answer] = {}  # by cluster
 
 
-class Slurm:
+class Slurm(Engine):
     name = "slurm"
     lasting = True
 
+    @property
+    def _site(self) -> Site:
+        return self.settings.slurm
+
     @cached_property
     def _machines(self) -> list[cluster.Machine]:
-        return cluster.machines()
+        return cluster.machines(_client())
 
     def resolve(self, job: Job, say: Callable[[str], None]) -> Job:
-        site = _site()
-        if doubt := shared_disk.doubtful(home(), site.shared):
-            say(f"{home()} lies on {doubt}: the nodes must see it; `shared` below [slurm] in config.toml names what they see")
+        site = self._site
+        if doubt := shared_disk.doubtful(self.home, site.shared):
+            hint = "`shared` below [slurm] in config.toml names what they see"
+            say(f"{self.home} lies on {doubt}: the nodes must see it; {hint}")
         chosen = options.choose(site, job, os.environ)
-        if cluster.may_starve(job, chosen, self._machines) and not client.gives_cpus(chosen.partitions):
+        if cluster.may_starve(job, chosen, self._machines) and not _client().gives_cpus(chosen.partitions):
             say(f"the job asks for {job.devices} devices and no `cpus`: most sites give it one CPU on each node; {CPUS}")
         if job.device == "auto":
             if not self._machines:
@@ -62,9 +72,8 @@ class Slurm:
         return job
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
-        site = _site()
-        chosen = options.choose(site, job, os.environ)
-        _check_home(site)
+        chosen = options.choose(self._site, job, os.environ)
+        self._check_home()
         found = [("slurm", f"cannot take the option `{option}`", hint) for option, hint in options.refused(chosen.options)]
         if chosen.gpus_per_node and chosen.gres and chosen.gres.partition(":")[0] != "gpu":
             hint = "only a GRES `gpu` can be asked for like that"
@@ -79,72 +88,66 @@ class Slurm:
         return [*found, *_wrong_mpi(job)]
 
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
-        site = _site()
-        chosen = options.choose(site, job, environment)
-        order = replace(order, namespaces=site.namespaces)
+        chosen = options.choose(self._site, job, environment)
         longest = cluster.longest(chosen, self._machines) if job.time_limit else math.inf
-        text = script.render(job, order, chosen, sys.executable, longest)
-        return Request(ARGV, "/", f"{order.run_dir}/slurm.log", options.clean(environment), text)
+        text = script.render(job, order, chosen, sys.executable, longest, self._site.namespaces)
+        return Request(client.SUBMIT, "/", f"{order.run_dir}/{BATCH_LOG}", client.clean(environment), text)
 
-    def submit(self, request: Request, follower: int | None) -> str:
+    def submit(self, request: Request, follower: int | None = None) -> str:
         _answers.clear()
         try:
-            return client.submit(request.argv, request.script, request.environment)
+            return _client().submit(request.script, request.environment)
+        except client.Rejected as error:
+            raise Refused(refusals.explained(error.lines, request.script, _client().accounts)) from None
         except EngineError:
             if handle := self._taken(request.log):
                 return handle
             raise
 
     def _taken(self, log: str) -> str | None:
-        """The job of a run that Slurm has taken although sbatch did not hear of it."""
+        """The job of a run that Slurm has taken although sbatch got no answer; one that is submitted again has older jobs."""
         try:
             return self.find(os.path.dirname(log)) if log else None
         except EngineError:
             return None
-
-    def submit_again(self, script: str, environment: Mapping[str, str]) -> str:
-        return self.submit(Request(ARGV, "/", "", options.clean(environment), script), None)
 
     def find(self, run_dir: str) -> str | None:
         name, user = os.path.basename(run_dir), client.user()
         ids = [int(job.id) for job in _queue("", fresh=True).jobs if job.name == name and job.user == user]
         return str(max(ids)) if ids else None
 
-    def poll(self, handles: Iterable[str]) -> dict[str, Status]:
+    def status(self, handles: Iterable[str]) -> dict[str, Status]:
         wanted = list(handles)
-        found = {handle: states.gone(handle) for handle in wanted if not client.HANDLE.fullmatch(handle)}  # damaged records
+        found = {handle: states.gone(handle) for handle in wanted if not HANDLE.fullmatch(handle)}  # damaged records
         wanted = [handle for handle in wanted if handle not in found]
         for name in dict.fromkeys(_split(handle)[1] for handle in wanted):
             ids = {_split(handle)[0]: handle for handle in wanted if _split(handle)[1] == name}
             found.update({ids[job]: status for job, status in _statuses(list(ids), name).items()})
-        return found
+        return {handle: replace(status, log=LOG) for handle, status in found.items()}
 
-    def cancel(self, handle: str) -> None:
+    def cancel(self, handle: str, queued_only: bool = False) -> None:
         _answers.clear()
         job, name = _split(handle)
-        client.cancel(job, cluster=name)
+        _client(name).cancel(job, *(["--state=PENDING"] if queued_only else []))
 
-    def withdraw(self, handle: str) -> None:
-        _answers.clear()
-        job, name = _split(handle)
-        client.cancel(job, "--state=PENDING", cluster=name)
+    def capacity(self) -> list[Capacity]:
+        if shutil.which("sinfo") is None:
+            return []
+        if not self._machines:
+            return [Capacity("shows you no nodes (PrivateData of the site); jobs can be submitted all the same")]
+        return [Capacity(found.words, asdict(found)) for found in overview.partitions(self._machines)]
 
-    def sweep(self, run_id: str) -> None:
-        """Slurm itself leaves nothing running of a job that is over."""
+    def identity(self, handle: str) -> tuple[str, str]:
+        return "Slurm job", handle.replace(";", " of cluster ")
 
-    def partitions(self) -> list[overview.Partition]:
-        """What the cluster has and what of it is free, as far as this user may see it."""
-        return overview.partitions(self._machines)
+    def remote_shell(self, handle: str, node: int) -> str:
+        return f"srun --jobid={_split(handle)[0]} --overlap --nodes=1 --relative={node} --pty bash"
 
-    def capacity(self) -> list[Node]:
-        names = _site().gres
-        found: dict[str, Node] = {}
-        for machine in self._machines:
-            kind = cluster.device([machine], names)
-            count = machine.gres.get(names.get(kind, ""), 0)
-            devices = tuple(f"{number}: {names[kind]}" for number in range(count))
-            found[machine.name] = Node(machine.name, machine.cpus, machine.memory, kind, devices)
-        return list(found.values())
+    def _check_home(self) -> None:
+        """Raises ConfigError for a home that the nodes cannot see: nothing of a run would be found there."""
+        if reason := shared_disk.unseen(self.home, self._site.shared) or shared_disk.unwritable(self.home):
+            message = f"MUSTER_HOME is {self.home}, which {reason}; set it to a directory on a shared file system"
+            raise config.ConfigError(message)
 
 
 def _needs_ssh(job: Job) -> bool:
@@ -158,19 +161,13 @@ def _wrong_mpi(job: Job) -> list[tuple[str, str, str]]:
     if kind and job.framework != "mpi":
         hint = "remove it, or set `framework: mpi`"
         return [("slurm", f"asks for `mpi: {kind}`, and the framework is {job.framework}", hint)]
-    if kind and kind not in (known := client.pmi_kinds()):
+    if kind and kind not in (known := _client().pmi_kinds()):
         return [("slurm", f"asks for `mpi: {kind}`, which srun does not have", f"it has {', '.join(known)}")]
     return []
 
 
-def _site() -> Site:
-    return config.load(home()).slurm
-
-
-def _check_home(site: Site) -> None:
-    """Refuses a home that the nodes cannot see: nothing of a run would be found there."""
-    if reason := shared_disk.unseen(home(), site.shared) or shared_disk.unwritable(home()):
-        raise config.ConfigError(f"MUSTER_HOME is {home()}, which {reason}; set it to a directory on a shared file system")
+def _client(name: str = "") -> Client:
+    return Client(PATIENCE, name)
 
 
 def _split(handle: str) -> tuple[str, str]:
@@ -186,10 +183,10 @@ def _queue(name: str, fresh: bool = False) -> Answer:
     return answer
 
 
-def _jobs(name: str) -> list[client.Queued]:
+def _jobs(name: str) -> list[Queued]:
     """All jobs; of those that Slurm starts later it is asked whether it had them before."""
-    jobs = client.queue(name)
-    returns = client.returns(name) if any(job.reason == "BeginTime" for job in jobs) else {}
+    jobs = _client(name).queue()
+    returns = _client(name).restarts() if any(job.reason == "BeginTime" for job in jobs) else {}
     return [replace(job, returns=returns.get(job.id, 0)) for job in jobs] if returns else jobs
 
 
@@ -212,18 +209,23 @@ def _statuses(ids: list[str], name: str) -> dict[str, Status]:
     return found
 
 
-def _sees_own_jobs_alone(jobs: list[client.Queued], name: str) -> bool:
+def _sees_own_jobs_alone(jobs: list[Queued], name: str) -> bool:
     """Whether there may be jobs of others that the controller does not show; asked only where that matters."""
     waiting = any(job.reason == "Priority" for job in jobs)
-    return waiting and all(job.user == client.user() for job in jobs) and client.hides_jobs(name)
+    return waiting and all(job.user == client.user() for job in jobs) and _hides_jobs(name)
 
 
-def _ends(over: list[str], known: Mapping[str, client.Queued], name: str) -> dict[str, client.End]:
+@cache
+def _hides_jobs(name: str) -> bool:
+    return _client(name).hides_jobs()
+
+
+def _ends(over: list[str], known: Mapping[str, Queued], name: str) -> dict[str, End]:
     """How jobs ended: by accounting, which knows most, where there is some, else by the controller."""
-    found: dict[str, client.End] = client.remembered(name)
+    found = _client(name).remembered()
     try:
-        found.update(client.accounted(over, name))
+        found.update(_client(name).accounted(over))
     except EngineError:
         if not {*over} <= {*known}:
-            raise  # nobody else can tell
+            raise
     return {job: end for job, end in found.items() if end.state in states.OVER}

@@ -87,15 +87,3 @@ def refused(options: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             yield option, "write long options, each as one word, such as `--nice=100`"
         elif ours := next((known for known in OURS if known.startswith(name)), ""):  # sbatch takes the beginning of a name, too
             yield option, f"use {OURS[ours]}" if OURS[ours] else "remove it: Muster sets it itself"
-
-
-def clean(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what an allocation that this command runs in, or a user's shell, tells Slurm's own programs."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if not name.startswith(("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "PMI_", "PMIX_")) or name in KEPT
-    }
-
-
-KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator
 
 from muster.engines.base import Order
+from muster.engines.slurm.node.allocation import BATCH_LOG
 from muster.engines.slurm.options import Chosen
 from muster.job import Job
 
@@ -27,7 +28,7 @@ exit 127
 """
 
 
-def render(job: Job, order: Order, chosen: Chosen, python: str, longest: float = math.inf) -> str:
+def render(job: Job, order: Order, chosen: Chosen, python: str, longest: float = math.inf, namespaces: bool = True) -> str:
     """The complete script; `python` is the one that runs the submitter's command, `longest` what the site gives to a job."""
     pythons = [chosen.python] if chosen.python else [python, "python3"]
     asked = [f"--{name}" if value is None else f"--{name}={value}" for name, value in _asked(job, order, chosen, longest)]
@@ -38,7 +39,7 @@ def render(job: Job, order: Order, chosen: Chosen, python: str, longest: float =
         agent=shlex.quote(order.agent),
         run_dir=shlex.quote(order.run_dir),
         code=shlex.quote(order.code),
-        more="" if order.namespaces else " --namespaces off",
+        more="" if namespaces else " --namespaces off",
     )
 
 
@@ -63,7 +64,7 @@ def _asked(job: Job, order: Order, chosen: Chosen, longest: float) -> Iterator[t
     yield "requeue", None
     yield "signal", f"B:TERM@{warning(job)}"
     yield "chdir", "/"
-    yield "output", order.run_dir.replace("%", "%%") + "/slurm.log"
+    yield "output", order.run_dir.replace("%", "%%") + f"/{BATCH_LOG}"
     yield "open-mode", "append"
     yield "export", "ALL"
 

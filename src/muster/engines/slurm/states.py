@@ -7,8 +7,8 @@ import re
 import time
 from collections.abc import Iterable
 
-from muster.engines.slurm.client import End, Queued
 from muster.engines.slurm.cluster import seconds
+from muster.engines.slurm.node.parsing import End, Queued
 from muster.engines.slurm.refusals import spelled
 from muster.records.failure_text import duration
 from muster.records.state import Status

@@ -1,226 +1,211 @@
-"""What Slurm is asked from inside a job, and what it answers, as data."""
+"""The Slurm client: runs Slurm's own programs, for submitters and inside of jobs; `parsing.py` reads their answers."""
 
 from __future__ import annotations
 
-import math
-import re
-import socket
+import os
 import subprocess
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
 
-from muster.records.failure_text import size
+from muster.engines.errors import EngineError
+from muster.engines.slurm.node import parsing
+from muster.engines.slurm.node.parsing import End, Machine, Queued
 
-ANSWER_LIMIT = 10.0  # for a controller that is busy; without an answer the run goes on as well as it can
-KILL_WAIT = 30.0  # Slurm's own default
-MARGIN = 2.0  # seconds that agents need for themselves after their ranks are gone
-# One agent per node, whatever becomes of the others: they stop each other, and with the grace that the job asks for.
-FIXED = "--ntasks-per-node=1 --kill-on-bad-exit=0 --wait=0 --mpi=none --cpu-bind=none --export=ALL --input=none"
-# What a job step has to be told again, by the variable in which the batch script finds it.
-AGAIN = {"SLURM_CPUS_PER_TASK": "--cpus-per-task", "SLURM_MEM_PER_NODE": "--mem", "SLURM_MEM_PER_CPU": "--mem-per-cpu"}
-AGAIN["SLURM_GPUS_PER_NODE"] = "--gpus-per-node"
-
-
-# States of a job that goes on, also while Slurm sends it a signal; all others are on the way to its end.
-GOING_ON = ("RUNNING", "SIGNALING", "RESIZING", "CONFIGURING", "SUSPENDED", "STOPPED")
-# Why Slurm ends a job, in the words that it leaves in the output of the batch script, and what that is to a run.
-ENDS = {
-    "PREEMPTION": ("preempted", "Slurm preempted the job"),
-    "NODE FAILURE": ("terminated", "a node of the job failed"),
-    "TIME LIMIT": ("time_limit", "it came to the time limit of its Slurm job"),
-    "JOB REQUEUE": ("terminated", "Slurm ended the job to start it again"),
-}
-# What is said when the controller does not answer.
-SILENT = re.compile("unable to contact|timed out|connect|try again", re.IGNORECASE)
-# What belongs to a job and not to the one who submitted it; the rest tells Slurm's programs which Slurm is meant.
-OF_THE_JOB = ("SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "PMI_", "PMIX_")
+# Variables of a job, or of a user's shell, that would change what Slurm's programs do; the exceptions say which Slurm is meant.
+OF_A_JOB = ("SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SALLOC_", "PMI_", "PMIX_")
 OF_THE_SITE = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
-
-# What a node does first: an agent that it cannot see cannot tell of it.
-LOOK = """\
-unfit() { echo "muster: $SLURMD_NODENAME: $1" >&2; sleep 1; exit 75; }  # srun may tell of an end before it tells what was said
-python=$1
-shift
-test -e "$1" || unfit "this node does not see $1; MUSTER_HOME has to lie where all nodes see it"
-command -v "$python" >/dev/null || unfit "this node has no $python; set \\`python\\` below [slurm] in config.toml"
-exec "$python" -I -S "$@"
-"""
+UNKNOWN = ("invalid job id", "already completed", "no such")  # what scancel says of a job that is over
+QUEUE = "%A|%T|%Q|%P|%u|%l|%S|%e|%r|%j"  # the name last: it may hold anything
+ENDS = "JobIDRaw,State,ExitCode,NodeList"
+SUBMIT = ("sbatch", "--parsable")
 
 
-class SlurmError(Exception):
-    """A question that Slurm did not answer."""
+class NoAnswer(EngineError):
+    """Slurm did not respond; the command may have succeeded."""
 
 
-class NoAnswer(SlurmError):
-    """One to which nobody said anything: what was asked for may have happened all the same."""
+class Missing(EngineError):
+    """One of Slurm's programs is not installed here."""
 
 
-@dataclass(frozen=True)
-class Machine:
-    """A node as Slurm knows it."""
+class Rejected(EngineError):
+    """Slurm rejected a batch script, for the reasons in `lines`."""
 
-    name: str
-    address: str
-    state: str = ""
-
-
-@dataclass(frozen=True)
-class Allocation:
-    """The machines of an attempt, in the order of their numbers, and how long Slurm waits before it kills."""
-
-    nodes: tuple[Machine, ...]
-    kill_wait: float
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Allocation:
-        return cls(tuple(Machine(**node) for node in data["nodes"]), data["kill_wait"])
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__("; ".join(lines))
+        self.lines = lines
 
 
-@dataclass(frozen=True)
-class Meaning:
-    """What Slurm means by a signal, and in how many seconds it ends the job."""
-
-    cause: str
-    words: str
-    seconds: float = 0.0
+def clean(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what a surrounding job or a user's shell sets for Slurm's programs."""
+    return {name: value for name, value in environment.items() if name in OF_THE_SITE or not name.startswith(OF_A_JOB)}
 
 
-def meaning(job: Mapping[str, str], signal: str, now: float, near: float, grace_time: float = math.inf) -> Meaning:
-    """What a signal to a job means that `scontrol show job` shows like this; its end is near in the last `near` seconds.
-
-    Of a job without a time limit it does not show when a preemption ends it: that is after the GraceTime of its partition.
-    """
-    if not job:
-        return Meaning("terminated", f"the job was told to end ({signal}), and Slurm does not say why")
-    preempted = _moment(job.get("PreemptTime", ""))
-    if job.get("JobState") not in GOING_ON:
-        return Meaning(*ENDS["PREEMPTION"]) if preempted else Meaning("terminated", f"Slurm ended the job ({signal})")
-    end = _moment(job.get("EndTime", ""))
-    left = max(0.0, end - now) if end else math.inf
-    if preempted:
-        return Meaning(*ENDS["PREEMPTION"], left if end else max(0.0, preempted + grace_time - now))
-    if left <= near:
-        return Meaning(*ENDS["TIME LIMIT"], left)
-    return Meaning("stop", f"somebody told the job to end ({signal})", left)
+def user() -> str:
+    """The user as Slurm shows it: by name, or by number where there is none."""
+    return parsing.user_name(str(os.getuid()))
 
 
-def meaning_of(ends: str) -> Meaning | None:
-    """What it means that Slurm ends a job for such a reason, if it is one that is known."""
-    return next((Meaning(*meant) for words, meant in ENDS.items() if ends.startswith(words)), None)
+class Client:
+    """Slurm's programs, with `limit` seconds for each answer; those of another cluster where it is named."""
+
+    def __init__(self, limit: float, cluster: str = "") -> None:
+        self._limit = limit
+        self._cluster = [f"--clusters={cluster}"] if cluster else []
+
+    # -- jobs
+
+    def submit(self, script: str, environment: Mapping[str, str]) -> str:
+        """Submits a batch script; returns the id of the job, with its cluster where that has a name. Raises Rejected."""
+        done = self._call([*SUBMIT], clean(environment), script)
+        if done.returncode != 0:
+            raise Rejected(parsing.error_lines(done.stderr, done.returncode))
+        numbers = parsing.HANDLE.findall(done.stdout)  # a site's own sbatch may print more
+        if not numbers:
+            raise EngineError("sbatch took the script and told no number of a job; `sbatch --parsable` by hand may tell more")
+        return str(numbers[-1])
+
+    def queue(self) -> list[Queued]:
+        """All jobs that the controller shows, those that ended in the last minutes included."""
+        shown = self._ask("squeue", "--noheader", "--all", "--states=all", f"--format={QUEUE}", *self._cluster)
+        return [found for line in shown.splitlines() if (found := parsing.queued(line)) is not None]
+
+    def restarts(self) -> dict[str, int]:
+        """How often Slurm has put each waiting job of this user back into the queue."""
+        asked = ["--states=PENDING", f"--user={os.getuid()}", "--Format=JobID:20,RestartCnt:12", *self._cluster]
+        return parsing.restarts(self._call(["squeue", "--noheader", *asked]).stdout)
+
+    def accounted(self, ids: Iterable[str]) -> dict[str, End]:
+        """How jobs ended, by accounting; nothing where the site keeps none."""
+        asked = ["--allocations", f"--format={ENDS}", f"--jobs={','.join(ids)}", *self._cluster]
+        try:
+            done = self._call(["sacct", "--noheader", "--parsable2", *asked])
+        except Missing:
+            return {}
+        return parsing.accounted(done.stdout) if done.returncode == 0 else {}  # `Slurm accounting storage is disabled`
+
+    def remembered(self) -> dict[str, End]:
+        """How jobs ended that the controller has not forgotten yet."""
+        return parsing.remembered(self._call(["scontrol", "--oneliner", "show", "jobs", *self._cluster]).stdout)
+
+    def job(self, number: str) -> dict[str, str]:
+        """What the controller shows of one job."""
+        return parsing.fields(self._ask("scontrol", "--oneliner", "show", "job", number))
+
+    def cancel(self, job: str, *options: str) -> None:
+        done = self._call(["scancel", *options, *self._cluster, job])
+        if done.returncode != 0 and not any(words in done.stderr.lower() for words in UNKNOWN):
+            raise _failed(done, f"scancel {job}")
+
+    def requeue(self, job: str) -> None:
+        self._ask("scontrol", "requeue", job)
+
+    def steps(self, job: str) -> list[str]:
+        """The steps of a job that were started with srun."""
+        shown = self._ask("squeue", "--noheader", "--steps", "--jobs", job, "--format=%i").split()
+        return [step for step in shown if step.rpartition(".")[2].isdigit()]
+
+    def kill_steps(self, steps: Iterable[str]) -> None:
+        self._ask("scancel", "--quiet", "--signal=KILL", *steps)
+
+    # -- the cluster
+
+    def partition_nodes(self, format: str) -> str | None:
+        """What sinfo shows of each node, in fields of fixed width; None where this Slurm does not know one of the fields.
+
+        Nothing is shown where users may not look (PrivateData).
+        """
+        done = self._call(["sinfo", "--noheader", "--all", "--Node", f"--Format={format}"])
+        if "format specification" in done.stderr:
+            return None
+        if "permission denied" in done.stderr.lower():
+            return ""
+        if done.returncode != 0:
+            raise _failed(done, "sinfo")
+        return done.stdout
+
+    def host_names(self, nodes: str) -> list[str]:
+        """The names of the nodes in a list as Slurm writes it: `gpu[07-09]`."""
+        return self._ask("scontrol", "show", "hostnames", nodes).split()
+
+    def nodes(self, names: Collection[str]) -> list[Machine]:
+        """What Slurm shows of nodes; nothing where it does not respond, or users may not look at them."""
+        try:
+            return parsing.machines(self._ask("scontrol", "--oneliner", "show", "node", ",".join(names))) if names else []
+        except EngineError:
+            return []
+
+    def kill_wait(self) -> float:
+        """The seconds between SIGTERM and SIGKILL when Slurm ends a job."""
+        return parsing.kill_wait(self._ask("scontrol", "show", "config"))
+
+    def grace_time(self, partition: str) -> float:
+        """The seconds that the preempted jobs of a partition may go on."""
+        return parsing.grace_time(self._ask("scontrol", "--oneliner", "show", "partition", partition))
+
+    def hides_jobs(self) -> bool:
+        """Whether users of the site see no jobs but their own."""
+        return parsing.hides_jobs(self._call(["scontrol", "show", "config", *self._cluster]).stdout)
+
+    def gives_cpus(self, partitions: Collection[str]) -> bool:
+        """Whether the site gives CPUs to jobs that ask for none: whole nodes, or some for each GPU."""
+        config = self._call(["scontrol", "show", "config"]).stdout
+        return parsing.gives_cpus(config, self._call(["scontrol", "--oneliner", "show", "partition"]).stdout, partitions)
+
+    def pmi_kinds(self) -> list[str]:
+        """The kinds of PMI that srun has."""
+        done = self._call(["srun", "--mpi=list"])
+        return parsing.pmi_kinds(f"{done.stdout}\n{done.stderr}")
+
+    def accounts(self) -> dict[str, list[str]]:
+        """The accounts of this user, each with its QOS, as far as accounting shows them."""
+        where = [f"user={user()}", "format=Account,QOS"]
+        try:
+            done = self._call(["sacctmgr", "--noheader", "--parsable2", "show", "associations", "where", *where])
+        except EngineError:
+            return {}
+        rows = [line.split("|") for line in done.stdout.splitlines()]
+        return {row[0]: row[1].split(",") for row in rows if len(row) == 2}
+
+    # -- calls
+
+    def _ask(self, *argv: str) -> str:
+        """What a program prints. Raises EngineError where it fails."""
+        done = self._call([*argv])
+        if done.returncode != 0:
+            raise _failed(done, argv[0])
+        return done.stdout
+
+    def _call(
+        self, argv: list[str], environment: Mapping[str, str] | None = None, script: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a program. Raises Missing where there is none, and NoAnswer where Slurm does not respond."""
+        asking = {**clean(os.environ), "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
+        try:
+            done = subprocess.run(
+                argv,
+                env=asking if environment is None else environment,
+                cwd="/",
+                input=script,
+                stdin=subprocess.DEVNULL if script is None else None,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=self._limit,
+                start_new_session=True,  # Ctrl-C is for Muster's command, and must not interrupt the question
+            )
+        except FileNotFoundError:
+            message = f"there is no {argv[0]} on your PATH; log in to a machine of the cluster, or load its module"
+            raise Missing(message) from None
+        except OSError as error:
+            raise EngineError(f"{argv[0]} does not work: {error}") from None
+        except subprocess.TimeoutExpired:
+            raise NoAnswer(f"Slurm did not answer {argv[0]} within {self._limit:.0f} seconds; try again later") from None
+        if done.returncode != 0 and parsing.SILENT.search(done.stderr):
+            words = "; ".join(parsing.error_lines(done.stderr, done.returncode))
+            raise NoAnswer(f"Slurm cannot be reached: {words}; try again later, `scontrol ping` tells whether it is up")
+        return done
 
 
-def ends(log: str, job: str) -> str:
-    """Why Slurm ends a job, as the output of its batch script says; nothing of one that is cancelled, or only warned."""
-    found = re.findall(rf"\*\*\* JOB {re.escape(job)} ON \S+ CANCELLED AT \S+(?: DUE TO (.+?))? \*\*\*", log)
-    return str(found[-1]) if found else ""
-
-
-def _moment(text: str) -> float:
-    """A time as Slurm writes it; 0 for none."""
-    try:
-        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
-    except ValueError:
-        return 0.0
-
-
-def submit(script: str, environment: Mapping[str, str]) -> str:
-    """Hands in a script from inside of a job, with the environment of who submitted that; returns the id of the new one."""
-    kept = {name: value for name, value in environment.items() if name in OF_THE_SITE or not name.startswith(OF_THE_JOB)}
-    said = ask("sbatch", "--parsable", script, environment=kept)
-    numbers = re.findall(r"^[0-9]+(?:;\S+)?$", said, re.MULTILINE)  # a site's own sbatch may say more
-    if not numbers:
-        raise SlurmError(f"sbatch told no number of a job: {said.strip()}")
-    return str(numbers[-1])
-
-
-def ask(*words: str, environment: Mapping[str, str] | None = None) -> str:
-    """What one of Slurm's programs prints."""
-    try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_LIMIT, env=environment)
-    except OSError as error:
-        raise SlurmError(f"{words[0]} does not work: {error}") from None
-    except subprocess.TimeoutExpired as error:
-        raise NoAnswer(f"{words[0]} does not work: {error}") from None
-    if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip() or f"code {done.returncode}"
-        kind = NoAnswer if SILENT.search(said) else SlurmError
-        raise kind(f"{words[0]} does not work: {said}")
-    return done.stdout.decode("utf-8", "replace")
-
-
-def fields(line: str) -> dict[str, str]:
-    """The `Name=value` pairs of a line that scontrol prints with --oneliner."""
-    return dict(re.findall(r"(?:^|\s)([A-Za-z][\w/:]*)=(\S*)", line))
-
-
-def machines(shown: str) -> list[Machine]:
-    """The nodes that `scontrol show node --oneliner` shows."""
-    found = [fields(line) for line in shown.splitlines() if line.startswith("NodeName=")]
-    return [Machine(node["NodeName"], node.get("NodeAddr", node["NodeName"]), node.get("State", "")) for node in found]
-
-
-def kill_wait(shown: str) -> float:
-    """KillWait as `scontrol show config` shows it."""
-    match = re.search(r"^KillWait\s*=\s*(\d+)", shown, re.MULTILINE)
-    return float(match.group(1)) if match else KILL_WAIT
-
-
-def grace_time(shown: str) -> float:
-    """GraceTime as `scontrol show partition` shows it; where it is none, that of a QOS may count, which nobody tells."""
-    match = re.search(r"\bGraceTime=(\d+)", shown)
-    return float(match.group(1)) if match and match.group(1) != "0" else math.inf
-
-
-def resolved(address: str) -> str:
-    """A node's address as a number: ranks may not be able to look names up."""
-    try:
-        return socket.gethostbyname(address)
-    except OSError:
-        return address
-
-
-def srun(nodes: int, environment: Mapping[str, str], command: Sequence[str]) -> list[str]:
-    """The argv that starts one command on each node of a job. Devices need no word: a step has all that the job has."""
-    again = [f"{option}={environment[name]}" for name, option in AGAIN.items() if environment.get(name)]
-    return ["srun", f"--nodes={nodes}", f"--ntasks={nodes}", *FIXED.split(), *again, *command]
-
-
-def agent(python: str, archive: str, words: Sequence[str]) -> list[str]:
-    """The argv of an agent on a node that may lack what it needs."""
-    return ["/bin/sh", "-c", LOOK, "sh", python, archive, *words]
-
-
-def ended_tasks(log: str) -> dict[int, str]:
-    """The tasks of which srun says that they did not end well, each with how."""
-    found: dict[int, str] = {}
-    for numbers, how in re.findall(r"^srun: error: \S+: tasks? ([\d,-]+): (.+)$", log, re.MULTILINE):
-        for part in numbers.split(","):
-            first, _, last = part.partition("-")
-            found.update({task: how.strip() for task in range(int(first), int(last or first) + 1)})
-    return found
-
-
-def over_memory(log: str) -> tuple[str, str] | None:
-    """The node that used more memory than the job has there, as far as srun tells, and how much, if one did."""
-    killed = re.search(r"^slurmstepd-?(\S*): error: StepId=\S+ exceeded memory limit \((\d+) > (\d+)\)", log, re.MULTILINE)
-    if killed:
-        name, used, limit = killed.groups()
-        return name, f"used {size(int(used))}, more than the {size(int(limit))} that the job has there"
-    killed = re.search(r"^srun: error: (\S+): tasks? [\d,-]+: Out Of Memory", log, re.MULTILINE)
-    return (killed.group(1), "used more memory than the job has there") if killed else None
-
-
-def unreached(log: str) -> list[str]:
-    """The nodes on which srun could not start anything."""
-    return re.findall(r"^srun: error: Task launch for \S+ failed on node (\S+): ", log, re.MULTILINE)
-
-
-def own_words(log: str, name: str) -> str | None:
-    """What the agent of a node said through srun before it had a log of its own."""
-    found = re.findall(rf"^muster: {re.escape(name)}: (.+)$", log, re.MULTILINE)
-    return found[-1] if found else None
+def _failed(done: subprocess.CompletedProcess[str], by_hand: str) -> EngineError:
+    words = "; ".join(parsing.error_lines(done.stderr, done.returncode))
+    return EngineError(f"{done.args[0]} does not work: {words}; `{by_hand}` by hand may tell more")

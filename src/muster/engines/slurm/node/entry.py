@@ -18,7 +18,8 @@ from muster.agent.supervisor import device_locks, heartbeat
 from muster.agent.supervisor.site import Assignment
 from muster.agent.tools import Tools
 from muster.devices import Found, found, resolve
-from muster.engines.slurm.node import client, pmi_launcher
+from muster.engines.slurm.node import pmi_launcher
+from muster.engines.slurm.node.allocation import MARGIN, Allocation, allocation_file
 from muster.linux import syscalls
 from muster.linux.watch import readable
 from muster.plan import Device
@@ -68,7 +69,7 @@ def _put_keys_away() -> None:
 def _see(path: str, attempt: AttemptDir) -> None:
     """Waits for the run directory to appear: a shared file system may take its time."""
     deadline = time.monotonic() + SHOWN_LIMIT
-    while not is_there(attempt.allocation):
+    while not is_there(allocation_file(attempt)):
         if not os.path.isdir(path) or time.monotonic() > deadline:
             what = f"cannot see the run directory {path}" if not os.path.isdir(path) else f"does not see {attempt.path}"
             raise Unfit(f"this node {what}; it has to lie on a file system that all nodes share (set MUSTER_HOME)")
@@ -82,7 +83,7 @@ class _Node:
         self.attempt = attempt
         self.name = name
         self.index = index
-        self.allocation = client.Allocation.from_json(need_json(attempt.allocation))
+        self.allocation = Allocation.from_json(need_json(allocation_file(attempt)))
         self.kind = resolve(self.job.device)
         self.devices, self._held = _take(self.kind, self.job.devices) if index < self.job.nodes else ([], None)
 
@@ -114,7 +115,7 @@ class _Node:
     def _spot(self, contained: bool, seen: int, keeper: socket.socket | None) -> Spot:
         address = next((node.address for node in self.allocation.nodes if node.name == self.name), self.name)
         devices = tuple(Device(device.id, device.ip) for device in self.devices)
-        patience = max(0.0, self.allocation.kill_wait - client.MARGIN)
+        patience = max(0.0, self.allocation.kill_wait - MARGIN)
         spot = Spot(
             self.index, self.name, address, self.kind, devices, _cpus(), contained, seen, keeper, agent_process.user(), patience
         )

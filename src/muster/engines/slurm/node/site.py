@@ -12,7 +12,11 @@ import time
 from muster.agent.node import environment
 from muster.agent.supervisor import heartbeat
 from muster.agent.supervisor.site import Assignment, Cut, Farewell, Site, Verdict
-from muster.engines.slurm.node import client
+from muster.engines.errors import EngineError
+from muster.engines.slurm.node import job_end, job_step
+from muster.engines.slurm.node.allocation import BATCH_LOG, MARGIN, Allocation, allocation_file, resolved, srun_log
+from muster.engines.slurm.node.client import Client, NoAnswer
+from muster.engines.slurm.node.parsing import Machine
 from muster.records import submissions
 from muster.records.failure_text import duration, signal_name
 from muster.records.files import is_there, read_object, write_json
@@ -20,6 +24,7 @@ from muster.records.layout import AttemptDir
 from muster.records.logs import last_lines
 
 TRIES = 3
+ANSWER_LIMIT = 10.0  # for a controller that is busy; without an answer the run goes on as well as it can
 PAUSE = 5.0  # between two questions to Slurm while there is nothing to do
 STEP_LIMIT = 30.0  # for a step to be gone
 NEAR = 120.0  # seconds beside the grace in which a signal is the warning before the end of the job's time
@@ -33,14 +38,15 @@ class SlurmSite(Site):
 
     def __init__(self, assignment: Assignment) -> None:
         self.assignment = assignment
+        self.client = Client(ANSWER_LIMIT)
         self.job_id = os.environ["SLURM_JOB_ID"]
         self.submission = int(os.environ.get(submissions.VARIABLE, "1"))
         self.restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
-        self.allocation = client.Allocation((), client.KILL_WAIT)
+        self.allocation = Allocation()
         self._beats: heartbeat.Beats | None = None
         self._silent: set[int] = set()  # nodes of which nothing is heard any more
         self._refused = False  # whether the site forbids to start the job again
-        self._before = len(_read(assignment.run.batch_log))  # what was said of earlier starts
+        self._before = len(self._batch_log())  # what was said of earlier starts
 
     def enter(self) -> bool:
         if self.submission > 1:
@@ -49,21 +55,21 @@ class SlurmSite(Site):
 
     def ready(self) -> bool:
         try:
-            names = client.ask("scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"]).split()
-            wait = client.kill_wait(client.ask("scontrol", "show", "config"))
-        except client.SlurmError as error:
+            names = self.client.host_names(os.environ["SLURM_JOB_NODELIST"])
+            wait = self.client.kill_wait()
+        except EngineError as error:
             self.reason = f"waiting for Slurm: {error}"
             return False
-        shown = {node.name: node.address for node in _nodes(names)}
-        nodes = tuple(client.Machine(name, client.resolved(shown.get(name, name))) for name in names)
-        self.allocation = client.Allocation(nodes, wait)
+        shown = {node.name: node.address for node in self.client.nodes(names)}
+        nodes = tuple(Machine(name, resolved(shown.get(name, name))) for name in names)
+        self.allocation = Allocation(nodes, wait)
         return True
 
     def start(self, attempt: AttemptDir) -> dict[int, tuple[int, ...]]:
-        write_json(attempt.allocation, self.allocation.to_json())
+        write_json(allocation_file(attempt), self.allocation.to_json())
         self._beats, self._silent = heartbeat.Beats(attempt, self.assignment.count), set()
-        argv = client.srun(self.assignment.count, os.environ, self._agent(attempt))
-        log = os.open(attempt.srun_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        argv = job_step.srun(self.assignment.count, os.environ, self._agent(attempt))
+        log = os.open(srun_log(attempt), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             started = subprocess.Popen(
                 argv,
@@ -85,10 +91,10 @@ class SlurmSite(Site):
         words += ["--python", assignment.tools.python]
         if not assignment.namespaces:
             words += ["--namespaces", "off"]
-        return client.agent(sys.executable, assignment.tools.archive, words)
+        return job_step.agent(sys.executable, assignment.tools.archive, words)
 
     def gone(self, attempt: AttemptDir) -> dict[int, str]:
-        tasks = client.ended_tasks(_read(attempt.srun_log))
+        tasks = job_step.ended_tasks(_read(srun_log(attempt)))
         found = {node: self._how(attempt, node, how) for node, how in tasks.items()}
         if self._beats is not None:
             self._beats.listen()
@@ -97,14 +103,14 @@ class SlurmSite(Site):
         return found
 
     def last_words(self, attempt: AttemptDir, node: int, status: int) -> str:
-        lines = [line for line in _read(attempt.srun_log).splitlines() if "error: " in line]
+        lines = [line for line in _read(srun_log(attempt)).splitlines() if "error: " in line]
         killed = f"srun was killed ({signal_name(os.WTERMSIG(status))})" if os.WIFSIGNALED(status) else "srun left no word"
         return self._how(attempt, node, lines[-1].strip() if lines else killed)
 
     def _how(self, attempt: AttemptDir, node: int, srun: str) -> str:
         """How a node ended: in the words of its agent where it has left some, else in those of srun."""
         name = self.allocation.nodes[node].name
-        own = client.own_words(_read(attempt.srun_log), name)
+        own = job_step.own_words(_read(srun_log(attempt)), name)
         said = last_lines(attempt.node(node).agent_log, 1) if own is None and "exit code" in srun else []
         return f"({name}) failed: {own or (said[0] if said else srun)}"
 
@@ -123,39 +129,48 @@ class SlurmSite(Site):
     def _kill_steps(self) -> bool:
         """Whether there are steps left to wait for."""
         try:
-            shown = client.ask("squeue", "--noheader", "--steps", "--jobs", self.job_id, "--format=%i").split()
-            steps = [step for step in shown if step.rpartition(".")[2].isdigit()]
+            steps = self.client.steps(self.job_id)
             if steps:
-                client.ask("scancel", "--quiet", "--signal=KILL", *steps)
+                self.client.kill_steps(steps)
             return bool(steps)
-        except client.SlurmError:
+        except EngineError:
             return False  # the job's own end will end them
 
     def farewell(self, signal: str) -> Farewell:
         """Asks Slurm: a job that it warns still runs, before the end of its time or a preemption; one that it ends does not."""
-        meant = client.meaning_of(self._ends()) or self._meaning(signal)
+        meant = job_end.meaning_of(self._ends()) or self._meaning(signal)
         grace = self.assignment.job.grace
-        left = max(0.0, meant.seconds + self.allocation.kill_wait - client.MARGIN)
+        left = max(0.0, meant.seconds + self.allocation.kill_wait - MARGIN)
         short = f"; Slurm leaves its ranks {duration(left)} of their grace of {duration(grace)}" if left < grace else ""
         unasked = meant.cause == "time_limit" and not self.assignment.job.time_limit
         return Farewell(meant.cause, meant.words + short + "; set `time_limit` to ask for more" * unasked, left)
 
-    def _meaning(self, signal: str) -> client.Meaning:
+    def _meaning(self, signal: str) -> job_end.Meaning:
         """What a signal means by what Slurm shows of the job."""
         shown = self._shown()
-        grace_time = _grace_time(shown.get("Partition", "")) if shown.get("EndTime") == "Unknown" else math.inf
-        return client.meaning(shown, signal, time.time(), NEAR + self.assignment.job.grace, grace_time)
+        grace_time = self._grace_time(shown.get("Partition", "")) if shown.get("EndTime") == "Unknown" else math.inf
+        return job_end.meaning(shown, signal, time.time(), NEAR + self.assignment.job.grace, grace_time)
 
     def _ends(self) -> str:
         """Why Slurm ends the job, if it has said so since this start."""
-        return client.ends(_read(self.assignment.run.batch_log)[self._before :], self.job_id)
+        return job_end.ends(self._batch_log()[self._before :], self.job_id)
+
+    def _batch_log(self) -> str:
+        return _read(f"{self.assignment.run.path}/{BATCH_LOG}")
+
+    def _grace_time(self, partition: str) -> float:
+        """How long the preempted jobs of a partition may go on, as far as Slurm tells."""
+        try:
+            return self.client.grace_time(partition)
+        except EngineError:
+            return math.inf
 
     def _shown(self) -> dict[str, str]:
         """What Slurm shows of the job. It is asked more than once: much hangs on the answer."""
         for _ in range(TRIES):
             try:
-                return client.fields(client.ask("scontrol", "--oneliner", "show", "job", self.job_id))
-            except client.SlurmError:
+                return self.client.job(self.job_id)
+            except EngineError:
                 time.sleep(1.0)
         return {}
 
@@ -178,11 +193,11 @@ class SlurmSite(Site):
     def _requeue(self) -> bool:
         """Asks Slurm to start the job again, and notes a refusal: that of no answer at all may have been done."""
         try:
-            client.ask("scontrol", "requeue", self.job_id)
+            self.client.requeue(self.job_id)
             return True
-        except client.NoAnswer:
+        except NoAnswer:
             return False
-        except client.SlurmError:
+        except EngineError:
             self._refused = True
             return False
 
@@ -190,23 +205,23 @@ class SlurmSite(Site):
         """Submits the run as a new job, in which it goes on; whoever else has done that was first."""
         run, number = self.assignment.run, self.submission + 1
         try:
-            job = client.submit(run.script, {**environment.given(), submissions.VARIABLE: str(number)})
+            job = self.client.submit(_read(run.script), {**environment.given(), submissions.VARIABLE: str(number)})
             if not submissions.claim(run, number, job, reason):
-                client.ask("scancel", job)
+                self.client.cancel(job.partition(";")[0])
             return True
-        except client.SlurmError:
+        except EngineError:
             return False
 
     def verdict(self, attempt: AttemptDir) -> Verdict | None:
         """Machines that are gone, by Slurm's word or because they are silent; a step that was killed for its memory."""
-        log = _read(attempt.srun_log)
-        memory = client.over_memory(log)
+        log = _read(srun_log(attempt))
+        memory = job_step.over_memory(log)
         if memory is not None:
             name, words = memory
             return Verdict("oom", f"{self._who(attempt, name)} {words}, and was killed for it; raise `memory`")
-        names = [node["name"] for node in read_object(attempt.allocation).get("nodes", [])]
-        states = {node.name: node.state for node in _nodes(names)}
-        gone = dict.fromkeys(client.unreached(log), "could not be reached")
+        names = [node["name"] for node in read_object(allocation_file(attempt)).get("nodes", [])]
+        states = {node.name: node.state for node in self.client.nodes(names)}
+        gone = dict.fromkeys(job_step.unreached(log), "could not be reached")
         gone.update({names[node]: "is not heard of any more" for node in self._silent})
         gone.update({name: "does not respond" for name in names if _is_mute(states.get(name, "")) and name not in gone})
         gone.update({name: "is down" for name in names if _is_down(states.get(name, ""))})
@@ -227,22 +242,6 @@ class SlurmSite(Site):
         verdict = self.verdict(attempt)
         down = ": " + verdict.reason if verdict else ""
         return Cut((words or "Slurm started the job again after it was cut off") + down, heartbeat.last(attempt))
-
-
-def _nodes(names: list[str]) -> list[client.Machine]:
-    """What Slurm shows of nodes; nothing where it does not answer, or users may not look at them."""
-    try:
-        return client.machines(client.ask("scontrol", "--oneliner", "show", "node", ",".join(names))) if names else []
-    except client.SlurmError:
-        return []
-
-
-def _grace_time(partition: str) -> float:
-    """How long the jobs of a partition may go on that are preempted, as far as Slurm tells."""
-    try:
-        return client.grace_time(client.ask("scontrol", "--oneliner", "show", "partition", partition))
-    except client.SlurmError:
-        return math.inf
 
 
 def _is_down(state: str) -> bool:

@@ -1,0 +1,11 @@
+"""The errors of engines, on both of their sides."""
+
+from __future__ import annotations
+
+
+class EngineError(Exception):
+    """An engine cannot be used or reached; the text says what to do."""
+
+
+class Refused(Exception):
+    """An engine does not take a run; the text says why and what to do."""
