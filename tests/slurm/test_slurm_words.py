@@ -65,8 +65,8 @@ def test_only_jobs_of_mpi_are_started_like_that() -> None:
 
 def test_nodes_are_read_with_their_addresses_and_states() -> None:
     assert parsing.machines(NODES) == [
-        parsing.Machine("gpu07", "127.0.0.7", "MIXED"),
-        parsing.Machine("gpu08", "127.0.0.8", "DOWN*"),
+        parsing.SlurmNode("gpu07", "127.0.0.7", "MIXED"),
+        parsing.SlurmNode("gpu08", "127.0.0.8", "DOWN*"),
     ]
     assert parsing.machines("Node gpu09 not found\n") == []
 

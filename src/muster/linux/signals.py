@@ -28,13 +28,20 @@ class Signals:
             return set()
 
 
-def reap(number: int, frame: Any) -> None:
-    """A handler that buries all children that have ended; nobody asks how."""
+def reap_children() -> list[tuple[int, int]]:
+    """Reaps all children that have ended, adopted ones included; returns their process ids and statuses."""
+    ended: list[tuple[int, int]] = []
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while (child := os.waitpid(-1, os.WNOHANG))[0]:
+            ended.append(child)
     except ChildProcessError:
         pass
+    return ended
+
+
+def reap(number: int, frame: Any) -> None:
+    """A handler of SIGCHLD that reaps all children that have ended."""
+    reap_children()
 
 
 def _nothing(number: int, frame: Any) -> None:

@@ -1,18 +1,19 @@
-"""Where the nodes of a run are: what a supervisor needs of the machines, or of whoever gives them."""
+"""The interface of a site: it starts the nodes of a run for a supervisor, and tells it which have ended."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from muster.agent.tools import Tools
 from muster.job import Job
-from muster.records.files import need_json
+from muster.records.files import is_there, need_json, read_object
 from muster.records.layout import AttemptDir, RunDir
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a supervisor and its agents have to carry out, and with what."""
+    """The run of a supervisor and its agents, with its job, its code and the tools to start helpers with."""
 
     run: RunDir
     job: Job
@@ -31,8 +32,21 @@ class Assignment:
 
 
 @dataclass(frozen=True)
+class NodeEnded:
+    """A node that has ended."""
+
+    node: int
+    lost: str = ""  # how, where it left no record of its end
+
+
+def left_record(attempt: AttemptDir, node: int) -> bool:
+    """Whether a node has recorded how it ended; what a rank put there instead does not count."""
+    return is_there(attempt.node(node).exit) and bool(read_object(attempt.node(node).exit))
+
+
+@dataclass(frozen=True)
 class Farewell:
-    """What it means that this supervisor is told to end, and how long ranks may go on."""
+    """What a signal to the supervisor means, and how long ranks may go on."""
 
     cause: str  # `terminated` and `preempted` are not the end of a run whose site starts it again
     reason: str
@@ -41,7 +55,7 @@ class Farewell:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an attempt ended of, where its site knows that better than its agents."""
+    """Why an attempt ended, where its site knows more than its agents."""
 
     cause: str  # `lost`: machines are gone, which is no failure of the program
     reason: str
@@ -49,22 +63,22 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Cut:
-    """An attempt that was cut off with its supervisor: why, and until when something was heard of it."""
+    """Why an attempt was cut off with its supervisor, and when it last showed a sign of life."""
 
     reason: str
     until: float | None = None
 
 
 class Site:
-    """The machines of a run. A site says only where it differs."""
+    """The nodes of a run. Methods with a body are those that a site may leave out."""
 
-    starts_again = False  # whether somebody else starts an ended supervisor again, and alone knows why it had to end
-    pause: float | None = None  # between two looks at what nobody tells of by itself
+    starts_again = False  # whether a batch system starts a supervisor again that it has ended
+    pause: float | None = None  # seconds between two calls of `ended` where no descriptor or signal tells of all events
     reason = ""  # what is in the way while `ready` is false
     deadline: float | None = None  # by the monotonic clock; the supervisor keeps it, and agents of its machine in its stead
 
     def enter(self) -> bool:
-        """Whether this supervisor is the one that the run goes on with."""
+        """Whether this supervisor continues the run; false where another one does."""
         return True
 
     def ready(self) -> bool:
@@ -72,23 +86,19 @@ class Site:
         return True
 
     def filenos(self) -> list[int]:
-        """Descriptors that become readable when `ready` may have changed."""
+        """Descriptors that become readable when `ready` may have changed or a node may have ended; SIGCHLD needs none."""
         return []
 
-    def start(self, attempt: AttemptDir) -> dict[int, tuple[int, ...]]:
-        """Starts the agents of an attempt; returns child processes, each with the nodes that it stands for."""
+    def start(self, attempt: AttemptDir) -> None:
+        """Starts the agents of an attempt."""
         raise NotImplementedError
 
-    def gone(self, attempt: AttemptDir) -> dict[int, str]:
-        """Nodes that ended although the process that stands for them lives, each with how."""
-        return {}
-
-    def last_words(self, attempt: AttemptDir, node: int, status: int) -> str:
-        """How a node ended that left no record of its end, from the status of the process that stood for it."""
+    def ended(self, attempt: AttemptDir) -> list[NodeEnded]:
+        """The nodes that have ended since the last call; each is reported once."""
         raise NotImplementedError
 
-    def kill(self, pid: int) -> None:
-        """Ends a process that stands for nodes, and them with it, at once."""
+    def kill(self, nodes: Collection[int]) -> None:
+        """Kills nodes at once. A site that cannot kill single nodes waits until it may kill all that are left."""
         raise NotImplementedError
 
     def sweep(self, attempt: AttemptDir) -> None:
@@ -99,14 +109,14 @@ class Site:
         return Farewell("terminated", f"the supervisor was told to end ({signal})")
 
     def leave(self, cause: str, reason: str) -> None:
-        """Hands the run back to the site, which starts it again or knows why not."""
+        """Called before the supervisor of a run that was interrupted ends, for the site to have it started again."""
 
     def verdict(self, attempt: AttemptDir) -> Verdict | None:
-        """What an attempt ended of that has lost nodes; None where it was only their agents."""
+        """Why an attempt ended that has lost nodes; None where only their agents failed."""
         return None
 
     def explain_cut(self, attempt: AttemptDir) -> Cut:
-        """Why an attempt was cut off, as far as that can be known when the supervisor is started again."""
+        """Why an attempt was cut off, as known when the supervisor is started again."""
         return Cut("its supervisor was cut off")
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """The supervisor of a run: starts its attempts, keeps its time limit, and writes how it ended.
 
-It knows nothing of how a node is made: its site gives it processes to wait for, and leaves none behind.
+It knows nothing of how a node is made: its site starts the nodes, tells it which have ended, and leaves nothing running.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from muster.agent.supervisor.site import Assignment, Site
+from muster.agent.supervisor.site import Assignment, Site, left_record
 from muster.linux import syscalls
 from muster.linux.held_signals import release
-from muster.linux.signals import Signals
+from muster.linux.signals import Signals, reap_children
 from muster.linux.watch import Watch, readable
 from muster.metrics import final, log_numbers
 from muster.records import state, submissions
 from muster.records.failure_text import duration, over_time, signal_name
-from muster.records.files import Events, delete_tree, is_there, read_events, read_object, write_once
+from muster.records.files import Events, delete_tree, read_events, read_object, write_once
 from muster.records.json_safe import number
 from muster.records.layout import AttemptDir, RunDir
 
 ABANDONED_GRACE = 5.0  # when nobody is left who would wait for the ranks
 DEVICE_PAUSE = 2.0  # between two looks at the devices' own process lists
 KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
-LINGER_LIMIT = 5.0  # for the processes that stand for nodes, once all these have ended
+LINGER_LIMIT = 5.0  # for nodes to be gone once all of them have recorded their ends
 READ_LIMIT = 600.0  # for the logs of a run that has succeeded
 ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 INTERRUPTED = ("terminated", "preempted", "lost")  # causes that need not be the end of a run
@@ -101,7 +101,7 @@ class Supervisor:
         while True:
             told = self.signals.take() & ENDING
             self.watch.drain()
-            status = dict(_reap([reader])).get(reader)
+            status = dict(reap_children()).get(reader)
             if status is not None:
                 return _how_reading_failed(status)
             why = ""
@@ -198,7 +198,8 @@ class Supervisor:
         self.watch.add(attempt.path, writes=True)
         self.events.add("attempt", attempt=number)
         try:
-            lost = self._follow(attempt, self.site.start(attempt))
+            self.site.start(attempt)
+            lost = self._follow(attempt)
         finally:
             self.site.sweep(attempt)
             delete_tree(attempt.ssh)
@@ -209,27 +210,26 @@ class Supervisor:
         record = state.read(self.run)
         return state.outcome(record, record.attempts[-1])
 
-    def _follow(self, attempt: AttemptDir, agents: dict[int, tuple[int, ...]]) -> list[int]:
-        """Waits for all agents to end, and tells them to stop when somebody or something asks for it; returns those lost."""
+    def _follow(self, attempt: AttemptDir) -> list[int]:
+        """Waits for all nodes to end, and tells them to stop when somebody or something asks for it; returns those lost."""
         lost: list[int] = []  # nodes that ended without a record of it
+        running = set(range(self.job.nodes + self.job.ps))
         patience = Patience(attempt, self.job.grace)
-        while agents:
-            self._look()  # before reaping: the signal of an agent that ends in between has to wake the wait below
+        while running:
+            self._look()  # before the site does: the signal of a child that ends in between has to wake the wait below
             if self.stop is None and read_object(attempt.meet + "/told"):
                 self._say_farewell("SIGTERM")
-            gone = self.site.gone(attempt)
-            for pid, status in _reap(list(agents)):
-                silent = [node for node in agents.pop(pid) if not _has_said_how(attempt, node)]
-                gone.update({node: self.site.last_words(attempt, node, status) for node in silent})
-            for node in [node for node in gone if node not in lost and not _has_said_how(attempt, node)]:
-                lost.append(node)
-                self._lost(attempt, node, gone[node])
+            for event in self.site.ended(attempt):
+                running.discard(event.node)
+                if event.lost:
+                    lost.append(event.node)
+                    self._lost(attempt, event.node, event.lost)
             if self.stop is not None:
                 self._tell(attempt, self.stop)
-            for pid in patience.over(agents, lost, self.kill):
-                self.site.kill(pid)
-            if agents:
-                self._wait(_until(self.deadline, patience.until, _after(self.site.pause)))
+            if doomed := patience.over(running, self.kill):
+                self.site.kill(doomed)
+            if running:
+                self._wait(_until(self.deadline, patience.until, _after(self.site.pause)), self.site.filenos())
         return lost
 
     def _lost(self, attempt: AttemptDir, node: int, how: str) -> None:
@@ -296,11 +296,11 @@ class Patience:
         self.grace = grace
         self.until: float | None = None  # when somebody has to be killed, once the gang is stopped
         self._told_kill = False
-        self._ended: set[int] = set()  # nodes that are known to have ended
-        self._lingering = False  # whether nobody is left but processes that stand for nodes
+        self._recorded: set[int] = set()  # nodes that are known to have recorded their ends
+        self._lingering = False  # whether all running nodes have recorded their ends
 
-    def over(self, agents: dict[int, tuple[int, ...]], lost: Sequence[int], kill: bool) -> list[int]:
-        """The processes that are to be killed now."""
+    def over(self, running: set[int], kill: bool) -> list[int]:
+        """The nodes that are to be killed now."""
         now = time.monotonic()
         if kill and not self._told_kill:
             write_once(self.attempt.meet + "/kill", {})
@@ -309,21 +309,20 @@ class Patience:
         if self.until is None and os.path.lexists(self.attempt.meet + "/stop"):
             grace = number(read_object(self.attempt.meet + "/stop").get("grace"))
             self.until = now + (self.grace if grace is None else min(grace, self.grace)) + KILL_LIMIT
-        if self.until is not None and not self._lingering and self._nobody_left(agents, lost):
+        if self.until is not None and not self._lingering and self._all_recorded(running):
             self._lingering = True
             self.until = min(self.until, now + LINGER_LIMIT)
         if self.until is None or now < self.until:
             return []
         self.until = now + 1.0  # one that cannot die yet is looked at again
-        return [pid for pid, nodes in agents.items() if kill or not _uploading(self.attempt, nodes)]
+        return [node for node in running if kill or not _uploading(self.attempt, node)]
 
-    def _nobody_left(self, agents: dict[int, tuple[int, ...]], lost: Sequence[int]) -> bool:
-        """Whether all nodes have ended, of which a process that stands for them may know later or never."""
-        self._ended.update(lost)
-        for node in [node for nodes in agents.values() for node in nodes if node not in self._ended]:
-            if not _has_said_how(self.attempt, node):
+    def _all_recorded(self, running: set[int]) -> bool:
+        """Whether all nodes that are left have recorded their ends, of which their site may know later or never."""
+        for node in running - self._recorded:
+            if not left_record(self.attempt, node):
                 return False
-            self._ended.add(node)
+            self._recorded.add(node)
         return True
 
 
@@ -352,15 +351,9 @@ def _may_start_again(ending: dict[str, Any]) -> bool:
     return ending["cause"] in INTERRUPTED and ending.get("state") != "failed"
 
 
-def _uploading(attempt: AttemptDir, nodes: Sequence[int]) -> bool:
-    """Whether one of the nodes saves its outputs, which takes the time that it takes."""
-    begun = [node for node in nodes if os.path.lexists(f"{attempt.meet}/uploading.{node}")]
-    return any(not _has_said_how(attempt, node) for node in begun)
-
-
-def _has_said_how(attempt: AttemptDir, node: int) -> bool:
-    """Whether a node has written down how it ended; what a rank put there says nothing."""
-    return is_there(attempt.node(node).exit) and bool(read_object(attempt.node(node).exit))
+def _uploading(attempt: AttemptDir, node: int) -> bool:
+    """Whether a node saves its outputs, which takes the time that it takes."""
+    return os.path.lexists(f"{attempt.meet}/uploading.{node}") and not left_record(attempt, node)
 
 
 def _until(*moments: float | None) -> float | None:
@@ -370,17 +363,3 @@ def _until(*moments: float | None) -> float | None:
 
 def _after(pause: float | None) -> float | None:
     return None if pause is None else time.monotonic() + pause
-
-
-def _reap(pids: list[int]) -> list[Any]:
-    """The agents that ended, with their statuses; whatever else this process adopted is collected too."""
-    ended: list[Any] = []
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return ended
-        if pid == 0:
-            return ended
-        if pid in pids:
-            ended.append((pid, status))

@@ -6,6 +6,7 @@ import hashlib
 import os
 import signal
 import time
+from collections.abc import Collection
 from functools import partial
 
 from muster.agent.node.agent import Agent
@@ -13,11 +14,12 @@ from muster.agent.node.node_info import Spot
 from muster.agent.node.processes import Processes
 from muster.agent.sandbox import agent_process, memory, namespaces
 from muster.agent.supervisor import device_locks
-from muster.agent.supervisor.site import Assignment, Site
+from muster.agent.supervisor.site import Assignment, NodeEnded, Site, left_record
 from muster.devices import resolve
 from muster.job import Job
 from muster.linux import syscalls
 from muster.linux.held_signals import held
+from muster.linux.signals import reap_children
 from muster.plan import Device
 from muster.records import keys
 from muster.records.failure_text import signal_name
@@ -67,6 +69,7 @@ class LocalSite(Site):
         self.contained = False
         self._queue = device_locks.Queue(self.kind, self.job.nodes, self.job.devices)
         self._held: device_locks.Held | None = None
+        self._agents: dict[int, int] = {}  # the nodes of agents that run, by process id
         self._tie = -1  # its end tells agents that the supervisor is gone
 
     def ready(self) -> bool:
@@ -88,28 +91,25 @@ class LocalSite(Site):
         if self._held is not None:
             self._held.close()
 
-    def start(self, attempt: AttemptDir) -> dict[int, tuple[int, ...]]:
+    def start(self, attempt: AttemptDir) -> None:
         """Forks one agent per node."""
         reader, self._tie = os.pipe2(os.O_CLOEXEC)
-        agents: dict[int, tuple[int, ...]] = {}
         with held():
             for index in range(self.assignment.count):
                 pid = os.fork()
                 if pid == 0:
                     os.close(self._tie)
                     agent_process.be_agent(partial(self._agent, attempt, index, reader))
-                agents[pid] = (index,)
+                self._agents[pid] = index
         os.close(reader)
-        return agents
 
-    def last_words(self, attempt: AttemptDir, node: int, status: int) -> str:
-        if os.WIFSIGNALED(status):
-            return f"was killed ({signal_name(os.WTERMSIG(status))})"
-        said = last_lines(attempt.node(node).agent_log, 1) or ["it left no word"]
-        return f"failed (code {os.WEXITSTATUS(status)}): {said[0]}"
+    def ended(self, attempt: AttemptDir) -> list[NodeEnded]:
+        ended = [(self._agents.pop(pid), status) for pid, status in reap_children() if pid in self._agents]
+        return [NodeEnded(node, "" if left_record(attempt, node) else _how(attempt, node, status)) for node, status in ended]
 
-    def kill(self, pid: int) -> None:
-        os.kill(pid, signal.SIGKILL)
+    def kill(self, nodes: Collection[int]) -> None:
+        for pid in [pid for pid, node in self._agents.items() if node in nodes]:
+            os.kill(pid, signal.SIGKILL)
 
     def sweep(self, attempt: AttemptDir) -> None:
         """Kills what an agent could not: its orphans, which this process has adopted, and what `exec` put beside its ranks."""
@@ -160,3 +160,11 @@ class LocalSite(Site):
     def _devices(self, index: int) -> tuple[Device, ...]:
         given = self._held.nodes[index] if self._held is not None and index < self.job.nodes else []
         return tuple(Device(device.id, device.ip) for device in given)
+
+
+def _how(attempt: AttemptDir, node: int, status: int) -> str:
+    """How an agent ended that left no record of its end."""
+    if os.WIFSIGNALED(status):
+        return f"was killed ({signal_name(os.WTERMSIG(status))})"
+    said = last_lines(attempt.node(node).agent_log, 1) or ["it left no word"]
+    return f"failed (code {os.WEXITSTATUS(status)}): {said[0]}"

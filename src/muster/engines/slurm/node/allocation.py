@@ -6,7 +6,7 @@ import socket
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from muster.engines.slurm.node.parsing import KILL_WAIT, Machine
+from muster.engines.slurm.node.parsing import KILL_WAIT, SlurmNode
 from muster.records.layout import AttemptDir
 
 BATCH_LOG = "slurm.log"  # in the run directory: the output of the batch script, and what Slurm adds to it
@@ -17,7 +17,7 @@ MARGIN = 2.0  # seconds that agents need for themselves after their ranks are go
 class Allocation:
     """The nodes of an attempt, in the order of their indexes, and how long Slurm waits before it kills."""
 
-    nodes: tuple[Machine, ...] = ()
+    nodes: tuple[SlurmNode, ...] = ()
     kill_wait: float = KILL_WAIT
 
     def to_json(self) -> dict[str, Any]:
@@ -25,7 +25,7 @@ class Allocation:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Allocation:
-        return cls(tuple(Machine(**node) for node in data["nodes"]), data["kill_wait"])
+        return cls(tuple(SlurmNode(**node) for node in data["nodes"]), data["kill_wait"])
 
 
 def allocation_file(attempt: AttemptDir) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from muster.engines.errors import EngineError
 from muster.engines.slurm.node import parsing
-from muster.engines.slurm.node.parsing import End, Machine, Queued
+from muster.engines.slurm.node.parsing import End, Queued, SlurmNode
 
 # Variables of a job, or of a user's shell, that would change what Slurm's programs do; the exceptions say which Slurm is meant.
 OF_A_JOB = ("SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SALLOC_", "PMI_", "PMIX_")
@@ -127,7 +127,7 @@ class Client:
         """The names of the nodes in a list as Slurm writes it: `gpu[07-09]`."""
         return self._ask("scontrol", "show", "hostnames", nodes).split()
 
-    def nodes(self, names: Collection[str]) -> list[Machine]:
+    def nodes(self, names: Collection[str]) -> list[SlurmNode]:
         """What Slurm shows of nodes; nothing where it does not respond, or users may not look at them."""
         try:
             return parsing.machines(self._ask("scontrol", "--oneliner", "show", "node", ",".join(names))) if names else []

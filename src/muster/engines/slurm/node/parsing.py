@@ -48,7 +48,7 @@ class End:
 
 
 @dataclass(frozen=True)
-class Machine:
+class SlurmNode:
     """A node as `scontrol show node` shows it."""
 
     name: str
@@ -100,10 +100,10 @@ def remembered(shown: str) -> dict[str, End]:
     }
 
 
-def machines(shown: str) -> list[Machine]:
+def machines(shown: str) -> list[SlurmNode]:
     """The nodes that `scontrol show node --oneliner` shows."""
     found = [fields(line) for line in shown.splitlines() if line.startswith("NodeName=")]
-    return [Machine(node["NodeName"], node.get("NodeAddr", node["NodeName"]), node.get("State", "")) for node in found]
+    return [SlurmNode(node["NodeName"], node.get("NodeAddr", node["NodeName"]), node.get("State", "")) for node in found]
 
 
 def kill_wait(config: str) -> float:

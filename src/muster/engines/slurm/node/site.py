@@ -1,4 +1,4 @@
-"""The nodes of a Slurm job: machines that Slurm gave, each with an agent, all started by one srun."""
+"""The site of a supervisor in a Slurm job: one srun starts an agent on each node of the allocation."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Collection, Mapping
 
 from muster.agent.node import environment
 from muster.agent.supervisor import heartbeat
-from muster.agent.supervisor.site import Assignment, Cut, Farewell, Site, Verdict
+from muster.agent.supervisor.site import Assignment, Cut, Farewell, NodeEnded, Site, Verdict, left_record
 from muster.engines.errors import EngineError
 from muster.engines.slurm.node import job_end, job_step
 from muster.engines.slurm.node.allocation import BATCH_LOG, MARGIN, Allocation, allocation_file, resolved, srun_log
 from muster.engines.slurm.node.client import Client, NoAnswer
-from muster.engines.slurm.node.parsing import Machine
+from muster.engines.slurm.node.parsing import SlurmNode
+from muster.linux.signals import reap_children
 from muster.records import submissions
 from muster.records.failure_text import duration, signal_name
 from muster.records.files import is_there, read_object, write_json
@@ -27,11 +29,12 @@ TRIES = 3
 ANSWER_LIMIT = 10.0  # for a controller that is busy; without an answer the run goes on as well as it can
 PAUSE = 5.0  # between two questions to Slurm while there is nothing to do
 STEP_LIMIT = 30.0  # for a step to be gone
+LINGER_LIMIT = 5.0  # for srun to end after its tasks
 NEAR = 120.0  # seconds beside the grace in which a signal is the warning before the end of the job's time
 
 
 class SlurmSite(Site):
-    """Starts agents on the nodes of the job that this process is the batch script of."""
+    """Starts agents on the nodes of the job whose batch script this process is."""
 
     starts_again = True  # after a requeue or a preemption; what it was, only Slurm knows
     pause = heartbeat.PAUSE
@@ -45,6 +48,8 @@ class SlurmSite(Site):
         self.allocation = Allocation()
         self._beats: heartbeat.Beats | None = None
         self._silent: set[int] = set()  # nodes of which nothing is heard any more
+        self._running: set[int] = set()  # nodes of which the supervisor does not know that they ended
+        self._srun = 0  # the process id of srun; 0 while none runs
         self._refused = False  # whether the site forbids to start the job again
         self._before = len(self._batch_log())  # what was said of earlier starts
 
@@ -61,11 +66,11 @@ class SlurmSite(Site):
             self.reason = f"waiting for Slurm: {error}"
             return False
         shown = {node.name: node.address for node in self.client.nodes(names)}
-        nodes = tuple(Machine(name, resolved(shown.get(name, name))) for name in names)
+        nodes = tuple(SlurmNode(name, resolved(shown.get(name, name))) for name in names)
         self.allocation = Allocation(nodes, wait)
         return True
 
-    def start(self, attempt: AttemptDir) -> dict[int, tuple[int, ...]]:
+    def start(self, attempt: AttemptDir) -> None:
         write_json(allocation_file(attempt), self.allocation.to_json())
         self._beats, self._silent = heartbeat.Beats(attempt, self.assignment.count), set()
         argv = job_step.srun(self.assignment.count, os.environ, self._agent(attempt))
@@ -82,8 +87,8 @@ class SlurmSite(Site):
             )
         finally:
             os.close(log)
-        started.returncode = 0  # reaped by the supervisor, not by subprocess
-        return {started.pid: tuple(range(self.assignment.count))}
+        started.returncode = 0  # reaped by `_srun_status`, not by subprocess
+        self._srun, self._running = started.pid, set(range(self.assignment.count))
 
     def _agent(self, attempt: AttemptDir) -> list[str]:
         assignment = self.assignment
@@ -93,41 +98,67 @@ class SlurmSite(Site):
             words += ["--namespaces", "off"]
         return job_step.agent(sys.executable, assignment.tools.archive, words)
 
-    def gone(self, attempt: AttemptDir) -> dict[int, str]:
-        tasks = job_step.ended_tasks(_read(srun_log(attempt)))
-        found = {node: self._how(attempt, node, how) for node, how in tasks.items()}
+    def ended(self, attempt: AttemptDir) -> list[NodeEnded]:
+        """Those of which srun says so, those that are silent, and all of them once srun has ended."""
+        status = self._srun_status()
+        log = _read(srun_log(attempt))
+        tasks = job_step.ended_tasks(log)
+        self._listen(attempt, tasks)
+        if status is None:
+            ended = self._running & {*tasks, *self._silent}
+            words = tasks
+        else:
+            ended = self._running
+            words = {**dict.fromkeys(ended, _last_error(log, status)), **tasks}
+        self._running = self._running - ended
+        return [NodeEnded(node, "" if left_record(attempt, node) else self._how(attempt, node, words)) for node in ended]
+
+    def _srun_status(self) -> int | None:
+        """The status of srun once it has ended."""
+        status = dict(reap_children()).get(self._srun)
+        self._srun = self._srun if status is None else 0
+        return status
+
+    def _listen(self, attempt: AttemptDir, tasks: Collection[int]) -> None:
+        """Notes nodes that show no more signs of life."""
         if self._beats is not None:
             self._beats.listen()
             self._silent |= self._beats.silent(is_there(attempt.meet + "/stop")) - set(tasks)
-        found.update({node: f"({self.allocation.nodes[node].name}) is not heard of any more" for node in self._silent})
-        return found
 
-    def last_words(self, attempt: AttemptDir, node: int, status: int) -> str:
-        lines = [line for line in _read(srun_log(attempt)).splitlines() if "error: " in line]
-        killed = f"srun was killed ({signal_name(os.WTERMSIG(status))})" if os.WIFSIGNALED(status) else "srun left no word"
-        return self._how(attempt, node, lines[-1].strip() if lines else killed)
-
-    def _how(self, attempt: AttemptDir, node: int, srun: str) -> str:
+    def _how(self, attempt: AttemptDir, node: int, words: Mapping[int, str]) -> str:
         """How a node ended: in the words of its agent where it has left some, else in those of srun."""
         name = self.allocation.nodes[node].name
+        if node in self._silent:
+            return f"({name}) is not heard of any more"
+        srun = words[node]
         own = job_step.own_words(_read(srun_log(attempt)), name)
         said = last_lines(attempt.node(node).agent_log, 1) if own is None and "exit code" in srun else []
         return f"({name}) failed: {own or (said[0] if said else srun)}"
 
-    def kill(self, pid: int) -> None:
+    def kill(self, nodes: Collection[int]) -> None:
         """Has srun kill its tasks, which would outlive it."""
-        os.kill(pid, signal.SIGTERM)
+        if self._srun and self._running <= set(nodes):
+            os.kill(self._srun, signal.SIGTERM)
 
     def sweep(self, attempt: AttemptDir) -> None:
-        """Kills the job step where srun has died and left it behind."""
+        """Ends srun where it outlives its tasks, and kills the job step where srun has died and left it behind."""
+        self._end_srun()
         if all(is_there(attempt.node(node).exit) for node in range(self.assignment.count)):
             return
         deadline = time.monotonic() + (0.0 if self._silent else STEP_LIMIT)
         while self._kill_steps() and time.monotonic() < deadline:
             time.sleep(1.0)
 
+    def _end_srun(self) -> None:
+        deadline = time.monotonic() + LINGER_LIMIT
+        while self._srun and self._srun_status() is None:
+            if time.monotonic() > deadline:
+                self.kill(self._running)
+                deadline = time.monotonic() + 1.0
+            time.sleep(0.02)
+
     def _kill_steps(self) -> bool:
-        """Whether there are steps left to wait for."""
+        """Kills the steps of the job; false where none is left."""
         try:
             steps = self.client.steps(self.job_id)
             if steps:
@@ -137,7 +168,7 @@ class SlurmSite(Site):
             return False  # the job's own end will end them
 
     def farewell(self, signal: str) -> Farewell:
-        """Asks Slurm: a job that it warns still runs, before the end of its time or a preemption; one that it ends does not."""
+        """Asks Slurm what the signal means: a job that is only warned, before its time limit or a preemption, still runs."""
         meant = job_end.meaning_of(self._ends()) or self._meaning(signal)
         grace = self.assignment.job.grace
         left = max(0.0, meant.seconds + self.allocation.kill_wait - MARGIN)
@@ -146,7 +177,7 @@ class SlurmSite(Site):
         return Farewell(meant.cause, meant.words + short + "; set `time_limit` to ask for more" * unasked, left)
 
     def _meaning(self, signal: str) -> job_end.Meaning:
-        """What a signal means by what Slurm shows of the job."""
+        """The meaning of a signal, from what Slurm shows of the job."""
         shown = self._shown()
         grace_time = self._grace_time(shown.get("Partition", "")) if shown.get("EndTime") == "Unknown" else math.inf
         return job_end.meaning(shown, signal, time.time(), NEAR + self.assignment.job.grace, grace_time)
@@ -159,14 +190,14 @@ class SlurmSite(Site):
         return _read(f"{self.assignment.run.path}/{BATCH_LOG}")
 
     def _grace_time(self, partition: str) -> float:
-        """How long the preempted jobs of a partition may go on, as far as Slurm tells."""
+        """The GraceTime of a partition; infinite where Slurm does not respond."""
         try:
             return self.client.grace_time(partition)
         except EngineError:
             return math.inf
 
     def _shown(self) -> dict[str, str]:
-        """What Slurm shows of the job. It is asked more than once: much hangs on the answer."""
+        """What Slurm shows of the job, after up to three calls; empty where it does not respond."""
         for _ in range(TRIES):
             try:
                 return self.client.job(self.job_id)
@@ -175,7 +206,7 @@ class SlurmSite(Site):
         return {}
 
     def leave(self, cause: str, reason: str) -> None:
-        """Goes back into the queue, where Slurm does not see to that: a job that ends by itself is over for it."""
+        """Requeues the job where Slurm does not: for Slurm, a job whose script exits has ended."""
         if cause == "terminated" and not self._ends().startswith("NODE FAILURE"):
             return  # somebody cancelled the job, or wants it requeued
         for _ in range(TRIES):
@@ -191,7 +222,7 @@ class SlurmSite(Site):
         return shown.get("JobState") == "PENDING" or int(shown.get("Restarts") or 0) > self.restarts
 
     def _requeue(self) -> bool:
-        """Asks Slurm to start the job again, and notes a refusal: that of no answer at all may have been done."""
+        """Requeues the job, and notes a refusal; without an answer the job may have been requeued."""
         try:
             self.client.requeue(self.job_id)
             return True
@@ -202,7 +233,7 @@ class SlurmSite(Site):
             return False
 
     def _submit_again(self, reason: str) -> bool:
-        """Submits the run as a new job, in which it goes on; whoever else has done that was first."""
+        """Submits the run as a new job, and cancels that one if another submission was recorded first."""
         run, number = self.assignment.run, self.submission + 1
         try:
             job = self.client.submit(_read(run.script), {**environment.given(), submissions.VARIABLE: str(number)})
@@ -213,7 +244,7 @@ class SlurmSite(Site):
             return False
 
     def verdict(self, attempt: AttemptDir) -> Verdict | None:
-        """Machines that are gone, by Slurm's word or because they are silent; a step that was killed for its memory."""
+        """Nodes that are down, by Slurm's state or by their silence, or a step that was killed for its memory."""
         log = _read(srun_log(attempt))
         memory = job_step.over_memory(log)
         if memory is not None:
@@ -228,7 +259,7 @@ class SlurmSite(Site):
         return Verdict("lost", ", ".join(f"{name} {gone[name]}" for name in names if name in gone)) if gone else None
 
     def _who(self, attempt: AttemptDir, name: str) -> str:
-        """The ranks of a node in words; nothing more than a node where Slurm does not say which."""
+        """The ranks of a node in words; `a node` where Slurm does not name it."""
         node = next((node for node, machine in enumerate(self.allocation.nodes) if machine.name == name), None)
         if node is None:
             return "a node"
@@ -242,6 +273,13 @@ class SlurmSite(Site):
         verdict = self.verdict(attempt)
         down = ": " + verdict.reason if verdict else ""
         return Cut((words or "Slurm started the job again after it was cut off") + down, heartbeat.last(attempt))
+
+
+def _last_error(log: str, status: int) -> str:
+    """What srun said last, or how it ended."""
+    lines = [line for line in log.splitlines() if "error: " in line]
+    killed = f"srun was killed ({signal_name(os.WTERMSIG(status))})" if os.WIFSIGNALED(status) else "srun left no word"
+    return lines[-1].strip() if lines else killed
 
 
 def _is_down(state: str) -> bool:
