@@ -138,8 +138,10 @@ def test_generic_resources_are_counted_by_name_and_type(text: str, counts: dict[
     assert cluster.gres(text) == counts
 
 
-def machine(name: str, gres: str = "npu:8", partition: str = "main", cpus: int = 8) -> cluster.Machine:
-    return cluster.Machine(name, partition, partition == "main", "idle", cpus, cpus, 16 << 30, "infinite", cluster.gres(gres))
+def machine(name: str, gres: str = "npu:8", partition: str = "main", cpus: int = 8) -> cluster.PartitionNode:
+    return cluster.PartitionNode(
+        name, partition, partition == "main", "idle", cpus, cpus, 16 << 30, "infinite", cluster.gres(gres)
+    )
 
 
 SHORT = replace(machine("d1", partition="short"), limit="1:00:00", usual="10:00")

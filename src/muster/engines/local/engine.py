@@ -68,7 +68,7 @@ class Local(Engine):
                 pass_fds=(keys_file,) if follower is None else (keys_file, follower),
             )
         child.returncode = 0  # it outlives this process or is collected by `status`; subprocess need not care
-        return _handle(child.pid) or f"{child.pid}:0:{_boot()}:{_space()}:{os.uname().nodename}"
+        return _handle(child.pid) or f"{child.pid}:0:{_boot_id()}:{_pid_namespace()}:{os.uname().nodename}"
 
     def find(self, run_dir: str) -> str | None:
         # Agents are forked from the supervisor and share its command line: it is the one without such a parent.
@@ -113,18 +113,18 @@ def _status(handle: str) -> Status:
     pid, _, boot, space, host = handle.split(":", 4)
     if host != os.uname().nodename:
         return Status(True, f"it runs on {host}, where it can be looked after")
-    if boot != _boot():
+    if boot != _boot_id():
         return Status(False, "the machine was restarted while it ran")
-    if space != _space():
+    if space != _pid_namespace():
         return Status(True, "it runs outside of this namespace, where it can be looked after")
     if _handle(int(pid)) != handle or not proc.alive(int(pid)):
-        _collect(int(pid))
+        _reap(int(pid))
         return Status(False, f"its supervisor (process {pid}) was killed")
     return Status(True, halted=_halted(int(pid)))
 
 
 def _halted(supervisor: int) -> str:
-    """Who of those that look after a run stands still, and what to do about it; empty where all of them can act."""
+    """Which process of a run's supervisor and agents is stopped or frozen, and what to do about it; empty for none."""
     if still := proc.stopped(supervisor) or proc.frozen(supervisor):
         who = f"its supervisor (process {supervisor})"
         what = "the run does not end, neither at its time limit nor by `muster stop`"
@@ -146,21 +146,21 @@ def _agents(supervisor: int) -> Iterator[int]:
 
 
 def _handle(pid: int) -> str | None:
-    """A process as a handle: its id, when it started, and where such an id means this process: boot, namespace, host."""
+    """A process as a handle: its id, when it started, and where that id is valid: boot, PID namespace, host."""
     found = proc.stat(pid)
-    return f"{pid}:{found.started}:{_boot()}:{_space()}:{os.uname().nodename}" if found else None
+    return f"{pid}:{found.started}:{_boot_id()}:{_pid_namespace()}:{os.uname().nodename}" if found else None
 
 
-def _space() -> str:
+def _pid_namespace() -> str:
     return os.readlink("/proc/self/ns/pid")[5:-1]
 
 
-def _boot() -> str:
+def _boot_id() -> str:
     return proc.read("/proc/sys/kernel/random/boot_id").decode().strip()[:8]
 
 
-def _collect(pid: int) -> None:
-    """Takes the status of a supervisor that this very process started."""
+def _reap(pid: int) -> None:
+    """Reaps a supervisor that this process started."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

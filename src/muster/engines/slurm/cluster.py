@@ -34,7 +34,7 @@ SILENT = ("*", "$", "^")  # behind a state: it does not answer, is in maintenanc
 
 
 @dataclass(frozen=True)
-class Machine:
+class PartitionNode:
     """A node as a member of one partition."""
 
     name: str
@@ -62,7 +62,7 @@ class Machine:
         return self.state.startswith(OUT) or self.state.endswith(SILENT)
 
 
-def machines(client: Client) -> list[Machine]:
+def machines(client: Client) -> list[PartitionNode]:
     """All nodes that the user may see, once for each of their partitions."""
     for names in (list(FIELDS), list(FIELDS)[:-1]):  # what is in use is not told by every Slurm
         said = client.partition_nodes(",".join(f"{name}:{FIELDS[name]}" for name in names))
@@ -71,20 +71,20 @@ def machines(client: Client) -> list[Machine]:
     return []
 
 
-def members(found: Sequence[Machine], partitions: Sequence[str]) -> dict[str, list[Machine]]:
+def members(found: Sequence[PartitionNode], partitions: Sequence[str]) -> dict[str, list[PartitionNode]]:
     """The nodes of each of the partitions that may take a job; of the default one where none is named."""
     names = partitions or dict.fromkeys(machine.partition for machine in found if machine.default)
     return {name: [machine for machine in found if machine.partition == name] for name in names}
 
 
-def device(found: Iterable[Machine], names: Mapping[str, str]) -> str:
-    """What `device: auto` means on these nodes: the kind of accelerator that they have, or none."""
+def device(found: Iterable[PartitionNode], names: Mapping[str, str]) -> str:
+    """The device for `device: auto` on these nodes: the kind of accelerator that they have, or `cpu`."""
     there = {name for machine in found for name in machine.gres}
     return next((kind for kind in ("ascend", "nvidia") if names[kind] in there), "cpu")
 
 
-def never(job: Job, chosen: Chosen, found: Sequence[Machine]) -> tuple[str, str] | None:
-    """Why a request can never be met, whoever else ends: the field of the job that asks too much, and the reason.
+def never(job: Job, chosen: Chosen, found: Sequence[PartitionNode]) -> tuple[str, str] | None:
+    """Why a request can never be met, even on an idle cluster: the field of the job that asks too much, and the reason.
 
     Where users may not look at nodes nothing is known, and nothing is refused.
     """
@@ -97,15 +97,15 @@ def never(job: Job, chosen: Chosen, found: Sequence[Machine]) -> tuple[str, str]
     return asked, f"the request can never be met: {reason}"
 
 
-def may_starve(job: Job, chosen: Chosen, found: Sequence[Machine]) -> bool:
-    """Whether a job with many devices would be given one CPU for them all, as far as its own words and the nodes tell."""
+def may_starve(job: Job, chosen: Chosen, found: Sequence[PartitionNode]) -> bool:
+    """Whether a job with several devices asks for no CPUs, and the nodes are not given as a whole."""
     asks = job.cpus or chosen.exclusive or any(option.startswith(("--cpus-", "--cores-")) for option in chosen.options)
     nodes = [node for group in members(found, chosen.partitions).values() for node in group]
     return job.devices > 1 and not asks and not (nodes and all(node.whole for node in nodes))
 
 
-def longest(chosen: Chosen, found: Sequence[Machine]) -> float:
-    """The most seconds that a job can have in any of the partitions that may take it."""
+def longest(chosen: Chosen, found: Sequence[PartitionNode]) -> float:
+    """The longest time limit, in seconds, of the partitions that may take a job."""
     limits = [seconds(nodes[0].limit) for nodes in members(found, chosen.partitions).values() if nodes]
     return max(limits, default=math.inf)
 
@@ -120,8 +120,8 @@ def seconds(limit: str) -> float:
     return float(int(days or 0) * 86400 + hours * 3600 + parts[0] * 60 + parts[1])
 
 
-def _lacking(job: Job, chosen: Chosen, partition: str, nodes: Sequence[Machine]) -> tuple[str, str] | None:
-    """What a partition lacks for a job."""
+def _lacking(job: Job, chosen: Chosen, partition: str, nodes: Sequence[PartitionNode]) -> tuple[str, str] | None:
+    """The field of a job that a partition cannot satisfy, and the reason."""
     if not nodes:
         return "slurm", f"there is no partition {partition}"
     if not chosen.qos and (beyond := _beyond(job, nodes[0])):  # a QOS may lift these limits
@@ -142,8 +142,8 @@ def _lacking(job: Job, chosen: Chosen, partition: str, nodes: Sequence[Machine])
     return None
 
 
-def _beyond(job: Job, node: Machine) -> tuple[str, str] | None:
-    """The field of a job that asks for more than its partition gives to any, and that limit."""
+def _beyond(job: Job, node: PartitionNode) -> tuple[str, str] | None:
+    """The field of a job that exceeds a limit of its partition, and that limit."""
     most = seconds(node.limit)
     if job.time_limit and job.time_limit > most:
         return "time_limit", f"{duration(most)} at most"
@@ -156,15 +156,15 @@ def _beyond(job: Job, node: Machine) -> tuple[str, str] | None:
     return None
 
 
-def _size(node: Machine) -> str:
+def _size(node: PartitionNode) -> str:
     """How many nodes a partition gives to a job."""
     if node.least <= 1:
         return f"{node.most:.0f} node{'s' * (node.most != 1)} at most"
     return f"{node.least:.0f} nodes at least" if node.most == math.inf else f"{node.least:.0f} to {node.most:.0f} nodes"
 
 
-def _needs(job: Job, chosen: Chosen) -> Iterator[tuple[str, str, Callable[[Machine], bool]]]:
-    """What a node must have: the field that asks for it, in words, and whether one has it."""
+def _needs(job: Job, chosen: Chosen) -> Iterator[tuple[str, str, Callable[[PartitionNode], bool]]]:
+    """What a node must have: the field that asks for it, its words, and a test of nodes."""
     if chosen.gres:
         yield "devices", f"{job.devices} {chosen.gres}", lambda node: node.gres.get(chosen.gres, 0) >= job.devices
     if cpus := job.cpus:
@@ -181,10 +181,10 @@ def _cut(line: str, names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _machine(row: Mapping[str, str]) -> Machine:
+def _machine(row: Mapping[str, str]) -> PartitionNode:
     partition = row["Partition"]
     idle = row["CPUsState"].split("/")
-    return Machine(
+    return PartitionNode(
         row["NodeList"],
         partition.rstrip("*"),
         partition.endswith("*"),

@@ -50,7 +50,7 @@ class Slurm(Engine):
         return self.settings.slurm
 
     @cached_property
-    def _machines(self) -> list[cluster.Machine]:
+    def _machines(self) -> list[cluster.PartitionNode]:
         return cluster.machines(_client())
 
     def resolve(self, job: Job, say: Callable[[str], None]) -> Job:
@@ -105,7 +105,7 @@ class Slurm(Engine):
             raise
 
     def _taken(self, log: str) -> str | None:
-        """The job of a run that Slurm has taken although sbatch got no answer; one that is submitted again has older jobs."""
+        """The job of a run that Slurm has taken although sbatch got no answer; not looked for when a run is submitted again."""
         try:
             return self.find(os.path.dirname(log)) if log else None
         except EngineError:
@@ -151,12 +151,12 @@ class Slurm(Engine):
 
 
 def _needs_ssh(job: Job) -> bool:
-    """Whether the launcher of a framework has no other way to the nodes."""
+    """Whether the framework's launcher starts ranks over ssh."""
     return job.framework in LAUNCHERS and not (job.framework == "mpi" and job.slurm and job.slurm.mpi)
 
 
 def _wrong_mpi(job: Job) -> list[tuple[str, str, str]]:
-    """A kind of PMI that cannot be had, or that is for nobody."""
+    """Problems with `slurm.mpi`: srun does not have this kind, or the framework is not MPI."""
     kind = job.slurm.mpi if job.slurm else ""
     if kind and job.framework != "mpi":
         hint = "remove it, or set `framework: mpi`"
@@ -184,14 +184,14 @@ def _queue(name: str, fresh: bool = False) -> Answer:
 
 
 def _jobs(name: str) -> list[Queued]:
-    """All jobs; of those that Slurm starts later it is asked whether it had them before."""
+    """All jobs; those that wait for their begin time with how often they were requeued."""
     jobs = _client(name).queue()
     returns = _client(name).restarts() if any(job.reason == "BeginTime" for job in jobs) else {}
     return [replace(job, returns=returns.get(job.id, 0)) for job in jobs] if returns else jobs
 
 
 def _statuses(ids: list[str], name: str) -> dict[str, Status]:
-    """What becomes of jobs: one question to the controller, and one about those that are over or that it has forgotten."""
+    """The statuses of jobs: one call of squeue, and others only for jobs that have ended or that it has forgotten."""
     answer = _queue(name)
     if not {*ids} <= {job.id for job in answer.jobs}:  # they may be younger than the answer
         answer = _queue(name, fresh=True)
@@ -210,7 +210,7 @@ def _statuses(ids: list[str], name: str) -> dict[str, Status]:
 
 
 def _sees_own_jobs_alone(jobs: list[Queued], name: str) -> bool:
-    """Whether there may be jobs of others that the controller does not show; asked only where that matters."""
+    """Whether the controller may hide the jobs of other users; asked only where a job waits for them."""
     waiting = any(job.reason == "Priority" for job in jobs)
     return waiting and all(job.user == client.user() for job in jobs) and _hides_jobs(name)
 
@@ -221,7 +221,7 @@ def _hides_jobs(name: str) -> bool:
 
 
 def _ends(over: list[str], known: Mapping[str, Queued], name: str) -> dict[str, End]:
-    """How jobs ended: by accounting, which knows most, where there is some, else by the controller."""
+    """How jobs ended: by accounting where the site keeps it, else by the controller."""
     found = _client(name).remembered()
     try:
         found.update(_client(name).accounted(over))

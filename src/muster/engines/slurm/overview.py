@@ -1,4 +1,4 @@
-"""A cluster at a glance: each partition with its nodes, what they have, and what of it is free."""
+"""The partitions of a cluster: their nodes, devices, and what of them is free."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from muster.engines.slurm.cluster import Machine, members, seconds
+from muster.engines.slurm.cluster import PartitionNode, members, seconds
 from muster.records.failure_text import duration, size
 
 
@@ -45,11 +45,11 @@ class Partition:
         return f"{self.name}{' (default)' * self.default}: {'; '.join(parts)}"
 
 
-def partitions(found: Sequence[Machine]) -> list[Partition]:
+def partitions(found: Sequence[PartitionNode]) -> list[Partition]:
     return [_partition(name, members(found, [name])[name]) for name in dict.fromkeys(machine.partition for machine in found)]
 
 
-def _partition(name: str, nodes: Sequence[Machine]) -> Partition:
+def _partition(name: str, nodes: Sequence[PartitionNode]) -> Partition:
     first, free = nodes[0], [node for node in nodes if node.free]
     limit = seconds(first.limit)
     return Partition(
@@ -68,13 +68,13 @@ def _partition(name: str, nodes: Sequence[Machine]) -> Partition:
     )
 
 
-def _kinds(nodes: Sequence[Machine]) -> list[str]:
-    """The names of devices; of those that have types the types alone, or they would be counted twice."""
+def _kinds(nodes: Sequence[PartitionNode]) -> list[str]:
+    """The names of devices; with types only `gpu:a100`, because `gpu` counts the same devices again."""
     names = list(dict.fromkeys(name for node in nodes for name in node.gres))
     return [name for name in names if not any(other.startswith(f"{name}:") for other in names)]
 
 
-def _devices(name: str, nodes: Sequence[Machine]) -> Devices:
+def _devices(name: str, nodes: Sequence[PartitionNode]) -> Devices:
     total = sum(node.gres.get(name, 0) for node in nodes)
     return Devices(name, total, sum(node.gres.get(name, 0) - node.used.get(name, 0) for node in nodes if node.free))
 

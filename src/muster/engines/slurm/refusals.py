@@ -1,4 +1,4 @@
-"""Why Slurm does not take a job, in words: from what sbatch said and what it was asked."""
+"""Explains why sbatch rejected a job, from its error lines and the options of the script."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 Rights = Callable[[], dict[str, list[str]]]
-"""Tells the accounts of the user, each with its QOS; nothing where nobody knows."""
+"""Returns the accounts of the user, each with its QOS; nothing where they are unknown."""
 
 LIMITS = "`scontrol show partition` shows its limits"
 SEE = "see [slurm] in config.toml and `slurm` in the job"
@@ -52,7 +52,7 @@ def spelled(reason: str) -> str:
 
 
 def _options(script: str) -> dict[str, str]:
-    """What sentences call the options of a script."""
+    """The options of a script as words for a sentence."""
     names = {"account": "account", "qos": "QOS", "constraint": "the feature", "reservation": "reservation"}
     given = dict(re.findall(r"^#SBATCH --([a-z]+)=(.*)$", script, re.MULTILINE))
     return {name: f"{word} `{given[name]}`" if name in given else f"your default {word}" for name, word in names.items()}

@@ -1,4 +1,4 @@
-"""The batch script of a run, as text: a pure function of the job, the order and the chosen options."""
+"""Renders the batch script of a run: a pure function of the job, the order and the chosen options."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def render(job: Job, order: Order, chosen: Chosen, python: str, longest: float =
 
 
 def _asked(job: Job, order: Order, chosen: Chosen, longest: float) -> Iterator[tuple[str, str | None]]:
-    """What sbatch is asked for: options with their values, None for those without one."""
+    """The options of sbatch with their values, None for those without one."""
     yield "job-name", os.path.basename(order.run_dir)
     yield "nodes", str(job.nodes + job.ps)
     yield "ntasks-per-node", "1"
@@ -70,7 +70,7 @@ def _asked(job: Job, order: Order, chosen: Chosen, longest: float) -> Iterator[t
 
 
 def requested(job: Job, chosen: Chosen) -> str:
-    """The devices of a node as Slurm is asked for them: `npu:8`; nothing where they are simulated."""
+    """The devices of a node as a GRES: `npu:8`; nothing where they are simulated."""
     if not chosen.gres:
         return ""
     name = chosen.gres
@@ -81,7 +81,7 @@ def requested(job: Job, chosen: Chosen) -> str:
 
 
 def warning(job: Job) -> int:
-    """How many seconds before the end of its time a run is told."""
+    """How many seconds before its time limit a run gets SIGTERM."""
     return min(LATEST, math.ceil(job.grace) + RECORDING)
 
 
@@ -92,7 +92,7 @@ def _time(seconds: float) -> str:
 
 
 def _quoted(value: str) -> str:
-    """An option as sbatch reads it on a line of a script: unlike a shell, it takes backslashes everywhere and nothing else."""
+    """Quotes an option for an #SBATCH line, where backslashes escape inside of quotes, too."""
     if not set(value) & set(" \"'\\#"):
         return value
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,4 +1,4 @@
-"""Whether the nodes of a cluster can see a directory of this machine: found out before anything is submitted."""
+"""Checks, before a run is submitted, whether the nodes of a cluster can see a directory of this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOCAL = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "overlay", "aufs
 
 
 def unseen(path: str, shared: Iterable[str]) -> str:
-    """Why the nodes cannot see a directory, if that is sure."""
+    """Why the nodes certainly cannot see a directory; empty where they may."""
     roots = [os.path.realpath(os.path.expanduser(root)) for root in shared]
     if roots:
         inside = any(_inside(os.path.realpath(path), root) for root in roots)
@@ -21,13 +21,13 @@ def unseen(path: str, shared: Iterable[str]) -> str:
 
 
 def doubtful(path: str, shared: Iterable[str]) -> str:
-    """The file system that a directory lies on, where others can hardly see it."""
+    """The file system of a directory if it is probably local to this machine."""
     kind = "" if list(shared) else file_system(path)
     return kind if kind in LOCAL else ""
 
 
 def unwritable(path: str) -> str:
-    """Why a batch script cannot name a directory."""
+    """Why the path of a directory cannot be written into a batch script."""
     return "has a line break, a backslash or a control character in its name" if re.search(r"[\x00-\x1f\x7f\\]", path) else ""
 
 

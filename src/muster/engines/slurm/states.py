@@ -1,4 +1,4 @@
-"""What Slurm says of a job, in words: a pure function from its states and reasons to a Status."""
+"""Turns Slurm's states and reasons of a job into a Status: pure functions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ COMPETING = ("None", "Priority", "Resources")  # others wait for something that 
 
 
 def status(job: Queued, everybody: Iterable[Queued], now: float | None = None) -> Status:
-    """What the controller shows of a job that it knows."""
+    """The status of a job that the controller knows."""
     if job.state in QUEUED:
         return Status(True, _waiting(job, everybody), "pending")
     if job.state in OVER:
@@ -69,7 +69,7 @@ def status(job: Queued, everybody: Iterable[Queued], now: float | None = None) -
 
 
 def ended(job: Queued | str, end: End, now: float | None = None) -> Status:
-    """A job that is over, as the controller or accounting know it; `job` is its id alone where only accounting does."""
+    """The status of a job that has ended; `job` is its id alone where only accounting knows it."""
     number = job if isinstance(job, str) else job.id
     its = f"its Slurm job {number}"
     if end.state == "COMPLETED":
@@ -99,7 +99,7 @@ def ended(job: Queued | str, end: End, now: float | None = None) -> Status:
 
 
 def gone(job: str) -> Status:
-    """Neither the controller nor accounting know the job any more."""
+    """The status of a job that neither the controller nor accounting know any more."""
     return Status(False, f"Slurm no longer knows its job {job}, and its run directory does not say how it ended", "lost")
 
 
@@ -128,7 +128,7 @@ def _waiting(job: Queued, everybody: Iterable[Queued]) -> str:
 
 
 def _behind(job: Queued, everybody: Iterable[Queued]) -> str:
-    """How many are ahead, where the site lets users see the jobs of others."""
+    """How many jobs are ahead, where the site lets users see the jobs of others."""
     rivals = [other for other in everybody if other.state == "PENDING" and other.reason in COMPETING]
     ahead = sum(1 for other in rivals if _rank(other) < _rank(job) and {*other.partitions} & {*job.partitions})
     if not ahead:
@@ -137,7 +137,7 @@ def _behind(job: Queued, everybody: Iterable[Queued]) -> str:
 
 
 def _rank(job: Queued) -> tuple[int, int]:
-    """The order in which Slurm looks at jobs: of those with one priority at the oldest first."""
+    """The scheduling order of jobs: by priority, then the oldest first."""
     return -job.priority, int(job.id)
 
 
@@ -146,5 +146,5 @@ def _on(end: End) -> str:
 
 
 def _apart(reason: str) -> str:
-    """A reason that nobody here knows, in words that a reader can take apart."""
+    """An unknown reason, its words set apart."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reason).replace("_", " ")

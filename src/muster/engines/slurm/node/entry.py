@@ -1,4 +1,4 @@
-"""The agent of a real machine: one task of a job step, on a node that a batch system gave."""
+"""The agent of a node of a Slurm job: one task of the job step that the supervisor started."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run_agent(path: str, number: int, given: dict[str, str]) -> NoReturn:
 
 
 def _put_keys_away() -> None:
-    """Starts this program anew without the keys in its environment: the agent is a fork of it, and shows ranks its memory."""
+    """Executes this program again without the keys in its environment: ranks can read the memory of the agent, its fork."""
     kept, found = keys.apart(environment.given())
     if found:
         descriptor = keys.put_away(found)
@@ -67,7 +67,7 @@ def _put_keys_away() -> None:
 
 
 def _see(path: str, attempt: AttemptDir) -> None:
-    """Waits for the run directory to appear: a shared file system may take its time."""
+    """Waits for the run directory to appear on the shared file system. Raises Unfit."""
     deadline = time.monotonic() + SHOWN_LIMIT
     while not is_there(allocation_file(attempt)):
         if not os.path.isdir(path) or time.monotonic() > deadline:
@@ -122,13 +122,13 @@ class _Node:
         return self._with_srun(spot) if pmi_launcher.kind(self.job) else spot
 
     def _with_srun(self, spot: Spot) -> Spot:
-        """A node on which srun tells the ranks of MPI about each other."""
+        """A node on which srun starts the ranks of an MPI program."""
         tools, run, number = self.assignment.tools, self.assignment.run, self.attempt.number
-        reception = pmi_launcher.reception(tools, pmi_launcher.address(run.id, number, self.name), self.attempt, self.index)
+        proxy = pmi_launcher.proxy(tools, pmi_launcher.address(run.id, number, self.name), self.attempt, self.index)
         return replace(
             spot,
             launcher=pmi_launcher.launcher(self.job, os.environ, pmi_launcher.task(tools, run.id, number)),
-            reception=reception,
+            reception=proxy,
         )
 
 
@@ -162,7 +162,7 @@ def _private() -> tuple[str, ...]:
 
 
 def _cpus() -> int:
-    """The CPUs that the batch system lets this node use, be it by binding or by its word."""
+    """The CPUs that Slurm lets this node use, by binding or by SLURM_CPUS_ON_NODE."""
     bound = len(os.sched_getaffinity(0))
     given = os.environ.get("SLURM_CPUS_ON_NODE", "")
     return min(bound, int(given)) if given.isdigit() else bound

@@ -13,7 +13,7 @@ from muster.agent.tools import Tools
 from muster.job import Job
 from muster.records.layout import AttemptDir
 
-# The tasks hardly do anything: they take nothing from the step of the agents, which has all that the job was given.
+# The tasks hardly do anything: they take no resources from the step of the agents, which has all of the job.
 FIXED = "--overlap --overcommit --mem=0 --gres=none --cpu-bind=none --distribution=block --wait=0 --input=none --export=NONE"
 FIXED += " --kill-on-bad-exit=0"  # the agents end the ranks, and with them their tasks
 
@@ -24,12 +24,12 @@ def kind(job: Job) -> str:
 
 
 def address(run: str, attempt: int, node: str) -> str:
-    """The abstract socket of a node's reception: known to the tasks without a word, and short whatever the names are."""
+    """The abstract socket of a node's PMI proxy: tasks can compute it, and it is short whatever the names are."""
     return "muster-" + hashlib.sha256((f"{run}/{attempt}/{node}").encode()).hexdigest()[:32]
 
 
 def launcher(job: Job, environment: Mapping[str, str], task: list[str]) -> tuple[str, ...]:
-    """The argv that starts a task for each rank. It is run with the environment of a rank, which knows nothing of Slurm."""
+    """The argv that starts a task for each rank. It runs with the environment of a rank, which has no variables of Slurm."""
     found = ["env", "SLURM_CONF=" + environment["SLURM_CONF"]] if environment.get("SLURM_CONF") else []
     counts = [f"--nodes={job.nodes}", f"--ntasks={job.ranks}", f"--ntasks-per-node={job.devices}"]
     return (*found, "srun", "--jobid=" + environment["SLURM_JOB_ID"], "--mpi=" + kind(job), *counts, *FIXED.split(), *task)
@@ -40,6 +40,6 @@ def task(tools: Tools, run: str, attempt: int) -> list[str]:
     return [tools.python, "-I", "-S", tools.archive, "engine", "slurm", "pmi-task", run, str(attempt)]
 
 
-def reception(tools: Tools, name: str, attempt: AttemptDir, node: int) -> tuple[str, ...]:
-    """The argv of a node's reception."""
+def proxy(tools: Tools, name: str, attempt: AttemptDir, node: int) -> tuple[str, ...]:
+    """The argv of a node's PMI proxy."""
     return (tools.python, "-I", "-S", tools.archive, "engine", "slurm", "pmi-proxy", name, attempt.path, str(node))

@@ -1,6 +1,6 @@
-"""Where the ranks of a node are started that srun counts: as processes of the node, with what srun's PMI told their tasks.
+"""The PMI proxy of a node: starts the ranks as processes of the node, each with the PMI of its srun task.
 
-srun waits for all tasks whatever becomes of one. A rank that fails ends the reception, and with that the agents know.
+srun waits for all tasks, whatever becomes of one. So a rank that fails ends the proxy, from which the agent learns of it.
 """
 
 from __future__ import annotations
@@ -39,52 +39,52 @@ def serve(name: str, attempt: AttemptDir, node: int) -> NoReturn:
             with connection:
                 if is_ours(connection) and os.fork() == 0:
                     listener.close()
-                    _Attendant(own, connection, attempt, node).attend()
+                    _RankProcess(own, connection, attempt, node).run()
 
 
 def is_ours(connection: socket.socket) -> bool:
-    """Whether the other end belongs to this user: everybody can knock at an abstract socket, or open one."""
+    """Whether the other end belongs to this user: any user can connect to an abstract socket, or open one."""
     told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, user, _ = struct.unpack("3i", told)
     return bool(user == os.getuid())
 
 
-class _Attendant:
-    """A process that looks after one rank."""
+class _RankProcess:
+    """A child of the proxy that starts one rank and waits for it."""
 
-    def __init__(self, reception: int, connection: socket.socket, attempt: AttemptDir, node: int) -> None:
+    def __init__(self, proxy: int, connection: socket.socket, attempt: AttemptDir, node: int) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-        self.reception = reception
+        self.proxy = proxy
         self.connection = connection
         self.attempt = attempt
         self.folder = attempt.node(node)
 
-    def attend(self) -> NoReturn:
+    def run(self) -> NoReturn:
         """Starts the rank, waits for it, and tells its task how it ended."""
         try:
-            argv, told, files = self._hear()
-            status = self._run(argv, told, files)
+            argv, told, files = self._receive()
+            status = self._wait(argv, told, files)
             if status != 0:
                 self._report(told["SLURM_PROCID"], status)
             self.connection.sendall(b"%d" % (128 - status if status < 0 else status))
         except OSError:
-            pass  # the task is gone, and nobody has to be told
+            pass  # the task is gone
         finally:
             os._exit(0)
 
-    def _hear(self) -> tuple[list[str], dict[str, str], list[int]]:
+    def _receive(self) -> tuple[list[str], dict[str, str], list[int]]:
         """The argv of a rank, the variables that are its task's, and the descriptors that they speak of."""
         first, files, _, _ = socket.recv_fds(self.connection, 1, MOST_FILES)
         with self.connection.makefile("rb") as reader:
             request = json.loads(first + reader.read())
         return request["argv"], request["env"], files
 
-    def _run(self, argv: list[str], told: dict[str, str], files: list[int]) -> int:
-        """The status of a rank that has ended: its code, or the signal that killed it as a negative number."""
+    def _wait(self, argv: list[str], told: dict[str, str], files: list[int]) -> int:
+        """Runs a rank; returns its exit code, or the signal that killed it as a negative number."""
         env = dict(os.environ, **told)
         env.update(MUSTER_RANK=told["SLURM_PROCID"], MUSTER_LOCAL_RANK=told["SLURM_LOCALID"])
-        env["MUSTER_LAUNCHED"] = "1"  # by which the agent knows whom to tell that the run is being stopped
+        env["MUSTER_LAUNCHED"] = "1"  # by which the agent knows which processes to signal when the run is stopped
         if files:
             env["PMI_FD"] = str(files[0])
         with open(self.folder.log("rank-" + told["SLURM_PROCID"]), "ab", buffering=0) as output:
@@ -101,17 +101,17 @@ class _Attendant:
             except (OSError, ValueError) as error:
                 output.write((f"muster: {why_not_started(argv[0], env, error)}\n").encode())
                 return NOT_STARTED
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # whoever tells this process to end tells the rank as well
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # who signals this process signals the rank as well
         for file in files:
             os.close(file)
         return rank.wait()
 
     def _report(self, rank: str, status: int) -> None:
-        """Has the agent learn of a failure before srun's end tells of it, and less."""
+        """Tells the agent of a failure before srun ends, whose exit code says less."""
         end = {"kind": "signal", "signal": -status, "code": None} if status < 0 else {"kind": "exit", "code": status}
         write_once(self.folder.failure, dict(end, process="rank-" + rank, rank=int(rank)))
-        if os.getppid() == self.reception:  # nobody else's rank has ended it yet
-            os.kill(self.reception, signal.SIGUSR1)
+        if os.getppid() == self.proxy:  # no other rank has ended it yet
+            os.kill(self.proxy, signal.SIGUSR1)
         deadline = time.monotonic() + STOP_LIMIT
         while not is_there(self.attempt.meet + "/stop") and time.monotonic() < deadline:
             time.sleep(PAUSE)
