@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from muster.engines import registry
 from muster.engines.slurm import cluster, states
 from muster.engines.slurm.node.parsing import End, Queued, queued
 from muster.engines.slurm.options import Chosen
 from muster.job import Job
+from muster.records.layout import RunDir
 from muster.records.state import Status
 
 JOB = Queued("12", "PENDING", 100, ("main",), "me", "1:00:00", 0.0, 0.0, "None", "run-1")
@@ -257,3 +260,10 @@ def test_lines_that_are_no_jobs_are_left_out(line: str) -> None:
 def test_a_name_may_hold_anything_else() -> None:
     found = queued("12|RUNNING|4294901759|main,long|me|UNLIMITED|N/A|1794752685|None|a|b|c")
     assert found == Queued("12", "RUNNING", 4294901759, ("main", "long"), "me", "UNLIMITED", 0.0, 1794752685.0, "None", "a|b|c")
+
+
+@pytest.mark.parametrize(("script", "engine"), [("exec python3 agent supervise /run --site slurm\n", "slurm"), ("", "local")])
+def test_the_engine_of_a_run_whose_record_is_damaged_is_known_by_its_script(tmp_path: Path, script: str, engine: str) -> None:
+    (tmp_path / "run.json").write_text('{"engine": "sl')
+    (tmp_path / "batch.sh").write_text(script)
+    assert registry.engine_name(RunDir(str(tmp_path))) == engine

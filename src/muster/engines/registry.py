@@ -5,18 +5,20 @@ from __future__ import annotations
 import importlib
 import os
 import re
+from typing import TYPE_CHECKING
 
-from muster import config
-from muster.engines.base import Engine, EngineError
-from muster.records.files import read_object
-from muster.records.layout import RunDir
-from muster.records.untrusted import LARGEST, read_regular
+from muster.engines.errors import EngineError
+
+if TYPE_CHECKING:  # commands that only need the names do not wait for these
+    from muster.config import Config
+    from muster.engines.base import Engine
+    from muster.records.layout import RunDir
 
 ENGINES = {"local": "muster.engines.local.engine:Local", "slurm": "muster.engines.slurm.engine:Slurm"}
 NAMES = tuple(ENGINES)
 
 
-def get(name: str, home: str, settings: config.Config | None = None) -> Engine:
+def get(name: str, home: str, settings: Config | None = None) -> Engine:
     """Returns the engine with this name, for runs of a home. Raises EngineError for unknown names."""
     if name not in ENGINES:
         raise EngineError(f"`{name}` is not an engine; known are {', '.join(NAMES)}")
@@ -32,6 +34,8 @@ def engine_of(run: RunDir) -> Engine:
 
 def engine_name(run: RunDir) -> str:
     """The name of the engine of a run. If its record is damaged, the script that was submitted says which site it is for."""
+    from muster.records.files import read_object
+
     name = read_object(run.run).get("engine")
     if name not in NAMES:
         found = re.search(rb" --site (\w+)", _script(run))
@@ -40,6 +44,8 @@ def engine_name(run: RunDir) -> str:
 
 
 def _script(run: RunDir) -> bytes:
+    from muster.records.untrusted import LARGEST, read_regular
+
     try:
         return read_regular(run.script, LARGEST)
     except OSError:
