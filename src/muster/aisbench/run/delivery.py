@@ -37,25 +37,24 @@ def check(test: Plan) -> None:
 
 def plan(test: Plan, say: Callable[[str], None]) -> Mapping[str, Any]:
     """The plan as the tester has it; as code/config.json has it where the tester does not answer now."""
-    from muster.tester.connect import connect
+    from muster.tester.client import connect
     from muster.tester.plan import Plan as TesterPlan
 
     try:
         with connect(Path(home()), test.url) as client:
-            return vars(client.plan(test.test_id))
+            return client.plan(test.test_id).to_json()
     except Unreachable as error:
         say(f"[WARNING] {error}; the result will be kept for it")
         said = {field: getattr(test, field) for field in FIELDS}
-        return vars(TesterPlan(**{"model": "", **{field: value for field, value in said.items() if value}}))
+        return TesterPlan(**{"model": "", **{field: value for field, value in said.items() if value}}).to_json()
 
 
 def send(test: Plan, bundle: Path) -> tuple[bool, list[str]]:
     """Sends a bundle, which waits in the outbox until the tester has judged it; returns whether it was taken, and the words."""
-    from muster.tester.connect import connect
+    from muster.tester.client import connect
     from muster.tester.outbox import Outbox
-    from muster.tester.verdict import sentences
 
     outbox = Outbox(Path(home()))
     with connect(Path(home()), test.url) as client:
         verdict = outbox.deliver(outbox.put(bundle, client.url, test.test_id), client)
-    return verdict.accepted, sentences(verdict, test.url)
+    return verdict.accepted, verdict.sentences(test.url)
