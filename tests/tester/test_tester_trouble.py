@@ -208,11 +208,11 @@ def test_who_may_send_a_bundle_may_take_longer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["/login", "/logout", "/api/uploads", f"/api/uploads/{'0' * 32}/finish", "/nothing"])
 def test_what_is_no_piece_of_a_bundle_is_small(path: str, tester: Served) -> None:
     with program(tester) as http:
-        told = http.post(path, content=bytes(4 << 20))
-        assert (told.status_code, "16,384 bytes at most" in told.json()["reason"]) == (413, True)
+        announced_length = http.post(path, content=bytes(4 << 20))
+        assert (announced_length.status_code, "16,384 bytes at most" in announced_length.json()["reason"]) == (413, True)
         if path in ("/login", "/api/uploads"):  # the others read none of it
-            untold = http.post(path, content=iter([b"a=b&" * 1024] * 1024))
-            assert (untold.status_code, "16,384 bytes at most" in untold.text) == (413, True)
+            chunked = http.post(path, content=iter([b"a=b&" * 1024] * 1024))
+            assert (chunked.status_code, "16,384 bytes at most" in chunked.text) == (413, True)
 
 
 @pytest.mark.parametrize("body", [b"[" * 16_000, b'{"a":' * 3_000, b"1" * 16_000, b"\xff", b'"\\ud800"'])

@@ -97,10 +97,10 @@ def test_too_large_a_bundle_is_refused_before_it_is_sent(serve: Serve, tmp_path:
 
 def test_a_request_carries_one_piece_at_most(tester: Served) -> None:
     with program(tester, tester.token()) as http:
-        told = http.patch(f"/api/uploads/{'0' * 32}", content=bytes(CHUNK + 1), headers={"Upload-Offset": "0"})
-        assert told.status_code == 413
-        untold = http.patch(f"/api/uploads/{'0' * 32}", content=iter([bytes(1 << 20)] * 5), headers={"Upload-Offset": "0"})
-        assert untold.status_code == 413
+        announced_length = http.patch(f"/api/uploads/{'0' * 32}", content=bytes(CHUNK + 1), headers={"Upload-Offset": "0"})
+        assert announced_length.status_code == 413
+        chunked = http.patch(f"/api/uploads/{'0' * 32}", content=iter([bytes(1 << 20)] * 5), headers={"Upload-Offset": "0"})
+        assert chunked.status_code == 413
 
 
 def test_a_full_tester_takes_no_more(serve: Serve, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def make(context: AppContext | None) -> FastAPI:
     app.add_exception_handler(Denied, _denied)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(ClientDisconnect, lambda request, error: Response(status_code=400))  # nobody reads it
+    app.add_exception_handler(ClientDisconnect, lambda request, error: Response(status_code=400))  # the client is gone
     app.add_exception_handler(sqlite3.OperationalError, _storage_error)
     app.add_exception_handler(OSError, _storage_error)
     app.add_middleware(SecurityMiddleware)

@@ -35,18 +35,6 @@ class Token:
         return dict(vars(self))
 
 
-@dataclass(frozen=True)
-class Session:
-    """A browser's login: it reads with the token that has this hash, for some time, and cannot submit."""
-
-    hash: str
-    token: str
-    until: float
-
-    def to_row(self) -> dict[str, Any]:
-        return dict(vars(self))
-
-
 class Tokens:
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -89,14 +77,14 @@ class Tokens:
         return self._token(statement, hashed(secret), time.time())
 
     def begin_session(self, token: str) -> str | None:
-        """Begins a session with a token and returns the session's secret; None where the token is not valid."""
+        """Begins a session, which reads and cannot submit, and returns its secret; None where the token is not valid."""
         if self.find(token) is None:
             return None
         secret = secrets.token_urlsafe(32)
         now = time.time()
         with self._database.writing() as connection:
             connection.execute("DELETE FROM sessions WHERE until < ?", (now,))
-            insert(connection, "sessions", Session(hashed(secret), hashed(token), now + SESSION).to_row())
+            insert(connection, "sessions", {"hash": hashed(secret), "token": hashed(token), "until": now + SESSION})
         return secret
 
     def end_session(self, secret: str) -> None:

@@ -55,7 +55,7 @@ SENDING: dict[int | str, dict[str, Any]] = {
     **ERRORS,
     403: {"model": Problem, "description": "The token may read and not submit."},
     404: {"model": Problem, "description": "No such upload: begin again."},
-    409: {"model": Problem, "description": "Another offset than the end of what is there, which `offset` tells."},
+    409: {"model": Problem, "description": "Another offset than the end of what is there, which is `offset`."},
     413: {"model": Problem, "description": "More than the tester takes, or than was announced."},
     423: {"model": Problem, "description": "Another request works on this upload: wait."},
     503: {"model": Problem, "description": "The tester was interrupted: try later."},
