@@ -31,7 +31,7 @@ def test_a_sound_configuration_has_no_problems(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "where", "said"),
+    ("fields", "where", "message"),
     [
         ({"boot_file": "/lab-bucket/other/train.py"}, "boot_file", "is outside of code_dir"),
         ({"boot_file": "/lab-bucket/resnet2/train.py"}, "boot_file", "is outside of code_dir"),
@@ -75,13 +75,13 @@ def test_a_sound_configuration_has_no_problems(tmp_path: Path) -> None:
         ({"job_nmae": "x"}, "job_nmae", "is not known; did you mean `job_name`?"),
     ],
 )
-def test_each_check_of_a_session(tmp_path: Path, fields: dict[str, Any], where: str, said: str) -> None:
+def test_each_check_of_a_session(tmp_path: Path, fields: dict[str, Any], where: str, message: str) -> None:
     """Weakness 9: none of this was looked at before the cloud did."""
     folder = with_session(tmp_path, **fields)
     found = complaints(folder)
     line = line_of(folder, f"'{where.partition('.')[0]}'")
     expected = f"code/config/modelarts_config.py:{line}: `session_config.{where}"
-    assert [problem for problem in found if problem.startswith(expected) and said in problem], found
+    assert [problem for problem in found if problem.startswith(expected) and message in problem], found
 
 
 @pytest.mark.parametrize("field", ["inputs", "code_dir", "boot_file", "job_name", "out_base_url"])
@@ -92,11 +92,11 @@ def test_a_field_that_is_missing_is_told(tmp_path: Path, field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("access", "said"),
+    ("access", "message"),
     [
         ({"access_key": ""}, "`access_config.access_key` is empty"),
         ({"secret_access_key": "  "}, "`access_config.secret_access_key` is empty"),
-        ({"server": ""}, "`access_config.server` is empty, so that nobody knows where the keys belong"),
+        ({"server": ""}, "`access_config.server` is empty, and the keys need the address of a store"),
         ({"server": "https://me:word@obs.example.com"}, "`access_config.server` is no address"),
         ({"server": "10.0.0.1:9000"}, "`access_config.server` is `10.0.0.1:9000`, which names no store"),
         ({"iam_endpoint": "iam.example.com"}, "`access_config.obs_endpoint` is empty while another endpoint is set"),
@@ -105,10 +105,10 @@ def test_a_field_that_is_missing_is_told(tmp_path: Path, field: str) -> None:
         ({SECRET: "secret_access_key"}, "`access_config` has a name that is not known; remove it"),
     ],
 )
-def test_each_check_of_the_keys(tmp_path: Path, access: dict[str, Any], said: str) -> None:
+def test_each_check_of_the_keys(tmp_path: Path, access: dict[str, Any], message: str) -> None:
     """Weakness 9; and no message shows a key."""
     found = complaints(package(tmp_path, settings({**ACCESS, **access})))
-    assert [problem for problem in found if said in problem], found
+    assert [problem for problem in found if message in problem], found
     assert not [problem for problem in found if SECRET in problem or KEY in problem or "word@" in problem]
 
 

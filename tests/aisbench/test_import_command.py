@@ -117,8 +117,8 @@ def test_keys_go_into_a_profile_that_only_its_owner_reads(muster: Muster, tmp_pa
             }
         },
     }
-    said = done.stdout + done.stderr + (tmp_path / "job.yaml").read_text()
-    assert SECRET not in said and ACCESS["access_key"] not in said and "bmc-word" not in said
+    shown = done.stdout + done.stderr + (tmp_path / "job.yaml").read_text()
+    assert SECRET not in shown and ACCESS["access_key"] not in shown and "bmc-word" not in shown
     assert "MUSTER_PROFILE=lab muster run job.yaml --check" in done.stdout
 
 
@@ -145,12 +145,17 @@ def test_json_tells_everything_but_secrets(muster: Muster, tmp_path: Path) -> No
     config = settings(session={**SESSION, "nas_type": "nfs"})
     folder = package(tmp_path / "pack", config, **{"code/config.json": '{"testid": "T-9"}'})
     done = muster("import", folder, "--json")
-    told = json.loads(done.stdout)
-    assert (told["name"], told["kind"], told["profile"], told["problems"]) == ("aisbench-debug", "V1", "aisbench-debug", [])
-    assert told["test"]["test_id"] == "T-9"
-    assert "# To answer it: muster bench JOB --tester URL --test-id T-9\n" in told["text"]
-    assert "session_config.nas_type" in [left["field"] for left in told["left"]]
-    assert yaml.safe_load(told["text"])["name"] == "aisbench-debug"
+    printed = json.loads(done.stdout)
+    assert (printed["name"], printed["kind"], printed["profile"], printed["problems"]) == (
+        "aisbench-debug",
+        "V1",
+        "aisbench-debug",
+        [],
+    )
+    assert printed["test"]["test_id"] == "T-9"
+    assert "# To answer it: muster bench JOB --tester URL --test-id T-9\n" in printed["text"]
+    assert "session_config.nas_type" in [left["field"] for left in printed["left"]]
+    assert yaml.safe_load(printed["text"])["name"] == "aisbench-debug"
     assert SECRET not in done.stdout
     bad = muster("import", package(tmp_path / "bad", settings(session={**SESSION, "inputs": "x"})), "--json", "--force")
     assert [problem["field"] for problem in json.loads(bad.stdout)["problems"]] == ["session_config.inputs"] * 2
@@ -195,7 +200,7 @@ MODELARTS, SAID = "RUNTYPE=modelarts\n", "benchmark.sh:1 sets RUNTYPE=modelarts"
 
 
 @pytest.mark.parametrize(
-    ("starter", "shell", "words", "said"),
+    ("starter", "shell", "words", "mode_line"),
     [
         ("#!/bin/bash\n", "", [], f"modelarts V1: {BOTH}benchmark.sh sets no RUNTYPE; {OLD}; {OTHER}"),
         (None, "", [], f"modelarts V1: {BOTH}there is no benchmark.sh; {OLD}; {OTHER}"),
@@ -216,19 +221,19 @@ MODELARTS, SAID = "RUNTYPE=modelarts\n", "benchmark.sh:1 sets RUNTYPE=modelarts"
     ],
 )
 def test_the_mode_and_why_it_was_chosen(
-    muster: Muster, tmp_path: Path, starter: str | None, shell: str, words: list[str], said: str
+    muster: Muster, tmp_path: Path, starter: str | None, shell: str, words: list[str], mode_line: str
 ) -> None:
     files = {"code/benchmark.sh": starter} if starter is not None else {}
     folder = package(tmp_path / "pack", settings(session_config_v2=v2()), shell + SIZES, **files)
     done = muster("import", folder, *words)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines()[0] == f"muster: mode {said}"
-    assert f"# Mode: {said}\n" in (tmp_path / "job.yaml").read_text()
-    mode = said.partition(":")[0]
+    assert done.stderr.splitlines()[0] == f"muster: mode {mode_line}"
+    assert f"# Mode: {mode_line}\n" in (tmp_path / "job.yaml").read_text()
+    mode = mode_line.partition(":")[0]
     compats = {"cluster_offline": "", "modelarts V1": "modelarts-v1", "modelarts V2": "modelarts-v2"}
     assert load_file(tmp_path / "job.yaml").compat == compats[mode]
-    told = json.loads(muster("import", folder, *words, "--json", "--force").stdout)["mode"]
-    assert told == {"name": mode, "why": said.partition(": ")[2]}
+    printed = json.loads(muster("import", folder, *words, "--json", "--force").stdout)["mode"]
+    assert printed == {"name": mode, "why": mode_line.partition(": ")[2]}
 
 
 def test_the_mode_is_told_with_what_is_wrong_in_it(muster: Muster, tmp_path: Path) -> None:

@@ -16,13 +16,13 @@ pytestmark = pytest.mark.engines
 # What many scripts of that platform do first: list the output, fetch what an earlier job left there.
 TRAIN = """
 import os, sys
-told = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:])
-if told["train_url"].startswith("obs://"):
+arguments = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:])
+if arguments["train_url"].startswith("obs://"):
     import moxing as mox
-    print(mox.file.list_directory(told["train_url"]))
-    mox.file.copy_parallel(told["train_url"], "train")
+    print(mox.file.list_directory(arguments["train_url"]))
+    mox.file.copy_parallel(arguments["train_url"], "train")
 else:
-    print(os.listdir(told["train_url"]))
+    print(os.listdir(arguments["train_url"]))
 """
 GPUS = {"framework_type": "PyTorch", "train_instance_type": "modelarts.vm.gpu.v100", "train_instance_count": 2}
 ONCE_PER_NODE = {**SESSION, **GPUS}

@@ -60,7 +60,7 @@ def test_servers_and_devices_come_from_the_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "files", "said"),
+    ("lines", "files", "message"),
     [
         ("export DEVICE_NUM=8\n", {}, "`RANK_SIZE` is not set"),
         ("export RANK_SIZE=8\n", {}, "`DEVICE_NUM` is not set"),
@@ -98,10 +98,10 @@ def test_servers_and_devices_come_from_the_table(tmp_path: Path) -> None:
         (TWO_BY_FOUR + "export SINGLE_CARD_INDEX=3\n", {"table": table(2, 4)}, "it goes with one rank on one device alone"),
     ],
 )
-def test_each_rule(tmp_path: Path, lines: str, files: dict[str, str], said: str) -> None:
-    """Weakness 21: a rule that did not hold ended the shell instead of being told with the others."""
+def test_each_rule(tmp_path: Path, lines: str, files: dict[str, str], message: str) -> None:
+    """Weakness 21: a rule that did not hold ended the shell instead of being reported with the others."""
     found = complaints(offline(tmp_path, lines, **files))
-    assert [problem for problem in found if said in problem], found
+    assert [problem for problem in found if message in problem], found
 
 
 def test_all_rules_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_passwords_leave_the_files_for_the_profile(tmp_path: Path) -> None:
         "NODE_PASSWORD_10_0_0_2": "host-word",
         "BMC_PASSWORD": "bmc-word",
     }
-    said = found.text + repr(found) + "".join(map(str, [*found.findings.left, *found.findings.notes]))
-    assert "host-word" not in said and "bmc-word" not in said
+    shown = found.text + repr(found) + "".join(map(str, [*found.findings.left, *found.findings.notes]))
+    assert "host-word" not in shown and "bmc-word" not in shown
 
 
 def test_data_that_is_missing_is_a_note(tmp_path: Path) -> None:

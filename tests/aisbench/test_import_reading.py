@@ -1,4 +1,4 @@
-"""Configuration files are read and never executed: what is plain is understood, everything else is told with its line."""
+"""Configuration files are read and never executed: what is plain is understood, everything else is reported with its line."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from muster.aisbench.config import config_json, literals, shell
-from muster.aisbench.config.found import Findings, Found
+from muster.aisbench.config import config_json, python_file, shell_file
+from muster.aisbench.config.values import ConfigValue, Findings
 
 
 def python(tmp_path: Path, text: str) -> tuple[dict[str, Any], list[str]]:
     path = tmp_path / "settings.py"
     path.write_text(text)
     findings = Findings()
-    found = literals.read(str(path), findings) or {}
-    findings.shown_from(str(tmp_path))
+    found = python_file.read(str(path), findings) or {}
+    findings.make_relative(str(tmp_path))
     return {name: plain(value) for name, value in found.items()}, [str(problem) for problem in findings.problems]
 
 
-def plain(found: Found) -> Any:
+def plain(found: ConfigValue) -> Any:
     if isinstance(found.value, dict):
         return {key: plain(value) for key, value in found.value.items()}
     return [plain(entry) for entry in found.value] if isinstance(found.value, list) else found.value
@@ -34,8 +34,8 @@ def variables(tmp_path: Path, text: str) -> tuple[dict[str, str], list[str], lis
     path = tmp_path / "config.sh"
     path.write_text(text)
     findings = Findings()
-    found = shell.read(str(path), {"BASE_PATH": "/pack"}, findings)
-    findings.shown_from(str(tmp_path))
+    found = shell_file.read(str(path), {"BASE_PATH": "/pack"}, findings)
+    findings.make_relative(str(tmp_path))
     values = {name: str(value.value) for name, value in found.items()}
     return values, [str(problem) for problem in findings.problems], [str(note) for note in findings.notes]
 
@@ -65,7 +65,7 @@ def test_plain_settings_are_understood(tmp_path: Path, text: str, value: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("import os\nx = os.environ['KEY']", "settings.py:2: uses a name that was not given"),
         ("a = 1\nx = open('/etc/passwd').read()", "settings.py:2: holds a call, whose value"),
@@ -83,9 +83,9 @@ def test_plain_settings_are_understood(tmp_path: Path, text: str, value: Any) ->
         ("x = get_key()\ny = x + 'b'", "settings.py:2: uses a name that was not given a plain value before"),
     ],
 )
-def test_everything_else_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_everything_else_is_reported_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     _, problems = python(tmp_path, text)
-    assert [problem for problem in problems if problem.startswith(said)], problems
+    assert [problem for problem in problems if problem.startswith(message)], problems
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_assignments_of_a_shell_are_understood(tmp_path: Path, text: str, value:
     path = tmp_path / "config.sh"
     path.write_bytes(text.encode())
     findings = Findings()
-    found = shell.read(str(path), {"BASE_PATH": "/pack", "HOME": "/home/me"}, findings)
+    found = shell_file.read(str(path), {"BASE_PATH": "/pack", "HOME": "/home/me"}, findings)
     assert findings.problems == []
     assert found["X"].value == value
 
@@ -149,7 +149,7 @@ def test_a_variable_can_be_unset(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("A=1\nexport X=$(hostname)", "config.sh:2: `X` takes the output of a command"),
         ("export X=`hostname`", "config.sh:1: `X` takes the output of a command"),
@@ -158,18 +158,18 @@ def test_a_variable_can_be_unset(tmp_path: Path) -> None:
         ("export X='open", "config.sh:1: opens a quote that is never closed"),
     ],
 )
-def test_what_a_shell_would_have_to_run_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_what_a_shell_would_have_to_run_is_reported_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     values, problems, _ = variables(tmp_path, text)
-    assert [problem for problem in problems if problem.startswith(said)], problems
-    assert "X" not in values or said.endswith("closed")
+    assert [problem for problem in problems if problem.startswith(message)], problems
+    assert "X" not in values or message.endswith("closed")
 
 
 @pytest.mark.parametrize("text", ["export X = True", "export X= True", "export X =True", "X = True", "X= True", "X =True"])
 def test_spaces_beside_an_assignment_are_told(tmp_path: Path, text: str) -> None:
     """People think that they switched something on."""
     values, problems, _ = variables(tmp_path, f"export A=1\n{text}\nexport B= C=2\n")
-    told = "config.sh:2: `X` has a space beside `=`, which a shell takes for the end; write `X=...` without spaces"
-    assert (values, problems) == ({"A": "1", "B": "", "C": "2"}, [told])
+    expected = "config.sh:2: `X` has a space beside `=`, which a shell takes for the end; write `X=...` without spaces"
+    assert (values, problems) == ({"A": "1", "B": "", "C": "2"}, [expected])
 
 
 def test_commands_in_a_shell_file_are_named_and_not_carried_out(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_every_spelling_of_config_json_is_understood(tmp_path: Path, text: str) 
     path = tmp_path / "config.json"
     path.write_text(text)
     found = config_json.read(str(path), Findings())
-    assert found == config_json.Plan("T-1", "training", "resnet50", "close", "generic", "single", "10.0.0.7", "9530")
+    assert found == config_json.PlannedTest("T-1", "training", "resnet50", "close", "generic", "single", "10.0.0.7", "9530")
     assert found.url == "http://10.0.0.7:9530"
     assert found.shown() == (
         "testid:T-1, Mode:training, Model:resnet50, Divsion:close, Scenario:generic, test_object_type:single, "
@@ -209,7 +209,7 @@ def test_a_broken_config_json_is_a_problem_with_its_line(tmp_path: Path) -> None
     path.write_text('{\n"testid": "T-1",,\n}')
     findings = Findings()
     config_json.read(str(path), findings)
-    findings.shown_from(str(tmp_path))
+    findings.make_relative(str(tmp_path))
     assert [str(problem)[:29] for problem in findings.problems] == ["config.json:2: is not JSON; c"]
 
 
@@ -234,9 +234,9 @@ def test_no_python_text_brings_the_reader_down(tmp_path: Path, text: str) -> Non
 def test_every_text_is_read_back_from_the_job_file(value: str) -> None:
     import yaml
 
-    from muster.aisbench.config.entries import Entry, render
+    from muster.aisbench.config.job_text import JobField, render
 
-    text = render([], [Entry("field", value, "where it came from")], [])
+    text = render([], [JobField("field", value, "where it came from")], [])
     assert str(yaml.compose(text).value[0][1].value) == value
 
 

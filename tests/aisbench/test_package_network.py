@@ -70,7 +70,7 @@ def test_a_result_is_kept_while_the_tester_is_down(modelarts: Path, muster: Must
     assert done.returncode == 4, done.stdout
     assert "the result will be kept for it" in done.stdout
     assert "`muster tester outbox --send` sends it later" in done.stdout
-    assert "[ERROR]the tester has not judged the result yet" in (modelarts / "log/stub.log").read_text()
+    assert "[ERROR]the tester has not verified the result yet" in (modelarts / "log/stub.log").read_text()
     kept = next((home / "outbox").glob("*.tar.gz"))
     later = muster("tester", "send", kept, "--tester", tester.url, "--test-id", test_id, MUSTER_TESTER_TOKEN=token)
     assert later.returncode == 0, later.stdout + later.stderr

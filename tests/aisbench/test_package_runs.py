@@ -70,15 +70,15 @@ def test_local_mode_of_the_older_generation(modelarts: Path) -> None:
     assert re.search(r"-Ais-Bench-Stubs- INFO run_eval\(benchmark.sh:\d+\) - run_eval called", done.stdout)
     assert done.stdout.endswith("[INFO]BenchManager stop done\n")
     values = [float((modelarts / f"result/throughput_{rank}.json").read_text()) for rank in (0, 1)]
-    told = info(done.stdout)
-    assert told["throughput_ratio"] == repr(values[0] + values[1])
-    assert float(told["accuracy"]) == float((modelarts / "result/accuracy.json").read_text()) > 0.9
-    assert (told["dataload_start_time"], told["average_power"]) == (None, None)
+    printed = info(done.stdout)
+    assert printed["throughput_ratio"] == repr(values[0] + values[1])
+    assert float(printed["accuracy"]) == float((modelarts / "result/accuracy.json").read_text()) > 0.9
+    assert (printed["dataload_start_time"], printed["average_power"]) == (None, None)
     result = json.loads((modelarts / "result/result.json").read_text())
     assert result["verdict"] == {"passed": True, "problems": []}
     assert json.loads((modelarts / "result/result.log").read_text()) == {
-        "throughput_ratio": told["throughput_ratio"],
-        "accuracy": told["accuracy"],
+        "throughput_ratio": printed["throughput_ratio"],
+        "accuracy": printed["accuracy"],
     }
 
 
@@ -167,8 +167,8 @@ def test_offline_mode_of_one_card(offline: Path) -> None:
 def test_the_chosen_card_is_the_one_that_is_used(offline: Path, tmp_path: Path) -> None:
     """Weakness 19: another card than the chosen one trained, and its number was lost."""
     changed(offline / "code/config/config.sh", ("export RANK_SIZE=1", "export SINGLE_CARD_INDEX=5\nexport RANK_SIZE=1"))
-    told = 'def main():\n    print("card", os.environ["ASCEND_RT_VISIBLE_DEVICES"], os.environ["DEVICE_ID"])\n'
-    changed(offline / "code/code/train.py", ("def main():\n", told))
+    program = 'def main():\n    print("card", os.environ["ASCEND_RT_VISIBLE_DEVICES"], os.environ["DEVICE_ID"])\n'
+    changed(offline / "code/code/train.py", ("def main():\n", program))
     done = stubs(offline, "test", **Npus(tmp_path / "machine", *range(8)).env)
     assert done.returncode == 0, done.stdout
     assert (offline / "log/train_parallel0.log").read_text().startswith("card 5 0\n")
@@ -216,8 +216,8 @@ def test_secrets_of_config_sh_reach_the_ranks_and_no_file(offline: Path, home: P
     """Weakness 10."""
     more = "export WANDB_API_KEY=wandb-word BMC_PASSWORD=bmc-word\nexport EPOCH"
     changed(offline / "code/config/config.sh", ("export EPOCH", more))
-    told = 'def main():\n    print(len(os.environ["WANDB_API_KEY"]), "BMC_PASSWORD" in os.environ)\n'
-    changed(offline / "code/code/train.py", ("def main():\n", told))
+    program = 'def main():\n    print(len(os.environ["WANDB_API_KEY"]), "BMC_PASSWORD" in os.environ)\n'
+    changed(offline / "code/code/train.py", ("def main():\n", program))
     done = stubs(offline, "test")
     assert done.returncode == 0, done.stdout
     assert (offline / "log/train_parallel0.log").read_text().startswith("10 False\n")
@@ -226,7 +226,7 @@ def test_secrets_of_config_sh_reach_the_ranks_and_no_file(offline: Path, home: P
 
 
 def test_a_wrong_configuration_is_exit_code_1(modelarts: Path) -> None:
-    """Weaknesses 9 and 21: everything wrong is told at once, under the exit code for it."""
+    """Weaknesses 9 and 21: everything wrong is reported at once, under the exit code for it."""
     config = modelarts / "code/config/modelarts_config.py"
     changed(config, ('"boot_file": bucket + "/code/train.py"', '"boot_file": "/elsewhere/train.py"'), ('"/data/"', '"/data"'))
     done = stubs(modelarts, "test")
@@ -261,8 +261,8 @@ def test_a_training_that_fails_offline_is_exit_code_2(offline: Path) -> None:
 
 
 def test_a_program_that_a_shell_does_not_find_is_named(modelarts: Path) -> None:
-    told = 'def main():\n    os.execvp("bash", ["bash", "-c", "python3.1.4 train.py"])\n'
-    changed(modelarts / "code/code/train.py", ("def main():\n", told))
+    program = 'def main():\n    os.execvp("bash", ["bash", "-c", "python3.1.4 train.py"])\n'
+    changed(modelarts / "code/code/train.py", ("def main():\n", program))
     done = stubs(modelarts, "test")
     assert done.returncode == 2
     assert re.search(r"exited with code 127: bash: line 1: python3\.1\.4: command not found", done.stdout), done.stdout
@@ -278,15 +278,15 @@ def test_a_missing_accuracy_is_exit_code_3(modelarts: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [("float('nan')", "finite"), ("0.0", "positive"), ("'abc'", "not a number")],
 )
-def test_a_throughput_that_is_none_is_exit_code_4(modelarts: Path, value: str, said: str) -> None:
+def test_a_throughput_that_is_none_is_exit_code_4(modelarts: Path, value: str, message: str) -> None:
     """Weakness 3: whatever a rank wrote was summed."""
     changed(modelarts / "code/code/train.py", ("str(throughput)", f"str(throughput if rank else {value})"))
     done = stubs(modelarts, "test")
     assert done.returncode == 4, done.stdout
-    assert said in done.stdout and "rank 0" in done.stdout
+    assert message in done.stdout and "rank 0" in done.stdout
     assert info(done.stdout)["throughput_ratio"] is None
 
 
@@ -322,8 +322,8 @@ def test_packages_that_run_at_the_same_time_keep_their_numbers(modelarts: Path, 
     second = stubs(other, "test")
     other_ran.touch()
     output, _ = first.communicate(timeout=60)
-    for told, throughput, accuracy in ((output, "2.0", "0.75"), (second.stdout, "4.0", "0.25")):
-        assert (info(told)["throughput_ratio"], info(told)["accuracy"]) == (throughput, accuracy)
+    for printed, throughput, accuracy in ((output, "2.0", "0.75"), (second.stdout, "4.0", "0.25")):
+        assert (info(printed)["throughput_ratio"], info(printed)["accuracy"]) == (throughput, accuracy)
 
 
 def test_muster_that_is_not_installed_is_told(modelarts: Path, tmp_path: Path) -> None:

@@ -106,17 +106,17 @@ def test_what_tools_leave_behind_is_not_packed(muster: Muster, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("train", "said"),
+    ("train", "message"),
     [
         ("print('accuracy')", "code: holds nothing that reports throughput"),
         ("open('throughput_0.json', 'w')", "code: holds nothing that reports accuracy"),
     ],
 )
-def test_a_workload_that_reports_nothing_is_refused(muster: Muster, tmp_path: Path, train: str, said: str) -> None:
+def test_a_workload_that_reports_nothing_is_refused(muster: Muster, tmp_path: Path, train: str, message: str) -> None:
     """Weakness 16: a missing patch made packages that could never have a result."""
     done = muster("pack", workload(tmp_path / "load", train))
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert not (tmp_path / "output").exists()
 
 
@@ -133,7 +133,7 @@ def test_keys_are_not_packed(muster: Muster, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--vendor", "vision"), "`--vendor: vision` is none of train; take huawei or nvidia"),
         (("--version", "1.3"), "`--version: 1.3` is no version of a workload; write one such as r1.3"),
@@ -141,10 +141,10 @@ def test_keys_are_not_packed(muster: Muster, tmp_path: Path) -> None:
         (("--workload", "a-b"), "`--workload: a-b` is no name; it takes letters, digits, `_` and `.`"),
     ],
 )
-def test_names_that_cannot_be_are_told(muster: Muster, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_invalid_names_are_reported(muster: Muster, tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     done = muster("pack", workload(tmp_path / "load"), *words)
     assert done.returncode == 2
-    assert done.stderr == f"muster: {said}\n"
+    assert done.stderr == f"muster: {message}\n"
 
 
 def test_a_workload_without_code_is_told(muster: Muster, tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ def test_scripts_of_a_package_run_with_old_pythons(version: str) -> None:
     reported = call("ais_utils.py", "set_result", "training", "accuracy", "0.5")
     assert (reported.returncode, reported.stdout) == (0, "training accuracy: 0.5\n"), reported.stderr
     stop = call("train_modelarts.py", "--action", "stop")
-    told = "MUSTER names /no/such/muster, which cannot be run. Set it to the command of Muster, or unset it.\n"
-    assert (stop.returncode, stop.stderr) == (1, told)
+    expected = "MUSTER names /no/such/muster, which cannot be run. Set it to the command of Muster, or unset it.\n"
+    assert (stop.returncode, stop.stderr) == (1, expected)
 
 
 def test_ais_utils_divides_by_no_time(tmp_path: Path) -> None:

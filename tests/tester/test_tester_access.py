@@ -173,7 +173,7 @@ def test_the_command_finds_authority_and_token_in_the_settings(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reason"),
     [
         (["--cert", "cert.pem"], "belong together"),
         (["--cert", "cert.pem", "--key", "cert.pem"], "cannot be used"),
@@ -183,10 +183,10 @@ def test_the_command_finds_authority_and_token_in_the_settings(
         (["--data", "/proc/nowhere"], "cannot hold"),
     ],
 )
-def test_a_tester_that_cannot_serve_says_why(muster: Muster, tmp_path: Path, words: list[str], told: str) -> None:
+def test_a_tester_that_cannot_serve_says_why(muster: Muster, tmp_path: Path, words: list[str], reason: str) -> None:
     (tmp_path / "cert.pem").write_text("nothing")
     done = muster("tester", "serve", "--port", "0", *words)
-    assert (done.returncode, told in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
+    assert (done.returncode, reason in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
 
 
 def test_two_testers_share_neither_a_port_nor_a_directory(tester: Served, muster: Muster, tmp_path: Path) -> None:

@@ -62,9 +62,9 @@ def test_a_tester_that_is_down_holds_up_no_bundle_for_another(
 
 
 def test_a_wrong_token_is_told_and_the_bundle_kept(tester: Served, muster: Muster, home: Path, tmp_path: Path) -> None:
-    for token, told in (("muster_wrong", "not known here"), ("", "wants a token")):
+    for token, reason in (("muster_wrong", "not known here"), ("", "wants a token")):
         done = muster("tester", "send", bundle(tmp_path), "--tester", tester.url, MUSTER_TESTER_TOKEN=token)
-        assert (done.returncode, told in done.stderr, "is kept in" in done.stderr) == (2, True, True)
+        assert (done.returncode, reason in done.stderr, "is kept in" in done.stderr) == (2, True, True)
     assert len(list((home / "outbox").glob("*.tar.gz"))) == 2
 
 
@@ -101,7 +101,7 @@ def test_a_token_of_the_settings_goes_to_their_tester_alone(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reason"),
     [
         ("[tester]\nurl = 1", "`tester.url` is not a text"),
         ('[tester]\nurrl = "x"', "`tester.urrl` is not known; there are url, token, ca"),
@@ -110,12 +110,12 @@ def test_a_token_of_the_settings_goes_to_their_tester_alone(
         ('[tester]\nurl = "http://x"\nca = "nowhere.pem"', "is not a file of certificates"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_told(muster: Muster, home: Path, tmp_path: Path, text: str, told: str) -> None:
+def test_settings_that_cannot_be_meant_are_told(muster: Muster, home: Path, tmp_path: Path, text: str, reason: str) -> None:
     home.mkdir(parents=True)
     (home / "config.toml").write_text(text)
     (tmp_path / "file.tar.gz").write_bytes(b"x")
     done = muster("tester", "send", tmp_path / "file.tar.gz")
-    assert (done.returncode, told in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, reason in done.stderr) == (2, True), done.stderr
 
 
 def test_without_any_tester_it_says_what_to_do(muster: Muster, home: Path, tmp_path: Path) -> None:
@@ -156,8 +156,8 @@ def test_a_tester_that_goes_down_during_a_bench_loses_no_result(
         until(begun.exists)
         tester.kill()
         go.touch()
-        told = bench.communicate(timeout=60)[1]
-    assert (bench.returncode, "the bundle is kept in" in told) == (3, True), told
+        reason = bench.communicate(timeout=60)[1]
+    assert (bench.returncode, "the bundle is kept in" in reason) == (3, True), reason
     tester.start(port)
     later = muster("tester", "outbox", "--send", MUSTER_TESTER_TOKEN=token)
     assert (later.returncode, "throughput 42.5 samples/s" in later.stdout) == (0, True), later.stderr

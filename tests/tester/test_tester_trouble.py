@@ -23,26 +23,28 @@ from submissions import announced, bundle, program, sent
 from conftest import Muster, processes_with, until
 from tester_server import Serve, Served
 
-JUDGES = 2
-IMPATIENT = "from muster.server.core import slow_clients as s; s.HASTE = 0.5; from muster.cli.main import main; main()"
-HURRIED = "from muster.server.results import verify_worker as w; w.TIME_LIMIT = 1; w.main()"
+WORKERS = 2
+SHORT_TIMEOUT = (
+    "from muster.server.core import slow_clients as s; s.REQUEST_TIMEOUT = 0.5; from muster.cli.main import main; main()"
+)
+SHORT_LIMIT = "from muster.server.results import verify_worker as w; w.TIME_LIMIT = 1; w.main()"
 
 
-def judges(tester: Served) -> list[int]:
+def workers(tester: Served) -> list[int]:
     marker = f"MUSTER_HOME={tester.folder / 'home'}"
     return [int(words.split(":")[0]) for words in processes_with(marker) if "muster.server.results.verify_worker" in words]
 
 
 def signal_all(tester: Served, *numbers: signal.Signals) -> None:
-    for judge in judges(tester):
+    for worker in workers(tester):
         for number in numbers:
-            os.kill(judge, number)
+            os.kill(worker, number)
 
 
-def asked(judge: int) -> bool:
-    """Whether a judge that stands still has a task to read."""
+def asked(worker: int) -> bool:
+    """Whether a worker that stands still has a task to read."""
     waiting = bytearray(4)
-    with open(f"/proc/{judge}/fd/0", "rb", buffering=0) as task:
+    with open(f"/proc/{worker}/fd/0", "rb", buffering=0) as task:
         fcntl.ioctl(task, termios.FIONREAD, waiting)
     return any(waiting)
 
@@ -60,14 +62,14 @@ def long_log(folder: Path) -> Path:
     return make_bundle(folder / "long", folder / "long.tar.gz", run)
 
 
-def judged_while(tester: Served, path: Path, act: Callable[[], None], token: str) -> httpx.Response:
-    """The answer for a bundle whose judge something happens to; both judges stand still until then."""
+def decided_while(tester: Served, path: Path, act: Callable[[], None], token: str) -> httpx.Response:
+    """The answer for a bundle whose worker something happens to; both workers stand still until then."""
     answers: list[httpx.Response] = []
     signal_all(tester, signal.SIGSTOP)
     with program(tester, token) as http:
         sending = threading.Thread(target=lambda: answers.append(sent(http, path)))
         sending.start()
-        until(lambda: any(map(asked, judges(tester))))
+        until(lambda: any(map(asked, workers(tester))))
         act()
         sending.join()
     return answers[0]
@@ -75,21 +77,21 @@ def judged_while(tester: Served, path: Path, act: Callable[[], None], token: str
 
 @pytest.fixture
 def started(serve: Serve, tmp_path: Path) -> Served:
-    """A tester whose judges all run."""
+    """A tester whose workers all run."""
     tester = serve()
     with program(tester, tester.token()) as http:
-        assert all(sent(http, bundle(tmp_path)).json()["accepted"] for _ in range(JUDGES))
-    assert len(judges(tester)) == JUDGES
+        assert all(sent(http, bundle(tmp_path)).json()["accepted"] for _ in range(WORKERS))
+    assert len(workers(tester)) == WORKERS
     return tester
 
 
 def test_a_full_disk_is_no_fault_of_a_bundle(started: Served, muster: Muster, home: Path, tmp_path: Path) -> None:
     path, token = long_log(tmp_path), started.token()
-    limit(judges(started), 1_000_000)
+    limit(workers(started), 1_000_000)
     kept = muster("tester", "send", path, "--tester", started.url, MUSTER_TESTER_TOKEN=token)
     assert kept.returncode == 3
     assert "the tester cannot unpack it: file too large; try later" in kept.stderr
-    limit(judges(started), resource.RLIM_INFINITY)
+    limit(workers(started), resource.RLIM_INFINITY)
     later = muster("tester", "outbox", "--send", MUSTER_TESTER_TOKEN=token)
     assert later.returncode == 0, later.stderr
     assert not list((home / "outbox").iterdir())
@@ -114,33 +116,33 @@ def test_a_command_that_cannot_write_says_so(command: list[str], tester: Served)
     assert (done.returncode, "cannot be written" in done.stderr) == (2, True), done.stderr
 
 
-def test_a_judge_that_somebody_kills_costs_no_result(started: Served, tmp_path: Path) -> None:
+def test_a_worker_that_somebody_kills_costs_no_result(started: Served, tmp_path: Path) -> None:
     path, token = bundle(tmp_path), started.token()
-    answer = judged_while(started, path, lambda: signal_all(started, signal.SIGKILL), token)
+    answer = decided_while(started, path, lambda: signal_all(started, signal.SIGKILL), token)
     assert (answer.status_code, "try later" in answer.json()["reason"]) == (503, True)
     with program(started, token) as http:
         assert http.post("/api/uploads", json=announced(path)).json()["offset"] == path.stat().st_size
         assert sent(http, path).json()["accepted"]
 
 
-def test_judges_outlive_the_signals_that_stop_a_tester(started: Served, tmp_path: Path) -> None:
+def test_workers_outlive_the_signals_that_stop_a_tester(started: Served, tmp_path: Path) -> None:
     """Ctrl-C and service managers signal every process: what is being judged still gets its verdict."""
     stopped = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCONT)
-    answer = judged_while(started, bundle(tmp_path), lambda: signal_all(started, *stopped), started.token())
+    answer = decided_while(started, bundle(tmp_path), lambda: signal_all(started, *stopped), started.token())
     assert answer.json()["accepted"]
 
 
 def test_a_pattern_without_end_ends(tmp_path: Path) -> None:
-    """The system ends a judge that takes too long, even in the middle of a regular expression."""
+    """The system ends a worker that takes too long, even in the middle of a regular expression."""
     run = measured(tmp_path / "measured", metrics={"loss": {"pattern": "^(a+)+$(x)"}})
     path = make_bundle(tmp_path / "measured", tmp_path / "bundle.tar.gz", run)
     (bomb,) = [forged(path, tmp_path, lambda folder: next(folder.rglob("rank-0.log")).write_text("a" * 60 + "!\n"))]
     task = json.dumps({"path": str(bomb), "signers": None, "most": 10**9})
-    judge = subprocess.run([sys.executable, "-c", HURRIED], input=task + "\n", capture_output=True, text=True)
-    assert judge.returncode == -signal.SIGALRM, judge.stderr
+    worker = subprocess.run([sys.executable, "-c", SHORT_LIMIT], input=task + "\n", capture_output=True, text=True)
+    assert worker.returncode == -signal.SIGALRM, worker.stderr
 
 
-def test_half_letters_are_refused(tester: Served, tmp_path: Path) -> None:
+def test_lone_surrogates_are_refused(tester: Served, tmp_path: Path) -> None:
     def halve(folder: Path) -> None:
         text = (folder / "bench.json").read_text()
         assert "a whole letter" in text
@@ -149,7 +151,7 @@ def test_half_letters_are_refused(tester: Served, tmp_path: Path) -> None:
     path = forged(bundle(tmp_path, system={"vendor": "a whole letter"}), tmp_path, halve)
     with program(tester, tester.token()) as http:
         answer = sent(http, path)
-    assert (answer.status_code, answer.json()["problems"][0][:22]) == (422, "it holds half letters,")
+    assert (answer.status_code, "invalid Unicode" in answer.json()["problems"][0]) == (422, True)
 
 
 def test_numbers_beyond_all_measure_spoil_no_page(tester: Served, tmp_path: Path) -> None:
@@ -175,7 +177,7 @@ def test_numbers_beyond_all_measure_spoil_no_page(tester: Served, tmp_path: Path
     ],
 )
 def test_who_never_finishes_a_request_is_let_go(begun: bytes, tmp_path: Path) -> None:
-    tester = Served(tmp_path, [], program=[sys.executable, "-c", IMPATIENT]).start()
+    tester = Served(tmp_path, [], program=[sys.executable, "-c", SHORT_TIMEOUT]).start()
     try:
         with socket.create_connection(("127.0.0.1", tester.port)) as slow:
             slow.sendall(begun)
@@ -185,7 +187,7 @@ def test_who_never_finishes_a_request_is_let_go(begun: bytes, tmp_path: Path) ->
 
 
 def test_who_may_send_a_bundle_may_take_longer(tmp_path: Path) -> None:
-    tester = Served(tmp_path, [], program=[sys.executable, "-c", IMPATIENT]).start()
+    tester = Served(tmp_path, [], program=[sys.executable, "-c", SHORT_TIMEOUT]).start()
     try:
         with program(tester, tester.token()) as http, socket.create_connection(("127.0.0.1", tester.port)) as other:
             path = bundle(tmp_path)
@@ -206,11 +208,11 @@ def test_who_may_send_a_bundle_may_take_longer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["/login", "/logout", "/api/uploads", f"/api/uploads/{'0' * 32}/finish", "/nothing"])
 def test_what_is_no_piece_of_a_bundle_is_small(path: str, tester: Served) -> None:
     with program(tester) as http:
-        told = http.post(path, content=bytes(4 << 20))
-        assert (told.status_code, "16,384 bytes at most" in told.json()["reason"]) == (413, True)
+        announced_length = http.post(path, content=bytes(4 << 20))
+        assert (announced_length.status_code, "16,384 bytes at most" in announced_length.json()["reason"]) == (413, True)
         if path in ("/login", "/api/uploads"):  # the others read none of it
-            untold = http.post(path, content=iter([b"a=b&" * 1024] * 1024))
-            assert (untold.status_code, "16,384 bytes at most" in untold.text) == (413, True)
+            chunked = http.post(path, content=iter([b"a=b&" * 1024] * 1024))
+            assert (chunked.status_code, "16,384 bytes at most" in chunked.text) == (413, True)
 
 
 @pytest.mark.parametrize("body", [b"[" * 16_000, b'{"a":' * 3_000, b"1" * 16_000, b"\xff", b'"\\ud800"'])

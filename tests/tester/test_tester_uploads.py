@@ -17,7 +17,7 @@ from conftest import gone, processes_with, until
 from muster.server.core.database import Database
 from muster.server.results.uploads import CHUNK, EXPIRY
 from muster.tester.client import Client
-from muster.tester.verdict import Verdict
+from muster.tester.protocol import Verdict
 from tester_server import Serve, Served
 
 FEW = CHUNK + 12_345
@@ -97,10 +97,10 @@ def test_too_large_a_bundle_is_refused_before_it_is_sent(serve: Serve, tmp_path:
 
 def test_a_request_carries_one_piece_at_most(tester: Served) -> None:
     with program(tester, tester.token()) as http:
-        told = http.patch(f"/api/uploads/{'0' * 32}", content=bytes(CHUNK + 1), headers={"Upload-Offset": "0"})
-        assert told.status_code == 413
-        untold = http.patch(f"/api/uploads/{'0' * 32}", content=iter([bytes(1 << 20)] * 5), headers={"Upload-Offset": "0"})
-        assert untold.status_code == 413
+        announced_length = http.patch(f"/api/uploads/{'0' * 32}", content=bytes(CHUNK + 1), headers={"Upload-Offset": "0"})
+        assert announced_length.status_code == 413
+        chunked = http.patch(f"/api/uploads/{'0' * 32}", content=iter([bytes(1 << 20)] * 5), headers={"Upload-Offset": "0"})
+        assert chunked.status_code == 413
 
 
 def test_a_full_tester_takes_no_more(serve: Serve, tmp_path: Path) -> None:
@@ -112,13 +112,13 @@ def test_a_full_tester_takes_no_more(serve: Serve, tmp_path: Path) -> None:
         assert sent(http, bundle(tmp_path)).json()["accepted"]
 
 
-def test_judges_end_with_their_tester_and_a_dead_one_is_replaced(serve: Serve, tmp_path: Path) -> None:
+def test_workers_end_with_their_tester_and_a_dead_one_is_replaced(serve: Serve, tmp_path: Path) -> None:
     tester = serve()
     marker = f"MUSTER_HOME={tester.folder / 'home'}"
     with program(tester, tester.token()) as http:
         assert sent(http, bundle(tmp_path)).json()["accepted"]
-        (judge,) = [words for words in processes_with(marker) if "muster.server.results.verify_worker" in words]
-        os.kill(int(judge.split(":")[0]), signal.SIGKILL)
+        (worker,) = [words for words in processes_with(marker) if "muster.server.results.verify_worker" in words]
+        os.kill(int(worker.split(":")[0]), signal.SIGKILL)
         assert all(sent(http, bundle(tmp_path)).json()["accepted"] for _ in range(3))
     tester.kill()
     assert gone(marker) == []

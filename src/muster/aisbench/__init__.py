@@ -1,1 +1,1 @@
-"""Packages of AISBench: reading their configuration, making them, and running them. It executes nothing that it reads."""
+"""AISBench packages: reads their configuration without executing it, makes packages, and runs them."""

@@ -1,4 +1,4 @@
-"""From a package to a job file and a profile: everything is read and checked first, and nothing is written here."""
+"""Makes the text of a job file and the credentials of a profile from a package; writes nothing."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import os
 from dataclasses import dataclass, field
 
 from muster.aisbench import package
-from muster.aisbench.config import access, cloud, offline
-from muster.aisbench.config.access import Credentials
-from muster.aisbench.config.config_json import Plan
-from muster.aisbench.config.entries import Entry, render
-from muster.aisbench.config.found import Findings
+from muster.aisbench.config import access_config, modelarts_fields, offline_fields
+from muster.aisbench.config.access_config import Credentials
+from muster.aisbench.config.config_json import PlannedTest
+from muster.aisbench.config.job_text import render
 from muster.aisbench.config.mode import OFFLINE
+from muster.aisbench.config.values import Findings
 from muster.aisbench.package import Choices, Package
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A package as a job: the text of its file, what it could not hold, and what is wrong."""
+    """A package as a job: the text of its file, findings, and credentials."""
 
     text: str
     name: str
@@ -28,26 +28,24 @@ class Imported:
     package: Package = field(repr=False)
 
     @property
-    def test(self) -> Plan:
+    def test(self) -> PlannedTest:
         return self.package.test
 
 
 def read(folder: str, target: str, choices: Choices, here: bool = False) -> Imported:
-    """Reads a package for a job file that will lie at `target`; `here` leaves out what only the cloud would refuse."""
+    """Reads and checks a package for a job file at `target`; `here` makes notes of what only the cloud would reject."""
     findings = Findings(here)
     found = package.read(folder, choices, findings)
     code = _relative(found.code, target) if found.code else ""
-    fields = offline.fields if found.kind == OFFLINE else cloud.fields
-    entries = fields(found, choices, code, findings) if os.path.isfile(found.file) else []
-    credentials = Credentials(access.read(found, findings), access.secrets(found))
-    findings.shown_from(found.folder)
-    name = next((str(entry.value) for entry in entries if entry.name == "name"), "")
-    text = render(_title(found), _filled(entries), [_remark(str(left)) for left in findings.left])
+    make_fields = offline_fields.fields if found.kind == OFFLINE else modelarts_fields.fields
+    fields = make_fields(found, choices, code, findings) if os.path.isfile(found.file) else []
+    credentials = Credentials(access_config.read(found, findings), access_config.secrets(found))
+    findings.make_relative(found.folder)
+    name = next((str(field.value) for field in fields if field.name == "name"), "")
+    text = render(
+        _title(found), [field for field in fields if field.value != ""], [_remark(str(left)) for left in findings.left]
+    )
     return Imported(text, name, found.kind, found.code, findings, credentials, found)
-
-
-def _filled(entries: list[Entry]) -> list[Entry]:
-    return [entry for entry in entries if entry.value != ""]
 
 
 def _title(found: Package) -> list[str]:
@@ -64,7 +62,7 @@ def _remark(text: str) -> str:
 
 
 def _relative(path: str, target: str) -> str:
-    """A directory as a job file at `target` names it: relative below it, else absolute."""
+    """Returns a directory as a job file at `target` names it: relative below it, else absolute."""
     base = os.path.dirname(os.path.abspath(target))
     inside = os.path.relpath(path, base)
     return path if inside.startswith("..") else f"./{inside}" if inside != "." else "."

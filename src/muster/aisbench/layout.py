@@ -1,4 +1,4 @@
-"""Where things lie in an unpacked package, and what a run leaves in its `result/`."""
+"""Paths of an unpacked package, and the files that a run leaves in its `log/` and `result/`."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from muster.records.files import read_json, write_json
 from muster.records.layout import home, run_dir
 from muster.records.untrusted import is_regular
 
-FILES = re.compile(r"throughput_(rank_)?\d+(\.json)?|accuracy(_\d+)?\.json|ranksize\.json|eval_acc\.log")
+RESULT_FILES = re.compile(r"throughput_(rank_)?\d+(\.json)?|accuracy(_\d+)?\.json|ranksize\.json|eval_acc\.log")
 STUBS_LOGS = ("stub.log", "benchmark.log")  # of ais-bench-stubs itself
 JOB_LOGS = re.compile(r"job[0-9a-f]{8}-job-.*\.log|modelarts-job-.*\.(log|txt)|train_parallel\d+\.log")
 
 
-class Place:
+class PackageLayout:
     def __init__(self, base: str) -> None:
         self.base = Path(base)
         self.job = self.base / "tmp" / "job.yaml"
         self.lock = self.base / "tmp" / "lock"
         self.log = self.base / "log"
-        self.files = self.base / "result"
+        self.results = self.base / "result"
 
-    def make(self) -> None:
-        for folder in (self.job.parent, self.log, self.files):
+    def make_folders(self) -> None:
+        for folder in (self.job.parent, self.log, self.results):
             folder.mkdir(exist_ok=True)
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """The result of the last run that came to one."""
-        found: dict[str, Any] | None = read_json(str(self.files / "result.json"))
-        return found
+        """The result of the last run that has one."""
+        result: dict[str, Any] | None = read_json(str(self.results / "result.json"))
+        return result
 
     def bundle(self, bench: str) -> Path:
-        return self.files / f"{bench}.tar.gz"
+        return self.results / f"{bench}.tar.gz"
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Two runs of one package would write into each other's logs and results."""
+    def locked(self) -> Iterator[None]:
+        """Locks the package: two runs would write into the same logs and results."""
         with self.lock.open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -54,40 +54,40 @@ class Place:
                 raise ConfigError(f"{self.base} is running already; wait for it, or unpack the package once more") from None
             yield
 
-    def forget_stubs(self) -> None:
-        """Removes what ais-bench-stubs logged in an earlier run."""
+    def remove_stubs_logs(self) -> None:
+        """Removes the logs of ais-bench-stubs of an earlier run."""
         for name in STUBS_LOGS:
             (self.log / name).unlink(missing_ok=True)
 
-    def forget(self) -> None:
-        """Takes away the files of an earlier run, so that nobody takes them for those of the next; its bundle stays."""
+    def remove_results(self) -> None:
+        """Removes the logs and results of an earlier run, except its bundle."""
         for path in self.log.iterdir():
             if JOB_LOGS.fullmatch(path.name):
                 path.unlink()
-        for path in self.files.iterdir():
-            if path.name in ("result.json", "result.log") or FILES.fullmatch(path.name):
+        for path in self.results.iterdir():
+            if path.name in ("result.json", "result.log") or RESULT_FILES.fullmatch(path.name):
                 path.unlink()
             elif path.is_dir() and path.name.isdigit():
                 shutil.rmtree(path)
 
-    def keep(self, measurement: Measurement, result: Mapping[str, Any]) -> None:
-        """Keeps a result: as it is, as AISBench's files and `result.log`, and as a bundle."""
-        write_json(str(self.files / "result.json"), result)
+    def store(self, measurement: Measurement, result: Mapping[str, Any]) -> None:
+        """Writes a result as `result.json`, as AISBench's files and `result.log`, and as a bundle."""
+        write_json(str(self.results / "result.json"), result)
         info = aisbench_lines.info(result)
-        write_json(str(self.files / "result.log"), {key: info[key] for key in ("throughput_ratio", "accuracy")})
+        write_json(str(self.results / "result.log"), {key: info[key] for key in ("throughput_ratio", "accuracy")})
         for run in measurement.record["runs"]:
             if attempt := run_dir(home(), run).last_attempt():
                 for index in attempt.node_indexes():
-                    _copy(Path(attempt.node(index).results), self.files)
+                    _copy(Path(attempt.node(index).results), self.results)
         export(Path(measurement.dir.path), Path(home()), self.bundle(measurement.dir.id), None)
 
 
 def _copy(results: Path, target: Path) -> None:
-    """Copies the result files of AISBench that a node has: its own, and those of the outputs, in their folders."""
+    """Copies AISBench's result files of a node: those in `results`, and those of its outputs in their folders."""
     outputs = sorted((results / "outputs").glob("*")) if (results / "outputs").is_dir() else []
     for root in (results, *outputs):
         for path in sorted([*root.glob("*"), *root.glob("[0-9]*/*")]):
-            if FILES.fullmatch(path.name) and is_regular(str(path), str(results)):
-                place = target / path.relative_to(root)
-                place.parent.mkdir(exist_ok=True)
-                shutil.copyfile(path, place, follow_symlinks=False)
+            if RESULT_FILES.fullmatch(path.name) and is_regular(str(path), str(results)):
+                copy = target / path.relative_to(root)
+                copy.parent.mkdir(exist_ok=True)
+                shutil.copyfile(path, copy, follow_symlinks=False)

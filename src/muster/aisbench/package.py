@@ -1,4 +1,4 @@
-"""What lies in a directory of AISBench: an unpacked package, its `code/`, or only some of the files of one."""
+"""Reads a directory of AISBench: an unpacked package, its `code/`, or only some of the files of one."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.aisbench.config import config_json, literals, mode, shell
-from muster.aisbench.config.config_json import Plan
-from muster.aisbench.config.found import UNREAD, Findings, Found
-from muster.aisbench.config.mode import OFFLINE, V2, Files, Mode
+from muster.aisbench.config import config_json, mode, python_file, shell_file
+from muster.aisbench.config.config_json import PlannedTest
+from muster.aisbench.config.mode import OFFLINE, V2, Mode, ModeFiles
+from muster.aisbench.config.values import UNREAD, ConfigValue, Findings
 
-FOR_GPUS = ("config_imagenet2012.sh", "config_pretrain.sh")  # what the packages for NVIDIA's GPUs call config.sh
+GPU_CONFIGS = ("config_imagenet2012.sh", "config_pretrain.sh")  # config.sh in packages for NVIDIA's GPUs
 SECTIONS = ("access_config", "session_config", "session_config_v2")  # of modelarts_config.py
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What somebody who imports a package says over its files."""
+    """Options that override the files of a package."""
 
     mode: str = ""  # modelarts or cluster_offline
     version: str = ""  # V1 or V2
     single: bool = False  # every server trains alone
     code: str = ""  # the directory of the training code
     boot: str = ""  # the boot file, where nothing in the package names it
-    devices: int = 0  # cards per node, where the configuration does not tell
+    devices: int = 0  # cards per node, where the configuration does not say
     folder: str = ""  # below out_base_url, for one run alone
 
 
 @dataclass(frozen=True)
 class Package:
-    """The configuration of a package as it stands in its files."""
+    """The configuration of a package, as read from its files."""
 
     folder: str
     code: str  # the directory of the training code; empty where there is none
     mode: Mode
-    settings: Mapping[str, Found] = field(repr=False)  # modelarts_config.py
-    variables: Mapping[str, Found] = field(repr=False)  # config.sh
-    test: Plan = field(default_factory=Plan)
+    settings: Mapping[str, ConfigValue] = field(repr=False)  # modelarts_config.py
+    variables: Mapping[str, ConfigValue] = field(repr=False)  # config.sh
+    test: PlannedTest = field(default_factory=PlannedTest)
     system: Mapping[str, Any] | None = None
-    starters: tuple[str, ...] = ()  # shell files that start the training in offline mode
-    sourced: tuple[str, ...] = ()  # shell files that the training finds its environment in, in offline mode
-    file: str = ""  # the one that says how to run
-    root: str = ""  # what relative paths of config.sh start from: the `code` of the package
+    start_scripts: tuple[str, ...] = ()  # shell files that start the training in offline mode
+    env_scripts: tuple[str, ...] = ()  # shell files that set the environment of the training in offline mode
+    file: str = ""  # the configuration file of the mode
+    root: str = ""  # the directory to which paths in config.sh are relative: the `code` of the package
 
     @property
     def kind(self) -> str:
@@ -52,10 +52,10 @@ class Package:
 
     @property
     def session(self) -> str:
-        """The name of the section that counts."""
+        """The name of the section for this version of ModelArts."""
         return "session_config_v2" if self.kind == V2 else "session_config"
 
-    def variable(self, name: str) -> Found | None:
+    def variable(self, name: str) -> ConfigValue | None:
         found = self.variables.get(name)
         return None if found is None or found.empty else found
 
@@ -63,17 +63,17 @@ class Package:
 def read(folder: str, choices: Choices, findings: Findings) -> Package:
     """Reads all files of a package that there are."""
     folder = os.path.abspath(folder)
-    where = {name: _file(folder, name) for name in ("modelarts_config.py", "config.sh", "config.json", "system.json")}
-    where["config.sh"] = where["config.sh"] or next(iter(_those(folder, *FOR_GPUS)), "")
+    paths = {name: _file(folder, name) for name in ("modelarts_config.py", "config.sh", "config.json", "system.json")}
+    paths["config.sh"] = paths["config.sh"] or next(iter(_existing(folder, *GPU_CONFIGS)), "")
     base = _base(folder)
     given = {"BASE_PATH": base, "CODE_PATH": f"{base}/code", "HOME": os.path.expanduser("~")}
-    settings = _settings(where["modelarts_config.py"], findings) if where["modelarts_config.py"] else {}
-    variables = shell.read(where["config.sh"], given, findings) if where["config.sh"] else {}
+    settings = _settings(paths["modelarts_config.py"], findings) if paths["modelarts_config.py"] else {}
+    variables = shell_file.read(paths["config.sh"], given, findings) if paths["config.sh"] else {}
     if choices.single:
-        variables["SINGLESERVER_MODE"] = Found("True", "--single_server_mode")
-    files = Files(_file(folder, "benchmark.sh"), where["modelarts_config.py"], where["config.sh"])
+        variables["SINGLESERVER_MODE"] = ConfigValue("True", "--single_server_mode")
+    files = ModeFiles(_file(folder, "benchmark.sh"), paths["modelarts_config.py"], paths["config.sh"])
     chosen = mode.choose(files, variables, choices.mode, choices.version, findings)
-    file = files.shell if chosen.kind == OFFLINE else files.cloud
+    file = files.config_sh if chosen.kind == OFFLINE else files.modelarts_config
     if not file:
         _missing(folder, files, chosen, findings)
     return Package(
@@ -82,40 +82,40 @@ def read(folder: str, choices: Choices, findings: Findings) -> Package:
         mode=chosen,
         settings=settings,
         variables=variables,
-        test=config_json.read(where["config.json"], findings) if where["config.json"] else Plan(),
-        system=config_json.system(where["system.json"], findings) if where["system.json"] else None,
-        starters=_those(folder, "run_node.sh", "cluster_offline_run.sh", "run.sh"),
-        sourced=_those(folder, "mindspore_env.sh", "tensorflow_env.sh"),
+        test=config_json.read(paths["config.json"], findings) if paths["config.json"] else PlannedTest(),
+        system=config_json.system(paths["system.json"], findings) if paths["system.json"] else None,
+        start_scripts=_existing(folder, "run_node.sh", "cluster_offline_run.sh", "run.sh"),
+        env_scripts=_existing(folder, "mindspore_env.sh", "tensorflow_env.sh"),
         file=file or folder,
         root=f"{base}/code" if _is_package(base) else base,
     )
 
 
-def _missing(folder: str, files: Files, chosen: Mode, findings: Findings) -> None:
-    at = Found(None, folder)
-    if files.cloud or files.shell:
+def _missing(folder: str, files: ModeFiles, chosen: Mode, findings: Findings) -> None:
+    at = ConfigValue(None, folder)
+    if files.modelarts_config or files.config_sh:
         needed = "config.sh" if chosen.kind == OFFLINE else "modelarts_config.py"
-        findings.wrong(at, "", f"holds no {needed}, which mode {chosen.name} needs", "choose the other mode, or add the file")
+        findings.problem(at, "", f"holds no {needed}, which mode {chosen.name} needs", "choose the other mode, or add the file")
     else:
         hint = "name an unpacked package, its `code` directory, or the one with modelarts_config.py or config.sh"
-        findings.wrong(at, "", "holds no configuration of AISBench", hint)
+        findings.problem(at, "", "holds no configuration of AISBench", hint)
 
 
-def _settings(path: str, findings: Findings) -> dict[str, Found]:
-    found = literals.read(path, findings)
-    return {section: Found(UNREAD, path) for section in SECTIONS} if found is None else found
+def _settings(path: str, findings: Findings) -> dict[str, ConfigValue]:
+    found = python_file.read(path, findings)
+    return {section: ConfigValue(UNREAD, path) for section in SECTIONS} if found is None else found
 
 
 def _file(folder: str, name: str) -> str:
-    """Where a file lies, whichever directory of the package was named; empty where there is none."""
-    for place in ("code/config", "config", "code", "."):
-        path = os.path.normpath(os.path.join(folder, place, name))
+    """Returns the path of a file, whichever directory of the package was named; empty where there is none."""
+    for subfolder in ("code/config", "config", "code", "."):
+        path = os.path.normpath(os.path.join(folder, subfolder, name))
         if os.path.isfile(path):
             return path
     return ""
 
 
-def _those(folder: str, *names: str) -> tuple[str, ...]:
+def _existing(folder: str, *names: str) -> tuple[str, ...]:
     return tuple(path for name in names if (path := _file(folder, name)))
 
 
@@ -124,7 +124,7 @@ def _is_package(folder: str) -> bool:
 
 
 def _base(folder: str) -> str:
-    """The root of the package that a directory is, or is the `code` or `code/config` of; else the directory itself."""
+    """Returns the root of the package of which a directory is the root, `code` or `code/config`; else the directory."""
     for inside in ("/code", "/code/config"):
         if folder.endswith(inside) and _is_package(folder.removesuffix(inside)):
             return folder.removesuffix(inside)
@@ -132,6 +132,6 @@ def _base(folder: str) -> str:
 
 
 def _training_code(base: str) -> str:
-    """The directory of the training code; in the source of a workload it lies one level higher."""
-    place = f"{base}/code/code" if _is_package(base) else f"{base}/code"
-    return place if os.path.isdir(place) else ""
+    """Returns the directory of the training code; in the source of a workload it is one level higher."""
+    folder = f"{base}/code/code" if _is_package(base) else f"{base}/code"
+    return folder if os.path.isdir(folder) else ""

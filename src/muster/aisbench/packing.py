@@ -1,4 +1,4 @@
-"""Making a package: the tree and the name that AISBench's build gives it, byte for byte the same for the same workload."""
+"""Makes a package with the tree and the name that AISBench's build gives it, reproducible byte for byte."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muster import __version__
-from muster.aisbench.config import literals, shell
-from muster.aisbench.config.found import Findings, Found
+from muster.aisbench.config import python_file, shell_file
+from muster.aisbench.config.values import ConfigValue, Findings
 from muster.job.load import SECRET
 from muster.records.files import temporary_name
 
 TEMPLATE = Path(__file__).with_name("template")
-# Where each file of the template goes; a workload may bring its own.
-PLACES = {
+# The path of each file of the template in the package; a workload may have its own.
+TEMPLATE_PATHS = {
     "ais-bench-stubs": "ais-bench-stubs",
     "README.md": "README.md",
     "benchmark.sh": "code/benchmark.sh",
@@ -31,21 +31,21 @@ PLACES = {
     "config.json": "code/config.json",
     "system.json": "code/system.json",
 }
-OF_WORKLOAD = ("code", "config", "doc", "config.json", "system.json", "README.md", "ais_utils.py")
-EMPTY = ("log", "result", "tmp")
-PROGRAMS = ("ais-bench-stubs", "code/benchmark.sh")
-LEFT_OUT = ("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".git", ".venv", ".DS_Store")
-# Ways in which training code reports what a benchmark needs; one of each must be there.
+WORKLOAD_FILES = ("code", "config", "doc", "config.json", "system.json", "README.md", "ais_utils.py")
+EMPTY_FOLDERS = ("log", "result", "tmp")
+EXECUTABLES = ("ais-bench-stubs", "code/benchmark.sh")
+IGNORED = ("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".git", ".venv", ".DS_Store")
+# How training code reports the metrics of a benchmark; it must report both.
 REPORTS = {
     "throughput": re.compile(rb"throughput_|record\.(?:metric|timer)|MLLOG|set_result"),
     "accuracy": re.compile(rb"accuracy|eval_acc|MLLOG"),
 }
-KINDS = {"train": ("huawei", "nvidia"), "inference": ("language", "vision", "recommendation")}
+VENDORS = {"train": ("huawei", "nvidia"), "inference": ("language", "vision", "recommendation")}
 
 
 @dataclass(frozen=True)
-class Naming:
-    """What a package is called."""
+class PackageName:
+    """The parts of a package's name."""
 
     workload: str
     arch: str
@@ -60,23 +60,23 @@ class Naming:
         return f"{self.mode}_{self.vendor}_{self.workload}-Ais-Benchmark-Stubs-{self.arch}-1.0-{words}"
 
 
-def check(folder: Path, naming: Naming) -> Findings:
-    """Everything that would make a package that cannot be measured, or should not be passed on."""
+def check(folder: Path, naming: PackageName) -> Findings:
+    """Checks that the package of a workload can be measured, and holds no credentials."""
     findings = Findings()
-    at = Found(None, str(folder))
-    if naming.vendor not in KINDS[naming.mode]:
-        findings.wrong(
-            None, "--vendor", f"`{naming.vendor}` is none of {naming.mode}", f"take {' or '.join(KINDS[naming.mode])}"
+    at = ConfigValue(None, str(folder))
+    if naming.vendor not in VENDORS[naming.mode]:
+        findings.problem(
+            None, "--vendor", f"`{naming.vendor}` is none of {naming.mode}", f"take {' or '.join(VENDORS[naming.mode])}"
         )
     if naming.version and not re.fullmatch(r"r[0-9]+\.[0-9]+", naming.version):
-        findings.wrong(None, "--version", f"`{naming.version}` is no version of a workload", "write one such as r1.3")
+        findings.problem(None, "--version", f"`{naming.version}` is no version of a workload", "write one such as r1.3")
     if naming.type and not naming.version:
-        findings.wrong(None, "--type", "stands behind a version in the name", "add --version, such as r1.3")
+        findings.problem(None, "--type", "stands behind a version in the name", "add --version, such as r1.3")
     if not re.fullmatch(r"[A-Za-z0-9_.]+", naming.workload):
-        findings.wrong(None, "--workload", f"`{naming.workload}` is no name", "it takes letters, digits, `_` and `.`")
+        findings.problem(None, "--workload", f"`{naming.workload}` is no name", "it takes letters, digits, `_` and `.`")
     code = _code(folder, findings)
     if not code:
-        findings.wrong(at, "", "has no directory `code` with the training code", "put the program there")
+        findings.problem(at, "", "has no directory `code` with the training code", "put the program there")
         return findings
     _check_reports(folder / "code" if (folder / "code").is_dir() else folder, list(code.values()), findings)
     _check_configuration(folder, findings)
@@ -84,7 +84,7 @@ def check(folder: Path, naming: Naming) -> Findings:
 
 
 def _code(folder: Path, findings: Findings) -> dict[str, Path]:
-    """The training code by its place in the package: `code/`, or beside the job files, with what workloads have in common."""
+    """Returns the training code by its path in the package: `code/`, or beside the job files, with `common`."""
     if (folder / "code").is_dir():
         parts = {"code": folder / "code"}
     elif not any(folder.glob("*.py")):
@@ -92,11 +92,11 @@ def _code(folder: Path, findings: Findings) -> dict[str, Path]:
     else:
         parts = {"code": folder, "code/common": folder.parent / "common"}
     found = {}
-    for place, part in parts.items():
+    for prefix, part in parts.items():
         for path in _files(part, findings):
             inside = path.relative_to(part)
-            if part != folder or (inside.parts[0] not in OF_WORKLOAD and path.suffix != ".yaml"):
-                found[f"{place}/{inside.as_posix()}"] = path
+            if part != folder or (inside.parts[0] not in WORKLOAD_FILES and path.suffix != ".yaml"):
+                found[f"{prefix}/{inside.as_posix()}"] = path
     return found
 
 
@@ -105,42 +105,42 @@ def _check_reports(folder: Path, code: list[Path], findings: Findings) -> None:
     for metric, pattern in REPORTS.items():
         if not any(pattern.search(text) for text in texts):
             hint = "write the result files of AISBench, or use `from muster import record`"
-            findings.wrong(Found(None, str(folder)), "", f"holds nothing that reports {metric}", hint)
+            findings.problem(ConfigValue(None, str(folder)), "", f"holds nothing that reports {metric}", hint)
 
 
 def _check_configuration(folder: Path, findings: Findings) -> None:
-    """A package is passed on, and keys are not."""
+    """Adds a problem for each key and password that is filled in, because packages are passed on."""
     settings, variables = folder / "config/modelarts_config.py", folder / "config/config.sh"
-    values: dict[str, Found] = {}
+    values: dict[str, ConfigValue] = {}
     if settings.is_file():
-        access = (literals.read(str(settings), findings) or {}).get("access_config")
+        access = (python_file.read(str(settings), findings) or {}).get("access_config")
         values.update(access.items() if access else ())
     if variables.is_file():
-        values.update(shell.read(str(variables), {"BASE_PATH": "", "CODE_PATH": "", "HOME": ""}, findings))
+        values.update(shell_file.read(str(variables), {"BASE_PATH": "", "CODE_PATH": "", "HOME": ""}, findings))
     for name, found in values.items():
         if SECRET.search(name) and not found.empty:
-            findings.wrong(found, name, "is filled in, and a package is passed on to others", "empty it")
+            findings.problem(found, name, "is filled in, and a package is passed on to others", "empty it")
 
 
-def pack(folder: Path, naming: Naming, target: Path) -> Path:
-    """Writes the package of a workload that was checked."""
-    files = {place: (TEMPLATE / name).read_bytes() for name, place in PLACES.items()}
+def pack(folder: Path, naming: PackageName, target: Path) -> Path:
+    """Writes the package of a checked workload, and returns its path."""
+    files = {path: (TEMPLATE / name).read_bytes() for name, path in TEMPLATE_PATHS.items()}
     runtype = "modelarts" if naming.type == "modelarts" else "cluster_offline"
     files["code/benchmark.sh"] = files["code/benchmark.sh"].replace(
         b'RUNTYPE="cluster_offline"', f'RUNTYPE="{runtype}"'.encode()
     )
-    programs = set(PROGRAMS)
+    executables = set(EXECUTABLES)
     for inside, path in {**_code(folder, Findings()), **_settings(folder)}.items():
-        place = "README.md" if inside == "README.md" else f"code/{inside}"
-        files[place] = path.read_bytes()
+        target_path = "README.md" if inside == "README.md" else f"code/{inside}"
+        files[target_path] = path.read_bytes()
         if os.access(path, os.X_OK):
-            programs.add(place)
+            executables.add(target_path)
     files["code/doc/version.txt"] = _version(naming, files).encode()
     target.mkdir(parents=True, exist_ok=True)
     result = target / f"{naming.name}.tar.gz"
     temporary = Path(temporary_name(str(result)))
     try:
-        temporary.write_bytes(_archive(naming.name, files, programs))
+        temporary.write_bytes(_archive(naming.name, files, executables))
         temporary.replace(result)
     finally:
         temporary.unlink(missing_ok=True)
@@ -148,20 +148,20 @@ def pack(folder: Path, naming: Naming, target: Path) -> Path:
 
 
 def _settings(folder: Path) -> dict[str, Path]:
-    """What a workload brings beside its code, by its place in the package."""
-    entries = [folder / name for name in OF_WORKLOAD if name != "code" and (folder / name).exists()]
+    """Returns the files of a workload beside its code, by their path in the package."""
+    entries = [folder / name for name in WORKLOAD_FILES if name != "code" and (folder / name).exists()]
     paths = [path for entry in entries for path in ([entry] if entry.is_file() else _files(entry, Findings()))]
     return {path.relative_to(folder).as_posix(): path for path in paths}
 
 
-def shipped() -> dict[str, Path]:
-    """The workloads that come with Muster, by name: in the package that was installed, or in the source tree."""
+def shipped_workloads() -> dict[str, Path]:
+    """Returns the workloads that come with Muster, by name, in the installed package or in the source tree."""
     package = Path(__file__).parent.parent
     roots = (package / "workloads", package.parent.parent / "workloads")
     return {path.parent.name: path.parent for root in roots for path in sorted(root.glob("*/train.py"))}
 
 
-def _version(naming: Naming, files: dict[str, bytes]) -> str:
+def _version(naming: PackageName, files: dict[str, bytes]) -> str:
     digest = hashlib.sha256()
     for name in sorted(name for name in files if name.startswith("code/code/")):
         digest.update(f"{name}\0{len(files[name])}\0".encode() + files[name])
@@ -171,32 +171,32 @@ def _version(naming: Naming, files: dict[str, bytes]) -> str:
 def _files(folder: Path, findings: Findings) -> list[Path]:
     found = []
     for path in sorted(folder.rglob("*")):
-        if set(path.relative_to(folder).parts) & set(LEFT_OUT) or path.suffix == ".pyc":
+        if set(path.relative_to(folder).parts) & set(IGNORED) or path.suffix == ".pyc":
             continue
         if path.is_symlink():
-            findings.wrong(Found(None, str(path)), "", "is a link, and a package holds files", "copy the file there")
+            findings.problem(ConfigValue(None, str(path)), "", "is a link, and a package holds files", "copy the file there")
         elif path.is_file():
             found.append(path)
     return found
 
 
-def _archive(name: str, files: dict[str, bytes], programs: set[str]) -> bytes:
-    folders = {f"{name}/{folder}" for folder in EMPTY} | {name}
-    for place in files:
-        folders.update(f"{name}/{above.as_posix()}" for above in Path(place).parents if above.as_posix() != ".")
+def _archive(name: str, files: dict[str, bytes], executables: set[str]) -> bytes:
+    folders = {f"{name}/{folder}" for folder in EMPTY_FOLDERS} | {name}
+    for path in files:
+        folders.update(f"{name}/{above.as_posix()}" for above in Path(path).parents if above.as_posix() != ".")
     packed = io.BytesIO()
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
-        for member in sorted([*folders, *(f"{name}/{place}" for place in files)]):
-            place = member.removeprefix(f"{name}/")
+        for member in sorted([*folders, *(f"{name}/{path}" for path in files)]):
+            path = member.removeprefix(f"{name}/")
             info = tarfile.TarInfo(member)
             info.mtime = 0
             if member in folders:
                 info.type, info.mode = tarfile.DIRTYPE, 0o755
                 archive.addfile(info)
             else:
-                info.size, info.mode = len(files[place]), 0o755 if place in programs else 0o644
-                archive.addfile(info, io.BytesIO(files[place]))
+                info.size, info.mode = len(files[path]), 0o755 if path in executables else 0o644
+                archive.addfile(info, io.BytesIO(files[path]))
     return packed.getvalue()

@@ -1,4 +1,4 @@
-"""`muster import`: an AISBench package as a job file, with its keys in a profile."""
+"""`muster import`: makes a job file of an AISBench package, and puts its keys into a profile."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from muster.records.layout import home
 @click.command("import")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False), metavar="DIR")
 @click.option("-o", "--output", "target", default="job.yaml", show_default=True, help="The job file; - prints it.")
-@click.option("--profile", help="The profile of config.toml that gets the keys; the job's name unless said otherwise.")
-@click.option("--here", is_flag=True, help="The job will run here: what only the cloud would refuse is told as a note.")
+@click.option("--profile", help="The profile of config.toml that gets the keys; by default the job's name.")
+@click.option("--here", is_flag=True, help="The job will run here: what only the cloud would refuse becomes a note.")
 @click.option("--mode", type=click.Choice(MODES), help="How the package runs, whatever RUNTYPE in benchmark.sh says.")
 @click.option("--version", type=click.Choice(["V1", "V2"]), help="The section of modelarts_config.py, whatever config.sh says.")
 @click.option("--boot", default="", help="The file that starts the training, in mode cluster_offline.")
-@click.option("--devices", type=click.IntRange(1), help="Cards per node, where the configuration does not tell.")
+@click.option("--devices", type=click.IntRange(1), help="Cards per node, where the configuration does not say.")
 @click.option("--force", is_flag=True, help="Replace a job file and a profile that are there.")
 @as_json
 def command(
@@ -48,7 +48,7 @@ def command(
 
     DIR is an unpacked package, its `code` directory, or one that holds some of modelarts_config.py, config.sh,
     config.json and system.json. They are read and never executed. Keys and passwords go into a profile of config.toml
-    that only you can read. Everything that is wrong is told at once, and then nothing is written.
+    that only you can read. All problems are reported at once, and then nothing is written.
 
     The mode is the RUNTYPE of benchmark.sh: `modelarts` takes modelarts_config.py, `cluster_offline` takes config.sh. Where
     nothing says which, it is modelarts if there is a modelarts_config.py. The command says what it chose and why.
@@ -61,33 +61,33 @@ def command(
       muster import ./code --here -o -
     """
     choices = Choices(mode=mode or "", version=version or "", boot=boot, devices=devices or 0)
-    place = os.path.join(os.getcwd(), "job.yaml") if target == "-" else target
-    imported = read(folder, place, choices, here)
+    path = os.path.join(os.getcwd(), "job.yaml") if target == "-" else target
+    imported = read(folder, path, choices, here)
     if not json and os.path.isfile(imported.package.file):
         click.echo(f"muster: mode {imported.package.mode}", err=True)
     name = profile or clean_name(imported.name) or "aisbench"
-    problems = [*imported.findings.problems, *_in_the_way(target, name, imported, force)]
+    problems = [*imported.findings.problems, *_existing_targets(target, name, imported, force)]
     if problems:
         if json:
-            output.print_json(_told(imported, problems, None, None))
+            output.print_json(_json(imported, problems, None, None))
         raise JobError(problems)
     _write(imported, target, name, force)
     if json:
-        output.print_json(_told(imported, [], target, name if imported.credentials else None))
+        output.print_json(_json(imported, [], target, name if imported.credentials else None))
     else:
-        _tell(imported, target, name)
+        _print(imported, target, name)
     return 0
 
 
-def _in_the_way(target: str, profile: str, imported: Imported, force: bool) -> list[Problem]:
-    found = []
+def _existing_targets(target: str, profile: str, imported: Imported, force: bool) -> list[Problem]:
+    problems = []
     if target != "-" and os.path.exists(target) and not force:
-        found.append(Problem(target, None, "", "exists already", "choose another name with -o, or replace it with --force"))
+        problems.append(Problem(target, None, "", "exists already", "choose another name with -o, or replace it with --force"))
     if imported.credentials and not force and profiles.exists(home(), profile):
-        place = f"{home()}/config.toml"
+        config = f"{home()}/config.toml"
         hint = "choose another with --profile, or replace it with --force"
-        found.append(Problem(place, None, f"profiles.{profile}", "exists already", hint))
-    return found
+        problems.append(Problem(config, None, f"profiles.{profile}", "exists already", hint))
+    return problems
 
 
 def _write(imported: Imported, target: str, profile: str, force: bool) -> None:
@@ -102,7 +102,7 @@ def _write(imported: Imported, target: str, profile: str, force: bool) -> None:
     write_text(target, imported.text)
 
 
-def _told(imported: Imported, problems: list[Problem], target: str | None, profile: str | None) -> dict[str, Any]:
+def _json(imported: Imported, problems: list[Problem], target: str | None, profile: str | None) -> dict[str, Any]:
     return {
         "job": target,
         "text": None if problems else imported.text,
@@ -119,7 +119,7 @@ def _told(imported: Imported, problems: list[Problem], target: str | None, profi
     }
 
 
-def _tell(imported: Imported, target: str, profile: str) -> None:
+def _print(imported: Imported, target: str, profile: str) -> None:
     if target == "-":
         sys.stdout.write(imported.text)
     for note in imported.findings.notes:

@@ -1,4 +1,4 @@
-"""`muster pack`: an AISBench package of a workload; and, for the scripts in such a package, its steps."""
+"""`muster pack`: makes an AISBench package of a workload; and runs a step of a package, for the scripts in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from muster.aisbench.packing import KINDS, Naming, check, pack, shipped
+from muster.aisbench.packing import VENDORS, PackageName, check, pack, shipped_workloads
 from muster.cli import errors, output
 from muster.cli.options import as_json
 from muster.job.source import JobError
@@ -24,7 +24,7 @@ class Workload(click.Path):
     """A directory, or the name of a workload that comes with Muster."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        known = shipped()
+        known = shipped_workloads()
         if not os.path.isdir(value) and os.sep not in value and value in known:
             return str(known[value])
         if not os.path.exists(value):
@@ -39,9 +39,9 @@ class Workload(click.Path):
 )
 @click.option("--version", default="", help="The version of the workload, such as r1.3.")
 @click.option("--type", "type", type=click.Choice(["modelarts", ""]), default="", help="modelarts, or offline.")
-@click.option("--mode", type=click.Choice(list(KINDS)), default="train", show_default=True, help="What is measured.")
+@click.option("--mode", type=click.Choice(list(VENDORS)), default="train", show_default=True, help="What is measured.")
 @click.option("--vendor", default="huawei", show_default=True, help="The second part of the name.")
-@click.option("--workload", default="", help="The third part of the name; that of the directory unless said otherwise.")
+@click.option("--workload", default="", help="The third part of the name; by default that of the directory.")
 @click.option("-o", "--output", "target", default="output", show_default=True, help="The directory for the package.")
 @click.option("--start", hidden=True, help="One step of a package, for the scripts in it.")
 @as_json
@@ -71,7 +71,7 @@ def command(
     """
     if start is not None:
         return _start(folder, shlex.split(start))
-    naming = Naming(workload or Path(folder).resolve().name.replace("-", "_"), arch, mode, vendor, version, type)
+    naming = PackageName(workload or Path(folder).resolve().name.replace("-", "_"), arch, mode, vendor, version, type)
     findings = check(Path(folder), naming)
     if findings.problems:
         raise JobError(findings.problems)
@@ -84,7 +84,7 @@ def command(
 
 
 def _start(base: str, words: list[str]) -> int:
-    """One step of a package; every failure is 1, for the scripts there give the exit codes of AISBench."""
+    """Runs one step of a package; every failure is 1, because the scripts there map it to AISBench's exit codes."""
     from muster.aisbench.package import Choices
     from muster.aisbench.run import steps, stubs
     from muster.cli.interrupts import Interrupts

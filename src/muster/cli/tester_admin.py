@@ -1,4 +1,4 @@
-"""`muster tester token` and `muster tester plan`: who may submit, and what is to be measured; on the machine that serves."""
+"""`muster tester token` and `muster tester plan`: tokens and test plans, on the machine of the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from muster.cli import output
 from muster.cli.options import as_json
 from muster.records.layout import home, make_home
 from muster.tester.errors import Misused
-from muster.tester.plan import MODES, Plan, new_id
+from muster.tester.plan import MODES, Plan, new_test_id
 
 if TYPE_CHECKING:
     from muster.server.core.database import Database
@@ -25,8 +25,8 @@ data_option: Callable[[Any], Any] = click.option(
 )
 
 
-def folder(data: Path | None) -> Path:
-    """Where the tester keeps its data."""
+def data_folder(data: Path | None) -> Path:
+    """Returns the tester's data directory."""
     if data is None:
         make_home()
     return (data or Path(home(), "tester")).absolute()
@@ -34,14 +34,14 @@ def folder(data: Path | None) -> Path:
 
 @contextmanager
 def _database(data: Path | None) -> Iterator[Database]:
-    from muster.server.core.layout import Place
+    from muster.server.core.layout import ServerLayout
 
-    place = Place(folder(data))
+    layout = ServerLayout(data_folder(data))
     try:
-        with closing(place.database()) as database:
+        with closing(layout.database()) as database:
             yield database
     except sqlite3.OperationalError as error:
-        raise Misused(f"the tester's data in {place.folder} cannot be written ({error}); check the disk") from None
+        raise Misused(f"the tester's data in {layout.folder} cannot be written ({error}); check the disk") from None
 
 
 @click.group("token")
@@ -93,13 +93,13 @@ def list_tokens(data: Path | None, json: bool) -> int:
     from muster.server.core.tokens import Tokens
 
     with _database(data) as database:
-        found = Tokens(database).all()
+        tokens = Tokens(database).all()
     if json:
-        output.print_json([vars(one) for one in found])
-    elif not found:
+        output.print_json([token.to_json() for token in tokens])
+    elif not tokens:
         click.echo("nobody has a token; `muster tester token add NAME` makes one", err=True)
     else:
-        rows = [(one.name, one.role, output.when(one.created), output.when(one.revoked)) for one in found]
+        rows = [(token.name, token.role, output.when(token.created), output.when(token.revoked)) for token in tokens]
         output.table(("NAME", "MAY", "MADE", "REVOKED"), rows)
     return 0
 
@@ -156,13 +156,13 @@ def add_plan(test_id: str | None, data: Path | None, json: bool, **fields: str) 
     """
     from muster.server.results.plans import Plans
 
-    made = Plan(test_id or new_id(time.time()), **fields)
+    plan = Plan(test_id or new_test_id(time.time()), **fields)
     with _database(data) as database:
-        Plans(database).add(made)
+        Plans(database).add(plan)
     if json:
-        output.print_json(vars(made))
+        output.print_json(plan.to_json())
     else:
-        click.echo(made.test_id)
+        click.echo(plan.test_id)
     return 0
 
 
@@ -179,14 +179,14 @@ def list_plans(data: Path | None, json: bool) -> int:
     from muster.server.results.plans import Plans
 
     with _database(data) as database:
-        found = Plans(database).all()
+        plans = Plans(database).all()
     if json:
-        output.print_json([vars(one) for one in found])
-    elif not found:
+        output.print_json([plan.to_json() for plan in plans])
+    elif not plans:
         click.echo("there are no plans; `muster tester plan add --model NAME` makes one", err=True)
     else:
         heads = ("TEST ID", "MODEL", "MODE", "DIVISION", "SCENARIO", "OBJECT TYPE")
-        output.table(heads, [tuple(vars(one).values()) for one in found])
+        output.table(heads, [tuple(plan.to_json().values()) for plan in plans])
     return 0
 
 
@@ -204,11 +204,11 @@ def show_plan(test_id: str, data: Path | None, json: bool) -> int:
     from muster.server.results.plans import Plans
 
     with _database(data) as database:
-        found = Plans(database).get(test_id)
+        plan = Plans(database).get(test_id)
     if json:
-        output.print_json(vars(found))
+        output.print_json(plan.to_json())
     else:
-        for name, value in vars(found).items():
+        for name, value in plan.to_json().items():
             click.echo(f"{name.replace('_', ' '):<12} {output.plain(value)}")
     return 0
 

@@ -1,4 +1,4 @@
-"""`muster tester`: the server that collects results, and sending them to one."""
+"""`muster tester`: serves a tester, sends bundles to one, and shows the outbox."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from muster.cli import output, testers
 from muster.cli.options import TextType, as_json
-from muster.cli.tester_admin import data_option, folder, plan, token
+from muster.cli.tester_admin import data_folder, data_option, plan, token
 from muster.job.kinds import Item, Size, Wrong
 from muster.records.failure_text import size
 from muster.tester.errors import TesterError
@@ -18,10 +18,10 @@ from muster.tester.errors import TesterError
 if TYPE_CHECKING:
     from muster.server.core.serve import Settings
     from muster.tester.client import Client
-    from muster.tester.outbox import Waiting
+    from muster.tester.outbox import WaitingBundle
 
-UNPACKED = 10  # times that a bundle may grow when it is unpacked
-to_tester = click.option("--tester", "url", metavar="URL", help="The tester; by default that of config.toml.")
+MAX_EXPANSION = 10  # an unpacked bundle may have this many times the bytes of the largest packed one
+tester_option = click.option("--tester", "url", metavar="URL", help="The tester; by default that of config.toml.")
 a_file = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -91,13 +91,13 @@ def serve(
     from muster.server.core.serve import serve as run
     from muster.server.results.uploads import Limits
 
-    settings = Settings(folder(data), host, port, free, cert, key, signers, Limits(most, UNPACKED * most, quota))
+    settings = Settings(data_folder(data), host, port, free, cert, key, signers, Limits(most, MAX_EXPANSION * most, quota))
     run(settings, lambda address: _announce(settings, address, json))
     return 0
 
 
 def _announce(settings: Settings, address: str, json: bool) -> None:
-    if settings.bare:
+    if settings.unencrypted:
         warn("tokens and results travel unencrypted, and others can listen; give --cert and --key")
     if settings.open:
         warn("everybody who reaches this tester can read and submit")
@@ -114,7 +114,7 @@ def warn(text: str) -> None:
 
 @command.command("send")
 @click.argument("files", nargs=-1, required=True, type=a_file)
-@to_tester
+@tester_option
 @click.option("--test-id", metavar="ID", help="The plan that they answer; by default the one in each bundle.")
 @as_json
 def send(files: tuple[Path, ...], url: str | None, test_id: str | None, json: bool) -> int:
@@ -128,22 +128,27 @@ def send(files: tuple[Path, ...], url: str | None, test_id: str | None, json: bo
       muster tester send resnet50.tar.gz --tester https://tester.example:9527
       muster tester send *.tar.gz --test-id 20210126-ljp0IY
     """
-    said = []
+    sent = []
     with testers.opened(url) as client:
         for path in files:
             waiting = testers.outbox().put(path, client.url, test_id)
-            said.append(_sent(waiting, path.name, client, json))
-    if json:
-        output.print_json(said)
-    return 0 if all(one["accepted"] for one in said) else testers.REFUSED
+            sent.append(_send(waiting, path.name, client, json))
+    return _finish(sent, json)
 
 
-def _sent(waiting: Waiting, name: str, client: Client, json: bool) -> dict[str, Any]:
+def _send(waiting: WaitingBundle, name: str, client: Client, json: bool) -> dict[str, Any]:
+    """Sends one bundle; prints the verdict, or returns it for --json."""
     verdict = testers.outbox().deliver(waiting, client)
     if not json:
         click.echo(f"{output.plain(name)} ", nl=False)
         testers.show(verdict, client.url)
-    return {"file": name, **vars(verdict)}
+    return {"file": name, **verdict.to_json()}
+
+
+def _finish(sent: list[dict[str, Any]], json: bool) -> int:
+    if json:
+        output.print_json(sent)
+    return 0 if all(one["accepted"] for one in sent) else testers.REFUSED
 
 
 @command.command("outbox")
@@ -161,7 +166,7 @@ def outbox(sending: bool, json: bool) -> int:
         return _send_all(json)
     waiting = testers.outbox().all()
     if json:
-        output.print_json([{**vars(one), "path": str(one.path)} for one in waiting])
+        output.print_json([{"path": str(one.path), **one.to_json()} for one in waiting])
     elif not waiting:
         click.echo("nothing waits", err=True)
     else:
@@ -171,18 +176,17 @@ def outbox(sending: bool, json: bool) -> int:
 
 
 def _send_all(json: bool) -> int:
-    """Sends what can be sent: a tester that is down holds up no bundle for another."""
-    said: list[dict[str, Any]] = []
+    """Sends all bundles that wait; one tester that is down does not hold up bundles for others."""
+    sent: list[dict[str, Any]] = []
     failed: TesterError | None = None
     for one in testers.outbox().all():
         try:
             with testers.opened(one.tester) as client:
-                said.append(_sent(one, one.path.name, client, json))
+                sent.append(_send(one, one.path.name, client, json))
         except TesterError as error:
             failed = error
-            said.append({"file": one.path.name, "accepted": None, "problems": [str(error)]})
-    if json:
-        output.print_json(said)
+            sent.append({"file": one.path.name, "accepted": None, "problems": [str(error)]})
+    code = _finish(sent, json)
     if failed:
         raise failed
-    return 0 if all(one["accepted"] for one in said) else testers.REFUSED
+    return code

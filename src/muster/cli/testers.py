@@ -1,4 +1,4 @@
-"""What commands that talk to a tester share: the client, sending a bundle kept until it has a verdict, and the verdict."""
+"""Shared by commands that talk to a tester: the client, submitting a bundle through the outbox, printing a verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muster.tester.outbox import Outbox
 
 if TYPE_CHECKING:
     from muster.tester.client import Client
-    from muster.tester.verdict import Verdict
+    from muster.tester.protocol import Verdict
 
 REFUSED = 1
 
@@ -24,11 +24,11 @@ def outbox() -> Outbox:
 
 
 def opened(url: str | None) -> Client:
-    """A client of the tester that is meant, with the token for it."""
-    from muster.tester.connect import connect
+    """Returns a client of the given tester, else of the one in config.toml; warns where the token is not encrypted."""
+    from muster.tester.client import connect
 
     client = connect(Path(home()), url)
-    if client.readable:
+    if client.exposes_token:
         click.echo(f"muster: the token travels unencrypted to {client.url}; use https where others can listen", err=True)
     return client
 
@@ -41,10 +41,8 @@ def submit(client: Client, write: Callable[[Path], object], name: str, test_id: 
 
 
 def show(verdict: Verdict, url: str, err: bool = False) -> None:
-    """A verdict in words."""
-    from muster.tester.verdict import sentences
-
-    first, *others = map(plain, sentences(verdict, url))
+    """Prints a verdict in words."""
+    first, *others = map(plain, verdict.sentences(url))
     word, rest = first.split(" ", 1)
     click.echo(f"{style(word, fg='green' if verdict.accepted else 'red', bold=True)} {rest}", err=err)
     for line in others:

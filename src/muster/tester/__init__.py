@@ -1,4 +1,1 @@
-"""The tester: a server that holds test plans, takes in results, verifies and ranks them; and the client that sends them.
-
-The server needs the extra `[server]` (FastAPI, uvicorn). The client and the outbox do not.
-"""
+"""The client of a tester, the server that collects results: the protocol's records, sending bundles, and the outbox."""

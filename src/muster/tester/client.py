@@ -1,11 +1,14 @@
-"""The client: fetches plans and sends bundles, in pieces, again and again until the tester has answered."""
+"""The HTTP client of a tester: fetches plans and sends bundles in pieces, with retries until the tester has answered."""
 
 from __future__ import annotations
 
+import hashlib
+import ipaddress
+import os
 import re
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,34 +16,41 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from muster.tester import verdict
-from muster.tester.address import checked, is_loopback
+from muster import config
 from muster.tester.errors import Misused, Unreachable
 from muster.tester.plan import Plan
-from muster.tester.sums import sha256
-from muster.tester.verdict import Verdict, printable
+from muster.tester.protocol import OpenedUpload, Verdict, printable
 
-AT_FIRST = (0.2, 0.5, 1.0, 2.0)  # seconds between attempts that get no answer
-LATER = (*AT_FIRST, 4.0, 8.0, 15.0)  # once it has answered, it is worth waiting for: somebody restarts it
-CONNECT, ANSWER, JUDGING = 10.0, 60.0, 3600.0  # seconds
+FIRST_PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds between attempts that get no answer
+LATER_PAUSES = (*FIRST_PAUSES, 4.0, 8.0, 15.0)  # once the tester has answered: it may be restarting
+CONNECT_TIMEOUT, ANSWER_TIMEOUT, VERIFY_TIMEOUT = 10.0, 60.0, 3600.0  # seconds
 BUSY = (423, 429, 502, 503, 504)
-GONE = 404
+NOT_FOUND = 404
+
+
+def connect(home: Path, url: str | None = None) -> Client:
+    """Returns a client of the given tester, else of the one in config.toml under `home`."""
+    settings = config.load(str(home)).tester
+    chosen = url or settings.url
+    if not chosen:
+        raise Misused("no tester is named; give --tester URL, or write its `url` under [tester] in config.toml")
+    return Client(chosen, settings.token_for(chosen, os.environ), Path(settings.ca) if settings.ca else None)
 
 
 class Client:
-    """One tester. The token goes to this address and no other: redirects are not followed."""
+    """A client of one tester. The token goes to this address and no other: redirects are not followed."""
 
     def __init__(self, url: str, token: str | None = None, ca: Path | None = None) -> None:
-        self.url = checked(url)
+        self.url = _base_url(url)
         self._http = httpx.Client(
             base_url=self.url,
             headers=_credentials(token),
-            verify=_trust(ca),
-            timeout=httpx.Timeout(ANSWER, connect=CONNECT),
+            verify=_ssl_context(ca),
+            timeout=httpx.Timeout(ANSWER_TIMEOUT, connect=CONNECT_TIMEOUT),
             trust_env=not is_loopback(urlsplit(self.url).hostname or ""),
         )
         self._has_token = bool(token)
-        self._pauses: tuple[float | None, ...] = (*AT_FIRST, None)
+        self._pauses: tuple[float | None, ...] = (*FIRST_PAUSES, None)
 
     def __enter__(self) -> Client:
         return self
@@ -49,100 +59,100 @@ class Client:
         self._http.close()
 
     @property
-    def readable(self) -> bool:
-        """Whether others on the way can read the token."""
+    def exposes_token(self) -> bool:
+        """Whether the token travels unencrypted over a network."""
         parts = urlsplit(self.url)
         return self._has_token and parts.scheme == "http" and not is_loopback(parts.hostname or "")
 
     def plan(self, test_id: str) -> Plan:
-        """The plan of a test id."""
-        data = self._patiently("GET", f"/api/plans/{quote(test_id, safe='')}")
-        return Plan(**{name: str(data[name]) for name in Plan.__dataclass_fields__})
+        return Plan.from_json(self._request("GET", f"/api/plans/{quote(test_id, safe='')}"))
 
     def send(self, path: Path, test_id: str | None = None) -> Verdict:
-        """Sends a bundle and returns what the tester says of it. Goes on where an earlier attempt was cut off."""
-        announcement = {"sha256": sha256(path), "size": path.stat().st_size, "test_id": test_id}
+        """Sends a bundle and returns its verdict; continues where an earlier attempt was cut off."""
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        announcement = {"sha256": digest, "size": path.stat().st_size, "test_id": test_id}
         for pause in self._pauses:
-            opened = self._patiently("POST", "/api/uploads", json=announcement)
-            if opened.get("verdict"):
-                return verdict.read(opened["verdict"])
+            opened = OpenedUpload.from_json(self._request("POST", "/api/uploads", json=announcement))
+            if opened.verdict:
+                return opened.verdict
             try:
                 self._send_rest(path, opened)
-                return self._verdict(opened["id"])
-            except _Gone:  # it expired, or the answer was lost after the tester had judged it
+                return self._finish(str(opened.id))
+            except _UploadGone:  # it expired, or the response was lost after the tester had decided
                 if pause is None:
                     raise Unreachable(f"the tester at {self.url} lost the upload several times; try later") from None
                 time.sleep(pause)
-        raise AssertionError("the last pause is none")
+        raise AssertionError("the last pause is None")
 
-    def _send_rest(self, path: Path, opened: Mapping[str, Any]) -> None:
-        offset, chunk = int(opened["offset"]), int(opened["chunk"])
+    def _send_rest(self, path: Path, opened: OpenedUpload) -> None:
+        offset = opened.offset
         with path.open("rb") as file:
             while True:
                 file.seek(offset)
-                data = file.read(chunk)
+                data = file.read(opened.chunk)
                 if not data:
                     return
-                offset = self._append(opened["id"], offset, data)
+                offset = self._append(str(opened.id), offset, data)
 
     def _append(self, upload: str, offset: int, data: bytes) -> int:
-        """Sends one piece; when that fails, asks how much has arrived, which is where to go on."""
+        """Sends one piece and returns the new offset; after a failure that is what the tester says has arrived."""
         for pause in self._pauses:
             try:
-                answer = self._http.patch(f"/api/uploads/{upload}", content=data, headers={"Upload-Offset": str(offset)})
-                if answer.status_code not in (409, *BUSY):
-                    return int(self._understood(answer)["offset"])
+                response = self._http.patch(f"/api/uploads/{upload}", content=data, headers={"Upload-Offset": str(offset)})
+                if response.status_code not in (409, *BUSY):
+                    return int(self._parse(response)["offset"])
             except httpx.TransportError as error:
-                self._refuse_strangers(error)
+                self._raise_untrusted(error)
             if pause is None:
                 break
             time.sleep(pause)
-            there = int(self._patiently("GET", f"/api/uploads/{upload}")["offset"])
-            if there != offset:
-                return there
+            arrived = int(self._request("GET", f"/api/uploads/{upload}")["offset"])
+            if arrived != offset:
+                return arrived
         raise Unreachable(f"the tester at {self.url} takes no more of the bundle; try later")
 
-    def _verdict(self, upload: str) -> Verdict:
-        data = self._patiently("POST", f"/api/uploads/{upload}/finish", timeout=httpx.Timeout(JUDGING, connect=CONNECT))
-        return verdict.read(data)
+    def _finish(self, upload: str) -> Verdict:
+        timeout = httpx.Timeout(VERIFY_TIMEOUT, connect=CONNECT_TIMEOUT)
+        return Verdict.from_json(self._request("POST", f"/api/uploads/{upload}/finish", timeout=timeout))
 
-    def _patiently(self, method: str, path: str, **settings: Any) -> dict[str, Any]:
-        """Asks until there is an answer; gives up when there has been none for a while."""
-        said = "it does not answer"
+    def _request(self, method: str, path: str, **settings: Any) -> dict[str, Any]:
+        """Sends a request, with retries while the tester does not answer or is busy."""
+        reason = "it does not answer"
         for pause in self._pauses:
             try:
-                answer = self._http.request(method, path, **settings)
-                if answer.status_code not in BUSY:
-                    return self._understood(answer)
-                said = f"it answers {answer.status_code}"
+                response = self._http.request(method, path, **settings)
+                if response.status_code not in BUSY:
+                    return self._parse(response)
+                reason = f"it answers {response.status_code}"
             except httpx.TransportError as error:
-                self._refuse_strangers(error)
-                said = str(error) or type(error).__name__
+                self._raise_untrusted(error)
+                reason = str(error) or type(error).__name__
             if pause is not None:
                 time.sleep(pause)
-        raise Unreachable(f"the tester at {self.url} cannot be reached: {said}; check the address and that it runs")
+        raise Unreachable(f"the tester at {self.url} cannot be reached: {reason}; check the address and that it runs")
 
-    def _understood(self, answer: httpx.Response) -> dict[str, Any]:
-        """The data of an answer; what it refuses is told in its own words."""
-        if answer.is_redirect:
-            target = printable(answer.headers.get("location", "nowhere"))
+    def _parse(self, response: httpx.Response) -> dict[str, Any]:
+        """Returns the JSON object of a response; raises the tester's own reason where it rejected the request."""
+        if response.is_redirect:
+            target = printable(response.headers.get("location", "nowhere"))
             raise Misused(f"{self.url} answers with a redirect to {target}; write the tester's own address")
         try:
-            data = answer.json()
+            data = response.json()
         except ValueError:
-            data = {} if answer.is_server_error else None
+            data = {} if response.is_server_error else None
         if not isinstance(data, dict):
             raise Unreachable(f"{self.url} does not answer as a tester does; check the address")
-        if answer.is_success or "accepted" in data:
-            self._pauses = (*LATER, None)
+        if response.is_success or "accepted" in data:
+            self._pauses = (*LATER_PAUSES, None)
             return data
-        if answer.status_code == GONE and "/uploads/" in str(answer.url):
-            raise _Gone
-        reason = printable(str(data.get("reason", f"it answers {answer.status_code}")))
-        raise (Unreachable if answer.is_server_error else Misused)(f"the tester at {self.url} says: {reason}")
+        if response.status_code == NOT_FOUND and "/uploads/" in str(response.url):
+            raise _UploadGone
+        reason = printable(str(data.get("reason", f"it answers {response.status_code}")))
+        raise (Unreachable if response.is_server_error else Misused)(f"the tester at {self.url} says: {reason}")
 
-    def _refuse_strangers(self, error: BaseException) -> None:
-        """A certificate that is not trusted does not get better by trying again."""
+    def _raise_untrusted(self, error: BaseException) -> None:
+        """Raises Unreachable for a certificate that is not trusted, which no retry changes."""
         for cause in _causes(error):
             if isinstance(cause, ssl.SSLCertVerificationError):
                 raise Unreachable(
@@ -151,20 +161,41 @@ class Client:
                 ) from None
 
 
-class _Gone(Exception):
+class _UploadGone(Exception):
     """The tester does not know the upload any more."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, so that nobody else can read what is sent to it."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _base_url(url: str) -> str:
+    """Checks and normalizes the address of a tester; `host:port` means http."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    try:
+        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid or parts.username or parts.password or parts.query or parts.fragment:
+        shown = url.rsplit("@", 1)[-1]  # what stands before may be a password
+        raise Misused(f"`{shown}` is not the address of a tester; write one such as https://tester.example:9527")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
 def _credentials(token: str | None) -> dict[str, str]:
     if not token:
         return {}
-    if not re.fullmatch(r"[!-~]+", token):  # a complaint about the header would show it
+    if not re.fullmatch(r"[!-~]+", token):  # httpx would show it in its error
         raise Misused("the token holds letters that no token has; copy it again")
     return {"Authorization": f"Bearer {token}"}
 
 
-def _trust(ca: Path | None) -> ssl.SSLContext:
-    """The given authority alone, else all that this machine trusts."""
+def _ssl_context(ca: Path | None) -> ssl.SSLContext:
+    """Trusts the given authority alone, else all that this machine trusts."""
     try:
         return ssl.create_default_context(cafile=ca)
     except OSError as error:

@@ -1,22 +1,22 @@
-"""What can go wrong between those who measure and the tester; each text says what to do."""
+"""Errors of the tester's client and server; each text says what to do."""
 
 from __future__ import annotations
 
 
 class TesterError(Exception):
-    """Something about the tester went wrong."""
+    """Any error between client and tester."""
 
 
 class Misused(TesterError):
-    """What the user said cannot be meant: an address, a name, a token, a file."""
+    """Invalid input of the user: an address, a name, a token or a file."""
 
 
 class Unreachable(TesterError):
-    """The tester did not answer, or not as a tester does."""
+    """The tester did not answer, or something else answered."""
 
 
 class Denied(TesterError):
-    """A request that the server does not grant, with the HTTP status that says so."""
+    """A request that the server rejects, with the HTTP status of the response."""
 
     def __init__(self, status: int, reason: str, **details: object) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""The outbox: bundles that wait under MUSTER_HOME until the tester has acknowledged them, so that no result is lost."""
+"""The outbox: bundles that are kept under MUSTER_HOME until the tester has acknowledged them, so that no result is lost."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from muster.records.files import read_json, temporary_name, write_json
 from muster.tester.errors import Misused, Unreachable
-from muster.tester.verdict import Verdict
+from muster.tester.protocol import Verdict
 
 if TYPE_CHECKING:
     from muster.tester.client import Client
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """A bundle that waits, and for whom."""
+class WaitingBundle:
+    """A bundle in the outbox. Its note, a JSON file beside it, says where it goes."""
 
     path: Path
     tester: str
@@ -32,17 +32,24 @@ class Waiting:
     def note(self) -> Path:
         return self.path.with_name(self.path.name + ".json")
 
+    @classmethod
+    def from_json(cls, path: Path, data: Mapping[str, Any]) -> WaitingBundle:
+        return cls(path, data["tester"], data["test_id"], data["since"])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"tester": self.tester, "test_id": self.test_id, "since": self.since}
+
 
 class Outbox:
     def __init__(self, home: Path) -> None:
         self.folder = home / "outbox"
 
-    def put(self, path: Path, tester: str, test_id: str | None) -> Waiting:
+    def put(self, path: Path, tester: str, test_id: str | None) -> WaitingBundle:
         """Keeps a copy of a bundle."""
         return self.fill(lambda target: _copy(path, target), path.name, tester, test_id)
 
-    def fill(self, write: Callable[[Path], object], name: str, tester: str, test_id: str | None) -> Waiting:
-        """Keeps a bundle that `write` makes. The note comes last: from then on the bundle waits."""
+    def fill(self, write: Callable[[Path], object], name: str, tester: str, test_id: str | None) -> WaitingBundle:
+        """Keeps a bundle that `write` makes. The note is written last: from then on the bundle waits."""
         kept = self.folder / f"{secrets.token_hex(4)}-{name}"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -51,27 +58,23 @@ class Outbox:
         except OSError as error:
             reason = str(error.strerror).lower()
             raise Misused(f"{name} cannot be read and kept in {self.folder}: {reason}; check both") from None
-        waiting = Waiting(kept, tester, test_id, time.time())
-        write_json(str(waiting.note), {"tester": tester, "test_id": test_id, "since": waiting.since})
+        waiting = WaitingBundle(kept, tester, test_id, time.time())
+        write_json(str(waiting.note), waiting.to_json())
         return waiting
 
-    def all(self) -> list[Waiting]:
-        """What waits, the oldest first."""
+    def all(self) -> list[WaitingBundle]:
+        """All bundles that wait, the oldest first."""
         notes = self.folder.glob("*.json") if self.folder.is_dir() else []
-        found = [(note.with_suffix(""), read_json(str(note))) for note in notes]
-        waiting = [
-            Waiting(path, data["tester"], data["test_id"], data["since"])
-            for path, data in found
-            if isinstance(data, dict) and path.is_file()
-        ]
-        return sorted(waiting, key=lambda entry: entry.since)
+        read = [(note.with_suffix(""), read_json(str(note))) for note in notes]
+        waiting = [WaitingBundle.from_json(path, data) for path, data in read if isinstance(data, dict) and path.is_file()]
+        return sorted(waiting, key=lambda bundle: bundle.since)
 
     def submit(self, client: Client, write: Callable[[Path], object], name: str, test_id: str | None) -> Verdict:
         """Keeps a bundle that `write` makes, and sends it."""
         return self.deliver(self.fill(write, name, client.url, test_id), client)
 
-    def deliver(self, waiting: Waiting, client: Client) -> Verdict:
-        """Sends a bundle and lets go of it once there is a verdict; otherwise it stays, and the error says where."""
+    def deliver(self, waiting: WaitingBundle, client: Client) -> Verdict:
+        """Sends a bundle and deletes it once there is a verdict; otherwise it stays, and the error says where."""
         try:
             verdict = client.send(waiting.path, waiting.test_id)
         except (Misused, Unreachable) as error:

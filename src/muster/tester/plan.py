@@ -6,7 +6,9 @@ import re
 import secrets
 import string
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from muster.tester.errors import Misused
 
@@ -25,16 +27,21 @@ class Plan:
     scenario: str = "generic"
     object_type: str = "single"
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+        """Reads a plan; other keys are ignored."""
+        return cls(**{name: str(data[name]) for name in cls.__dataclass_fields__})
 
-def new_id(now: float) -> str:
-    """An id such as 20210126-ljp0IY, which says when the plan was made."""
+    def to_json(self) -> dict[str, str]:
+        return dict(vars(self))
+
+    def check(self) -> None:
+        """Raises Misused for ids and names that do not fit on a command line and in a URL."""
+        for field, value in self.to_json().items():
+            if not NAME.fullmatch(value):
+                raise Misused(f"`{value}` cannot be the {field.replace('_', ' ')} of a plan; {ALLOWED}")
+
+
+def new_test_id(now: float) -> str:
+    """Returns an id such as 20210126-ljp0IY, which begins with the date."""
     return time.strftime("%Y%m%d-", time.gmtime(now)) + "".join(secrets.choice(LETTERS) for _ in range(6))
-
-
-def checked(plan: Plan) -> Plan:
-    """The plan, if ids and names in it can be written on a command line and in an address."""
-    for field, value in vars(plan).items():
-        if not NAME.fullmatch(value):
-            what = field.replace("_", " ")
-            raise Misused(f"`{value}` cannot be the {what} of a plan; {ALLOWED}")
-    return plan

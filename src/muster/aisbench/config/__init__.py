@@ -1,1 +1,1 @@
-"""Configuration files of AISBench packages, read without executing them."""
+"""Configuration files of AISBench packages: reads and checks them without executing them, and makes job fields of them."""

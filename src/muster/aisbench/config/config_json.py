@@ -1,6 +1,6 @@
-"""`config.json` and `system.json` of a package: which test it answers, where its tester listens, and what is tested.
+"""`config.json` and `system.json` of a package: the planned test, the address of its tester, and the system under test.
 
-Nobody outside knows how `config.json` is nested or spelt exactly, so that every spelling that was seen is understood.
+The structure of `config.json` is not documented, so every spelling that was seen is accepted.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from muster.aisbench.config.found import Findings, Found, read_text
+from muster.aisbench.config.values import ConfigValue, Findings, read_text
 
-# What each field is called, without the signs between words.
+# The names of each field, in lower case without punctuation.
 SPELLINGS = {
     "test_id": ("testid", "testcaseid", "id"),
     "mode": ("mode", "testmode"),
@@ -28,8 +28,8 @@ PORT = 9527
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What the tester knows a test by, and where it listens."""
+class PlannedTest:
+    """The test that a package answers, in the words of its `config.json`, and the address of its tester."""
 
     test_id: str = ""
     mode: str = ""
@@ -42,33 +42,33 @@ class Plan:
 
     @property
     def url(self) -> str:
-        """The tester, empty where none is named."""
+        """The address of the tester; empty where none is named."""
         if not self.host or "://" in self.host:
             return self.host
         name = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{name}:{self.port or PORT}"
 
     def shown(self) -> str:
-        """The line that AISBench prints at its start, in its own spelling."""
+        """The line that AISBench prints at its start, with its spelling."""
         return (
             f"testid:{self.test_id}, Mode:{self.mode}, Model:{self.model}, Divsion:{self.division}, Scenario:{self.scenario}, "
             f"test_object_type:{self.object_type}, tester_server_ip:{self.host}, tester_server_port:{self.port}"
         )
 
 
-def read(path: str, findings: Findings) -> Plan:
-    """The test that a `config.json` names."""
+def read(path: str, findings: Findings) -> PlannedTest:
+    """Reads the planned test of a `config.json`."""
     flat = dict(_flat(_object(path, findings) or {}))
     fields = {}
     for field, names in SPELLINGS.items():
-        found = next((flat[name] for name in names if name in flat), None)
-        found = found if found is not None else next((value for key, value in flat.items() if key.endswith(names[0])), "")
-        fields[field] = str(found)
-    return Plan(**fields)
+        exact = next((flat[name] for name in names if name in flat), None)
+        value = exact if exact is not None else next((value for key, value in flat.items() if key.endswith(names[0])), "")
+        fields[field] = str(value)
+    return PlannedTest(**fields)
 
 
 def system(path: str, findings: Findings) -> Mapping[str, Any] | None:
-    """The description of the system under test, as it is: nobody outside knows its fields."""
+    """Reads the description of the system under test, whose fields are not documented."""
     return _object(path, findings)
 
 
@@ -81,16 +81,16 @@ def _object(path: str, findings: Findings) -> dict[str, Any] | None:
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         hint = "check the quotes, commas and brackets there, and remove comments"
-        findings.wrong(Found(None, path, line), "", "is not JSON", hint)
+        findings.problem(ConfigValue(None, path, line), "", "is not JSON", hint)
         return None
     if not isinstance(data, dict):
-        findings.wrong(Found(None, path), "", "is not a JSON object", 'write fields such as {"testid": "..."}')
+        findings.problem(ConfigValue(None, path), "", "is not a JSON object", 'write fields such as {"testid": "..."}')
         return None
     return data
 
 
 def _flat(data: Mapping[str, Any], above: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Every plain value under its own name and under the names above it, the nearest to the top last."""
+    """Yields every plain value under its path and under its own name; of equal names the last wins."""
     for key, value in data.items():
         name = re.sub(r"[^a-z0-9]", "", str(key).lower())
         if isinstance(value, dict) and depth < 10:

@@ -1,4 +1,4 @@
-"""The logs of a run as files in the package's `log/`, under the names that the platform gives them, while it runs."""
+"""Copies the logs of a run, while it runs, to files in the package's `log/` under the platform's names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from muster.records.layout import RunDir
 
 
 class JobLogs:
-    """Appends whole lines of every process to the files that are made of its log."""
+    """Appends whole lines of every process to its log files."""
 
     def __init__(self, run: RunDir, folder: Path) -> None:
         self._run = run
@@ -37,7 +37,7 @@ class JobLogs:
                 file.write(data)
 
     def _names(self, attempt: int, node: int, process: str) -> list[str]:
-        """The files that hold the log of a process; without a platform, one for each rank; none for Muster's own helpers."""
+        """Names of the log files of a process: those of the platform, else one per rank; none for Muster's own processes."""
         plan = self._plans.get((attempt, node)) or self._plan(attempt, node)
         own = process.removesuffix(f"-{node}") if process == f"setup-{node}" else process
         named = [name for name, processes in plan.items() if own in processes]

@@ -1,4 +1,4 @@
-"""What AISBench's tools say while a job runs and when it is stopped, for runs of Muster."""
+"""Messages that AISBench's tools print while a job runs and when it is stopped, for a run of Muster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from muster.aisbench.config.mode import OFFLINE, V2
 from muster.launch.api import Run
 from muster.plan.compat.modelarts import job_id, resource_id
 
-# The states of a run as each generation of the platform calls them.
+# The names of a run's state in both versions of the platform.
 STATUS = {
     "pending": ("JOBSTAT_WAITING", "Pending"),
     "starting": ("JOBSTAT_INIT", "Creating"),
@@ -25,7 +25,7 @@ STATUS = {
 
 
 def identity(run: Run, kind: str) -> str:
-    """What the platform would call the run."""
+    """The id that the platform would give the run."""
     return job_id(run.id) if kind == V2 else run.id if kind == OFFLINE else resource_id(run.id)
 
 
@@ -53,7 +53,7 @@ def ended(view: Mapping[str, Any], kind: str, seconds: float) -> str:
 
 
 def stopped(run: Run, kind: str, version: int, state: str, success: bool) -> str:
-    """What a stop did; `state` is that of the run before it."""
+    """The message after a stop; `state` is that of the run before."""
     if kind == V2:
         return f"job stop status: {STATUS[run.state][1]}"
     head = f"jobname:{run.job.name} jobid:{identity(run, kind)} preversionid:{version} jobstatus:{STATUS[state][0]}"

@@ -1,4 +1,4 @@
-"""The steps of a package's benchmark: init, run_train, run_eval, get_result; and stopping what it runs."""
+"""The steps of a package's benchmark: init, run_train, run_eval, get_result; and stop."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 from muster.aisbench import importing
 from muster.aisbench.config.mode import OFFLINE
 from muster.aisbench.importing import Imported
-from muster.aisbench.layout import Place
+from muster.aisbench.layout import PackageLayout
 from muster.aisbench.package import Choices
-from muster.aisbench.run import delivery, messages
+from muster.aisbench.run import messages, network_mode
 from muster.aisbench.run.job_logs import JobLogs
 from muster.bench import runner
 from muster.bench.formats import aisbench_lines
@@ -26,53 +26,53 @@ from muster.launch import api
 from muster.launch.follow import Follower
 from muster.records.files import write_text
 
-# Where the store of a package is named to Muster, which keeps these from the ranks.
+# The variables by which Muster finds the store of a package; ranks do not get them.
 STORE = {
     "endpoint": "OBS_ENDPOINT",
     "region": "OBS_REGION",
     "access_key": "OBS_ACCESS_KEY_ID",
     "secret_key": "OBS_SECRET_ACCESS_KEY",
 }
-# How the cards that a package picks are named to Muster.
+# The variables that choose cards: in a package, and for Muster.
 CARDS = {"SINGLE_CARD_INDEX": "ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES": "CUDA_VISIBLE_DEVICES"}
-TELL = 10.0  # seconds between two lines that say that a run goes on
+STATUS_INTERVAL = 10.0  # seconds between two lines about the state of a run
 
 GoTo = Callable[[api.Run], None]
-"""Takes the run that interrupts are for from now on."""
+"""A function that takes the run to which interrupts go from now on."""
 
 
 def init(base: str, choices: Choices) -> int:
     """Checks everything that can be checked before the training starts."""
-    place = Place(base)
-    imported = _take_up(place, choices)
+    layout = PackageLayout(base)
+    imported = _import(layout, choices)
     _say(f"[INFO] mode {imported.package.mode}")
     for note in imported.findings.notes:
         _say(f"[WARNING] {note}")
-    runner.prepare(api.loader(str(place.job)), None, str(place.job), lambda text: _say(f"[WARNING] {text}"))
-    if delivery.wanted():
-        delivery.check(imported.test)
+    runner.prepare(api.loader(str(layout.job)), None, str(layout.job), lambda text: _say(f"[WARNING] {text}"))
+    if network_mode.enabled():
+        network_mode.check(imported.test)
     return 0
 
 
 def run_train(base: str, choices: Choices, go_to: GoTo) -> int:
-    """Runs the job of the package, keeps its logs and its result; 1 where a run did not succeed."""
-    place = Place(base)
-    imported = _take_up(place, replace(choices, folder=_folder()))
-    with place.alone():
-        place.forget()
-        if not delivery.by_stubs():
-            place.forget_stubs()
-        prepared = runner.prepare(api.loader(str(place.job)), None, str(place.job))
-        plan = delivery.plan(imported.test, _say) if delivery.wanted() else None
+    """Runs the job of the package and stores its logs and its result; returns 1 where a run did not succeed."""
+    layout = PackageLayout(base)
+    imported = _import(layout, replace(choices, folder=_folder()))
+    with layout.locked():
+        layout.remove_results()
+        if not network_mode.started_by_stubs():
+            layout.remove_stubs_logs()
+        prepared = runner.prepare(api.loader(str(layout.job)), None, str(layout.job))
+        plan = network_mode.plan(imported.test, _say) if network_mode.enabled() else None
         measurement = runner.begin(prepared, sys.argv, plan, imported.package.system or None)
-        runs = runner.carry_out(measurement, prepared, lambda run: _follow(run, imported.kind, place, go_to))
+        runs = runner.carry_out(measurement, prepared, lambda run: _follow(run, imported.kind, layout, go_to))
         states = [view["state"] for view in runs]
-        place.keep(measurement, runner.conclude(measurement))
+        layout.store(measurement, runner.conclude(measurement))
     return 0 if states and set(states) == {"succeeded"} else 1
 
 
 def run_eval(base: str) -> int:
-    """Whether the training was evaluated: there is an accuracy."""
+    """Returns 0 where the result has an accuracy, else 1."""
     accuracy = _result(base)["metrics"].get("accuracy") or {}
     if accuracy.get("value") is None:
         _say(f"[ERROR] there is no accuracy: {accuracy.get('reason') or 'nobody reported one'}")
@@ -81,7 +81,7 @@ def run_eval(base: str) -> int:
 
 
 def get_result(base: str) -> int:
-    """Prints the result; 1 where its numbers do not hold."""
+    """Prints the result; returns 1 where it did not pass."""
     result = _result(base)
     for line in aisbench_lines.lines(result):
         _say(line)
@@ -91,13 +91,13 @@ def get_result(base: str) -> int:
 
 
 def run(base: str, choices: Choices, go_to: GoTo) -> int:
-    """All of it at once, as AISBench's own script does: 0 only where there are numbers that hold."""
+    """Trains and prints the result, as AISBench's own script does; returns 0 only where the result passed."""
     return run_train(base, choices, go_to) or get_result(base)
 
 
 def stop(base: str, choices: Choices, job_id: str) -> int:
-    """Stops the newest run of this very package and job name, or the one of an id; 0 when it does not run any more."""
-    imported = importing.read(base, str(Place(base).job), choices, here=True)
+    """Stops the newest run of this package, or the one with the id; returns 0 when it has ended."""
+    imported = importing.read(base, str(PackageLayout(base).job), choices, here=True)
     runs = list(_runs(imported.name, imported.code))
     if job_id:
         runs = [run for run in runs if job_id in (messages.identity(run, imported.kind), run.id)]
@@ -115,7 +115,7 @@ def stop(base: str, choices: Choices, job_id: str) -> int:
 
 
 def _runs(name: str, code: str) -> Iterator[api.Run]:
-    """The runs of a job and its code, the newest first; names and directories that are only alike do not count."""
+    """Runs with this job name and code directory, the newest first."""
     for run in api.list_runs():
         job = run.job
         if job.name == name and os.path.realpath(job.code) == os.path.realpath(code):
@@ -123,19 +123,19 @@ def _runs(name: str, code: str) -> Iterator[api.Run]:
 
 
 def _folder() -> str:
-    """A folder for the outputs of one run: others, of whatever package and machine, may write to the same URL meanwhile."""
+    """Returns a unique folder for the outputs of one run: others may write to the same URL meanwhile."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}/"
 
 
-def _take_up(place: Place, choices: Choices) -> Imported:
-    """The package as a job file in its `tmp/`; its keys are in the environment of this process and nowhere else."""
-    place.make()
-    imported = importing.read(str(place.base), str(place.job), choices, here=True)
+def _import(layout: PackageLayout, choices: Choices) -> Imported:
+    """Writes the job file of a package into its `tmp/`, and puts its keys into the environment of this process only."""
+    layout.make_folders()
+    imported = importing.read(str(layout.base), str(layout.job), choices, here=True)
     if imported.findings.problems:
         raise JobError(imported.findings.problems)
-    write_text(str(place.job), imported.text)
+    write_text(str(layout.job), imported.text)
     os.environ.update({STORE[name]: value for name, value in imported.credentials.storage.items()})
-    os.environ.update({name: imported.credentials.secrets[name] for name in _needed(place.job)})
+    os.environ.update({name: imported.credentials.secrets[name] for name in _needed(layout.job)})
     for name, mask in CARDS.items():
         if imported.kind == OFFLINE and (chosen := imported.package.variable(name)):
             os.environ[mask] = str(chosen.value)
@@ -143,23 +143,23 @@ def _take_up(place: Place, choices: Choices) -> Imported:
 
 
 def _needed(job: Path) -> tuple[str, ...]:
-    """The secrets that the ranks of a job get; others of the package are none of their business."""
+    """The secrets that the ranks of a job get; other secrets of the package do not reach them."""
     return api.load(str(job)).secrets
 
 
-def _follow(run: api.Run, kind: str, place: Place, go_to: GoTo) -> Mapping[str, Any]:
-    """Keeps the logs of a run and says how it goes on."""
+def _follow(run: api.Run, kind: str, layout: PackageLayout, go_to: GoTo) -> Mapping[str, Any]:
+    """Writes the logs of a run into the package and prints its state until it ends."""
     go_to(run)
-    begun = told = time.monotonic()
+    begun = printed = time.monotonic()
     _say(f"[INFO] {messages.created(run, kind, len(list(_runs(run.job.name, run.job.code))))}")
-    logs = JobLogs(run.dir, place.log)
+    logs = JobLogs(run.dir, layout.log)
     with Follower(run.dir, lambda attempt, process: True) as follower:
         for chunk in run.pieces(follower):
             if chunk is not None:
                 logs.add(chunk)
-            if time.monotonic() - told >= TELL:
-                told = time.monotonic()
-                _say(f"[INFO] {messages.waiting(run.peek()['state'], kind, told - begun)}")
+            if time.monotonic() - printed >= STATUS_INTERVAL:
+                printed = time.monotonic()
+                _say(f"[INFO] {messages.waiting(run.peek()['state'], kind, printed - begun)}")
     logs.close()
     view = run.view
     level = "INFO" if view["state"] == "succeeded" else "ERROR"
@@ -168,10 +168,10 @@ def _follow(run: api.Run, kind: str, place: Place, go_to: GoTo) -> Mapping[str, 
 
 
 def _result(base: str) -> dict[str, Any]:
-    found = Place(base).result
-    if found is None:
+    result = PackageLayout(base).result
+    if result is None:
         raise ConfigError(f"{base}/result/result.json is missing; run the training first")
-    return found
+    return result
 
 
 def _say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""What `ais-bench-stubs` does: starts the benchmark of a package, keeps its logs, prints its result, and sends it."""
+"""`ais-bench-stubs`: starts the benchmark of a package, writes its logs, prints its result, and sends it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from muster.aisbench import importing
-from muster.aisbench.config.config_json import Plan
-from muster.aisbench.layout import Place
+from muster.aisbench.config.config_json import PlannedTest
+from muster.aisbench.layout import PackageLayout
 from muster.aisbench.package import Choices
-from muster.aisbench.run import delivery
+from muster.aisbench.run import network_mode
 from muster.bench.formats import aisbench_lines
 from muster.config import ConfigError
 
@@ -26,36 +26,36 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def main(base: str, words: list[str], show: Callable[[Exception], int]) -> int:
     """Runs a package in local (`test`) or network mode; `show` prints an error."""
-    place = Place(base)
-    place.make()
-    with suppress(ConfigError), place.alone():  # while a run of this package goes on, its logs stay
-        place.forget_stubs()
-    with (place.log / "stub.log").open("ab") as log:
-        say = _speaker(log)
+    layout = PackageLayout(base)
+    layout.make_folders()
+    with suppress(ConfigError), layout.locked():  # the logs of a run that goes on stay
+        layout.remove_stubs_logs()
+    with (layout.log / "stub.log").open("ab") as log:
+        say = _logger(log)
         if words not in ([], ["test"]):
             say("ERROR", "usage: ./ais-bench-stubs [test]; `test` is local mode, without it the tester gets the result")
             return INIT
         network = not words
-        test = importing.read(base, str(place.job), Choices(), here=True).test
+        test = importing.read(base, str(layout.job), Choices(), here=True).test
         say("INFO", f"get ConfigInfo {test.shown()}")
         say("INFO", "ais bench stubs begin run")
-        say("INFO", f"workpath:{place.base} go testcase.")
-        before = place.result
-        code = _benchmark(place, network)
-        result = place.result if place.result != before else None  # one that was there is not of this run
+        say("INFO", f"workpath:{layout.base} go testcase.")
+        before = layout.result
+        code = _benchmark(layout, network)
+        result = layout.result if layout.result != before else None  # an earlier one is not of this run
         if result is not None:
             say("INFO", aisbench_lines.shown(result) + "\n")
         if network and result is not None and code != TRAIN:
-            code = _send(test, place.bundle(result["id"]), say, show) or code
+            code = _send(test, layout.bundle(result["id"]), say, show) or code
         say("INFO", "BenchManager stop done")
         return code
 
 
-def _benchmark(place: Place, network: bool) -> int:
-    """Runs benchmark.sh, with its output on the screen and in log/benchmark.log, and passes signals on to it."""
-    mode = {delivery.MODE: delivery.NETWORK if network else delivery.LOCAL}
-    words = ["bash", str(place.base / "code" / "benchmark.sh")]
-    with (place.log / "benchmark.log").open("ab") as log:
+def _benchmark(layout: PackageLayout, network: bool) -> int:
+    """Runs benchmark.sh, with its output on stdout and in log/benchmark.log, and passes signals on to it."""
+    mode = {network_mode.MODE: network_mode.NETWORK if network else network_mode.LOCAL}
+    words = ["bash", str(layout.base / "code" / "benchmark.sh")]
+    with (layout.log / "benchmark.log").open("ab") as log:
         child = subprocess.Popen(
             words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **mode}, start_new_session=True
         )
@@ -73,20 +73,20 @@ def _benchmark(place: Place, network: bool) -> int:
     return code if code in (0, 1, 2, 3, 4) else INIT
 
 
-def _send(test: Plan, bundle: Path, say: Say, show: Callable[[Exception], int]) -> int:
-    """Sends a result; one that the tester cannot take now waits in the outbox."""
+def _send(test: PlannedTest, bundle: Path, say: Say, show: Callable[[Exception], int]) -> int:
+    """Sends a result; where the tester does not answer it waits in the outbox."""
     try:
-        accepted, words = delivery.send(test, bundle)
+        verdict = network_mode.send(test, bundle)
     except Exception as error:
         show(error)
-        say("ERROR", f"the tester has not judged the result yet: {error}")
+        say("ERROR", f"the tester has not verified the result yet: {error}")
         return RESULT
-    for line in words:
-        say("INFO" if accepted else "ERROR", line)
-    return 0 if accepted else RESULT
+    for line in verdict.sentences(test.url):
+        say("INFO" if verdict.accepted else "ERROR", line)
+    return 0 if verdict.accepted else RESULT
 
 
-def _speaker(log: BinaryIO) -> Say:
+def _logger(log: BinaryIO) -> Say:
     def say(level: str, text: str) -> None:
         now = time.localtime()
         line = f"[{now.tm_year}-{now.tm_mon}-{now.tm_mday} {time.strftime('%H:%M:%S', now)}][{level}]{text}\n"

@@ -1,1 +1,1 @@
-"""The application itself: requests, accounts, database, configuration."""
+"""The application: requests, tokens, the database, the data directory, serving."""

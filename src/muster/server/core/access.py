@@ -1,4 +1,4 @@
-"""Who asks: a bearer token for programs, a session cookie for browsers, and nobody at all where the tester is open."""
+"""Authentication: a bearer token for programs, a session cookie for browsers, and neither where the tester is open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 from fastapi.security.http import HTTPAuthorizationCredentials
 
-from muster.server.core.context import House
+from muster.server.core.context import AppContext
 from muster.server.core.tokens import ANYONE, Token
 from muster.tester.errors import Denied
 
@@ -19,45 +19,45 @@ BAD_TOKEN = "this token is not known here, or was revoked; ask who runs the test
 bearer = HTTPBearer(auto_error=False, description="A token made by `muster tester token add`.")
 
 
-def house(request: Request) -> House:
-    found: House = request.app.state.house
-    return found
+def app_context(request: Request) -> AppContext:
+    context: AppContext = request.app.state.context
+    return context
 
 
-AHouse = Annotated[House, Depends(house)]
+Context = Annotated[AppContext, Depends(app_context)]
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
 
 
-def sender(house: AHouse, given: Bearer) -> str:
-    """The name of whoever may submit. A cookie does not do: no page of others can send in somebody's name."""
+def submitter(context: Context, given: Bearer) -> str:
+    """Returns the name of the token that submits. A cookie is not accepted, so no other site can submit for a user."""
     if given is None:
-        if house.open:
+        if context.open:
             return ANYONE
         raise Denied(401, NO_TOKEN)
-    token = _known(house, given)
+    token = _valid_token(context, given)
     if token.role != "submit":
         raise Denied(403, f"the token of `{token.name}` may read and not submit; ask who runs the tester for another")
     return token.name
 
 
-def reader(request: Request, house: AHouse, given: Bearer) -> str:
-    """The name of whoever may read."""
+def reader(request: Request, context: Context, given: Bearer) -> str:
+    """Returns the name of the token that reads, given as a bearer token or as a session."""
     if given is not None:
-        return _known(house, given).name
-    token = house.tokens.in_session(request.cookies.get(COOKIE, ""))
+        return _valid_token(context, given).name
+    token = context.tokens.in_session(request.cookies.get(COOKIE, ""))
     if token:
         return token.name
-    if house.open:
+    if context.open:
         return ANYONE
     raise Denied(401, NO_TOKEN)
 
 
-Sender = Annotated[str, Depends(sender)]
+Submitter = Annotated[str, Depends(submitter)]
 Reader = Annotated[str, Depends(reader)]
 
 
-def _known(house: House, given: HTTPAuthorizationCredentials) -> Token:
-    token = house.tokens.of(given.credentials)
+def _valid_token(context: AppContext, given: HTTPAuthorizationCredentials) -> Token:
+    token = context.tokens.find(given.credentials)
     if token is None:
         raise Denied(401, BAD_TOKEN)
     return token

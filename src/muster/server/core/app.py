@@ -1,4 +1,4 @@
-"""The tester as an application: its routes, and how refusals are told to programs and to people."""
+"""The ASGI application: its routes, and error responses as JSON for programs and as pages for people."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from muster import __version__
-from muster.server.core.context import House
-from muster.server.core.middleware import Guard
+from muster.server.core.context import AppContext
+from muster.server.core.middleware import SecurityMiddleware
 from muster.server.pages import routes, templating
 from muster.server.results import api
 from muster.tester.errors import Denied
@@ -28,56 +28,56 @@ REASONS = {
 }
 
 
-def make(house: House | None) -> FastAPI:
+def make(context: AppContext | None) -> FastAPI:
     app = FastAPI(title="Muster tester", version=__version__, description=ABOUT, docs_url=None, redoc_url=None)
-    app.state.house = house
+    app.state.context = context
     app.include_router(api.router)
     app.include_router(routes.router)
     app.add_exception_handler(Denied, _denied)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(ClientDisconnect, lambda request, error: Response(status_code=400))  # nobody reads it
-    app.add_exception_handler(sqlite3.OperationalError, _full)
-    app.add_exception_handler(OSError, _full)
-    app.add_middleware(Guard)
+    app.add_exception_handler(ClientDisconnect, lambda request, error: Response(status_code=400))  # the client is gone
+    app.add_exception_handler(sqlite3.OperationalError, _storage_error)
+    app.add_exception_handler(OSError, _storage_error)
+    app.add_middleware(SecurityMiddleware)
     return app
 
 
 def protocol() -> str:
-    """The protocol as an OpenAPI document, which `make docs` writes down."""
+    """Returns the protocol as an OpenAPI document, which `make docs` writes."""
     return json.dumps(make(None).openapi(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _denied(request: Request, error: Exception) -> Response:
     assert isinstance(error, Denied)
-    return _told(request, error.status, str(error), error.details)
+    return _error_response(request, error.status, str(error), error.details)
 
 
 def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     if any(problem["type"] == "json_invalid" for problem in error.errors()):
-        return _told(request, 400, NO_JSON, {})
-    wrong = [f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors()]
-    return _told(request, 400, "; ".join(wrong), {})
+        return _error_response(request, 400, NO_JSON, {})
+    problems = [f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors()]
+    return _error_response(request, 400, "; ".join(problems), {})
 
 
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _told(request, error.status_code, REASONS.get(error.status_code, str(error.detail)), {})
+    return _error_response(request, error.status_code, REASONS.get(error.status_code, str(error.detail)), {})
 
 
-def _full(request: Request, error: Exception) -> Response:
-    """The disk is full or broken, which is for whoever runs the tester to mend; nothing that was acknowledged is lost."""
+def _storage_error(request: Request, error: Exception) -> Response:
+    """Responds that the disk is full or broken; nothing that was acknowledged is lost."""
     reason = str(error.strerror if isinstance(error, OSError) else error).lower()
-    return _told(request, 507, f"the tester cannot write: {reason}; try later, and tell who runs it", {})
+    return _error_response(request, 507, f"the tester cannot write: {reason}; try later, and tell who runs it", {})
 
 
-def _told(request: Request, status: int, reason: str, details: dict[str, object]) -> Response:
-    """JSON for programs; for people a page, or the way in where they are not known."""
+def _error_response(request: Request, status: int, reason: str, details: dict[str, object]) -> Response:
+    """Returns JSON for programs; for people a page, or a redirect to the login where they are not logged in."""
     if request.url.path.startswith("/api/"):
         headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
         return JSONResponse({"reason": reason, **details}, status, headers)
     if status == 401 and request.method == "GET":
         asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse("/login?" + urlencode({"next": asked}), 303)
-    return templating.shown(request, "problem.html", ("Not possible", "无法完成"), None, {"reason": reason}, status)
+    return templating.page(request, "problem.html", ("Not possible", "无法完成"), None, {"reason": reason}, status)

@@ -1,4 +1,4 @@
-"""All that a running tester has, in one hand."""
+"""Server application state."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster.server.core.layout import Place
+from muster.server.core.layout import ServerLayout
 from muster.server.core.tokens import Tokens
-from muster.server.results.submissions import Intake
+from muster.server.results.submissions import Submissions
 from muster.server.results.uploads import Limits
-from muster.server.results.verify_pool import Judges
+from muster.server.results.verify_pool import VerifyPool
 
-JUDGES = 2
+VERIFY_WORKERS = 2
 
 
 @dataclass(frozen=True)
-class House:
-    place: Place
+class AppContext:
+    layout: ServerLayout
     tokens: Tokens
-    intake: Intake
-    open: bool  # nobody needs a token
+    submissions: Submissions
+    open: bool  # no token is needed
     secure: bool  # the server speaks TLS
 
 
 @contextmanager
-def opened(folder: Path, limits: Limits, signers: Path | None, free: bool, secure: bool) -> Iterator[House]:
-    """Takes possession of a tester's directory, and gives it back."""
-    place = Place(folder)
-    with place.held():
-        database = place.database()
-        judges = Judges(JUDGES, place.scratch)
+def opened(folder: Path, limits: Limits, signers: Path | None, free: bool, secure: bool) -> Iterator[AppContext]:
+    """Locks a tester's directory and opens its database and worker pool; closes all of them at the end."""
+    layout = ServerLayout(folder)
+    with layout.locked():
+        database = layout.database()
+        pool = VerifyPool(VERIFY_WORKERS, layout.scratch)
         try:
-            yield House(place, Tokens(database), Intake(place, database, judges, limits, signers), free, secure)
+            yield AppContext(layout, Tokens(database), Submissions(layout, database, pool, limits, signers), free, secure)
         finally:
-            judges.close()
+            pool.close()
             database.close()

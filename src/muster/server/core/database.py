@@ -1,17 +1,17 @@
-"""The tester's database: one SQLite file that the server and the commands beside it use at the same time."""
+"""The tester's database: one SQLite file that the server and `muster tester` commands use at the same time."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from muster.tester.errors import Misused
 
 VERSION = 1
-WAIT = 30.0  # seconds for whoever writes at the moment
+LOCK_TIMEOUT = 30.0  # seconds to wait for another writer
 
 SCHEMA = """
 CREATE TABLE tokens (name TEXT PRIMARY KEY, role TEXT NOT NULL, hash TEXT NOT NULL UNIQUE, created REAL NOT NULL, revoked REAL);
@@ -41,12 +41,12 @@ CREATE TABLE refusals (
 
 
 class Database:
-    """Each reading and each writing has a connection of its own, so that any thread may ask."""
+    """Opens a connection for each transaction, so that any thread may use it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        self._keeper = self._connect()  # while one connection is open, closing another writes nothing back
+        self._anchor = self._connect()  # while one connection is open, closing another writes nothing back
         try:
             self._prepare()
         except BaseException:
@@ -54,7 +54,7 @@ class Database:
             raise
 
     def close(self) -> None:
-        self._keeper.close()
+        self._anchor.close()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -63,7 +63,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, which others wait for; an error undoes it."""
+        """One exclusive write transaction; an exception rolls it back."""
         with closing(self._connect()) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -74,15 +74,15 @@ class Database:
             connection.execute("COMMIT")
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, timeout=WAIT, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(self._path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = FULL")  # what was acknowledged outlives a power cut
+        connection.execute("PRAGMA synchronous = FULL")  # what was acknowledged survives a power failure
         return connection
 
     def _prepare(self) -> None:
         try:
-            self._keeper.execute("PRAGMA journal_mode = WAL")
+            self._anchor.execute("PRAGMA journal_mode = WAL")
             with self.writing() as connection:
                 version = connection.execute("PRAGMA user_version").fetchone()[0]
                 if version == 0:
@@ -93,3 +93,11 @@ class Database:
             raise Misused(f"{self._path} cannot be used as the tester's database ({error}); name another directory") from None
         if version > VERSION:
             raise Misused(f"{self._path} was written by a newer Muster; upgrade Muster on this machine")
+
+
+def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, object], verb: str = "INSERT") -> int:
+    """Inserts a row, given by the names of its columns, and returns its rowid; `verb` may be INSERT OR REPLACE."""
+    statement = f"{verb} INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
+    number = connection.execute(statement, list(row.values())).lastrowid
+    assert number is not None
+    return number

@@ -1,4 +1,4 @@
-"""Where everything of a tester lies: its database, the bundles, what is on its way, and one lock."""
+"""Paths in a tester's data directory: database, bundles, uploads, scratch space; and its lock."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from muster.server.core.database import Database
 from muster.tester.errors import Misused
 
 
-class Place:
-    """A directory that nobody but the user who serves can enter."""
+class ServerLayout:
+    """A data directory that only its owner can enter."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -35,13 +35,13 @@ class Place:
         return self.bundles / f"{sha256}.tar.gz"
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keeps a second server away, and clears what a killed one left half done."""
+    def locked(self) -> Iterator[None]:
+        """Locks the directory against a second server, and removes scratch files of a killed one."""
         descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for left in self.scratch.iterdir():
-                shutil.rmtree(left, ignore_errors=True)
+            for leftover in self.scratch.iterdir():
+                shutil.rmtree(leftover, ignore_errors=True)
             yield
         except BlockingIOError:
             raise Misused(f"another tester serves {self.folder}; stop it, or name another directory with --data") from None

@@ -1,4 +1,4 @@
-"""What surrounds every request: no body beyond what one may carry, and answers that browsers treat with care."""
+"""Middleware for every request: limits on the size of bodies, and security headers for browsers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-SMALL = 16 << 10  # bytes of a request that is no piece of a bundle: a form, or a few fields
+SMALL_BODY = 16 << 10  # bytes of a request other than a piece of a bundle: a form, or a few fields
 
 
-class Guard:
+class SecurityMiddleware:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
@@ -31,17 +31,17 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        guarded = _with_headers(send)
+        send_with_headers = _with_headers(send)
         announced = Headers(scope=scope).get("content-length", "0")
-        most = CHUNK if is_piece(scope) else SMALL
+        most = CHUNK if is_piece(scope) else SMALL_BODY
         if not (announced.isascii() and announced.isdigit()) or int(announced) > most:
-            await _too_large(guarded, most)
+            await _too_large(send_with_headers, most)
             return
-        await self._app(scope, _counted(receive, most), guarded)
+        await self._app(scope, _counted(receive, most), send_with_headers)
 
 
 def is_piece(scope: Scope) -> bool:
-    """Whether a request carries a piece of a bundle, which is read once its sender is known."""
+    """Whether a request carries a piece of a bundle, which is read after authentication."""
     return bool(scope["method"] == "PATCH" and scope["path"].startswith("/api/uploads/"))
 
 
@@ -50,18 +50,18 @@ def _reason(most: int) -> str:
 
 
 def _with_headers(send: Send) -> Send:
-    async def guarded(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers[name] = value
         await send(message)
 
-    return guarded
+    return send_with_headers
 
 
 def _counted(receive: Receive, most: int) -> Receive:
-    """A body that does not say how long it is may not be longer either."""
+    """Limits a body that does not announce its length."""
     seen = 0
 
     async def counted() -> Message:
@@ -69,7 +69,7 @@ def _counted(receive: Receive, most: int) -> Receive:
         message = await receive()
         seen += len(message.get("body", b""))
         if seen > most:
-            raise HTTPException(413, _reason(most))  # which FastAPI lets pass where it reads a body itself
+            raise HTTPException(413, _reason(most))  # FastAPI passes it on where it reads a body itself
         return message
 
     return counted

@@ -1,4 +1,4 @@
-"""Serving: a socket, TLS where a certificate is given, and uvicorn until somebody stops it."""
+"""Runs the server: a socket, TLS where a certificate is given, and uvicorn until a signal."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from muster.server.results.uploads import Limits
-from muster.tester.address import is_loopback
+from muster.tester.client import is_loopback
 from muster.tester.errors import Misused
 
-MOST_CONNECTIONS = 256
+MAX_CONNECTIONS = 256
 GRACE = 30  # seconds for requests that are being answered when the server is stopped
 
 
@@ -30,13 +30,13 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
 
     @property
-    def bare(self) -> bool:
-        """Whether others can reach the server and read along."""
+    def unencrypted(self) -> bool:
+        """Whether tokens and results travel over a network without TLS."""
         return self.cert is None and not is_loopback(self.host)
 
 
 def serve(settings: Settings, listening: Callable[[str], None]) -> None:
-    """Serves until a signal comes; `listening` is told the address once requests are answered."""
+    """Serves until a signal; calls `listening` with the address once requests are answered."""
     try:
         import uvicorn
 
@@ -47,24 +47,24 @@ def serve(settings: Settings, listening: Callable[[str], None]) -> None:
 
     _check_files(settings)
     with (
-        opened(settings.data, settings.limits, settings.signers, settings.open, settings.cert is not None) as house,
+        opened(settings.data, settings.limits, settings.signers, settings.open, settings.cert is not None) as context,
         _bound(settings.host, settings.port) as bound,
     ):
         config = uvicorn.Config(
-            app.make(house),
+            app.make(context),
             log_level="warning",
             lifespan="off",
             http="h11",
             ws="none",
-            limit_concurrency=MOST_CONNECTIONS,
+            limit_concurrency=MAX_CONNECTIONS,
             timeout_graceful_shutdown=GRACE,
             proxy_headers=False,
             server_header=False,
             ssl_certfile=settings.cert,
             ssl_keyfile=settings.key,
         )
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # which uvicorn raises again once it has stopped
-        bound.listen(MOST_CONNECTIONS)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises it again once it has stopped
+        bound.listen(MAX_CONNECTIONS)
         listening(_address(settings, bound.getsockname()[1]))
         slow_clients.Server(config).run(sockets=[bound])
 

@@ -1,4 +1,4 @@
-"""Who may read and who may submit: tokens that are shown once, of which the database holds hashes alone."""
+"""Tokens of submitters and readers, of which the database holds only hashes, and sessions of browsers."""
 
 from __future__ import annotations
 
@@ -7,22 +7,32 @@ import secrets
 import sqlite3
 import time
 from dataclasses import dataclass
+from typing import Any
 
-from muster.server.core.database import Database
+from muster.server.core.database import Database, insert
 from muster.tester.errors import Misused
 from muster.tester.plan import ALLOWED, NAME
 
-ROLES = ("submit", "read")  # whoever may submit may read, too
-SESSION = 30 * 24 * 3600.0
-ANYONE = "anyone"  # who sends to an open tester without a token
+SESSION = 30 * 24 * 3600.0  # seconds
+ANYONE = "anyone"  # the name of a submitter without a token, where the tester is open
 
 
 @dataclass(frozen=True)
 class Token:
     name: str
-    role: str
+    role: str  # read, or submit, which includes reading
     created: float
     revoked: float | None = None
+
+    @classmethod
+    def from_row(cls, row: sqlite3.Row) -> Token:
+        return cls(row["name"], row["role"], row["created"], row["revoked"])
+
+    def to_row(self, secret: str) -> dict[str, Any]:
+        return {**self.to_json(), "hash": hashed(secret)}
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
 
 
 class Tokens:
@@ -30,7 +40,7 @@ class Tokens:
         self._database = database
 
     def add(self, name: str, role: str) -> str:
-        """Makes a token and returns it, once. A name whose token was revoked may have a new one."""
+        """Makes a token and returns its secret, which is not stored. A name whose token was revoked may get a new one."""
         if not NAME.fullmatch(name) or name == ANYONE:
             raise Misused(f"`{name}` cannot name a submitter; {ALLOWED}")
         secret = "muster_" + secrets.token_urlsafe(32)
@@ -39,63 +49,58 @@ class Tokens:
             if row and row["revoked"] is None:
                 raise Misused(f"`{name}` has a token already; revoke it first, or choose another name")
             _end_sessions(connection, name)
-            connection.execute(
-                "INSERT OR REPLACE INTO tokens (name, role, hash, created) VALUES (?, ?, ?, ?)",
-                (name, role, hashed(secret), time.time()),
-            )
+            insert(connection, "tokens", Token(name, role, time.time()).to_row(secret), "INSERT OR REPLACE")
         return secret
 
     def all(self) -> list[Token]:
         with self._database.reading() as connection:
-            return [_token(row) for row in connection.execute("SELECT * FROM tokens ORDER BY name")]
+            return [Token.from_row(row) for row in connection.execute("SELECT * FROM tokens ORDER BY name")]
 
     def revoke(self, name: str) -> None:
-        """Takes a token back; pages that were opened with it close, too."""
+        """Revokes a token and ends its sessions."""
         with self._database.writing() as connection:
             statement = "UPDATE tokens SET revoked = ? WHERE name = ? AND revoked IS NULL"
             if not connection.execute(statement, (time.time(), name)).rowcount:
                 raise Misused(f"`{name}` has no token; `muster tester token list` shows who has one")
             _end_sessions(connection, name)
 
-    def of(self, secret: str) -> Token | None:
-        """Whose token this is, unless nobody's any more."""
-        with self._database.reading() as connection:
-            row = connection.execute("SELECT * FROM tokens WHERE hash = ? AND revoked IS NULL", (hashed(secret),)).fetchone()
-        return _token(row) if row else None
+    def find(self, secret: str) -> Token | None:
+        """Returns the token with this secret, unless it was revoked."""
+        return self._token("SELECT * FROM tokens WHERE hash = ? AND revoked IS NULL", hashed(secret))
 
-    def begin_session(self, secret: str) -> str | None:
-        """What a browser keeps instead of a token: it reads, for some time, and cannot submit."""
-        if self.of(secret) is None:
-            return None
-        session = secrets.token_urlsafe(32)
-        now = time.time()
-        with self._database.writing() as connection:
-            connection.execute("DELETE FROM sessions WHERE until < ?", (now,))
-            connection.execute("INSERT INTO sessions VALUES (?, ?, ?)", (hashed(session), hashed(secret), now + SESSION))
-        return session
-
-    def in_session(self, session: str) -> Token | None:
+    def in_session(self, secret: str) -> Token | None:
+        """Returns the token of a session, unless one of them has ended."""
         statement = (
             "SELECT tokens.* FROM sessions JOIN tokens ON tokens.hash = sessions.token"
             " WHERE sessions.hash = ? AND until > ? AND revoked IS NULL"
         )
-        with self._database.reading() as connection:
-            row = connection.execute(statement, (hashed(session), time.time())).fetchone()
-        return _token(row) if row else None
+        return self._token(statement, hashed(secret), time.time())
 
-    def end_session(self, session: str) -> None:
+    def begin_session(self, token: str) -> str | None:
+        """Begins a session, which reads and cannot submit, and returns its secret; None where the token is not valid."""
+        if self.find(token) is None:
+            return None
+        secret = secrets.token_urlsafe(32)
+        now = time.time()
         with self._database.writing() as connection:
-            connection.execute("DELETE FROM sessions WHERE hash = ?", (hashed(session),))
+            connection.execute("DELETE FROM sessions WHERE until < ?", (now,))
+            insert(connection, "sessions", {"hash": hashed(secret), "token": hashed(token), "until": now + SESSION})
+        return secret
+
+    def end_session(self, secret: str) -> None:
+        with self._database.writing() as connection:
+            connection.execute("DELETE FROM sessions WHERE hash = ?", (hashed(secret),))
+
+    def _token(self, statement: str, *values: object) -> Token | None:
+        with self._database.reading() as connection:
+            row = connection.execute(statement, values).fetchone()
+        return Token.from_row(row) if row else None
 
 
 def hashed(secret: str) -> str:
-    """Tokens have 256 random bits: a plain hash cannot be turned back."""
+    """Secrets have 256 random bits, so that a plain hash cannot be reversed."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _end_sessions(connection: sqlite3.Connection, name: str) -> None:
     connection.execute("DELETE FROM sessions WHERE token IN (SELECT hash FROM tokens WHERE name = ?)", (name,))
-
-
-def _token(row: sqlite3.Row) -> Token:
-    return Token(row["name"], row["role"], row["created"], row["revoked"])

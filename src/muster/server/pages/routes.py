@@ -1,9 +1,9 @@
-"""The pages that people look at: the list, one result, several side by side, the ranking, what was refused, and the way in."""
+"""Pages for people: the list of results, one result, a comparison, rankings, refused bundles, plans, login and logout."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -11,35 +11,33 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 from markupsafe import Markup
 
 from muster.bench import report
-from muster.server.core.access import BAD_TOKEN, COOKIE, AHouse, Reader
-from muster.server.core.context import House
+from muster.server.core.access import BAD_TOKEN, COOKIE, Context, Reader
+from muster.server.core.context import AppContext
 from muster.server.core.tokens import SESSION
 from muster.server.pages import templating
 from muster.server.results import samples
-from muster.server.results.entry import Entry
-from muster.server.results.results import PAGE, SORTS
+from muster.server.results.results import PAGE, Details
 from muster.tester.errors import Denied
 
 router = APIRouter(include_in_schema=False)
-MOST_COMPARED = 20
-MOST_FIELDS = 10
+MAX_COMPARED = 20
+MAX_FIELDS = 10
 
 
 @router.get("/")
 def results(
     request: Request,
-    house: AHouse,
+    context: Context,
     reader: Reader,
     model: str = "",
     search: str = "",
     sort: str = "received",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> HTMLResponse:
-    found = house.intake.results.search(model, search, sort, page)
+    found = context.submissions.results.search(model, search, sort, page)
     values = {
         "entries": found[:PAGE],
-        "models": house.intake.results.models(),
-        "sorts": list(SORTS),
+        "models": context.submissions.results.models(),
         "model": model,
         "search": search,
         "sort": sort,
@@ -47,57 +45,56 @@ def results(
         "more": len(found) > PAGE,
         "query": lambda **changes: "?" + request.url.include_query_params(**changes).query,
     }
-    return templating.shown(request, "results.html", ("Results", "测试结果"), reader, values)
+    return templating.page(request, "results.html", ("Results", "测试结果"), reader, values)
 
 
 @router.get("/results/{number}")
-def result(request: Request, house: AHouse, reader: Reader, number: int) -> HTMLResponse:
-    entry, content, system = _found(house, number)
+def result(request: Request, context: Context, reader: Reader, number: int) -> HTMLResponse:
+    details = _details(context, number)
     values = {
-        "entry": entry,
-        "system": samples.lines(system),
-        "report": _drawn(house, [entry], [content]),
+        "entry": details.entry,
+        "system": samples.system_lines(details.system),
+        "report": _report(context, [details]),
     }
-    return templating.shown(request, "result.html", (entry.bench, entry.bench), reader, values)
+    return templating.page(request, "result.html", (details.entry.bench, details.entry.bench), reader, values)
 
 
 @router.get("/compare")
-def compare(request: Request, house: AHouse, reader: Reader, result: Annotated[list[int], Query()] = []) -> HTMLResponse:  # noqa: B006
-    """Several results side by side; the first is what the others are compared with."""
+def compare(request: Request, context: Context, reader: Reader, result: Annotated[list[int], Query()] = []) -> HTMLResponse:  # noqa: B006
+    """Shows several results side by side; the others are compared with the first."""
     numbers = list(dict.fromkeys(result))
-    if not 2 <= len(numbers) <= MOST_COMPARED:
-        raise Denied(400, f"a comparison needs 2 to {MOST_COMPARED} results; choose them in the list")
-    found = [_found(house, number) for number in numbers]
-    entries = [entry for entry, _, _ in found]
-    body = _drawn(house, entries, [content for _, content, _ in found])
-    return templating.shown(request, "compare.html", ("Comparison", "结果对比"), reader, {"entries": entries, "report": body})
+    if not 2 <= len(numbers) <= MAX_COMPARED:
+        raise Denied(400, f"a comparison needs 2 to {MAX_COMPARED} results; choose them in the list")
+    found = [_details(context, number) for number in numbers]
+    values = {"entries": [details.entry for details in found], "report": _report(context, found)}
+    return templating.page(request, "compare.html", ("Comparison", "结果对比"), reader, values)
 
 
 @router.get("/ranking")
-def ranking(request: Request, house: AHouse, reader: Reader, model: str = "") -> HTMLResponse:
-    found = house.intake.results
+def ranking(request: Request, context: Context, reader: Reader, model: str = "") -> HTMLResponse:
+    found = context.submissions.results
     values = {"rankings": found.rankings(model), "models": found.models(), "model": model, "shown": PAGE}
-    return templating.shown(request, "ranking.html", ("Ranking", "排行榜"), reader, values)
+    return templating.page(request, "ranking.html", ("Ranking", "排行榜"), reader, values)
 
 
 @router.get("/refused")
-def refused(request: Request, house: AHouse, reader: Reader) -> HTMLResponse:
-    values = {"refusals": house.intake.results.refusals()}
-    return templating.shown(request, "refused.html", ("Refused", "被拒绝的提交"), reader, values)
+def refused(request: Request, context: Context, reader: Reader) -> HTMLResponse:
+    values = {"refusals": context.submissions.results.refusals()}
+    return templating.page(request, "refused.html", ("Refused", "被拒绝的提交"), reader, values)
 
 
 @router.get("/plans")
-def plans(request: Request, house: AHouse, reader: Reader) -> HTMLResponse:
-    return templating.shown(request, "plans.html", ("Plans", "测试计划"), reader, {"plans": house.intake.plans.all()})
+def plans(request: Request, context: Context, reader: Reader) -> HTMLResponse:
+    return templating.page(request, "plans.html", ("Plans", "测试计划"), reader, {"plans": context.submissions.plans.all()})
 
 
 @router.get("/login")
 def login(request: Request, next: str = "/") -> HTMLResponse:
-    return templating.shown(request, "login.html", ("Log in", "登录"), None, {"next": inside(next), "problem": ""})
+    return templating.page(request, "login.html", ("Log in", "登录"), None, {"next": local_path(next), "problem": ""})
 
 
 def own_form(request: Request) -> None:
-    """Nobody is logged in or out by a page of others; browsers say where a form stood."""
+    """Raises Denied for a form on a page of another site, so that none can log a user in or out."""
     if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
         raise Denied(403, "this form stood on a page of others; open this tester's own page")
 
@@ -107,22 +104,22 @@ async def body(request: Request) -> bytes:
 
 
 @router.post("/login", dependencies=[Depends(own_form)])
-def begin_session(request: Request, house: AHouse, body: Annotated[bytes, Depends(body)]) -> Response:
+def begin_session(request: Request, context: Context, body: Annotated[bytes, Depends(body)]) -> Response:
     form = _form(body)
-    session = house.tokens.begin_session(form.get("token", "").strip())
-    target = inside(form.get("next", "/"))
+    session = context.tokens.begin_session(form.get("token", "").strip())
+    target = local_path(form.get("next", "/"))
     if session is None:
-        return templating.shown(request, "login.html", ("Log in", "登录"), None, {"next": target, "problem": BAD_TOKEN}, 401)
+        return templating.page(request, "login.html", ("Log in", "登录"), None, {"next": target, "problem": BAD_TOKEN}, 401)
     answer = RedirectResponse(target, 303)
-    answer.set_cookie(COOKIE, session, max_age=int(SESSION), httponly=True, samesite="strict", secure=house.secure)
+    answer.set_cookie(COOKIE, session, max_age=int(SESSION), httponly=True, samesite="strict", secure=context.secure)
     return answer
 
 
 @router.post("/logout", dependencies=[Depends(own_form)])
-def end_session(request: Request, house: AHouse) -> Response:
-    house.tokens.end_session(request.cookies.get(COOKIE, ""))
+def end_session(request: Request, context: Context) -> Response:
+    context.tokens.end_session(request.cookies.get(COOKIE, ""))
     answer = RedirectResponse("/login", 303)
-    answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=house.secure)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=context.secure)
     return answer
 
 
@@ -136,31 +133,31 @@ def script() -> Response:
     return PlainTextResponse(report.script(), media_type="text/javascript")
 
 
-def inside(target: str) -> str:
-    """A page of this server, whatever somebody wrote into a link."""
+def local_path(target: str) -> str:
+    """Returns a path of this server; the front page instead of an address elsewhere."""
     return target if target.startswith("/") and not target.startswith(("//", "/\\")) else "/"
 
 
 def _form(body: bytes) -> dict[str, str]:
-    """The fields of a form, of which no form here has many."""
+    """Parses the fields of a form, of which there are few."""
     try:
-        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS)
+        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=MAX_FIELDS)
     except ValueError:
         raise Denied(400, "this is no form of this tester; open its own page") from None
     return {name: values[0] for name, values in fields.items()}
 
 
-def _drawn(house: House, entries: Sequence[Entry], contents: Sequence[dict[str, Any]]) -> Markup:
-    """The report of results that others sent: numbers that nobody foresaw spoil the drawing, and not the page."""
+def _report(context: AppContext, found: Sequence[Details]) -> Markup:
+    """Renders the report of results; a note instead where their numbers, such as 1e308, break the charts."""
     try:
-        return report.fragment(contents, samples.of(house.place, entries))
+        rows = [details.entry for details in found]
+        return report.fragment([details.result for details in found], samples.of_results(context.layout, rows))
     except (ArithmeticError, LookupError, TypeError, ValueError):
         return Markup(templating.templates().get_template("undrawn.html").render())
 
 
-def _found(house: House, number: int) -> tuple[Entry, dict[str, Any], Any]:
-    entry = house.intake.results.get(number) if 0 < number < 1 << 62 else None
-    details = house.intake.results.details(number) if entry else None
-    if entry is None or details is None:
+def _details(context: AppContext, number: int) -> Details:
+    details = context.submissions.results.details(number) if 0 < number < 1 << 62 else None
+    if details is None:
         raise Denied(404, f"this tester has no result {number}; the list shows those that it has")
-    return entry, *details
+    return details

@@ -1,4 +1,4 @@
-"""How the tester's pages are made: the report's look around templates of the tester's own, in both languages at once."""
+"""Rendering pages: the templates here, within the page and style of reports, in English and Chinese."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def templates() -> Environment:
 
 
 def style() -> str:
-    """The report's style sheet and what the tester's own pages add to it."""
+    """Returns the report's style sheet with the additions of these pages."""
     return report.style() + resources.files("muster.server.pages").joinpath("templates", "tester.css").read_text("utf-8")
 
 
-def shown(
+def page(
     request: Request, template: str, title: tuple[str, str], reader: str | None, values: Mapping[str, Any], status: int = 200
 ) -> HTMLResponse:
-    """A whole page. Its head line leads to the others, for those who may read them."""
-    language = spoken(request)
+    """Renders a whole page, with navigation for a reader who is logged in."""
+    language = preferred_language(request)
     body = Markup(templates().get_template(template).render(values))
     nav = Markup(templates().get_template("nav.html").render(reader=reader))
     return HTMLResponse(report.page(body, title[language == "zh"], language, nav, ASSETS), status)
@@ -51,8 +51,8 @@ def _minute(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.gmtime(seconds))
 
 
-def spoken(request: Request) -> str:
-    """The first language of the browser's that the pages have; the reader may switch."""
-    wanted = request.headers.get("accept-language", "").lower().split(",")
-    found = (tag.strip()[:2] for tag in wanted)
-    return next((tag for tag in found if tag in ("en", "zh")), "en")
+def preferred_language(request: Request) -> str:
+    """Returns the first language in Accept-Language that the pages have; the reader may switch."""
+    accepted = request.headers.get("accept-language", "").lower().split(",")
+    tags = (tag.strip()[:2] for tag in accepted)
+    return next((tag for tag in tags if tag in ("en", "zh")), "en")

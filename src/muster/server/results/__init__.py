@@ -1,1 +1,1 @@
-"""Collected results: plans, uploads, verification, ranking."""
+"""The tester's section: plans, uploads, verification, results and rankings."""

@@ -1,4 +1,4 @@
-"""The protocol: plans, uploads that can be resumed, verdicts and results, as JSON."""
+"""The HTTP API: plans, resumable uploads, verdicts and results, as JSON."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
-from muster.server.core.access import AHouse, Reader, Sender
-from muster.server.core.context import JUDGES
+from muster.server.core.access import Context, Reader, Submitter
+from muster.server.core.context import VERIFY_WORKERS, AppContext
 from muster.server.results import csv_tables
-from muster.server.results.entry import Entry
+from muster.server.results.result_row import ResultRow
+from muster.server.results.results import Details
 from muster.server.results.uploads import CHUNK
 from muster.tester.errors import Denied
 from muster.tester.plan import NAME, Plan
-from muster.tester.verdict import Verdict
+from muster.tester.protocol import OpenedUpload, Verdict
 
 router = APIRouter(prefix="/api")
-judging = CapacityLimiter(JUDGES)  # threads that wait for a judge leave those of other requests alone
+verifying = CapacityLimiter(VERIFY_WORKERS)  # its threads wait for a worker, apart from the threads of other requests
 
 
 class Problem(BaseModel):
-    """Why a request was not granted; `offset` says where to go on with an upload."""
+    """Why a request was rejected; `offset` says where to continue an upload."""
 
     reason: str
     offset: int | None = None
@@ -39,29 +40,10 @@ class Announcement(BaseModel):
 
 
 @dataclass(frozen=True)
-class Opened:
-    """An upload to go on with at `offset`, in requests of at most `chunk` bytes; or the verdict, where the bundle is known."""
-
-    id: str | None
-    offset: int
-    chunk: int
-    verdict: Verdict | None
-
-
-@dataclass(frozen=True)
 class Offset:
-    """How many bytes of an upload are there."""
+    """How many bytes of an upload have arrived."""
 
     offset: int
-
-
-@dataclass(frozen=True)
-class Details:
-    """One result: its line in the list, the whole `result.json`, and the system as its owner describes it."""
-
-    entry: Entry
-    result: dict[str, Any]
-    system: Any
 
 
 UploadId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
@@ -73,7 +55,7 @@ SENDING: dict[int | str, dict[str, Any]] = {
     **ERRORS,
     403: {"model": Problem, "description": "The token may read and not submit."},
     404: {"model": Problem, "description": "No such upload: begin again."},
-    409: {"model": Problem, "description": "Another offset than the end of what is there, which `offset` tells."},
+    409: {"model": Problem, "description": "Another offset than the end of what is there, which is `offset`."},
     413: {"model": Problem, "description": "More than the tester takes, or than was announced."},
     423: {"model": Problem, "description": "Another request works on this upload: wait."},
     503: {"model": Problem, "description": "The tester was interrupted: try later."},
@@ -82,33 +64,35 @@ SENDING: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/plans", responses=ERRORS)
-def list_plans(house: AHouse, _: Reader) -> list[Plan]:
+def list_plans(context: Context, _: Reader) -> list[Plan]:
     """All test plans, the newest first."""
-    return house.intake.plans.all()
+    return context.submissions.plans.all()
 
 
 @router.get("/plans/{test_id}", responses={**ERRORS, 404: {"model": Problem, "description": "No such plan."}})
-def get_plan(house: AHouse, _: Reader, test_id: str) -> Plan:
+def get_plan(context: Context, _: Reader, test_id: str) -> Plan:
     """The plan of a test id."""
-    plan = house.intake.plans.find(test_id)
+    plan = context.submissions.plans.find(test_id)
     if plan is None:
         raise Denied(404, f"this tester has no plan `{test_id[:64]}`; ask who runs it for the test id")
     return plan
 
 
 @router.post("/uploads", responses={key: SENDING[key] for key in (401, 403, 413, 507)})
-def begin_upload(house: AHouse, name: Sender, announcement: Announcement) -> Opened:
-    """Announces a bundle. Sent again, it gives the same upload, so that one can go on after a lost connection or a restart."""
-    if known := house.intake.earlier(announcement.sha256, name):
-        return Opened(None, announcement.size, CHUNK, known)
-    upload, offset = house.intake.uploads.begin(name, announcement.sha256, announcement.size, announcement.test_id)
-    return Opened(upload.id, offset, CHUNK, None)
+def begin_upload(context: Context, name: Submitter, announcement: Announcement) -> OpenedUpload:
+    """Announces a bundle. Sent again, it returns the same upload, to continue after a lost connection or a restart."""
+    if known := context.submissions.earlier_verdict(announcement.sha256, name):
+        return OpenedUpload(None, announcement.size, CHUNK, known)
+    uploads = context.submissions.uploads
+    upload = uploads.begin(name, announcement.sha256, announcement.size, announcement.test_id)
+    return OpenedUpload(upload.id, uploads.offset(upload), CHUNK, None)
 
 
 @router.get("/uploads/{upload_id}", responses={key: SENDING[key] for key in (401, 403, 404)})
-def get_offset(house: AHouse, name: Sender, upload_id: UploadId) -> Offset:
-    """How many bytes of an upload are there."""
-    return Offset(house.intake.uploads.find(upload_id, name)[1])
+def get_offset(context: Context, name: Submitter, upload_id: UploadId) -> Offset:
+    """How many bytes of an upload have arrived."""
+    uploads = context.submissions.uploads
+    return Offset(uploads.offset(uploads.find(upload_id, name)))
 
 
 @router.patch(
@@ -117,16 +101,16 @@ def get_offset(house: AHouse, name: Sender, upload_id: UploadId) -> Offset:
     openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {}}}},
 )
 async def append(
-    request: Request, house: AHouse, name: Sender, upload_id: UploadId, upload_offset: Annotated[int, Header(ge=0)]
+    request: Request, context: Context, name: Submitter, upload_id: UploadId, upload_offset: Annotated[int, Header(ge=0)]
 ) -> Offset:
-    """Adds bytes to the end of an upload; `Upload-Offset` says where they begin, which must be where it ends."""
+    """Appends bytes to an upload; `Upload-Offset` says where they begin, which must be where it ends."""
     data = await request.body()
-    return await to_thread.run_sync(_append, house, name, upload_id, upload_offset, data)
+    return await to_thread.run_sync(_append, context, name, upload_id, upload_offset, data)
 
 
-def _append(house: AHouse, name: str, upload_id: str, offset: int, data: bytes) -> Offset:
-    upload, _ = house.intake.uploads.find(upload_id, name)
-    return Offset(house.intake.uploads.append(upload, offset, data))
+def _append(context: AppContext, name: str, upload_id: str, offset: int, data: bytes) -> Offset:
+    uploads = context.submissions.uploads
+    return Offset(uploads.append(uploads.find(upload_id, name), offset, data))
 
 
 @router.post(
@@ -138,45 +122,46 @@ def _append(house: AHouse, name: str, upload_id: str, offset: int, data: bytes) 
         422: {"model": Verdict, "description": "Refused: truncated, altered, forged, too large, unsigned, or of another plan."},
     },
 )
-async def finish(house: AHouse, name: Sender, upload_id: UploadId) -> Response:
-    """Has the bundle verified; this takes as long as it takes. The same bytes sent again get the same verdict."""
-    upload, _ = await to_thread.run_sync(house.intake.uploads.find, upload_id, name)
-    status, verdict = await to_thread.run_sync(house.intake.finish, upload, limiter=judging)
-    return JSONResponse(vars(verdict), status)
+async def finish(context: Context, name: Submitter, upload_id: UploadId) -> Response:
+    """Verifies the bundle, which may take minutes. The same bytes sent again get the same verdict."""
+    upload = await to_thread.run_sync(context.submissions.uploads.find, upload_id, name)
+    decision = await to_thread.run_sync(context.submissions.finish, upload, limiter=verifying)
+    return JSONResponse(decision.verdict.to_json(), decision.status)
 
 
 @router.get("/results", responses=ERRORS)
 def list_results(
-    house: AHouse,
+    context: Context,
     _: Reader,
     model: str = "",
     search: str = "",
     sort: str = "received",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
-) -> list[Entry]:
+) -> list[ResultRow]:
     """Accepted results, 100 to a page; one more says that there is a next page."""
-    return house.intake.results.search(model, search, sort, page)
+    return context.submissions.results.search(model, search, sort, page)
 
 
 @router.get("/results.csv", response_class=PlainTextResponse, responses=ERRORS)
-def results_csv(house: AHouse, _: Reader, model: str = "", search: str = "", sort: str = "received") -> Response:
+def results_csv(context: Context, _: Reader, model: str = "", search: str = "", sort: str = "received") -> Response:
     """All of the list, as CSV."""
-    return csv_tables.answer(csv_tables.listed(house.intake.results.search(model, search, sort, page=0)), "results.csv")
+    found = context.submissions.results.search(model, search, sort, page=0)
+    return csv_tables.response(csv_tables.results_csv(found), "results.csv")
 
 
 @router.get("/ranking.csv", response_class=PlainTextResponse, responses=ERRORS)
-def ranking_csv(house: AHouse, _: Reader, model: str = "") -> Response:
+def ranking_csv(context: Context, _: Reader, model: str = "") -> Response:
     """Those that passed, the best first, per model, division and scenario, as CSV."""
-    return csv_tables.answer(csv_tables.ranked(house.intake.results.rankings(model)), "ranking.csv")
+    return csv_tables.response(csv_tables.rankings_csv(context.submissions.results.rankings(model)), "ranking.csv")
 
 
 @router.get("/results/{number}", responses={**ERRORS, 404: {"model": Problem, "description": "No such result."}})
-def get_result(house: AHouse, _: Reader, number: Number) -> Details:
+def get_result(context: Context, _: Reader, number: Number) -> Details:
     """One result with everything in it."""
-    entry, details = house.intake.results.get(number), house.intake.results.details(number)
-    if entry is None or details is None:
+    details = context.submissions.results.details(number)
+    if details is None:
         raise Denied(404, f"this tester has no result {number}")
-    return Details(entry, *details)
+    return details
 
 
 @router.get(
@@ -184,9 +169,9 @@ def get_result(house: AHouse, _: Reader, number: Number) -> Details:
     response_class=FileResponse,
     responses={**ERRORS, 404: {"model": Problem, "description": "No such result."}},
 )
-def get_bundle(house: AHouse, _: Reader, number: Number) -> FileResponse:
+def get_bundle(context: Context, _: Reader, number: Number) -> FileResponse:
     """The bundle as it was sent."""
-    entry = house.intake.results.get(number)
-    if entry is None:
+    result = context.submissions.results.by_number(number)
+    if result is None:
         raise Denied(404, f"this tester has no result {number}")
-    return FileResponse(house.place.bundle(entry.sha256), media_type="application/gzip", filename=f"{entry.bench}.tar.gz")
+    return FileResponse(context.layout.bundle(result.sha256), media_type="application/gzip", filename=f"{result.bench}.tar.gz")

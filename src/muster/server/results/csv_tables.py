@@ -1,4 +1,4 @@
-"""Lists as CSV files that spreadsheets open without running anything in them."""
+"""Results and rankings as CSV, in which no cell is a formula for a spreadsheet."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 
 from fastapi.responses import PlainTextResponse
 
-from muster.server.results.entry import Entry
+from muster.server.results.result_row import ResultRow
 from muster.server.results.results import Ranking
 
 PLANNED = ("model", "division", "scenario", "mode", "object_type", "test_id")
 MEASURED = ("value", "unit", "accuracy", "samples_per_joule", "nodes", "devices", "hardware", "signature", "signed_by")
 LISTED = ("number", "bench", *PLANNED, "name", "submitter", "received", "passed", "metric", *MEASURED, "sha256")
 RANKED = ("number", "bench", "submitter", "received", *MEASURED)
-FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # what formulas begin with, in Chinese spreadsheets the wide ones, too
+FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # how formulas begin, with fullwidth forms in Chinese spreadsheets
 
 
-def listed(entries: Iterable[Entry]) -> str:
-    return _csv(LISTED, ([getattr(entry, name) for name in LISTED] for entry in entries), LISTED.index("received"))
+def results_csv(results: Iterable[ResultRow]) -> str:
+    return _csv(LISTED, ([getattr(result, name) for name in LISTED] for result in results), LISTED.index("received"))
 
 
-def ranked(rankings: Iterable[Ranking]) -> str:
+def rankings_csv(rankings: Iterable[Ranking]) -> str:
     heads = ["model", "division", "scenario", "metric", "rank", *RANKED]
     rows = (
         [ranking.model, ranking.division, ranking.scenario, ranking.metric, rank, *(getattr(entry, name) for name in RANKED)]
@@ -34,7 +34,7 @@ def ranked(rankings: Iterable[Ranking]) -> str:
     return _csv(heads, rows, heads.index("received"))
 
 
-def answer(text: str, name: str) -> PlainTextResponse:
+def response(text: str, name: str) -> PlainTextResponse:
     return PlainTextResponse(text, media_type="text/csv", headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
@@ -49,7 +49,7 @@ def _csv(heads: Sequence[str], rows: Iterable[list[Any]], received: int) -> str:
 
 
 def _cell(value: object) -> object:
-    """A text that a spreadsheet would take for a formula gets an apostrophe."""
+    """Puts an apostrophe before a text that a spreadsheet would take for a formula."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value

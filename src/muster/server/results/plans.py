@@ -1,15 +1,13 @@
-"""The plans that a tester holds."""
+"""The table of test plans."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
 
-from muster.server.core.database import Database
+from muster.server.core.database import Database, insert
 from muster.tester.errors import Misused
-from muster.tester.plan import Plan, checked
-
-FIELDS = tuple(Plan.__dataclass_fields__)
+from muster.tester.plan import Plan
 
 
 class Plans:
@@ -17,36 +15,33 @@ class Plans:
         self._database = database
 
     def add(self, plan: Plan) -> None:
-        values = [*vars(checked(plan)).values(), time.time()]
-        statement = f"INSERT INTO plans ({', '.join(FIELDS)}, created) VALUES ({', '.join('?' * len(values))})"
+        plan.check()
         try:
             with self._database.writing() as connection:
-                connection.execute(statement, values)
+                insert(connection, "plans", {**plan.to_json(), "created": time.time()})
         except sqlite3.IntegrityError:
             raise Misused(f"there is a plan `{plan.test_id}` already; choose another test id") from None
 
     def all(self) -> list[Plan]:
-        """The newest first."""
+        """All plans, the newest first."""
         with self._database.reading() as connection:
-            return [_plan(row) for row in connection.execute("SELECT * FROM plans ORDER BY created DESC, rowid DESC")]
+            rows = connection.execute("SELECT * FROM plans ORDER BY created DESC, rowid DESC").fetchall()
+        return [Plan.from_json(dict(row)) for row in rows]
 
     def find(self, test_id: str) -> Plan | None:
         with self._database.reading() as connection:
             row = connection.execute("SELECT * FROM plans WHERE test_id = ?", (test_id,)).fetchone()
-        return _plan(row) if row else None
+        return Plan.from_json(dict(row)) if row else None
 
     def get(self, test_id: str) -> Plan:
+        """Raises Misused where there is no such plan."""
         plan = self.find(test_id)
         if plan is None:
             raise Misused(f"there is no plan `{test_id}`; `muster tester plan list` shows those that there are")
         return plan
 
     def remove(self, test_id: str) -> None:
-        """Forgets a plan; results that answered it stay as they are."""
+        """Deletes a plan; results that answered it stay."""
         self.get(test_id)
         with self._database.writing() as connection:
             connection.execute("DELETE FROM plans WHERE test_id = ?", (test_id,))
-
-
-def _plan(row: sqlite3.Row) -> Plan:
-    return Plan(**{field: row[field] for field in FIELDS})

@@ -1,18 +1,18 @@
-"""The results that a tester has accepted, and what it refused: kept, found, listed and ranked."""
+"""The tables of accepted results and of refused bundles: storing, searching, ranking."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from muster.server.core.database import Database
-from muster.server.results.entry import Entry
+from muster.server.core.database import Database, insert
+from muster.server.results.bundle_contents import BundleContents
+from muster.server.results.result_row import ResultRow
 
-FIELDS = tuple(Entry.__dataclass_fields__)
-COLUMNS = ", ".join(FIELDS)
+COLUMNS = ", ".join(ResultRow.__dataclass_fields__)
 SORTS = {
     "received": "received DESC",
     "model": "model, division, scenario, received DESC",
@@ -23,7 +23,7 @@ SORTS = {
     "nodes": "nodes DESC, devices DESC",
 }
 PAGE = 100
-MOST_WORDS = 8
+MAX_WORDS = 8
 SEARCHED = ("bench", "name", "model", "submitter", "test_id", "hardware")
 
 
@@ -36,110 +36,133 @@ class Refusal:
     test_id: str | None
     problems: list[str]
 
+    @classmethod
+    def from_row(cls, row: sqlite3.Row) -> Refusal:
+        return cls(**{**dict(row), "problems": json.loads(row["problems"])})
+
+    def to_row(self) -> dict[str, Any]:
+        return {**vars(self), "problems": json.dumps(self.problems)}
+
+
+@dataclass(frozen=True)
+class Details:
+    """One result: its row in the list, the whole `result.json`, and the submitter's description of the system."""
+
+    entry: ResultRow
+    result: dict[str, Any]
+    system: Any
+
+    @classmethod
+    def from_row(cls, row: sqlite3.Row) -> Details:
+        return cls(ResultRow.from_row(row), json.loads(row["result"]), json.loads(row["system"] or "null"))
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run, and the number of the result that it came with."""
+
+    run: str
+    number: int
+
+    @classmethod
+    def from_row(cls, row: sqlite3.Row) -> StoredRun:
+        return cls(row["run"], row["number"])
+
+    def to_row(self) -> dict[str, Any]:
+        return dict(vars(self))
+
 
 @dataclass(frozen=True)
 class Ranking:
-    """What can be compared: results of one model, division and scenario with the same metric, the best first."""
+    """Comparable results, the best first: those of one model, division, scenario and metric."""
 
     model: str
     division: str
     scenario: str
     metric: str
     unit: str
-    entries: list[Entry]
+    entries: list[ResultRow]
 
 
 class Results:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def get(self, number: int) -> Entry | None:
+    def by_number(self, number: int) -> ResultRow | None:
         return next(iter(self._select("WHERE number = ?", [number])), None)
 
-    def of_sum(self, sha256: str) -> Entry | None:
+    def by_sha256(self, sha256: str) -> ResultRow | None:
         return next(iter(self._select("WHERE sha256 = ?", [sha256])), None)
 
-    def of_bench(self, bench: str) -> Entry | None:
+    def by_bench(self, bench: str) -> ResultRow | None:
         return next(iter(self._select("WHERE bench = ?", [bench])), None)
 
-    def of_runs(self, runs: Iterable[str]) -> tuple[str, int] | None:
-        """A run that came with another result, and that result."""
+    def known_run(self, runs: Iterable[str]) -> StoredRun | None:
+        """Returns the first of these runs that came with a result already."""
         with self._database.reading() as connection:
             for run in runs:
                 row = connection.execute("SELECT run, number FROM runs WHERE run = ?", (run,)).fetchone()
                 if row:
-                    return row["run"], row["number"]
+                    return StoredRun.from_row(row)
         return None
 
-    def details(self, number: int) -> tuple[dict[str, Any], Any] | None:
-        """The whole result, and the description of the system that came with it."""
+    def details(self, number: int) -> Details | None:
         with self._database.reading() as connection:
-            row = connection.execute("SELECT result, system FROM results WHERE number = ?", (number,)).fetchone()
-        return (json.loads(row["result"]), json.loads(row["system"] or "null")) if row else None
+            row = connection.execute(f"SELECT {COLUMNS}, result, system FROM results WHERE number = ?", (number,)).fetchone()
+        return Details.from_row(row) if row else None
 
-    def search(self, model: str = "", text: str = "", sort: str = "received", page: int = 1) -> list[Entry]:
-        """One page of the list; a page of 0 means all of it."""
+    def search(self, model: str = "", text: str = "", sort: str = "received", page: int = 1) -> list[ResultRow]:
+        """Returns one page of the list, and one row more where there is a next page; page 0 is all of it."""
         conditions, values = [], []
         if model:
             conditions.append("model = ?")
             values.append(model)
-        for word in text.split()[:MOST_WORDS]:
+        for word in text.split()[:MAX_WORDS]:
             pattern = "%" + word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
             conditions.append("(" + " OR ".join(f"{column} LIKE ? ESCAPE '\\'" for column in SEARCHED) + ")")
             values += [pattern] * len(SEARCHED)
         where = "WHERE " + " AND ".join(conditions) if conditions else ""
         order = f"ORDER BY {SORTS.get(sort, SORTS['received'])}, number DESC"
-        part = f"LIMIT {PAGE + 1} OFFSET {PAGE * (page - 1)}" if page else ""
-        return self._select(f"{where} {order} {part}", values)
+        limit = f"LIMIT {PAGE + 1} OFFSET {PAGE * (page - 1)}" if page else ""
+        return self._select(f"{where} {order} {limit}", values)
 
     def models(self) -> list[str]:
         with self._database.reading() as connection:
             return [row["model"] for row in connection.execute("SELECT DISTINCT model FROM results ORDER BY model")]
 
     def rankings(self, model: str = "") -> list[Ranking]:
-        """Those that passed, by what can be compared."""
+        """Ranks the results that passed."""
         where = "WHERE passed AND value IS NOT NULL" + (" AND model = ?" if model else "")
-        groups: dict[tuple[str, str, str, str, str], list[Entry]] = {}
-        for entry in self._select(f"{where} ORDER BY model, division, scenario, metric, received", [model] if model else []):
-            groups.setdefault((entry.model, entry.division, entry.scenario, entry.metric, entry.unit), []).append(entry)
-        return [Ranking(*key, entries=sorted(entries, key=_goodness)) for key, entries in groups.items()]
+        groups: dict[tuple[str, str, str, str, str], list[ResultRow]] = {}
+        for row in self._select(f"{where} ORDER BY model, division, scenario, metric, received", [model] if model else []):
+            groups.setdefault((row.model, row.division, row.scenario, row.metric, row.unit), []).append(row)
+        return [Ranking(*key, entries=sorted(rows, key=_rank_key)) for key, rows in groups.items()]
 
     def refusals(self) -> list[Refusal]:
-        """The newest first."""
+        """Refused bundles, the newest first."""
         with self._database.reading() as connection:
             rows = connection.execute("SELECT * FROM refusals ORDER BY received DESC LIMIT ?", (PAGE,)).fetchall()
-        return [
-            Refusal(row["submitter"], row["received"], row["sha256"], row["bench"], row["test_id"], json.loads(row["problems"]))
-            for row in rows
-        ]
+        return [Refusal.from_row(row) for row in rows]
 
-    def add(
-        self, connection: sqlite3.Connection, entry: Mapping[str, Any], result: Mapping[str, Any], bench: Mapping[str, Any]
-    ) -> int:
-        """Keeps a result, in the caller's transaction."""
-        system = json.dumps(bench["system"]) if bench.get("system") is not None else None
-        row = {**entry, "result": json.dumps(result), "system": system}
-        number = connection.execute(
-            f"INSERT INTO results ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values())
-        ).lastrowid
-        assert number is not None
-        connection.executemany("INSERT INTO runs VALUES (?, ?)", [(run, number) for run in bench["runs"]])
-        connection.execute("DELETE FROM refusals WHERE sha256 = ? AND submitter = ?", (entry["sha256"], entry["submitter"]))
-        return number
+    def add(self, connection: sqlite3.Connection, row: ResultRow, contents: BundleContents) -> ResultRow:
+        """Stores a result in the caller's transaction, and returns its row with the number that it got."""
+        system = json.dumps(contents.system) if contents.system is not None else None
+        number = insert(connection, "results", {**row.to_row(), "result": json.dumps(contents.result), "system": system})
+        for run in contents.runs:
+            insert(connection, "runs", StoredRun(run, number).to_row())
+        connection.execute("DELETE FROM refusals WHERE sha256 = ? AND submitter = ?", (row.sha256, row.submitter))
+        return replace(row, number=number)
 
     def refuse(self, refusal: Refusal) -> None:
-        row = {**vars(refusal), "problems": json.dumps(refusal.problems)}
         with self._database.writing() as connection:
-            connection.execute(
-                f"INSERT OR REPLACE INTO refusals ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values())
-            )
+            insert(connection, "refusals", refusal.to_row(), "INSERT OR REPLACE")
 
-    def _select(self, rest: str, values: list[Any]) -> list[Entry]:
+    def _select(self, clauses: str, values: list[Any]) -> list[ResultRow]:
         with self._database.reading() as connection:
-            rows = connection.execute(f"SELECT {COLUMNS} FROM results {rest}", values).fetchall()
-        return [Entry(**{**{field: row[field] for field in FIELDS}, "passed": bool(row["passed"])}) for row in rows]
+            rows = connection.execute(f"SELECT {COLUMNS} FROM results {clauses}", values).fetchall()
+        return [ResultRow.from_row(row) for row in rows]
 
 
-def _goodness(entry: Entry) -> float:
-    assert entry.value is not None
-    return entry.value if entry.better == "lower" else -entry.value
+def _rank_key(row: ResultRow) -> float:
+    assert row.value is not None
+    return row.value if row.better == "lower" else -row.value

@@ -1,4 +1,4 @@
-"""What pages show of a bundle besides its result: samples over time, read from it once, and the description of a system."""
+"""What pages show of a bundle besides its result: samples over time, and the description of the system."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from typing import Any
 
 from muster.bench.report.samples import of_bundle
 from muster.records.files import read_json, write_json
-from muster.server.core.layout import Place
-from muster.server.results.entry import Entry
+from muster.server.core.layout import ServerLayout
+from muster.server.results.result_row import ResultRow
 
-LONGEST = 500
-
-
-def of(place: Place, entries: Iterable[Entry]) -> dict[str, dict[int, Any]]:
-    """The samples of all runs in these results, thinned."""
-    found: dict[str, dict[int, Any]] = {}
-    for entry in entries:
-        found.update(_kept(place, entry))
-    return found
+MAX_VALUE = 500  # characters
 
 
-def _kept(place: Place, entry: Entry) -> dict[str, dict[int, Any]]:
-    """A bundle may hold gigabytes of logs: what was read out of it is kept beside it."""
-    bundle = place.bundle(entry.sha256)
-    kept = str(bundle.with_name(f"{entry.sha256}.samples.json"))
-    found = read_json(kept)
-    if found is None:
-        found = of_bundle(bundle)
-        with suppress(OSError):  # a full disk keeps nobody from reading
-            write_json(kept, found)
-    return {run: {int(node): lines for node, lines in nodes.items()} for run, nodes in found.items()}
+def of_results(layout: ServerLayout, results: Iterable[ResultRow]) -> dict[str, dict[int, Any]]:
+    """Returns the thinned samples of all runs in these results, by run and node."""
+    samples: dict[str, dict[int, Any]] = {}
+    for result in results:
+        samples.update(_cached(layout, result))
+    return samples
 
 
-def lines(system: Any) -> list[tuple[str, str]]:
-    """A description of a system as names and values, whatever its shape is: AISBench leaves that open."""
-    return list(_lines(system, "")) if system is not None else []
+def _cached(layout: ServerLayout, result: ResultRow) -> dict[str, dict[int, Any]]:
+    """Reads the samples of a bundle, which may hold gigabytes of logs, once; later from a file beside it."""
+    bundle = layout.bundle(result.sha256)
+    cache = str(bundle.with_name(f"{result.sha256}.samples.json"))
+    samples = read_json(cache)
+    if samples is None:
+        samples = of_bundle(bundle)
+        with suppress(OSError):  # reading goes on with a full disk
+            write_json(cache, samples)
+    return {run: {int(node): lines for node, lines in nodes.items()} for run, nodes in samples.items()}
 
 
-def _lines(value: Any, path: str) -> Iterator[tuple[str, str]]:
+def system_lines(system: Any) -> list[tuple[str, str]]:
+    """Flattens the description of a system, whose structure AISBench leaves open, into names and values."""
+    return list(_flat(system, "")) if system is not None else []
+
+
+def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
-            yield from _lines(inner, f"{path}.{name}" if path else str(name))
+            yield from _flat(inner, f"{path}.{name}" if path else str(name))
     elif isinstance(value, list) and value:
         for index, inner in enumerate(value):
-            yield from _lines(inner, f"{path}[{index}]")
+            yield from _flat(inner, f"{path}[{index}]")
     else:
-        yield path, (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:LONGEST]
+        yield path, (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:MAX_VALUE]

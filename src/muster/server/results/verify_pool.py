@@ -1,4 +1,4 @@
-"""The server's judges: processes that verify bundles, each kept for the next one, and replaced when it dies."""
+"""The pool of processes that verify bundles; a worker is kept for the next bundle, and replaced when it dies."""
 
 from __future__ import annotations
 
@@ -8,101 +8,85 @@ import queue
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from muster.linux.held_signals import held
+from muster.server.results.verify_worker import Verification, VerifyTask
 from muster.tester.errors import Denied
 
 BROKEN = "it could not be verified: it took too much memory or time, or broke the program that reads it"
-DYING = 10.0  # seconds in which a process that closed its output ends
+EXIT_TIMEOUT = 10.0  # seconds in which a worker that closed its output exits
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What a judge found out about a bundle."""
-
-    passed: bool
-    problems: list[str]
-    signature: str = "none"
-    signed_by: str | None = None
-    result: Mapping[str, Any] | None = None
-    bench: Mapping[str, Any] | None = None
-    trouble: str = ""  # why it could not be looked at, where that is not its fault
-
-
-class Judges:
-    """As many bundles are verified at the same time as there are judges; the others wait."""
+class VerifyPool:
+    """Verifies as many bundles at the same time as there are workers; others wait."""
 
     def __init__(self, count: int, scratch: Path) -> None:
         self._scratch = scratch
         self._free: queue.SimpleQueue[subprocess.Popen[bytes] | None] = queue.SimpleQueue()
-        self._all: set[subprocess.Popen[bytes]] = set()
+        self._workers: set[subprocess.Popen[bytes]] = set()
         for _ in range(count):
             self._free.put(None)  # started when it is needed
 
-    def verify(self, path: Path, signers: Path | None, most: int) -> Finding:
-        """What is found out about a bundle; Denied where the machine and not the bundle is why nothing could be."""
-        judge = self._free.get()
+    def verify(self, path: Path, signers: Path | None, most: int) -> Verification:
+        """Verifies a bundle; raises Denied where the machine, not the bundle, is why it could not be verified."""
+        worker = self._free.get()
         try:
-            if judge is None or judge.poll() is not None:
-                judge = self._start()
-            answer = self._ask(judge, {"path": str(path), "signers": str(signers) if signers else None, "most": most})
-            if answer is None:
-                killed = self._was_killed(judge)
-                self._end(judge)
-                judge = None
-                if killed:  # by the server that stops, by a system that is short of memory, or by hand
+            if worker is None or worker.poll() is not None:
+                worker = self._start()
+            found = self._ask(worker, VerifyTask(str(path), str(signers) if signers else None, most))
+            if found is None:
+                killed = self._was_killed(worker)
+                self._end(worker)
+                worker = None
+                if killed:  # by the server that stops, by the kernel that is out of memory, or by hand
                     raise Denied(503, "the program that verifies bundles was ended in the middle; try later")
-                return Finding(False, [BROKEN])
-            finding = Finding(**answer)
-            if finding.trouble:
-                raise Denied(507, f"the tester cannot unpack it: {finding.trouble}; try later")
-            return finding
+                return Verification(False, [BROKEN])
+            if found.machine_error:
+                raise Denied(507, f"the tester cannot unpack it: {found.machine_error}; try later")
+            return found
         finally:
-            self._free.put(judge)
+            self._free.put(worker)
 
     def close(self) -> None:
-        for judge in list(self._all):
-            self._end(judge)
+        for worker in list(self._workers):
+            self._end(worker)
 
     def _start(self) -> subprocess.Popen[bytes]:
         with held():
-            judge = subprocess.Popen(
+            worker = subprocess.Popen(
                 [sys.executable, "-m", "muster.server.results.verify_worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, "TMPDIR": str(self._scratch)},
             )
-        self._all.add(judge)
-        return judge
+        self._workers.add(worker)
+        return worker
 
-    def _ask(self, judge: subprocess.Popen[bytes], task: Mapping[str, Any]) -> dict[str, Any] | None:
-        assert judge.stdin and judge.stdout
+    def _ask(self, worker: subprocess.Popen[bytes], task: VerifyTask) -> Verification | None:
+        """Returns None where the worker died."""
+        assert worker.stdin and worker.stdout
         try:
-            judge.stdin.write(json.dumps(task).encode() + b"\n")
-            judge.stdin.flush()
-            answer: dict[str, Any] = json.loads(judge.stdout.readline())
-            return answer
+            worker.stdin.write(json.dumps(task.to_json()).encode() + b"\n")
+            worker.stdin.flush()
+            return Verification.from_json(json.loads(worker.stdout.readline()))
         except (OSError, ValueError):
             return None
 
-    def _was_killed(self, judge: subprocess.Popen[bytes]) -> bool:
-        """Whether a judge that gave no answer was ended by somebody, and not by what it read."""
+    def _was_killed(self, worker: subprocess.Popen[bytes]) -> bool:
+        """Whether a worker that did not answer was killed, and did not die of what it read."""
         try:
-            return judge.wait(DYING) == -signal.SIGKILL
+            return worker.wait(EXIT_TIMEOUT) == -signal.SIGKILL
         except subprocess.TimeoutExpired:
             return False
 
-    def _end(self, judge: subprocess.Popen[bytes]) -> None:
-        judge.kill()
-        judge.wait()
-        for stream in (judge.stdin, judge.stdout):
+    def _end(self, worker: subprocess.Popen[bytes]) -> None:
+        worker.kill()
+        worker.wait()
+        for stream in (worker.stdin, worker.stdout):
             if stream:
                 try:
                     stream.close()
                 except OSError:
-                    pass  # what was not read any more
-        self._all.discard(judge)
+                    pass  # the worker had not read all of it
+        self._workers.discard(worker)

@@ -1,7 +1,7 @@
-"""A process that verifies bundles for the server, one after the other: what a bundle does to it harms nobody else.
+"""A process that verifies bundles for the server, one after the other, so that no bundle can harm the server.
 
-It reads a JSON line per task from stdin and answers each with one on stdout; it ends with its stdin, that is with the server.
-Signals that end the server reach it as well, and it goes on: a bundle must not be refused because somebody pressed Ctrl-C.
+It reads one task per line from stdin as JSON and writes one verification per line to stdout; it exits when its stdin closes.
+It ignores the signals that stop the server, which reach it as well: a bundle must not be refused because of a Ctrl-C.
 """
 
 from __future__ import annotations
@@ -11,15 +11,51 @@ import json
 import resource
 import signal
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from muster.linux.held_signals import HELD, release
 
-MEMORY = 8 << 30  # bytes of address space: a bundle that takes more fails here and not on the machine
-TIME_LIMIT = 600  # seconds for one bundle, after which the system ends this process, whatever it is doing
-# What is wrong with the machine then, and not with the bundle.
-NO_FAULT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE)
+MEMORY = 8 << 30  # bytes of address space: a bundle that needs more fails here and not on the machine
+TIME_LIMIT = 600  # seconds for one bundle, after which SIGALRM ends this process
+# Errors of the machine, not of the bundle.
+MACHINE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE)
+
+
+@dataclass(frozen=True)
+class VerifyTask:
+    path: str
+    signers: str | None
+    most: int  # bytes when it is unpacked
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> VerifyTask:
+        return cls(data["path"], data["signers"], data["most"])
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a worker says about a bundle."""
+
+    passed: bool
+    problems: list[str] = field(default_factory=list)
+    signature: str = "none"
+    signed_by: str | None = None
+    result: Mapping[str, Any] | None = None
+    bench: Mapping[str, Any] | None = None
+    machine_error: str = ""  # why it could not be verified, where that is not the bundle's fault
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Verification:
+        return cls(**data)
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
 
 
 def main() -> None:
@@ -30,30 +66,24 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most), most))
     for line in sys.stdin:
         signal.alarm(TIME_LIMIT)
-        print(json.dumps(_verify(**json.loads(line))), flush=True)
+        print(json.dumps(_verify(VerifyTask.from_json(json.loads(line))).to_json()), flush=True)
         signal.alarm(0)
 
 
-def _verify(path: str, signers: str | None, most: int) -> dict[str, Any]:
+def _verify(task: VerifyTask) -> Verification:
     from muster.bench.bundle.check import verify
     from muster.bench.errors import BundleError
 
     try:
-        found = verify(Path(path), Path(signers) if signers else None, most)
+        found = verify(Path(task.path), Path(task.signers) if task.signers else None, task.most)
     except BundleError as error:
-        return {"passed": False, "problems": [str(error).replace(path, "it")]}  # where it lies is the server's affair
+        return Verification(False, [str(error).replace(task.path, "it")])  # a submitter must not see paths of the server
     except OSError as error:
-        if error.errno not in NO_FAULT:
+        if error.errno not in MACHINE_ERRORS:
             raise
-        return {"passed": False, "problems": [], "trouble": str(error.strerror).lower()}
-    return {
-        "passed": found.passed,
-        "problems": found.problems,
-        "signature": found.signature,
-        "signed_by": found.signed_by or found.key,
-        "result": found.result,
-        "bench": found.bench,
-    }
+        return Verification(False, machine_error=str(error.strerror).lower())
+    signed_by = found.signed_by or found.key
+    return Verification(found.passed, found.problems, found.signature, signed_by, found.result, found.bench)
 
 
 if __name__ == "__main__":

@@ -1,39 +1,41 @@
-"""A Python file of settings, read without running it: literals, EasyDict and dict, names given before, and sums of texts."""
+"""Reads a Python file of settings without running it: literals, EasyDict and dict, earlier names, and sums of texts."""
 
 from __future__ import annotations
 
 import ast
 import warnings
 
-from muster.aisbench.config.found import UNREAD, Findings, Found, read_bytes
+from muster.aisbench.config.values import UNREAD, ConfigValue, Findings, read_bytes
 
 HINT = "write the value itself there"
 
 
 class _NotPlain(Exception):
-    """Something whose value only running it would tell."""
+    """An expression or statement whose value is not known without running it."""
 
     def __init__(self, node: ast.AST, what: str) -> None:
         super().__init__(what)
         self.line = getattr(node, "lineno", None)
 
 
-def read(path: str, findings: Findings) -> dict[str, Found] | None:
-    """The names that the file assigns, each with its value; everything else in it is a problem with its line.
+def read(path: str, findings: Findings) -> dict[str, ConfigValue] | None:
+    """Returns the names that the file assigns, with their values; everything else in it is a problem.
 
-    None where the file as a whole is none of Python.
+    Returns None where the file is not Python.
     """
     data = read_bytes(path, findings)
     if data is None:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as `\d` in a text: nobody asked for a review
+            warnings.simplefilter("ignore")  # such as `\d` in a text
             tree = ast.parse(data, path)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         reason = error.msg if isinstance(error, SyntaxError) else "it is nested too deeply or holds a NUL byte"
-        findings.wrong(Found(None, path, line), "", f"is not Python: {reason}", "check the quotes, commas and brackets there")
+        findings.problem(
+            ConfigValue(None, path, line), "", f"is not Python: {reason}", "check the quotes, commas and brackets there"
+        )
         return None
     return _Reader(path, findings).read(tree)
 
@@ -42,24 +44,24 @@ class _Reader:
     def __init__(self, path: str, findings: Findings) -> None:
         self.path = path
         self.findings = findings
-        self.names: dict[str, Found] = {}
-        self.makers = {"dict"}  # what makes a mapping when it is called
+        self.names: dict[str, ConfigValue] = {}
+        self.makers = {"dict"}  # names of callables that make a mapping
 
-    def read(self, tree: ast.Module) -> dict[str, Found]:
+    def read(self, tree: ast.Module) -> dict[str, ConfigValue]:
         for statement in tree.body:
             try:
                 self._statement(statement)
             except _NotPlain as error:
-                self._refuse(statement, error)
+                self._add_problem(statement, error)
             except RecursionError:
-                self._refuse(statement, _NotPlain(statement, "is nested too deeply"))
+                self._add_problem(statement, _NotPlain(statement, "is nested too deeply"))
         return self.names
 
-    def _refuse(self, statement: ast.stmt, error: _NotPlain) -> None:
-        self.findings.wrong(Found(None, self.path, error.line), "", str(error), HINT)
+    def _add_problem(self, statement: ast.stmt, error: _NotPlain) -> None:
+        self.findings.problem(ConfigValue(None, self.path, error.line), "", str(error), HINT)
         for target in statement.targets if isinstance(statement, ast.Assign) else ():
             if isinstance(target, ast.Name):
-                self.names[target.id] = Found(UNREAD, self.path, statement.lineno)
+                self.names[target.id] = ConfigValue(UNREAD, self.path, statement.lineno)
 
     def _statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -80,7 +82,7 @@ class _Reader:
             elif name.name == "easydict":
                 self.makers.add(f"{name.asname or name.name}.EasyDict")
 
-    def _assign(self, target: ast.expr, value: Found) -> None:
+    def _assign(self, target: ast.expr, value: ConfigValue) -> None:
         if isinstance(target, ast.Name):
             self.names[target.id] = value
             return
@@ -99,11 +101,11 @@ class _Reader:
             raise _NotPlain(node, "uses a key that is not a text")
         return key
 
-    def _value(self, node: ast.expr) -> Found:
+    def _value(self, node: ast.expr) -> ConfigValue:
         if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float | None):
-            return Found(node.value, self.path, node.lineno)
+            return ConfigValue(node.value, self.path, node.lineno)
         if isinstance(node, ast.List | ast.Tuple):
-            return Found([self._value(entry) for entry in node.elts], self.path, node.lineno)
+            return ConfigValue([self._value(entry) for entry in node.elts], self.path, node.lineno)
         if isinstance(node, ast.Dict):
             return self._mapping(node, list(zip(node.keys, node.values, strict=True)))
         if isinstance(node, ast.Call):
@@ -116,26 +118,26 @@ class _Reader:
             return self._sum(node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return self._negative(node)
-        raise _NotPlain(node, f"holds {_said(node)}, whose value only running it would tell")
+        raise _NotPlain(node, f"holds {_description(node)}, whose value only running it would tell")
 
-    def _named(self, node: ast.expr, found: Found | None) -> Found:
-        if found is None or found.value is UNREAD:  # it is not named, for it may be a key without its quotes
+    def _named(self, node: ast.expr, found: ConfigValue | None) -> ConfigValue:
+        if found is None or found.value is UNREAD:  # the message does not show it: it may be a key without its quotes
             raise _NotPlain(node, "uses a name that was not given a plain value before, or is a text without quotes")
-        return Found(found.value, self.path, node.lineno)
+        return ConfigValue(found.value, self.path, node.lineno)
 
-    def _call(self, node: ast.Call) -> Found:
+    def _call(self, node: ast.Call) -> ConfigValue:
         if ast.unparse(node.func) not in self.makers or len(node.args) > 1 or any(word.arg is None for word in node.keywords):
-            raise _NotPlain(node, f"holds {_said(node)}, whose value only running it would tell")
+            raise _NotPlain(node, f"holds {_description(node)}, whose value only running it would tell")
         given = self._value(node.args[0]).value if node.args else {}
         if not isinstance(given, dict):
             raise _NotPlain(node, "makes a mapping of something that is none")
         words: list[tuple[ast.expr | None, ast.expr]] = [
             (ast.copy_location(ast.Constant(word.arg), word.value), word.value) for word in node.keywords
         ]
-        return Found({**given, **self._mapping(node, words).value}, self.path, node.lineno)
+        return ConfigValue({**given, **self._mapping(node, words).value}, self.path, node.lineno)
 
-    def _mapping(self, node: ast.expr, pairs: list[tuple[ast.expr | None, ast.expr]]) -> Found:
-        found: dict[str, Found] = {}
+    def _mapping(self, node: ast.expr, pairs: list[tuple[ast.expr | None, ast.expr]]) -> ConfigValue:
+        found: dict[str, ConfigValue] = {}
         for key_node, value_node in pairs:
             key = self._value(key_node).value if key_node is not None else None
             if not isinstance(key, str):
@@ -143,25 +145,25 @@ class _Reader:
             value = self._value(value_node)
             if key in found:
                 message = f"stands twice, on line {found[key].line} too"
-                self.findings.wrong(value, key, message, "keep one of them: Python takes the last without a word")
+                self.findings.problem(value, key, message, "keep one of them: Python takes the last without a word")
             found[key] = value
-        return Found(found, self.path, node.lineno)
+        return ConfigValue(found, self.path, node.lineno)
 
-    def _sum(self, node: ast.BinOp) -> Found:
+    def _sum(self, node: ast.BinOp) -> ConfigValue:
         left, right = self._value(node.left).value, self._value(node.right).value
         if type(left) is type(right) and isinstance(left, str | list | int) and not isinstance(left, bool):
-            return Found(left + right, self.path, node.lineno)
+            return ConfigValue(left + right, self.path, node.lineno)
         raise _NotPlain(node, "adds values that do not go together")
 
-    def _negative(self, node: ast.UnaryOp) -> Found:
+    def _negative(self, node: ast.UnaryOp) -> ConfigValue:
         value = self._value(node.operand).value
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return Found(-value, self.path, node.lineno)
+            return ConfigValue(-value, self.path, node.lineno)
         raise _NotPlain(node, "negates something that is no number")
 
 
-def _said(node: ast.expr) -> str:
-    """An expression in few words; texts in it are left out, for they may be secrets."""
+def _description(node: ast.expr) -> str:
+    """Describes an expression without the texts in it, which may be secrets."""
     if isinstance(node, ast.Call):
         texts = any(isinstance(inner, ast.Constant) for inner in ast.walk(node.func))
         return "a call" if texts else f"a call of `{ast.unparse(node.func)[:40]}`"

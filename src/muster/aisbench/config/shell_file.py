@@ -1,4 +1,4 @@
-"""A shell file of settings, read without running it: assignments, quotes, comments, and variables that were set before."""
+"""Reads a shell file of settings without running it: assignments, quotes, comments, and variables that were set before."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from muster.aisbench.config.found import Findings, Found, read_text
+from muster.aisbench.config.values import ConfigValue, Findings, read_text
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 HOME = re.compile(r"~(?=[/:\s;&|]|\Z)")
@@ -19,31 +19,33 @@ VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)
 class _Word:
     text: str = ""
     line: int = 0
-    commands: bool = False  # it holds the output of a command
-    unknown: list[str] = field(default_factory=list)  # variables that nobody set
+    commands: bool = False  # it contains a command substitution
+    unknown: list[str] = field(default_factory=list)  # variables that are not set
     quoted: bool = False
 
 
-def read(path: str, given: Mapping[str, str], findings: Findings) -> dict[str, Found]:
-    """The variables that the file sets. `given` are those that stand when it is read."""
+def read(path: str, given: Mapping[str, str], findings: Findings) -> dict[str, ConfigValue]:
+    """Returns the variables that the file sets; `given` are those that are set before."""
     text = read_text(path, findings)
     if text is None:
         return {}
-    variables: dict[str, Found] = {}
+    variables: dict[str, ConfigValue] = {}
     scanner = _Scanner(text, dict(given))
     for words in scanner.statements():
         _statement(words, path, variables, scanner.known, findings)
     if scanner.open:
-        findings.wrong(Found(None, path, scanner.open), "", "opens a quote that is never closed", "close it")
+        findings.problem(ConfigValue(None, path, scanner.open), "", "opens a quote that is never closed", "close it")
     return variables
 
 
-def _statement(words: list[_Word], path: str, variables: dict[str, Found], known: dict[str, str], findings: Findings) -> None:
+def _statement(
+    words: list[_Word], path: str, variables: dict[str, ConfigValue], known: dict[str, str], findings: Findings
+) -> None:
     first = words[0]
     exported = first.text in ("export", "declare", "readonly") and not first.quoted
     if spaced := _spaced(words[1:] if exported else words):
         message = "has a space beside `=`, which a shell takes for the end"
-        findings.wrong(Found(None, path, first.line), spaced, message, f"write `{spaced}=...` without spaces")
+        findings.problem(ConfigValue(None, path, first.line), spaced, message, f"write `{spaced}=...` without spaces")
         return
     if first.text == "unset":
         for word in words[1:]:
@@ -52,24 +54,24 @@ def _statement(words: list[_Word], path: str, variables: dict[str, Found], known
         return
     for word in words[1:] if exported else words:
         name, equals, value = word.text.partition("=")
-        at = Found(value, path, word.line)
+        at = ConfigValue(value, path, word.line)
         if exported and (word.text.startswith("-") or (not equals and NAME.fullmatch(word.text))):
             continue  # `declare -x`, or the export of something set before
         if not equals or not NAME.fullmatch(name):
             findings.note(at, "", "holds a command, which is not carried out", "put it into `setup` of the job if it is needed")
             return
         if word.commands:
-            findings.wrong(at, name, "takes the output of a command, and nothing is executed here", "write the value itself")
+            findings.problem(at, name, "takes the output of a command, and nothing is executed here", "write the value itself")
         elif word.unknown:
             listed = ", ".join(f"`{unknown}`" for unknown in word.unknown)
-            findings.wrong(at, name, f"uses {listed}, which is not set before", "write the value itself")
+            findings.problem(at, name, f"uses {listed}, which is not set before", "write the value itself")
         else:
             variables[name] = at
             known[name] = value
 
 
 def _spaced(words: list[_Word]) -> str:
-    """The name in `NAME = value`, `NAME= value` or `NAME =value`, which are no assignments; empty where there is none."""
+    """Returns the name in `NAME = value`, `NAME= value` or `NAME =value`, which are no assignments; else an empty text."""
     for word, after in pairwise(words):
         name = word.text.removesuffix("=")
         parted = word.text != name and not word.quoted and "=" not in after.text
@@ -79,7 +81,7 @@ def _spaced(words: list[_Word]) -> str:
 
 
 class _Scanner:
-    """Takes a shell text apart into statements of words, with variables put in as they stand at that point."""
+    """Splits a shell text into statements of words, and expands variables."""
 
     def __init__(self, text: str, known: dict[str, str]) -> None:
         self.text = text
@@ -161,7 +163,7 @@ class _Scanner:
         self._advance(1)
 
     def _plain(self, word: _Word) -> None:
-        """One letter, variable, or output of a command."""
+        """Reads one character, variable or command substitution."""
         if self.text[self.at] == "`" or self.text.startswith("$(", self.at):
             self._command(word)
             return
@@ -188,7 +190,7 @@ class _Scanner:
 
 
 def _closing(text: str, start: int) -> int:
-    """Where the bracket that opens at `start` is closed."""
+    """Returns the index at which the parenthesis at `start` is closed; -1 where it is not."""
     depth = 0
     for index in range(start, len(text)):
         depth += {"(": 1, ")": -1}.get(text[index], 0)

@@ -1,13 +1,13 @@
-"""`access_config`: the keys that open the cloud. They go into a profile, never into a job file or a message."""
+"""`access_config`: credentials for the cloud. They go into a profile, never into a job file or a message."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.aisbench.config import cluster
-from muster.aisbench.config.found import UNREAD, Findings, Found
+from muster.aisbench.config import cluster_files
 from muster.aisbench.config.mode import OFFLINE
+from muster.aisbench.config.values import UNREAD, ConfigValue, Findings
 from muster.aisbench.package import Package
 from muster.job.kinds import nearest
 from muster.job.load import SECRET
@@ -19,7 +19,7 @@ ENDPOINTS = ("iam_endpoint", "obs_endpoint", "modelarts_endpoint")
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a profile gets: settings of the store, and secrets by the names of their variables."""
+    """Credentials for a profile: settings of the store, and secrets by the names of their variables."""
 
     storage: dict[str, str] = field(default_factory=dict, repr=False)
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
@@ -28,32 +28,32 @@ class Credentials:
         return bool(self.storage or self.secrets)
 
     def profile(self) -> dict[str, dict[str, Any]]:
-        """The sections of a profile that holds them."""
+        """Returns the sections of the profile."""
         sections: dict[str, dict[str, Any]] = {"secrets": self.secrets} if self.secrets else {}
         return {**sections, "storage": {"obs": self.storage}} if self.storage else sections
 
 
 def secrets(package: Package) -> dict[str, str]:
-    """The passwords of a package, by the names that they get in a profile: variables, and the logins of hosts."""
+    """Returns the passwords of a package by their names in a profile: variables of config.sh, and logins of hosts."""
     found = {name: str(package.variables[name].value) for name in own_secrets(package)}
     at = package.variable("NODEINFO_FILE") if package.kind == OFFLINE else None
-    hosts = cluster.hosts(at, package.root, Findings()) if at is not None else None
+    hosts = cluster_files.hosts(at, package.root, Findings()) if at is not None else None
     return {**found, **(hosts.passwords if hosts else {})}
 
 
 def own_secrets(package: Package) -> list[str]:
-    """The variables of config.sh that hold passwords and keys."""
+    """Names of the variables of config.sh that hold passwords and keys."""
     return [name for name, found in package.variables.items() if SECRET.search(name) and not found.empty]
 
 
 def read(package: Package, findings: Findings) -> dict[str, str]:
-    """The settings of the store that `access_config` describes, after a look at all of its fields."""
+    """Checks `access_config` and returns the settings of its store."""
     config = package.settings.get("access_config")
     if package.kind == OFFLINE or (config is not None and config.value is UNREAD):
         return {}
     if config is None or not isinstance(config.value, dict):
         hint = "write it as `access_config = ed({'access_key': '...'})`"
-        findings.refused(Found(None, package.file), "access_config", "is missing", hint)
+        findings.cloud_problem(ConfigValue(None, package.file), "access_config", "is missing", hint)
         return {}
     _check(config, findings)
     given = {name: found.value.strip() for name, found in config.items() if isinstance(found.value, str)}
@@ -66,31 +66,31 @@ def read(package: Package, findings: Findings) -> dict[str, str]:
     return {name: value for name, value in storage.items() if value} if storage["access_key"] else {}
 
 
-def _check(config: Found, findings: Findings) -> None:
+def _check(config: ConfigValue, findings: Findings) -> None:
     for name, found in config.items():
         if name not in (*KEYS, *ENDPOINTS):
             meant = nearest(name, (*KEYS, *ENDPOINTS))
-            said = f"access_config.{name}" if meant else "access_config"  # people swap names and keys
+            shown = f"access_config.{name}" if meant else "access_config"  # an unknown name may be a key by mistake
             message = "is not known" if meant else "has a name that is not known"
-            findings.wrong(found, said, message, f"did you mean `{meant}`?" if meant else "remove it")
+            findings.problem(found, shown, message, f"did you mean `{meant}`?" if meant else "remove it")
         elif not isinstance(found.value, str | None):
-            findings.wrong(found, f"access_config.{name}", "is not a text", "put it into quotes")
+            findings.problem(found, f"access_config.{name}", "is not a text", "put it into quotes")
     filled = {name: bool((at := config.get(name)) and not at.empty) for name in (*KEYS, *ENDPOINTS)}
     _check_keys(config, filled, findings)
     if any(filled[name] for name in ENDPOINTS) and not all(filled[name] for name in ENDPOINTS):
         for name in (name for name in ENDPOINTS if not filled[name]):
             message = "is empty while another endpoint is set, and the three count only together"
-            findings.refused(config.get(name) or config, f"access_config.{name}", message, "set all three, or none")
+            findings.cloud_problem(config.get(name) or config, f"access_config.{name}", message, "set all three, or none")
 
 
-def _check_keys(config: Found, filled: dict[str, bool], findings: Findings) -> None:
+def _check_keys(config: ConfigValue, filled: dict[str, bool], findings: Findings) -> None:
     pair = ("access_key", "secret_access_key")
     for name in (name for name in pair if not filled[name]):
-        say = findings.wrong if any(filled[other] for other in pair) else findings.refused
-        say(config.get(name) or config, f"access_config.{name}", "is empty", "fill it in")
+        add = findings.problem if any(filled[other] for other in pair) else findings.cloud_problem
+        add(config.get(name) or config, f"access_config.{name}", "is empty", "fill it in")
     if all(filled[name] for name in pair) and not filled["server"] and not filled["obs_endpoint"]:
-        message = "is empty, so that nobody knows where the keys belong"
-        findings.wrong(config.get("server") or config, "access_config.server", message, "write the address of OBS")
+        message = "is empty, and the keys need the address of a store"
+        findings.problem(config.get("server") or config, "access_config.server", message, "write the address of OBS")
     for name in ("region_name", "project_id"):
         if not filled[name]:
             findings.note(config.get(name) or config, f"access_config.{name}", "is empty; a cloud wants it")
@@ -100,14 +100,14 @@ def _check_keys(config: Found, filled: dict[str, bool], findings: Findings) -> N
             _check_address(found, found.value.strip(), f"access_config.{name}", findings)
 
 
-def _check_address(found: Found, address: str, said: str, findings: Findings) -> None:
+def _check_address(found: ConfigValue, address: str, name: str, findings: Findings) -> None:
     if "@" in address or " " in address:
-        findings.wrong(found, said, "is no address", "write one such as https://obs.cn-north-4.myhuaweicloud.com")
+        findings.problem(found, name, "is no address", "write one such as https://obs.cn-north-4.myhuaweicloud.com")
         return
     try:
         Access.completed(address)
     except StorageError:
         message = f"is `{address}`, which names no store, or leaves open whether it speaks http or https"
-        findings.wrong(
-            found, said, message, "write one such as https://obs.cn-north-4.myhuaweicloud.com, or http://10.0.0.1:9000"
+        findings.problem(
+            found, name, message, "write one such as https://obs.cn-north-4.myhuaweicloud.com, or http://10.0.0.1:9000"
         )

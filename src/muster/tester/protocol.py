@@ -1,0 +1,61 @@
+"""Records of the tester's protocol: an upload that was opened, and the verdict on a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Accepted means verified and stored; passed is what the result says about the benchmark itself."""
+
+    accepted: bool
+    problems: list[str] = field(default_factory=list)
+    bench: str | None = None
+    number: int | None = None
+    page: str | None = None
+    passed: bool | None = None
+    metric: str | None = None
+    value: float | None = None
+    unit: str | None = None
+    signature: str = "none"
+    signed_by: str | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Verdict:
+        """Reads a verdict; keys that a newer tester adds are ignored."""
+        return cls(**{name: data[name] for name in cls.__dataclass_fields__ if name in data})
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    def sentences(self, url: str) -> list[str]:
+        """The verdict of the tester at `url` in words, one line each."""
+        if not self.accepted:
+            first, *others = map(printable, self.problems or ["no reason was given"])
+            return [f"refused by {url}: {first}", *(f"  {problem}" for problem in others)]
+        measured = f", {self.metric} {self.value:,.6g} {self.unit}" if self.value is not None else ""
+        passed = "it passed" if self.passed else "it did not pass"
+        return [printable(f"accepted by {url} as result {self.number}: {passed}{measured}; see {url}{self.page}")]
+
+
+@dataclass(frozen=True)
+class OpenedUpload:
+    """An upload to continue at `offset`, in requests of at most `chunk` bytes; or the verdict, where the bundle is known."""
+
+    id: str | None
+    offset: int
+    chunk: int
+    verdict: Verdict | None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> OpenedUpload:
+        verdict = Verdict.from_json(data["verdict"]) if data.get("verdict") else None
+        return cls(data["id"], int(data["offset"]), int(data["chunk"]), verdict)
+
+
+def printable(text: str) -> str:
+    """Replaces control characters in a text of the other side by spaces."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
