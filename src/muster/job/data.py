@@ -19,7 +19,7 @@ class Data:
     def below(self, name: str) -> Data:
         """The same, in a directory inside it."""
         closing = "/" if self.url.endswith("/") else ""
-        return replace(self, url="{}/{}{}".format(self.url.rstrip("/"), name, closing))
+        return replace(self, url=f"{self.url.rstrip('/')}/{name}{closing}")
 
 
 class Urls(Kind):
@@ -48,6 +48,16 @@ class Urls(Kind):
         if data.access == "env" and not re.fullmatch(ENV_NAME, name):
             raise Wrong("cannot be the name of a variable", "it takes letters, digits and `_`, not a digit in front")
         return name, data
+
+    def put(self, outer: Item, inner: str, item: Item) -> Item:
+        """Sets an entry, or one field of it. A URL in the place of a mapping leaves its `access` as it is."""
+        name, _, field = inner.partition(".")
+        entries = outer.value if isinstance(outer.value, dict) else {}
+        old = entries.get(name, Item({}))
+        fields = old if isinstance(old.value, dict) else Item({"url": old}, source=item.source)
+        if field or (isinstance(old.value, dict) and not isinstance(item.value, dict)):
+            item = replace(fields.with_entry([field or "url"], item), line=None, source=item.source)
+        return outer.with_entry([name], item)
 
     def schema(self) -> dict[str, Any]:
         text = Url().schema()
@@ -79,9 +89,7 @@ def url(item: Item) -> str:
     scheme, slashes, _ = text.partition("://")
     if not slashes:
         scheme, _, rest = text.partition(":")
-        raise Wrong(
-            f"{item.said} lacks a slash", "write `{}://{}`, or `./{}` for a path".format(scheme, rest.lstrip("/"), text)
-        )
+        raise Wrong(f"{item.said} lacks a slash", f"write `{scheme}://{rest.lstrip('/')}`, or `./{text}` for a path")
     if scheme not in SCHEMES:
         meant = nearest(scheme, SCHEMES)
         hint = f"did you mean `{meant}://`?" if meant else "it takes obs://, s3://, file:// and paths"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from muster.job.kinds import Item, without_password
+from muster.job.kinds import Item, text_of, without_password
 
 MOST_BYTES = 1 << 20
 MOST_ITEMS = 100_000
@@ -43,8 +43,12 @@ class Problem:
             said = f"`{self.field}: {said[1:]}"
         elif self.field:
             said = f"`{self.field}` {said}"
-        told = f"{where}: {said}" if where else said
-        return _printable(f"{told}; {self.hint}" if self.hint else told)
+        sentence = f"{where}: {said}" if where else said
+        return _printable(f"{sentence}; {self.hint}" if self.hint else sentence)
+
+
+def short(name: str, most: int = 80) -> str:
+    return name if len(name) <= most else name[: most - 3] + "..."
 
 
 def _printable(text: str) -> str:
@@ -52,8 +56,16 @@ def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
+class Finding(NamedTuple):
+    """Something wrong with a field of a job, wherever that stands: `nodes`, or `env.NAME` for an entry."""
+
+    field: str
+    message: str
+    hint: str
+
+
 class JobError(Exception):
-    """A job that cannot be taken, with everything that is wrong with it."""
+    """A job that is refused, with everything that is wrong with it."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = [problem.without_passwords() for problem in problems]
@@ -104,10 +116,8 @@ def from_python(value: Any, depth: int = 0) -> Item:
         return Item([from_python(entry, depth + 1) for entry in value])
     if value is None:
         return Item(None)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Item(value, str(value) if abs(value) < 10**100 else hex(value))
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return Item(text, text)
+    text = text_of(value)
+    return Item(value if isinstance(value, int) and not isinstance(value, bool) else text, text)
 
 
 def _refuse_unreadable(text: str, file: str) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from muster import config
 from muster.job import Job
 from muster.records.files import locked
-from muster.storage.settings import Settings, resolve
+from muster.storage.settings import Settings
 
 if TYPE_CHECKING:
     from muster.storage import Storage
@@ -18,13 +17,6 @@ if TYPE_CHECKING:
 
 class NoCode(Exception):
     """A URL that holds no code."""
-
-
-def settings(configured: config.Config, environment: Mapping[str, str]) -> Settings:
-    """How stores are reached, from the settings and the submitter's environment."""
-    from muster.records.layout import home
-
-    return resolve(home(), configured.storage, environment)
 
 
 def missing(job: Job, settings: Settings) -> list[tuple[str, str, str]]:
@@ -76,7 +68,6 @@ def code(job: Job, settings: Settings, say: Callable[[str], None]) -> str:
     """The directory with the code: that of the job, or a copy of what its URL holds, of which only changes are fetched."""
     if "://" not in job.code:
         return job.code
-    from muster.records.layout import make_home
     from muster.storage import Storage
 
     with Storage(settings) as storage:
@@ -84,8 +75,8 @@ def code(job: Job, settings: Settings, say: Callable[[str], None]) -> str:
         if found is None or not found.is_dir:
             raise NoCode(f"names {job.code}, which {'is a single file' if found else 'does not exist'}")
         say(f"fetching {job.code}")
-        place = os.path.realpath(make_home())
-        folder = f"{place}/fetched/{hashlib.sha256(job.code.encode()).hexdigest()[:16]}"
+        os.makedirs(settings.home, mode=0o700, exist_ok=True)
+        folder = f"{os.path.realpath(settings.home)}/fetched/{hashlib.sha256(job.code.encode()).hexdigest()[:16]}"
         os.makedirs(folder, exist_ok=True)
         with locked(folder):  # somebody else may want the same code
             storage.copy_tree(job.code, folder, delete=True)

@@ -43,7 +43,7 @@ def unwritable(job: Job, settings: Settings, say: Callable[[str], None]) -> list
         targets.append(Target("log_url", "", job.log_url))
     if not targets:
         return []
-    _tell_shared(job, targets, settings, say)
+    _warn_of_shared(job, targets, settings, say)
     failed, left = _probed({target.url for target in targets}, settings)
     for url in left:
         say(f"{url} was written to see whether that can be done, and the keys may not remove it; it can be removed at any time")
@@ -51,10 +51,10 @@ def unwritable(job: Job, settings: Settings, say: Callable[[str], None]) -> list
     mistakes = [(target, error) for target, error in found if isinstance(error, Wrong | NotFound | Unsafe)]
     for target, error in () if mistakes else found:
         raise type(error)(f"the {target.shown} cannot be saved: {error}")
-    return [_told(target, error) for target, error in mistakes]
+    return [_finding(target, error) for target, error in mistakes]
 
 
-def _tell_shared(job: Job, targets: Sequence[Target], settings: Settings, say: Callable[[str], None]) -> None:
+def _warn_of_shared(job: Job, targets: Sequence[Target], settings: Settings, say: Callable[[str], None]) -> None:
     inputs = {_identity(data.url, settings): name for name, data in job.inputs.items()}
     for target in targets:
         if other := inputs.get(_identity(target.url, settings)):
@@ -101,7 +101,7 @@ def _probe_stores(urls: Sequence[str], settings: Settings, failed: dict[str, Sto
         each(probe, urls, min(AT_ONCE, len(urls)), Progress(), LIMIT)
 
 
-def _told(target: Target, error: StorageError) -> tuple[str, str, str]:
+def _finding(target: Target, error: StorageError) -> tuple[str, str, str]:
     """An error as a problem of the job."""
     what, _, hint = str(error).rpartition("; ")
     return target.path, f"cannot save to {target.url}: {what}", hint

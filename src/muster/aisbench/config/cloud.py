@@ -8,7 +8,7 @@ from muster.aisbench.config.entries import Entry, origin
 from muster.aisbench.config.found import Findings, Found
 from muster.aisbench.config.mode import V2
 from muster.aisbench.package import Choices, Package
-from muster.job.load import SECRET
+from muster.job.rules import SECRET
 
 # What only the cloud has a use for: kept as remarks in the job file for the day that a job goes there.
 CLOUD_ONLY = {

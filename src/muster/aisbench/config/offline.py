@@ -14,7 +14,7 @@ from muster.aisbench.config.entries import Entry, origin
 from muster.aisbench.config.found import Findings, Found
 from muster.aisbench.package import Choices, Package
 from muster.job.kinds import ENV_NAME, clean_name
-from muster.job.load import SECRET
+from muster.job.rules import SECRET
 
 DATA = ("TRAIN_DATA_PATH", "EVAL_DATA_PATH")
 # What Muster itself does from these, or has other means for.

@@ -11,7 +11,7 @@ from muster.aisbench.config.found import UNREAD, Findings, Found
 from muster.aisbench.config.mode import V2
 from muster.aisbench.package import Package
 from muster.job.kinds import nearest
-from muster.job.load import SECRET
+from muster.job.rules import SECRET
 
 PATHS = ("inputs", "code_dir", "out_base_url")
 NEEDED = (*PATHS, "boot_file", "job_name")

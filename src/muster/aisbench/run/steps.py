@@ -21,6 +21,7 @@ from muster.aisbench.run.job_logs import JobLogs
 from muster.bench import runner
 from muster.bench.formats import aisbench_lines
 from muster.config import ConfigError
+from muster.job.load import load
 from muster.job.source import JobError
 from muster.launch import api
 from muster.launch.follow import Follower
@@ -48,7 +49,7 @@ def init(base: str, choices: Choices) -> int:
     _say(f"[INFO] mode {imported.package.mode}")
     for note in imported.findings.notes:
         _say(f"[WARNING] {note}")
-    runner.prepare(api.loader(str(place.job)), None, str(place.job), lambda text: _say(f"[WARNING] {text}"))
+    runner.prepare(load(place.job), None, lambda text: _say(f"[WARNING] {text}"))
     if delivery.wanted():
         delivery.check(imported.test)
     return 0
@@ -62,7 +63,7 @@ def run_train(base: str, choices: Choices, go_to: GoTo) -> int:
         place.forget()
         if not delivery.by_stubs():
             place.forget_stubs()
-        prepared = runner.prepare(api.loader(str(place.job)), None, str(place.job))
+        prepared = runner.prepare(load(place.job), None)
         plan = delivery.plan(imported.test, _say) if delivery.wanted() else None
         measurement = runner.begin(prepared, sys.argv, plan, imported.package.system or None)
         runs = runner.carry_out(measurement, prepared, lambda run: _follow(run, imported.kind, place, go_to))

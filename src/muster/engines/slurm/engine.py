@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from muster import config
-from muster.config.slurm import Slurm as Site
 from muster.engines.base import EngineError, Node, Order, Request
 from muster.engines.slurm import client, cluster, options, overview, script, shared_disk, states
+from muster.engines.slurm.options import Site
 from muster.job import LAUNCHERS, Job
 from muster.records.layout import home
 from muster.records.state import Status
@@ -164,7 +164,8 @@ def _wrong_mpi(job: Job) -> list[tuple[str, str, str]]:
 
 
 def _site() -> Site:
-    return config.load(home()).slurm
+    site: Site = config.load(home()).options("slurm")
+    return site
 
 
 def _check_home(site: Site) -> None:
