@@ -39,8 +39,8 @@ from pathlib import Path
 from typing import Any
 
 from muster.config import power, stores, tester
-from muster.config.sections import ConfigError, Secrets, TomlSection
-from muster.job.kinds import Choice, Flag, Item, Kind, Table, Wrong, declared, site_options, typed
+from muster.config.sections import ConfigError, Secrets, TomlSection, TomlTable
+from muster.job.kinds import Choice, Flag, Item, Kind, Wrong, declared, site_options, typed
 
 __all__ = ["ENGINES", "Config", "ConfigError", "load"]
 
@@ -62,15 +62,6 @@ class Profile:
     storage: dict[str, Any] = declared(stores.SECTION, {}, "Stores of this profile.")
 
 
-class Profiles(Table):
-    """Profiles by name."""
-
-    def read(self, item: Item) -> dict[str, Any]:
-        if not isinstance(item.value, dict):
-            raise Wrong("is a single value", "it takes sections, `[profiles.NAME.secrets]`")
-        return super().read(item)
-
-
 @dataclass(frozen=True)
 class Site(Kind):
     """The section of an engine, declared by it."""
@@ -78,7 +69,7 @@ class Site(Kind):
     engine: str
 
     def read(self, item: Item) -> Any:
-        return TomlSection(site_options(self.engine), "").read(item)
+        return TomlSection(site_options(self.engine)).read(item)
 
 
 @dataclass(frozen=True)
@@ -86,12 +77,12 @@ class Sections:
     """All that config.toml can hold."""
 
     engine: str = declared(Choice(ENGINES), "local", "Where jobs run unless the command says so.")
-    local: Local = declared(TomlSection(Local, ""), Local(), "Simulated nodes.")
+    local: Local = declared(TomlSection(Local), Local(), "Simulated nodes.")
     storage: dict[str, Any] = declared(stores.SECTION, {}, "Stores.")
     power: dict[str, Any] = declared(power.SECTION, {}, "The power of nodes.")
     tester: tester.Tester = declared(tester.SECTION, tester.Tester(), "The tester that results are sent to.")
     slurm: Any = declared(Site("slurm"), None, "The Slurm site.")
-    profiles: dict[str, Profile] = declared(Profiles(TomlSection(Profile, ""), pattern=r"[\s\S]*"), {}, "Profiles by name.")
+    profiles: dict[str, Profile] = declared(TomlTable(TomlSection(Profile), pattern=r"[\s\S]*"), {}, "Profiles by name.")
 
 
 @dataclass(frozen=True)
@@ -155,7 +146,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _checked(data: Mapping[str, Any], path: Path) -> Sections:
     try:
-        sections: Sections = TomlSection(Sections, "").read(typed(data))
+        sections: Sections = TomlSection(Sections).read(typed(data))
     except Wrong as wrong:
         first = wrong.each[0]
         value = first.message.startswith("`")  # the message starts with the value: name and value read as written

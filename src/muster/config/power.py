@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from muster.config.sections import ConfigError, Setting, TomlFields
-from muster.job.kinds import Choice, Flag, Item, Table, Wrong, declared
+from muster.config.sections import ConfigError, Setting, TomlFields, TomlTable
+from muster.job.kinds import Choice, Flag, Item, Wrong, declared
 
 KEYS = ("password", "password_secret")
 
@@ -61,23 +61,14 @@ class HostFields(TomlFields):
         return found
 
 
-class Hosts(Table):
-    """Settings by host."""
-
-    def read(self, item: Item) -> dict[str, Any]:
-        if not isinstance(item.value, dict):
-            raise Wrong("is a single value", "it takes sections, `[power.hosts.NAME]`")
-        return super().read(item)
-
-
 @dataclass(frozen=True)
 class Power(Host):
     """The settings of all nodes, and of those that have a BMC of their own."""
 
-    hosts: dict[str, Any] = declared(Hosts(HostFields(Host, ""), pattern=r"[\s\S]*"), {}, "Settings by host.")
+    hosts: dict[str, Any] = declared(TomlTable(HostFields(Host), pattern=r"[\s\S]*"), {}, "Settings by host.")
 
 
-SECTION = HostFields(Power, "")
+SECTION = HostFields(Power)
 
 
 def holds_keys(section: Mapping[str, Any]) -> bool:

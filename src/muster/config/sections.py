@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from muster.job.kinds import ENV_NAME, Item, Kind, Section, Wrong, each, fields_of, one_line
+from muster.job.kinds import ENV_NAME, Fields, Item, Kind, Section, Table, Wrong, each, fields_of, one_line
 
 
 class ConfigError(Exception):
@@ -24,11 +24,17 @@ class TomlSection(Section):
         return Wrong("is not known", f"there {'are' if len(known) > 1 else 'is'} {', '.join(known)}")
 
 
-class TomlFields(TomlSection):
+class TomlFields(TomlSection, Fields):
     """The same, as a dictionary of the fields that are given."""
 
+
+class TomlTable(Table):
+    """Sections by any name."""
+
     def read(self, item: Item) -> dict[str, object]:
-        return self.values(item)
+        if not isinstance(item.value, dict):
+            raise Wrong("is a single value", "it takes sections, each with a name of its own in brackets")
+        return super().read(item)
 
 
 class Setting(Kind):

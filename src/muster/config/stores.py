@@ -43,11 +43,11 @@ class Store:
 class Stores(Store):
     """The settings of all stores, and of one kind of URL alone."""
 
-    obs: dict[str, Any] = declared(TomlFields(Store, ""), {}, "Settings of obs:// URLs.")
-    s3: dict[str, Any] = declared(TomlFields(Store, ""), {}, "Settings of s3:// URLs.")
+    obs: dict[str, Any] = declared(TomlFields(Store), {}, "Settings of obs:// URLs.")
+    s3: dict[str, Any] = declared(TomlFields(Store), {}, "Settings of s3:// URLs.")
 
 
-SECTION = TomlFields(Stores, "")
+SECTION = TomlFields(Stores)
 
 
 def holds_keys(section: dict[str, Any]) -> bool:

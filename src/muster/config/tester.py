@@ -31,7 +31,7 @@ class Tester:
         return self.token if self.url is None or _origin(self.url) == _origin(url) else None
 
 
-SECTION = TomlSection(Tester, "")
+SECTION = TomlSection(Tester)
 
 
 def completed(tester: Tester, secrets: Mapping[str, str], folder: Path) -> Tester:

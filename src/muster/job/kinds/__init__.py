@@ -10,7 +10,6 @@ from muster.job.kinds.item import (
     Item,
     Wrong,
     each,
-    given_text,
     nearest,
     numbered,
     scalar,
@@ -20,7 +19,7 @@ from muster.job.kinds.item import (
     word,
 )
 from muster.job.kinds.lists import Causes, Command, Names
-from muster.job.kinds.mappings import Fields, Pairs, Section, Table, declared, did_you_mean, fields_of
+from muster.job.kinds.mappings import Fields, Pairs, Section, Table, declared, fields_of
 from muster.job.kinds.numbers import Count, Duration, Number, Share, Size
 from muster.job.kinds.texts import ENV_NAME, SCALAR, Choice, Flag, Kind, Line, Name, Pattern, Text, clean_name, one_line
 
@@ -52,10 +51,8 @@ __all__ = [
     "Wrong",
     "clean_name",
     "declared",
-    "did_you_mean",
     "each",
     "fields_of",
-    "given_text",
     "job_options",
     "nearest",
     "numbered",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +68,8 @@ class Table(Kind):
 
     def _pair(self, name: str, item: Item) -> tuple[str, Any]:
         if self.names and name not in self.names:
-            raise Wrong("is not known", did_you_mean(name, self.names))
+            meant, known = nearest(name, self.names), ", ".join(f"`{known}`" for known in self.names)
+            raise Wrong("is not known", f"did you mean `{meant}`?" if meant else f"there are {known}")
         if not re.fullmatch(self.pattern, name):
             raise Wrong("cannot be a name", "it takes letters, digits, `_`, `.`, `-` and `/`, a letter in front")
         return name, self.kind.read(item)
@@ -79,11 +80,6 @@ class Table(Kind):
     def schema(self) -> dict[str, Any]:
         names: dict[str, Any] = {"enum": list(self.names)} if self.names else {"pattern": self.pattern}
         return {"type": "object", "propertyNames": names, "additionalProperties": self.kind.schema()}
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    meant = nearest(name, list(known))
-    return f"did you mean `{meant}`?" if meant else "there are " + ", ".join(f"`{name}`" for name in known)
 
 
 def declared(kind: Kind, default: Any, about: str, example: str = "", shown: str = "") -> Any:
@@ -99,7 +95,7 @@ class Section(Kind):
     """A mapping of the fields that a dataclass declares."""
 
     cls: type[Any]
-    sample: str
+    sample: str = ""
 
     @property
     def words(self) -> str:  # type: ignore[override]
