@@ -44,7 +44,7 @@ from muster.job.kinds import Choice, Flag, Item, Kind, Wrong, declared, site_opt
 
 __all__ = ["ENGINES", "Config", "ConfigError", "load"]
 
-ENGINES = ("local", "slurm")  # what can be named; the engines themselves are in a room of their own
+ENGINES = ("local", "slurm")  # the names; the engines themselves are in `muster.engines`
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class Urls(Kind):
 
     def read(self, item: Item) -> dict[str, Data]:
         if not isinstance(item.value, dict):
-            raise Wrong(f"is {item.said}; it takes {self.words}", "such as `{data_url: obs://bucket/data}`")
+            raise Wrong(f"is {item.shown}; it takes {self.words}", "such as `{data_url: obs://bucket/data}`")
         return dict(each(item.value.items(), self._pair))
 
     def _pair(self, name: str, item: Item) -> tuple[str, Data]:
@@ -89,13 +89,13 @@ def url(item: Item) -> str:
     scheme, slashes, _ = text.partition("://")
     if not slashes:
         scheme, _, rest = text.partition(":")
-        raise Wrong(f"{item.said} lacks a slash", f"write `{scheme}://{rest.lstrip('/')}`, or `./{text}` for a path")
+        raise Wrong(f"{item.shown} lacks a slash", f"write `{scheme}://{rest.lstrip('/')}`, or `./{text}` for a path")
     if scheme not in SCHEMES:
         meant = nearest(scheme, SCHEMES)
         hint = f"did you mean `{meant}://`?" if meant else "it takes obs://, s3://, file:// and paths"
         raise Wrong(f"has the scheme `{scheme[:20]}`, which is not known", hint)  # the rest may hold a key
     if scheme == "file":
-        raise Wrong(f"{item.said} names no absolute path", "write three slashes, as in `file:///data`")
+        raise Wrong(f"{item.shown} names no absolute path", "write three slashes, as in `file:///data`")
     if {".", ".."} & set(text.split("/")):
         raise Wrong("has a part `.` or `..`", "name it without")
     raise Wrong("names no bucket", f"write `{scheme}://bucket/key`; access keys belong into config.toml")
@@ -109,18 +109,18 @@ class Layouts(Kind):
 
     def read(self, item: Item) -> dict[str, tuple[str, ...]]:
         if not isinstance(item.value, dict):
-            raise Wrong(f"is {item.said}; it takes {self.words}", "such as `{data_url: [train/, val/]}`")
+            raise Wrong(f"is {item.shown}; it takes {self.words}", "such as `{data_url: [train/, val/]}`")
         return dict(each(item.value.items(), self._layout))
 
     def _layout(self, name: str, item: Item) -> tuple[str, tuple[str, ...]]:
         if not isinstance(item.value, list) or not item.value:
-            raise Wrong(f"is {item.said}; it takes a list of names", "such as `[train/, val/]`")
+            raise Wrong(f"is {item.shown}; it takes a list of names", "such as `[train/, val/]`")
         return name, tuple(each(numbered(item), self._name))
 
     def _name(self, name: str, item: Item) -> str:
         text = word(item)
         if not re.search(self.inside, text):
-            raise Wrong(f"{item.said} is not a name inside the input", "write it relative to the input, such as `train/`")
+            raise Wrong(f"{item.shown} is not a name inside the input", "write it relative to the input, such as `train/`")
         return text
 
     def schema(self) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def _loaded(item: Item, problems: list[Problem], file: str, base: Path, sets: Se
     if item.value is None and not sets:
         raise JobError([*problems, Problem(file, None, "", "is empty", "a job needs at least `command` or `boot`")])
     if not isinstance(item.value, dict | None):
-        message = f"holds {item.said} where a mapping of fields belongs"
+        message = f"holds {item.shown} where a mapping of fields belongs"
         raise JobError([*problems, Problem(file, item.line, "", message, "write fields such as `command: echo hello`")])
     fields = dict(item.value or {})
     for override in [sets] if isinstance(sets, str) else sets:

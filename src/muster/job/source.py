@@ -1,4 +1,4 @@
-"""YAML text as Items: values with the text they were written as and their lines. No meaning yet."""
+"""YAML text as Items: values with the text they were written as and their lines. What they mean is not looked at."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class JobError(Exception):
 
 
 def decode(data: bytes, file: str) -> str:
-    """The text of a job file, or why it cannot be one."""
+    """The text of a job file. Raises JobError for what is no text, or too long."""
     if len(data) > MOST_BYTES:
         message = f"is larger than {MOST_BYTES >> 20} MB, and no job file is"
         raise JobError([Problem(file, None, "", message, "name the job file; data belongs into files beside the program")])
@@ -88,11 +88,11 @@ def parse(text: str, file: str) -> tuple[Item, list[Problem]]:
     """The Items of a YAML text, and the problems that do not keep it from being read on (duplicate keys, tags)."""
     import yaml
 
-    _refuse_unreadable(text, file)
+    _check_characters(text, file)
     loader_class: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     loader = None
     try:
-        _refuse_depth(text, file, loader_class)
+        _check_depth(text, file, loader_class)
         loader = loader_class(text)
         node = loader.get_single_node()
         if node is None:
@@ -120,7 +120,7 @@ def from_python(value: Any, depth: int = 0) -> Item:
     return Item(value if isinstance(value, int) and not isinstance(value, bool) else text, text)
 
 
-def _refuse_unreadable(text: str, file: str) -> None:
+def _check_characters(text: str, file: str) -> None:
     found = UNREADABLE.search(text)
     if found:
         line = text.count("\n", 0, found.start()) + 1
@@ -128,8 +128,8 @@ def _refuse_unreadable(text: str, file: str) -> None:
         raise JobError([Problem(file, line, "", message, "remove it; is this a text file, saved as UTF-8?")])
 
 
-def _refuse_depth(text: str, file: str, loader_class: Any) -> None:
-    """Stops at deep nesting before the recursive composer meets it."""
+def _check_depth(text: str, file: str, loader_class: Any) -> None:
+    """Raises JobError for deep nesting, before the recursive composer meets it."""
     import yaml
 
     depth = 0
@@ -232,7 +232,7 @@ class _Reader:
             if isinstance(source.value, dict):
                 merged = {**source.value, **merged}
             else:
-                message = f"merges {source.said} with `<<`"
+                message = f"merges {source.shown} with `<<`"
                 self.problems.append(Problem(self.file, source.line, path, message, "it takes an alias of a mapping"))
         return merged
 

@@ -1,4 +1,4 @@
-"""What a job has on stores: code that is fetched, inputs that must be there, and layouts that they must have."""
+"""The data of a job on stores: fetches code, checks inputs, makes outputs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from muster.job import Job
+from muster.job.source import Finding
 from muster.records.files import locked
 from muster.storage.settings import Settings
 
@@ -19,8 +20,8 @@ class NoCode(Exception):
     """A URL that holds no code."""
 
 
-def missing(job: Job, settings: Settings) -> list[tuple[str, str, str]]:
-    """What inputs lack: themselves, or what the job requires of them."""
+def missing(job: Job, settings: Settings) -> list[Finding]:
+    """Finds inputs that do not exist, or lack what the job requires of them."""
     if not job.inputs:
         return []
     from muster.storage import Storage
@@ -29,16 +30,17 @@ def missing(job: Job, settings: Settings) -> list[tuple[str, str, str]]:
         return list(_missing(job, storage))
 
 
-def _missing(job: Job, storage: Storage) -> Iterator[tuple[str, str, str]]:
+def _missing(job: Job, storage: Storage) -> Iterator[Finding]:
     for name, data in job.inputs.items():
         if storage.stat(data.url) is None:
-            yield f"inputs.{name}", f"names {data.url}, which does not exist", "`muster ls` shows what is there"
+            message = f"names {data.url}, which does not exist"
+            yield Finding(f"inputs.{name}", message, "`muster ls` shows what is there")
             continue
         for wanted in job.requires.get(name, ()):
             found = storage.stat(f"{data.url.rstrip('/')}/{wanted}")
             if found is None or (wanted.endswith("/") and not found.is_dir):
                 message = f"wants `{wanted}` in `{name}`, and {data.url} has none"
-                yield "requires", message, f"`muster ls {data.url}` shows what is there"
+                yield Finding("requires", message, f"`muster ls {data.url}` shows what is there")
 
 
 def make_outputs(job: Job, settings: Settings) -> None:

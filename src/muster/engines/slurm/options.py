@@ -27,7 +27,7 @@ class Gres(Line):
     def read(self, item: Item) -> str:
         text = super().read(item)
         if not re.fullmatch(self.pattern, text):
-            raise Wrong(f"{item.said} is not {self.words}", "leave the count out: `devices` says how many")
+            raise Wrong(f"{item.shown} is not {self.words}", "leave the count out: `devices` says how many")
         return text
 
 
@@ -40,7 +40,7 @@ class Pmi(Line):
     def read(self, item: Item) -> str:
         text = super().read(item)
         if not re.fullmatch(self.pattern, text) or text == "none":
-            raise Wrong(f"{item.said} is not {self.words}", "leave it out for ranks that are started over ssh")
+            raise Wrong(f"{item.shown} is not {self.words}", "leave it out for ranks that are started over ssh")
         return text
 
 
@@ -52,13 +52,13 @@ class SbatchOptions(Kind):
 
     def read(self, item: Item) -> tuple[str, ...]:
         if not isinstance(item.value, list):
-            raise Wrong(f"is {item.said}; it takes {self.words}", "such as `[--nice=100]`")
+            raise Wrong(f"is {item.shown}; it takes {self.words}", "such as `[--nice=100]`")
         return tuple(each(numbered(item), self._option))
 
     def _option(self, name: str, item: Item) -> str:
         text = one_line(word(item))
         if not re.fullmatch(self.pattern, text):
-            raise Wrong(f"{item.said} is not a long option", "write it as one word, such as `--nice=100`")
+            raise Wrong(f"{item.shown} is not a long option", "write it as one word, such as `--nice=100`")
         return text
 
     def schema(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Directories(Kind):
 
     def read(self, item: Item) -> tuple[str, ...]:
         if not isinstance(item.value, list):
-            raise Wrong(f"is {item.said}; it takes {self.words}", 'such as `["/shared"]`')
+            raise Wrong(f"is {item.shown}; it takes {self.words}", 'such as `["/shared"]`')
         return tuple(each(numbered(item), self._directory))
 
     def _directory(self, name: str, item: Item) -> str:

@@ -66,8 +66,8 @@ class Item:
     typed: bool = False  # a value of Python or TOML: text is text, and a number counts seconds, bytes or the whole
 
     @property
-    def said(self) -> str:
-        """What the value is, in words."""
+    def shown(self) -> str:
+        """The value as an error shows it."""
         if self.value is None:
             return "empty"
         if isinstance(self.value, dict):
@@ -115,7 +115,7 @@ def scalar(item: Item, wanted: str) -> str:
     if item.value is None or (isinstance(item.value, str) and not item.value.strip()):
         raise Wrong(f"is empty; it takes {wanted}", "give it a value, or remove the line")
     if isinstance(item.value, (dict, list)):
-        raise Wrong(f"is {item.said}; it takes {wanted}", "write a single value")
+        raise Wrong(f"is {item.shown}; it takes {wanted}", "write a single value")
     return given_text(item.text)
 
 
@@ -138,7 +138,7 @@ def word(item: Item) -> str:
     if item.value is None and not item.text:
         raise Wrong("is empty", 'give it a value, or `""` for an empty text')
     if isinstance(item.value, (dict, list)):
-        raise Wrong(f"is {item.said}; it takes a plain value", "quote it to pass it as text")
+        raise Wrong(f"is {item.shown}; it takes a plain value", "quote it to pass it as text")
     return given_text(item.text)
 
 

@@ -34,7 +34,7 @@ class Names(Kind):
 
     def read(self, item: Item) -> tuple[str, ...]:
         if not isinstance(item.value, list):
-            said = "a text" if isinstance(item.value, (str, int)) else item.said  # it may be the secret itself
+            said = "a text" if isinstance(item.value, (str, int)) else item.shown  # it may be the secret itself
             raise Wrong(f"is {said}; it takes {self.words}", "such as `[WANDB_API_KEY]`")
         return tuple(dict.fromkeys(each(numbered(item), self._name)))
 
@@ -60,7 +60,7 @@ class Causes(Kind):
 
     def read(self, item: Item) -> tuple[int | str, ...]:
         if not isinstance(item.value, list) or not item.value:
-            said = "an empty list" if isinstance(item.value, list) else item.said
+            said = "an empty list" if isinstance(item.value, list) else item.shown
             raise Wrong(f"is {said}; it takes {self.words}", "such as `[137, lost]`")
         return tuple(each(numbered(item), self._cause))
 
@@ -71,7 +71,7 @@ class Causes(Kind):
             return item.value
         meant = nearest(item.text, self.causes)
         hint = f"did you mean `{meant}`?" if meant else "it takes " + self.words
-        raise Wrong(f"{item.said} is neither an exit code nor a cause", hint)
+        raise Wrong(f"{item.shown} is neither an exit code nor a cause", hint)
 
     def schema(self) -> dict[str, Any]:
         code = {"type": "integer", "minimum": 1, "maximum": 255}

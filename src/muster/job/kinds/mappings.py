@@ -27,7 +27,7 @@ class Pairs(Kind):
 
     def read(self, item: Item) -> dict[str, str]:
         if not isinstance(item.value, dict):
-            raise Wrong(f"is {item.said}; it takes {self.words}", f"such as `{self.sample}`")
+            raise Wrong(f"is {item.shown}; it takes {self.words}", f"such as `{self.sample}`")
         return dict(each(item.value.items(), self._pair))
 
     def _pair(self, name: str, item: Item) -> tuple[str, str]:
@@ -63,7 +63,7 @@ class Table(Kind):
 
     def read(self, item: Item) -> dict[str, Any]:
         if not isinstance(item.value, dict):
-            raise Wrong(f"is {item.said}; it takes {self.words}", "write a name and a value")
+            raise Wrong(f"is {item.shown}; it takes {self.words}", "write a name and a value")
         return dict(each(item.value.items(), self._pair))
 
     def _pair(self, name: str, item: Item) -> tuple[str, Any]:
@@ -107,7 +107,7 @@ class Section(Kind):
     def values(self, item: Item) -> dict[str, Any]:
         """The fields that are given; an empty value gives none."""
         if not isinstance(item.value, (dict, type(None))):
-            raise Wrong(f"is {item.said}; it takes {self.words}", f"such as `{self.sample}`")
+            raise Wrong(f"is {item.shown}; it takes {self.words}", f"such as `{self.sample}`")
         return dict(each((item.value or {}).items(), self._field))
 
     def from_json(self, data: Mapping[str, Any]) -> Any:

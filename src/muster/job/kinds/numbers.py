@@ -29,10 +29,10 @@ class Count(Kind):
         if is_whole:
             small = item.value < self.least
             hint = self.why if self.why and not small else "it takes " + self.words
-            raise Wrong(f"{item.said} is too {'small' if small else 'many'}", hint)
+            raise Wrong(f"{item.shown} is too {'small' if small else 'many'}", hint)
         if re.fullmatch(r"[0-9]{1,9}", text):
-            raise Wrong(f"{item.said} is not {self.words}", "write it without quotes and leading zeros")
-        raise Wrong(f"{item.said} is not {self.words}", f"write it in plain digits, such as `{max(self.least, 2)}`")
+            raise Wrong(f"{item.shown} is not {self.words}", "write it without quotes and leading zeros")
+        raise Wrong(f"{item.shown} is not {self.words}", f"write it in plain digits, such as `{max(self.least, 2)}`")
 
     def schema(self) -> dict[str, Any]:
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
@@ -48,9 +48,9 @@ class Number(Kind):
         try:
             value = float(text)
         except ValueError:
-            raise Wrong(f"{item.said} is not {self.words}", "write it in plain digits") from None
+            raise Wrong(f"{item.shown} is not {self.words}", "write it in plain digits") from None
         if not math.isfinite(value):
-            raise Wrong(f"{item.said} is not finite", "it takes " + self.words)
+            raise Wrong(f"{item.shown} is not finite", "it takes " + self.words)
         return value
 
     def schema(self) -> dict[str, Any]:
@@ -79,14 +79,14 @@ class Duration(Kind):
         if seconds is None:
             if not re.fullmatch(Duration(zero=True).pattern, text):
                 meant = self._meant(text)
-                raise Wrong(f"{item.said} is not {self.words}", f"did you mean `{meant}`?" if meant else UNIT_HINT)
+                raise Wrong(f"{item.shown} is not {self.words}", f"did you mean `{meant}`?" if meant else UNIT_HINT)
             seconds = sum(float(n) * UNITS[u] for n, u in re.findall(r"([0-9.]+)(ms|s|m|h|d)", text))
         if not seconds and not self.zero:
-            raise Wrong(f"{item.said} is no time at all", "it takes " + self.words)
+            raise Wrong(f"{item.shown} is no time at all", "it takes " + self.words)
         if not seconds >= 0:
-            raise Wrong(f"{item.said} is not {self.words}", "leave the field out for no limit")
+            raise Wrong(f"{item.shown} is not {self.words}", "leave the field out for no limit")
         if seconds > 10 * 365 * UNITS["d"]:
-            raise Wrong(f"{item.said} is more than ten years", "leave the field out for no limit")
+            raise Wrong(f"{item.shown} is more than ten years", "leave the field out for no limit")
         return float(seconds)
 
     def _meant(self, text: str) -> str:
@@ -112,12 +112,12 @@ class Size(Kind):
             found = re.match(r"([0-9.]+)([KMGT])", text)
             if not found or not re.fullmatch(self.pattern, text):
                 meant = self._meant(text)
-                raise Wrong(f"{item.said} is not {self.words}", f"did you mean `{meant}`?" if meant else UNIT_HINT)
+                raise Wrong(f"{item.shown} is not {self.words}", f"did you mean `{meant}`?" if meant else UNIT_HINT)
             size = float(found.group(1)) * 1024 ** ("KMGT".index(found.group(2)) + 1)
         if not size >= 1 << 20:
-            raise Wrong(f"{item.said} is less than `1M`, which no process can start in", "it takes " + self.words)
+            raise Wrong(f"{item.shown} is less than `1M`, which no process can start in", "it takes " + self.words)
         if size > 1 << 60:
-            raise Wrong(f"{item.said} is more than any machine has", "leave the field out for all of the machine")
+            raise Wrong(f"{item.shown} is more than any machine has", "leave the field out for all of the machine")
         return int(size)
 
     def _meant(self, text: str) -> str:
@@ -141,7 +141,7 @@ class Share(Kind):
         if not re.fullmatch(self.pattern, text):
             found = re.fullmatch(r"0?\.[0-9]+", text)
             hint = f"did you mean `{float(text) * 100:g}%`?" if found else "write a number and `%` without a space"
-            raise Wrong(f"{item.said} is not {self.words}", hint)
+            raise Wrong(f"{item.shown} is not {self.words}", hint)
         return float(text[:-1]) / 100
 
     def schema(self) -> dict[str, Any]:

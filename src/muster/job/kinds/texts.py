@@ -89,7 +89,7 @@ class Name(Kind):
         if not re.fullmatch(r"[^\W_][\w.\-]{0,63}", name) or len(name.encode()) > MOST_NAME:
             clean = clean_name(name)
             hint = f"`{clean}` would do" if clean else "start with a letter, such as `train-1`"
-            raise Wrong(f"{item.said} cannot be the name of a directory; it takes {self.words}", hint)
+            raise Wrong(f"{item.shown} cannot be the name of a directory; it takes {self.words}", hint)
         return name
 
     def schema(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Choice(Kind):
         text = scalar(item, self.words)
         if text not in self.options:
             meant = dict(self.also).get(text.lower()) or nearest(text, self.options)
-            raise Wrong(f"{item.said} is not known", f"did you mean `{meant}`?" if meant else "it takes " + self.words)
+            raise Wrong(f"{item.shown} is not known", f"did you mean `{meant}`?" if meant else "it takes " + self.words)
         return text
 
     def schema(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class Flag(Kind):
         if item.typed and not isinstance(item.value, bool):
             raise Wrong("is neither true nor false", "write one of them, without quotes")
         if text not in ("true", "false"):
-            raise Wrong(f"{item.said} is not known", "it takes " + self.words)
+            raise Wrong(f"{item.shown} is not known", "it takes " + self.words)
         return text == "true"
 
     def schema(self) -> dict[str, Any]:
