@@ -22,7 +22,7 @@ class Gres(Line):
     """The name of a generic resource, with its type where the site has several."""
 
     words = "the name of a GRES such as `npu` or `gpu:a100`"
-    pattern = r"^[A-Za-z][\w.\-]*(:[A-Za-z][\w.\-]*)?$"
+    pattern = r"^[A-Za-z][\w.\-]*(:(?![0-9]+$)[\w.\-]+)?$"  # a type may be `910b`, a number is a count
 
     def read(self, item: Item) -> str:
         text = super().read(item)
