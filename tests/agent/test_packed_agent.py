@@ -15,7 +15,9 @@ from conftest import WriteJob
 from muster.engines.base import Order, Request
 from muster.engines.local.engine import Local
 from muster.job import Job
-from muster.launch import api, create, zipapp
+from muster.job.load import load
+from muster.launch import api, zipapp
+from muster.launch.prepare import prepare
 
 
 def python_of(version: str) -> str:
@@ -59,7 +61,7 @@ def test_the_agent_runs_with_another_python_than_the_one_that_packed_it(
         {"per": "device", "nodes": 2, "devices": 2, "setup": "export FROM_SETUP=yes", "retries": 1, "memory": "1G"},
         **{"train.py": TRAIN},
     )
-    prepared = replace(create.prepare(api.loader(job)), engine=LocalWith(home, python))
+    prepared = replace(prepare(load(job), str(home)), engine=LocalWith(home, python))
     run = api.start(prepared, detach=True)
     assert run.wait(60) == "succeeded", run.reason
     first, second = run.view["attempts"]

@@ -18,7 +18,9 @@ from conftest import Muster, WriteJob, gone, until
 from muster.agent.sandbox import namespaces
 from muster.engines.local.engine import Local
 from muster.engines.local.node.site import address
-from muster.launch import api, create
+from muster.job.load import load
+from muster.launch import create
+from muster.launch.prepare import prepare
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -215,7 +217,7 @@ def test_a_rendered_request_is_what_would_be_submitted_and_hides_the_environment
     write_job: WriteJob, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("THE_KEY", "the secret")
-    prepared = create.prepare(api.loader(write_job({"command": "true", "secrets": ["THE_KEY"]})))
+    prepared = prepare(load(write_job({"command": "true", "secrets": ["THE_KEY"]})), str(home))
     request = create.render(prepared)
     assert request.argv[3:5] == (str(home / "agent" / Path(request.argv[3]).name), "supervise")
     assert request.environment["THE_KEY"] == "the secret"

@@ -13,7 +13,7 @@ import yaml
 from packages import ACCESS, EXAMPLE, SESSION, fill_store, package, settings, v2
 
 from conftest import Muster
-from muster.job.load import load_file
+from muster.job.load import load
 
 SECRET = ACCESS["secret_access_key"]
 
@@ -34,7 +34,7 @@ def test_every_value_says_where_it_came_from(muster: Muster, tmp_path: Path, hom
 def test_the_older_generation_as_a_job(muster: Muster, tmp_path: Path) -> None:
     folder = package(tmp_path / "pack", settings(session={**SESSION, "train_instance_count": 2}))
     assert muster("import", folder).returncode == 0
-    job = load_file(tmp_path / "job.yaml")
+    job = load(tmp_path / "job.yaml").checked()
     assert (job.name, job.framework, job.compat, job.boot) == ("aisbench-debug", "mindspore", "modelarts-v1", "train.py")
     assert job.code == str(folder / "code/code")
     assert (job.nodes, job.devices, job.rank_table) == (2, 8, "1.0")
@@ -49,7 +49,7 @@ def test_the_newer_generation_as_a_job(muster: Muster, tmp_path: Path) -> None:
     session = {**v2(), "out_base_url": "/lab-bucket/result-v2/"}
     folder = package(tmp_path / "pack", settings(session_config_v2=session), "export MODELARTS_VERSION=V2\n")
     assert muster("import", folder).returncode == 0
-    job = load_file(tmp_path / "job.yaml")
+    job = load(tmp_path / "job.yaml").checked()
     assert (job.compat, job.outputs["train_url"].url) == ("modelarts-v2", "obs://lab-bucket/result-v2/")
     assert job.parameters["epoch_size"] == "90"
 
@@ -57,7 +57,7 @@ def test_the_newer_generation_as_a_job(muster: Muster, tmp_path: Path) -> None:
 def test_single_server_mode_is_left_to_the_script(muster: Muster, tmp_path: Path) -> None:
     folder = package(tmp_path / "pack", settings(), "export SINGLESERVER_MODE=True\n")
     assert muster("import", folder).returncode == 0
-    job = load_file(tmp_path / "job.yaml")
+    job = load(tmp_path / "job.yaml").checked()
     assert job.own_servers
     assert job.env == {"SINGLESERVER_MODE": "True"}
 
@@ -66,7 +66,7 @@ def test_single_server_mode_must_be_written_exactly(muster: Muster, tmp_path: Pa
     folder = package(tmp_path / "pack", settings(), "export SINGLESERVER_MODE=true\n")
     done = muster("import", folder)
     assert "config.sh:1: `SINGLESERVER_MODE` is `true`, which is off; write exactly True" in done.stderr
-    assert not load_file(tmp_path / "job.yaml").servers
+    assert not load(tmp_path / "job.yaml").checked().servers
 
 
 @pytest.mark.parametrize("value", ["090", "1e-3", "True", "null", "a: b # c", "'quoted'", "", "多", "yes", "0x10", "~", " x "])
@@ -74,14 +74,14 @@ def test_parameters_stay_as_they_are_written(muster: Muster, tmp_path: Path, val
     session = {**SESSION, "hyperparameters": [{"label": "odd", "value": value}]}
     folder = package(tmp_path / "pack", settings(session=session))
     assert muster("import", folder).returncode == 0
-    assert load_file(tmp_path / "job.yaml").parameters == {"odd": value}
+    assert load(tmp_path / "job.yaml").checked().parameters == {"odd": value}
 
 
 @pytest.mark.parametrize("part", ["", "code", "code/config"])
 def test_any_directory_of_a_package_will_do(muster: Muster, tmp_path: Path, part: str) -> None:
     folder = package(tmp_path / "pack", settings())
     assert muster("import", folder / part).returncode == 0
-    job = load_file(tmp_path / "job.yaml")
+    job = load(tmp_path / "job.yaml").checked()
     assert job.code == str(folder / "code/code")
 
 
@@ -89,7 +89,7 @@ def test_settings_alone_name_the_code_that_is_in_the_cloud(muster: Muster, tmp_p
     (tmp_path / "alone").mkdir()
     (tmp_path / "alone/modelarts_config.py").write_text(settings())
     assert muster("import", tmp_path / "alone").returncode == 0
-    assert load_file(tmp_path / "job.yaml").code == "obs://lab-bucket/resnet/"
+    assert load(tmp_path / "job.yaml").checked().code == "obs://lab-bucket/resnet/"
 
 
 def test_a_directory_without_configuration_is_told(muster: Muster, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_python_that_is_not_here_is_a_note(muster: Muster, tmp_path: Path) -> 
     done = muster("import", folder)
     assert done.returncode == 0
     assert "config.sh:1: `PYTHON_COMMAND: python3.1.4` is not on this machine" in done.stderr
-    assert not load_file(tmp_path / "job.yaml").python
+    assert not load(tmp_path / "job.yaml").checked().python
 
 
 def test_a_file_that_cannot_be_read_is_told(muster: Muster, tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_the_mode_and_why_it_was_chosen(
     assert f"# Mode: {mode_line}\n" in (tmp_path / "job.yaml").read_text()
     mode = mode_line.partition(":")[0]
     compats = {"cluster_offline": "", "modelarts V1": "modelarts-v1", "modelarts V2": "modelarts-v2"}
-    assert load_file(tmp_path / "job.yaml").compat == compats[mode]
+    assert load(tmp_path / "job.yaml").checked().compat == compats[mode]
     printed = json.loads(muster("import", folder, *words, "--json", "--force").stdout)["mode"]
     assert printed == {"name": mode, "why": mode_line.partition(": ")[2]}
 

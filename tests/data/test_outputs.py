@@ -110,10 +110,10 @@ def test_outputs_reach_their_url_while_the_program_runs(
 ) -> None:
     changed = tmp_path / "changed"  # Muster as it is, but more impatient
     shutil.copytree(Path(package.__file__).parent, changed / "muster", ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    storing = changed / "muster" / "agent" / "storing.py"
-    text = storing.read_text()
+    transfers = changed / "muster" / "agent" / "node" / "transfers.py"
+    text = transfers.read_text()
     assert f"PERIOD = {PERIOD}" in text
-    storing.write_text(text.replace(f"PERIOD = {PERIOD}", "PERIOD = 0.2"))
+    transfers.write_text(text.replace(f"PERIOD = {PERIOD}", "PERIOD = 0.2"))
     train = """
     out=${1#*=}/$MUSTER_NODE
     echo $MUSTER_NODE > "$out"

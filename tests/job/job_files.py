@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from muster.job import Job
-from muster.job.load import load_file
+from muster.job.load import load
 from muster.job.source import JobError, Problem
 
 
@@ -18,14 +18,14 @@ def write(folder: Path, text: str | bytes) -> Path:
 
 
 def accepted(folder: Path, text: str | bytes, *sets: str) -> Job:
-    return load_file(write(folder, text), sets)
+    return load(write(folder, text), sets).checked()
 
 
 def refused(folder: Path, text: str | bytes, *sets: str) -> list[Problem]:
     """What is wrong with a job file; each problem is told on one line, with something to do about it."""
     path = write(folder, text)
     try:
-        job = load_file(path, sets)
+        job = load(path, sets).checked()
     except JobError as error:
         assert error.problems
         for problem in error.problems:

@@ -8,8 +8,7 @@ import pytest
 from job_files import accepted, one, refused
 
 from muster.job import Bench, Job, Metric
-from muster.job.load import load_data
-from muster.launch.rerun import recorded_fields
+from muster.job.load import load
 
 PLAIN = "boot: train.py\n"
 
@@ -52,7 +51,7 @@ def test_a_record_gives_the_same_job_again(tmp_path: Path) -> None:
         PLAIN + "bench: {limits: {nodes: 7.3%}, idle: 1.5s}\nmetrics: {a: {pattern: '(x)'}}\nsample: 250ms\n",
     )
     assert Job.from_json(job.to_json()) == job
-    assert load_data(recorded_fields(job)) == job
+    assert load(job).checked() == job
 
 
 @pytest.mark.parametrize(

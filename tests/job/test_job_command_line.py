@@ -211,6 +211,18 @@ def test_settings_that_cannot_be_used_are_wrong_input(muster: Muster, write_job:
     assert not (home / "runs").exists()
 
 
+def test_a_wrong_endpoint_hides_nothing_that_is_wrong_with_the_job(muster: Muster, tmp_path: Path, home: Path) -> None:
+    home.mkdir()
+    (home / "config.toml").write_text('[storage]\nendpoint = "http//store"\n')
+    path = write(tmp_path, "command: x\nnodes: 0\ndevics: 1\n")
+    done = muster("run", path, "--check")
+    assert done.returncode == 2
+    told = done.stderr.splitlines()
+    assert [line.partition(" `")[0] for line in told[:2]] == [f"muster: {path}:2:", f"muster: {path}:3:"]
+    assert "the endpoint `http//store` lacks a colon" in told[2]
+    assert told[3] == "muster: 3 problems; nothing was started"
+
+
 def test_the_schema_command_prints_a_schema(muster: Muster, home: Path) -> None:
     done = muster("schema")
     assert (done.returncode, done.stderr) == (0, "")

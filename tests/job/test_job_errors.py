@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from job_files import accepted, one, refused
 
-from muster.job.load import load_data, load_file
+from muster.job.load import load
 from muster.job.source import JobError
 
 
@@ -288,7 +288,7 @@ def test_parameters_need_a_place_in_a_command_of_several_lines(tmp_path: Path) -
 def test_a_file_that_cannot_be_read_is_told_with_its_path(tmp_path: Path) -> None:
     for path, reason in [(tmp_path / "none.yaml", "no such file"), (tmp_path, "is a directory")]:
         with pytest.raises(JobError) as error:
-            load_file(path)
+            load(path).checked()
         (problem,) = error.value.problems
         assert problem.file == str(path)
         assert reason in problem.message
@@ -304,7 +304,7 @@ def test_a_code_directory_that_may_not_be_read_is_refused(tmp_path: Path) -> Non
 
 def test_python_data_is_checked_like_a_file(tmp_path: Path) -> None:
     with pytest.raises(JobError) as error:
-        load_data({"nodes": 10**5000, "name": "\udcff", "env": {"A": None, 7: 8}, "devics": 1}, base=tmp_path)
+        load({"nodes": 10**5000, "name": "\udcff", "env": {"A": None, 7: 8}, "devics": 1}, base=tmp_path).checked()
     fields = {problem.field for problem in error.value.problems}
     assert fields == {"nodes", "name", "env.A", "env.7", "devics", ""}
     assert all(str(problem).isprintable() for problem in error.value.problems)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from job_files import accepted, one, refused
 
-from muster.job import FIELDS, Bench, Data, Metric, SlurmOptions
+from muster.engines.slurm.options import SlurmOptions
+from muster.job import FIELDS, Bench, Data, Metric
 
 PLAIN = "command: x\n"
 
@@ -163,3 +164,34 @@ def test_an_override_of_what_runs_takes_the_place_of_what_the_file_runs(tmp_path
     job = accepted(tmp_path, "boot: train.py\npython: python3\n", "command=echo hello")
     assert (job.boot, job.python, job.command) == ("", "", "echo hello")
     assert "are both given" in one(tmp_path, "command: x\n", "boot=train.py", "command=y").message
+
+
+@pytest.mark.parametrize(
+    ("written", "override", "data"),
+    [
+        ("{url: obs://b/old, access: env}", "inputs.a=obs://b/new", Data("obs://b/new", "env")),
+        ("{url: obs://b/old, access: env}", "inputs.a.url=obs://b/new", Data("obs://b/new", "env")),
+        ("{url: obs://b/old, access: env}", "inputs.a={url: obs://b/new}", Data("obs://b/new")),
+        ("obs://b/old", "inputs.a.access=env", Data("obs://b/old", "env")),
+        ("obs://b/old", "inputs.a.url=obs://b/new", Data("obs://b/new")),
+    ],
+)
+def test_one_part_of_an_input_can_be_set_and_the_other_stays(tmp_path: Path, written: str, override: str, data: Data) -> None:
+    assert accepted(tmp_path, PLAIN + f"inputs: {{a: {written}}}\n", override).inputs == {"a": data}
+
+
+def test_a_wrong_part_of_an_input_is_told_under_its_override(tmp_path: Path) -> None:
+    problem = one(tmp_path, PLAIN + "inputs: {a: obs://b/old}\n", "inputs.a.access=variable")
+    assert (problem.file, problem.line, problem.field) == ("--set inputs.a.access=variable", None, "inputs.a")
+    assert "has no field `way`" in one(tmp_path, PLAIN + "inputs: {a: obs://b/old}\n", "inputs.a.way=env").message
+
+
+def test_an_override_inside_an_empty_section_makes_one(tmp_path: Path) -> None:
+    assert accepted(tmp_path, PLAIN + "bench:\n", "bench.repeats=2").bench == Bench(repeats=2)
+
+
+def test_what_is_wrong_deep_inside_is_told_where_it_was_written(tmp_path: Path) -> None:
+    text = PLAIN + "bench:\n  repeats: 2\n  targets:\n    a: high\n    b: 1\n"
+    here, there = refused(tmp_path, text, "bench.targets.c=low")
+    assert (here.line, here.field) == (5, "bench.targets.a")
+    assert (there.file, there.line, there.field) == ("--set bench.targets.c=low", None, "bench.targets.c")

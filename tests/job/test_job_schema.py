@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from muster.job import FIELDS, Job
 from muster.job.describe import page, schema
 from muster.job.kinds import Choice, Count, Wrong
-from muster.job.load import load_data, load_file
+from muster.job.load import load
 from muster.job.source import JobError, parse
 
 CONTEXT: dict[str, dict[str, Any]] = {
@@ -138,7 +138,7 @@ def test_a_job_that_the_loader_takes_is_valid_by_the_schema(folder: Path, fields
     path = folder / "likely.yaml"
     path.write_text(yaml.safe_dump(fields, sort_keys=False))
     try:
-        load_file(path)
+        load(path).checked()
     except JobError as error:
         assert_told(error)
     else:
@@ -156,7 +156,7 @@ def assert_told(error: JobError) -> None:
 def load_or_refuse(path: Path, sets: list[str]) -> None:
     """A Job that survives being recorded, or problems that can be told; anything else fails the test."""
     try:
-        job = load_file(path, sets)
+        job = load(path, sets).checked()
     except JobError as error:
         assert_told(error)
     else:
@@ -221,6 +221,6 @@ data = st.recursive(
 @given(fields=st.dictionaries(st.one_of(st.sampled_from(sorted(FIELDS)), st.text(max_size=3)), data, max_size=5))
 def test_python_data_of_any_kind_gives_a_job_or_problems(fields: dict[str, Any]) -> None:
     try:
-        load_data(fields)
+        load(fields).checked()
     except JobError as error:
         assert_told(error)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from job_files import accepted, one, refused, write
 
-from muster.job.load import load_file
+from muster.job.load import load
 from muster.job.source import MOST_BYTES, JobError
 
 
@@ -88,7 +88,7 @@ def test_a_large_file_is_refused_and_one_at_the_limit_is_not(tmp_path: Path) -> 
 
 def test_an_endless_file_is_refused() -> None:
     with pytest.raises(JobError, match="larger than 1 MB"):
-        load_file("/dev/zero")
+        load("/dev/zero").checked()
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 5000, "- " * 5000 + "x", "command: " + "[" * 40 + "]" * 40])
@@ -175,7 +175,7 @@ def test_a_job_file_may_come_through_a_pipe(tmp_path: Path, monkeypatch: pytest.
     try:
         os.write(writer, b"command: x\n")
         os.close(writer)
-        assert load_file(f"/dev/fd/{reader}").code == os.path.realpath(tmp_path)
+        assert load(f"/dev/fd/{reader}").checked().code == os.path.realpath(tmp_path)
     finally:
         os.close(reader)
 
@@ -184,5 +184,5 @@ def test_a_link_to_a_job_file_finds_the_code_beside_the_file_itself(tmp_path: Pa
     path = write(tmp_path, "boot: train.py\n")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "link.yaml").symlink_to(path)
-    job = load_file(tmp_path / "elsewhere" / "link.yaml")
+    job = load(tmp_path / "elsewhere" / "link.yaml").checked()
     assert (job.code, job.name) == (str(tmp_path), "link")

@@ -10,8 +10,7 @@ import pytest
 from job_files import accepted
 
 from muster.job import FIELDS, FRAMEWORKS, Job
-from muster.job.load import load_data, load_file
-from muster.launch.rerun import recorded_fields
+from muster.job.load import load
 
 
 def test_everything_but_the_program_has_a_default(tmp_path: Path) -> None:
@@ -95,7 +94,7 @@ def test_names_that_directories_can_have_are_taken(tmp_path: Path, name: str) ->
 def test_a_job_without_a_name_is_called_like_its_file(tmp_path: Path, file: str, name: str) -> None:
     path = tmp_path / file
     path.write_text("command: x\n")
-    assert load_file(path).name == name
+    assert load(path).checked().name == name
 
 
 def test_paths_are_relative_to_the_job_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,9 +122,9 @@ def test_a_python_is_found_on_the_path(tmp_path: Path, monkeypatch: pytest.Monke
 def test_ranks_are_one_per_device_or_with_a_plain_command_one_per_node() -> None:
     size = {"nodes": 3, "devices": 4, "command": "x"}
     for framework in FRAMEWORKS:
-        assert load_data({**size, "framework": framework}).ranks == (3 if framework == "command" else 12)
-    assert load_data({**size, "per": "device"}).ranks == 12
-    assert load_data({**size, "per": "node"}).ranks == 3
+        assert load({**size, "framework": framework}).checked().ranks == (3 if framework == "command" else 12)
+    assert load({**size, "per": "device"}).checked().ranks == 12
+    assert load({**size, "per": "node"}).checked().ranks == 3
 
 
 def test_a_secret_that_is_named_twice_is_taken_once(tmp_path: Path) -> None:
@@ -167,7 +166,7 @@ def test_a_job_comes_back_from_its_recorded_form(tmp_path: Path, text: str) -> N
 )
 def test_a_recorded_job_can_be_loaded_again_as_it_was(tmp_path: Path, text: str) -> None:
     job = accepted(tmp_path, text)
-    assert load_data(recorded_fields(job)) == job
+    assert load(job).checked() == job
 
 
 def test_a_recorded_job_with_fields_of_another_version_can_be_read() -> None:
@@ -178,5 +177,5 @@ def test_python_data_describes_the_same_job_as_a_file(tmp_path: Path) -> None:
     import yaml
 
     data = yaml.safe_load(FULL)
-    assert load_data(data, base=tmp_path) == accepted(tmp_path, FULL)
+    assert load(data, base=tmp_path).checked() == accepted(tmp_path, FULL)
     assert set(data) < set(FIELDS)

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import Muster, WriteJob
 from muster.job.kinds import without_password
-from muster.job.load import load_data
+from muster.job.load import load
 from muster.job.source import JobError
 
 SECRET = "SECR+ET"
@@ -35,7 +35,7 @@ USAGE = [
 def test_no_field_of_a_job_takes_or_repeats_one(field: str, url: str) -> None:
     for data, overrides in (({"command": "true"}, [f"{field}={url}"]), (_nested(field, url), [])):
         with pytest.raises(JobError) as error:
-            load_data(data, overrides)
+            load(data, overrides).checked()
         assert SECRET not in str(error.value)
         assert all(SECRET not in str(vars(problem)) for problem in error.value.problems)
 
@@ -49,7 +49,7 @@ def _nested(field: str, value: str) -> dict[str, object]:
 @pytest.mark.parametrize("field", ["command", "setup"])
 def test_no_command_of_a_job_holds_one(field: str, url: str) -> None:
     with pytest.raises(JobError) as error:
-        load_data({"command": "true", field: f"fetch {url} data"})
+        load({"command": "true", field: f"fetch {url} data"}).checked()
     assert SECRET not in str(error.value)
 
 
@@ -62,7 +62,7 @@ def test_no_command_of_a_job_holds_one(field: str, url: str) -> None:
     ],
 )
 def test_variables_and_other_signs_are_no_password(text: str) -> None:
-    assert load_data({"command": text}).command == text
+    assert load({"command": text}).checked().command == text
 
 
 @pytest.mark.parametrize("url", URLS)

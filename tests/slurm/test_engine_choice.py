@@ -69,4 +69,4 @@ def test_a_name_that_no_engine_has_is_one_clear_error(muster: Muster, write_job:
     for words in (["run", job], ["bench", job]):
         done = muster(*words)
         assert done.returncode == 2
-        assert done.stderr == f'muster: {settings}: `engine` is `slrum`, which is not known; write "local" or "slurm"\n'
+        assert done.stderr == f"muster: {settings}: `engine = slrum` is not known; did you mean `slurm`?\n"

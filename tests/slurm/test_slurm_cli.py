@@ -47,12 +47,12 @@ def test_settings_of_the_site_reach_the_script(
     ("text", "words"),
     [
         ('partitoin = "a"', "`slurm.partitoin` is not known; there are partition, "),
-        ("partition = 3", "`slurm.partition` is not a text on one line"),
-        ('partition = "a\\nb"', "`slurm.partition` is not a text on one line"),
+        ("partition = 3", "`slurm.partition` is not a text"),
+        ('partition = "a\\nb"', "`slurm.partition` holds a line break"),
         ('exclusive = "yes"', "`slurm.exclusive` is neither true nor false"),
-        ('options = "--nice"', "`slurm.options` is not a list of texts"),
-        ('gres = "npu"', "`slurm.gres` is not a table of names"),
-        ('gres = {tpu = "x"}', "`slurm.gres` has `tpu`, which is not a kind of device"),
+        ('options = "--nice"', "`slurm.options` is `--nice`; it takes a list of options of sbatch"),
+        ('gres = "npu"', "`slurm.gres` is `npu`; it takes a mapping such as"),
+        ('gres = {tpu = "x"}', "`slurm.gres.tpu` is not known; there are `nvidia`, `ascend`"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from muster.config.slurm import Slurm as Site
 from muster.engines.base import Order
 from muster.engines.slurm import options, script
 from muster.engines.slurm.node.client import clean
-from muster.job import Job, SlurmOptions
+from muster.engines.slurm.options import Site, SlurmOptions
+from muster.job import Job
 from slurm_cluster import Cluster
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from muster.engines.slurm.node import allocation, job_end, job_step, parsing, pmi_launcher
-from muster.job import Job, SlurmOptions
+from muster.engines.slurm.options import SlurmOptions
+from muster.job import Job
 
 NODES = """\
 NodeName=gpu07 Arch=x86_64 CoresPerSocket=1  CPUAlloc=2 Gres=npu:8 NodeAddr=127.0.0.7 NodeHostName=gpu07 \

@@ -175,7 +175,7 @@ def test_a_file_of_keys_that_others_can_read_or_that_has_none_is_refused(home: P
         ("storage = 5\n", "`storage` is a single value"),
         ('[storage]\nendpiont = "x"\n', "`storage.endpiont` is not known"),
         ("[storage]\nendpoint = 5\n", "`storage.endpoint` is not a text"),
-        ('[storage.obs]\nstyle = "vhost"\n', "`storage.obs.style` is neither"),
+        ('[storage.obs]\nstyle = "vhost"\n', "`storage.obs.style = vhost` is not known"),
         ('[storage]\ntimeout = "30"\n', "`storage.timeout` is not a number"),
         ("[storage.obs.s3]\n", "`storage.obs.s3` is not known"),
         ('[profiles.p.storage]\nkey = "x"\n', "`profiles.p.storage.key` is not known"),

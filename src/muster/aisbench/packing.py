@@ -14,7 +14,7 @@ from pathlib import Path
 from muster import __version__
 from muster.aisbench.config import python_file, shell_file
 from muster.aisbench.config.values import ConfigValue, Findings
-from muster.job.load import SECRET
+from muster.job.rules import SECRET
 from muster.records.files import temporary_name
 
 TEMPLATE = Path(__file__).with_name("template")

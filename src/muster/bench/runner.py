@@ -13,8 +13,11 @@ from typing import Any
 from muster.bench.aggregate import FEWEST_OLYMPIC
 from muster.bench.result import make
 from muster.job import Bench, Job
+from muster.job.load import LoadedJob
 from muster.job.source import JobError, Problem
 from muster.launch import api, create
+from muster.launch.prepare import Prepared
+from muster.launch.prepare import prepare as prepare_job
 from muster.records.files import read_object, write_json
 from muster.records.layout import BenchDir, bench_dir, benches_dir, home, make_home, run_dir
 
@@ -45,16 +48,11 @@ class Measurement:
         write_json(self.dir.bench, {**self.record, **changes})
 
 
-def prepare(
-    load: create.Load,
-    engine: str | None,
-    file: str | os.PathLike[str] | None,
-    say: Callable[[str], None] = lambda text: None,
-) -> create.Prepared:
+def prepare(loaded: LoadedJob, engine: str | None, say: Callable[[str], None] = lambda text: None) -> Prepared:
     """Checks a job that is to be measured; one that does not say how is measured in the plain way."""
-    prepared = create.prepare(load, engine, file, say)
+    prepared = prepare_job(loaded, home(), engine, say)
     job, bench = prepared.job, prepared.job.bench or Bench()
-    impossible = [Problem(str(file or "job"), None, f"bench.{field}", *words) for field, *words in _impossible(job, bench)]
+    impossible = [Problem(loaded.file, None, f"bench.{field}", *words) for field, *words in _impossible(job, bench)]
     if impossible:
         raise JobError(impossible)
     return replace(prepared, job=replace(job, bench=bench))
@@ -93,7 +91,7 @@ def _making_worlds(job: Job) -> str:
 
 
 def begin(
-    prepared: create.Prepared,
+    prepared: Prepared,
     command: Sequence[str],
     plan: Mapping[str, Any] | None = None,
     system: Mapping[str, Any] | None = None,
@@ -119,7 +117,7 @@ def begin(
     return found
 
 
-def carry_out(measurement: Measurement, prepared: create.Prepared, follow: Follow) -> Iterator[Mapping[str, Any]]:
+def carry_out(measurement: Measurement, prepared: Prepared, follow: Follow) -> Iterator[Mapping[str, Any]]:
     """Runs the job as often as it says, or until a run does not succeed; yields how each run ended."""
     for _ in range(measurement.record["repeats"]):
         run = api.start(prepared)

@@ -15,7 +15,9 @@ from muster.cli.interrupts import Interrupts
 from muster.cli.options import as_json, overrides, where_to_run
 from muster.cli.report_command import show, write_page
 from muster.cli.run_command import follow, named_as_typed
-from muster.launch import api, create
+from muster.job.load import load
+from muster.launch import api
+from muster.launch.prepare import Prepared
 from muster.records.untrusted import parse_json
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ def command(
         for path in (path for path in (mllog, html) if path is not None):
             exporting.writable(path)
         described = _description(system)
-        prepared = runner.prepare(api.loader(job, changes), engine, job, lambda text: click.echo(f"muster: {text}", err=True))
+        prepared = runner.prepare(load(job, changes), engine, lambda text: click.echo(f"muster: {text}", err=True))
         client = testers.opened(tester) if test_id is not None else None
         plan = asdict(client.plan(test_id)) if client is not None and test_id is not None else None
         measurement, result, stopped = _measure(prepared, plan, described, json)
@@ -95,7 +97,7 @@ def command(
 
 
 def _measure(
-    prepared: create.Prepared, plan: dict[str, Any] | None, described: dict[str, Any] | None, json: bool
+    prepared: Prepared, plan: dict[str, Any] | None, described: dict[str, Any] | None, json: bool
 ) -> tuple[Measurement, dict[str, Any], bool]:
     """Runs the job as often as it says; returns the record, the result, and whether somebody stopped it."""
     from muster.bench import runner

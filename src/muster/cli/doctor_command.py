@@ -20,11 +20,12 @@ from muster.cli.options import as_json
 from muster.engines import registry
 from muster.engines.base import EngineError
 from muster.engines.local import requirements
-from muster.launch import data, interpreter
+from muster.launch import interpreter
 from muster.launch.names import run_ids
 from muster.records.failure_text import size
 from muster.records.layout import home
 from muster.storage import Access, Settings, Storage, StorageError
+from muster.storage.settings import resolve
 
 PATIENCE = 5.0  # seconds that a store may be silent before it counts as out of reach
 ALLOW = "where they are refused, see the sysctls user.max_user_namespaces and kernel.unprivileged_userns_clone"
@@ -163,7 +164,7 @@ def _wanted() -> bool:
 def _stores() -> list[Finding]:
     """Where URLs live, and whether that can be reached with the keys that there are."""
     try:
-        settings = data.settings(config.load(home()), os.environ)
+        settings = resolve(home(), config.load(home()).storage, os.environ)
     except (config.ConfigError, StorageError) as error:
         return [Finding("storage", False, str(error))]
     places: dict[Access, list[str]] = {}

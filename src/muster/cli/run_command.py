@@ -18,12 +18,16 @@ from muster.cli.options import WithWords, as_json, overrides, where_to_run
 from muster.cli.screen import Lines, Live
 from muster.cli.summary import show_end, show_retry
 from muster.job import FRAMEWORKS
+from muster.job.load import LoadedJob, load
 from muster.job.source import JobError
 from muster.launch import api, create, names
+from muster.launch import prepare as preparing
 from muster.launch.follow import Follower
+from muster.launch.prepare import Prepared
 from muster.launch.run import GOES_ON, POLL
 from muster.records import exposure
 from muster.records.files import read_events
+from muster.records.layout import home
 from muster.records.state import ENDED
 
 TICK = 0.25
@@ -77,8 +81,8 @@ def command(
     Slurm can be left instead: a terminal is asked which is meant.
     """
     with errors.told_as_json(json), named_as_typed(shortcuts):
-        prepare = create.preview if dry_run and not check else create.prepare
-        prepared = _prepare(prepare, job, ctx.meta.get("words"), shortcuts, sets, engine)
+        prepare = preparing.preview if dry_run and not check else preparing.prepare
+        prepared = prepare(_loaded(job, ctx.meta.get("words"), shortcuts, sets), home(), engine, _say)
     if check:
         return _checked(prepared, json)
     if dry_run:
@@ -86,7 +90,7 @@ def command(
     return begin(prepared, detach, json)
 
 
-def begin(prepared: create.Prepared, detach: bool, json: bool) -> int:
+def begin(prepared: Prepared, detach: bool, json: bool) -> int:
     """Starts a prepared run and follows it, as the options say."""
     with Interrupts() as interrupts:  # from here on Ctrl-C is for the run
         with errors.told_as_json(json):
@@ -108,14 +112,7 @@ def begin(prepared: create.Prepared, detach: bool, json: bool) -> int:
     return output.EXIT_CODES.get(view["state"], 0)  # one that goes on was left
 
 
-def _prepare(
-    prepare: Callable[..., create.Prepared],
-    job: str | None,
-    words: list[str] | None,
-    shortcuts: dict[str, str | None],
-    sets: tuple[str, ...],
-    engine: str | None,
-) -> create.Prepared:
+def _loaded(job: str | None, words: list[str] | None, shortcuts: dict[str, str | None], sets: tuple[str, ...]) -> LoadedJob:
     given = {name: value for name, value in shortcuts.items() if value is not None}
     changes = [f"{name}={value}" for name, value in given.items()] + list(sets)
     if job is not None and words is not None:
@@ -124,7 +121,7 @@ def _prepare(
         program = "python" if job.endswith(".py") else "bash"
         raise click.UsageError(f"{job} is a program and no job file; did you mean `muster run -- {program} {job}`?")
     if job is not None:
-        return prepare(api.loader(job, changes), engine, job, _say)
+        return load(job, changes)
     if not words:
         raise click.UsageError("name a job file, or write the command behind `--`: muster run -- python train.py")
     others = [change for change in changes if change.partition("=")[0].strip() in ("boot", "command")]
@@ -133,7 +130,7 @@ def _prepare(
     data: dict[str, Any] = {"name": _name(words), "command": words}
     if given.get("framework", "command") == "command" and not any(change.startswith("per=") for change in changes):
         data["per"] = "device"
-    return prepare(api.loader(data, changes), engine, None, _say)
+    return load(data, changes)
 
 
 @contextmanager
@@ -157,7 +154,7 @@ def _name(words: list[str]) -> str:
     return letters.strip("-")[:40] or "job"
 
 
-def _checked(prepared: create.Prepared, json: bool) -> int:
+def _checked(prepared: Prepared, json: bool) -> int:
     if json:
         output.print_json({"ok": True, "job": prepared.job.to_json()})
     else:
@@ -167,7 +164,7 @@ def _checked(prepared: create.Prepared, json: bool) -> int:
     return 0
 
 
-def _dry_run(prepared: create.Prepared, json: bool) -> int:
+def _dry_run(prepared: Prepared, json: bool) -> int:
     request = create.render(prepared)
     if json:
         shown = {"argv": request.argv, "cwd": request.cwd, "log": request.log, "job": prepared.job.to_json()}

@@ -32,53 +32,98 @@ WANDB_API_KEY = "..."
 from __future__ import annotations
 
 import os
-import re
 import stat
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from muster.config import power, slurm, stores, tester
-from muster.config.errors import ConfigError
+from muster.config import power, stores, tester
+from muster.config.sections import ConfigError, Secrets, TomlSection, TomlTable
+from muster.job.kinds import Choice, Flag, Item, Kind, Wrong, declared, site_options, typed
 
 __all__ = ["ENGINES", "Config", "ConfigError", "load"]
 
-ENGINES = ("local", "slurm")  # what can be named; the engines themselves are in a room of their own
-FIELDS = {"local": {"namespaces": bool}}
-CHECKS: dict[str, Callable[[Any, Path], None]] = {"power": power.check, "tester": tester.check, "slurm": slurm.check}
-OTHERS = ("storage", *CHECKS, "profiles")
+ENGINES = ("local", "slurm")  # the names; the engines themselves are in `muster.engines`
+
+
+@dataclass(frozen=True)
+class Local:
+    """Settings of simulated nodes."""
+
+    namespaces: bool = declared(Flag(), True, "Whether they have process ids and host names of their own.")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Secrets and stores that $MUSTER_PROFILE chooses."""
+
+    secrets: dict[str, str] = declared(Secrets(), {}, "Variables that jobs can name.")
+    storage: dict[str, Any] = declared(stores.SECTION, {}, "Stores of this profile.")
+
+
+@dataclass(frozen=True)
+class Site(Kind):
+    """The section of an engine, declared by it."""
+
+    engine: str
+
+    def read(self, item: Item) -> Any:
+        return TomlSection(site_options(self.engine)).read(item)
+
+
+@dataclass(frozen=True)
+class Sections:
+    """All that config.toml can hold."""
+
+    engine: str = declared(Choice(ENGINES), "local", "Where jobs run unless the command says so.")
+    local: Local = declared(TomlSection(Local), Local(), "Simulated nodes.")
+    storage: dict[str, Any] = declared(stores.SECTION, {}, "Stores.")
+    power: dict[str, Any] = declared(power.SECTION, {}, "The power of nodes.")
+    tester: tester.Tester = declared(tester.SECTION, tester.Tester(), "The tester that results are sent to.")
+    slurm: Any = declared(Site("slurm"), None, "The Slurm site.")
+    profiles: dict[str, Profile] = declared(TomlTable(TomlSection(Profile), pattern=r"[\s\S]*"), {}, "Profiles by name.")
 
 
 @dataclass(frozen=True)
 class Config:
+    """The settings of a user, with those of the chosen profile."""
+
     engine: str = "local"
     namespaces: bool = True
-    secrets: dict[str, str] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     storage: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)  # by kind of URL: obs, s3
     tester: tester.Tester = field(default_factory=tester.Tester, repr=False)
     power: dict[str, Any] = field(default_factory=dict, repr=False)
-    slurm: slurm.Slurm = field(default_factory=slurm.Slurm)
+    sites: Mapping[str, Any] = field(default_factory=dict)  # by engine, where its section is given
+
+    def options(self, engine: str) -> Any:
+        """The site's options of an engine."""
+        return self.sites.get(engine) or site_options(engine)()
 
 
 def load(home: str) -> Config:
-    """The settings under a home, with the secrets of the chosen profile ($MUSTER_PROFILE, else `default`)."""
+    """Reads the settings under a home, with those of the profile that $MUSTER_PROFILE names, else `default`.
+
+    Raises ConfigError for unknown or invalid settings.
+    """
     path = Path(home) / "config.toml"
-    data = _read(path)
-    _check(data, path)
-    profiles = data.get("profiles", {})
-    _refuse_readers(data, path)
-    profile = os.environ.get("MUSTER_PROFILE") or "default"
-    if profile != "default" and profile not in profiles:
-        known = ", ".join(f"`{name}`" for name in profiles) or "none"
-        raise ConfigError(f"{path} has no profile `{profile}`, which MUSTER_PROFILE names; it has {known}")
-    chosen = profiles.get(profile, {})
-    storage = stores.merged([data.get("storage", {}), chosen.get("storage", {})], path.parent)
-    secrets = chosen.get("secrets", {})
-    sent_to = tester.read(data.get("tester", {}), secrets, path.parent)
-    site = slurm.read(data.get("slurm", {}))
-    namespaces = data.get("local", {}).get("namespaces", True)
-    return Config(data.get("engine", "local"), namespaces, secrets, storage, sent_to, data.get("power", {}), site)
+    sections = _checked(_read(path), path)
+    _refuse_readers(sections, path)
+    name = os.environ.get("MUSTER_PROFILE") or "default"
+    if name != "default" and name not in sections.profiles:
+        known = ", ".join(f"`{name}`" for name in sections.profiles) or "none"
+        raise ConfigError(f"{path} has no profile `{name}`, which MUSTER_PROFILE names; it has {known}")
+    profile = sections.profiles.get(name, Profile())
+    return Config(
+        sections.engine,
+        sections.local.namespaces,
+        profile.secrets,
+        stores.merged([sections.storage, profile.storage], path.parent),
+        tester.completed(sections.tester, profile.secrets, path.parent),
+        sections.power,
+        {"slurm": sections.slurm} if sections.slurm is not None else {},
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -99,59 +144,20 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not TOML: {reason}; texts need quotes, and sections brackets") from None
 
 
-def _refuse_readers(data: dict[str, Any], path: Path) -> None:
-    profiles = data.get("profiles", {}).values()
-    keys = any(stores.holds_keys(entry.get("storage", {})) for entry in (data, *profiles))
-    others = power.holds_keys(data.get("power", {})) or data.get("tester", {}).get("token")
-    if (keys or others or any(entry.get("secrets") for entry in profiles)) and stat.S_IMODE(path.stat().st_mode) & 0o077:
+def _checked(data: Mapping[str, Any], path: Path) -> Sections:
+    try:
+        sections: Sections = TomlSection(Sections).read(typed(data))
+    except Wrong as wrong:
+        first = wrong.each[0]
+        value = first.message.startswith("`")  # the message starts with the value: name and value read as written
+        said = f"`{first.name} = {first.message[1:]}" if value else f"`{first.name}` {first.message}"
+        raise ConfigError(f"{path}: {said}; {first.hint}") from None
+    return sections
+
+
+def _refuse_readers(sections: Sections, path: Path) -> None:
+    profiles = sections.profiles.values()
+    keys = any(stores.holds_keys(storage) for storage in (sections.storage, *(entry.storage for entry in profiles)))
+    others = power.holds_keys(sections.power) or sections.tester.token or any(entry.secrets for entry in profiles)
+    if (keys or others) and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ConfigError(f"{path} holds secrets and others can read it; run `chmod 600 {path}`")
-
-
-def _check(data: dict[str, Any], path: Path) -> None:
-    for section, entries in data.items():
-        if section == "engine":
-            _check_engine(entries, path)
-            continue
-        if section not in (*FIELDS, *OTHERS):
-            raise ConfigError(f"{path}: `{section}` is not known; there are {', '.join(['engine', *FIELDS, *OTHERS])}")
-        if not isinstance(entries, dict):
-            raise ConfigError(f"{path}: `{section}` is a single value; it takes a section, `[{section}]`")
-        if section == "profiles":
-            _check_profiles(entries, path)
-            continue
-        if section == "storage":
-            stores.check(entries, section, path)
-            continue
-        if section in CHECKS:
-            CHECKS[section](entries, path)
-            continue
-        for name, value in entries.items():
-            kind = FIELDS[section].get(name)
-            if kind is None:
-                raise ConfigError(f"{path}: `{section}.{name}` is not known; there is {', '.join(FIELDS[section])}")
-            if not isinstance(value, kind):
-                raise ConfigError(f"{path}: `{section}.{name}` is neither true nor false; write one of them, without quotes")
-
-
-def _check_engine(name: Any, path: Path) -> None:
-    if name not in ENGINES:
-        shown = f"is `{name}`, which is not known" if isinstance(name, str) else "is not a name"
-        names = '" or "'.join(ENGINES)
-        raise ConfigError(f'{path}: `engine` {shown}; write "{names}"')
-
-
-def _check_profiles(profiles: dict[str, Any], path: Path) -> None:
-    for name, profile in profiles.items():
-        if not isinstance(profile, dict):
-            raise ConfigError(f"{path}: `profiles.{name}` is a single value; write secrets below `[profiles.{name}.secrets]`")
-        for unknown in set(profile) - {"secrets", "storage"}:
-            raise ConfigError(f"{path}: `profiles.{name}.{unknown}` is not known; a profile has `secrets` and `storage`")
-        stores.check(profile.get("storage", {}), f"profiles.{name}.storage", path)
-        secrets = profile.get("secrets", {})
-        if not isinstance(secrets, dict):
-            raise ConfigError(f'{path}: `profiles.{name}.secrets` is a single value; it takes lines such as `KEY = "..."`')
-        for secret, value in secrets.items():
-            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", secret):
-                raise ConfigError(f"{path}: `{secret}` in profile `{name}` cannot be the name of a variable; rename it")
-            if not isinstance(value, str) or "\0" in value:
-                raise ConfigError(f"{path}: `{secret}` in profile `{name}` is not a text; put it into quotes")

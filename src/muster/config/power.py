@@ -4,58 +4,71 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from muster.config.errors import ConfigError
+from muster.config.sections import ConfigError, Setting, TomlFields, TomlTable
+from muster.job.kinds import Choice, Flag, Item, Wrong, declared
 
-SOURCES = ("auto", "rapl", "ipmi", "redfish", "off")
-TEXTS = ("source", "redfish", "ipmi_host", "user", "password", "password_secret", "ca")
 KEYS = ("password", "password_secret")
 
 
-def check(section: Any, path: Path, where: str = "power") -> None:
-    """Refuses settings that are not known or cannot be meant."""
-    if not isinstance(section, dict):
-        raise ConfigError(f"{path}: `{where}` is a single value; it takes a section, `[{where}]`")
-    for name, value in section.items():
-        if name == "hosts" and where == "power":
-            _check_hosts(value, path)
-        else:
-            _check_field(name, value, f"{path}: `{where}.{name}`")
-    if "password" in section and "password_secret" in section:
-        raise ConfigError(f"{path}: `{where}` has `password` and `password_secret`; keep one of them")
+class Resource(Setting):
+    """The address of a Redfish resource."""
+
+    def read(self, item: Item) -> str:
+        url = super().read(item)
+        parts = urlsplit(url)
+        if parts.scheme != "https" or not parts.hostname or len(parts.path) < 2 or "@" in parts.netloc:
+            example = "https://bmc.example/redfish/v1/Chassis/1/Power"
+            raise Wrong("is not the address of a resource", f"write one such as {example}, without a password")
+        return url
 
 
-def _check_hosts(hosts: Any, path: Path) -> None:
-    if not isinstance(hosts, dict):
-        raise ConfigError(f"{path}: `power.hosts` is a single value; it takes sections, `[power.hosts.NAME]`")
-    for name, section in hosts.items():
-        check(section, path, f"power.hosts.{name}")
+class Bmc(Setting):
+    """The host name of a BMC."""
+
+    def read(self, item: Item) -> str:
+        name = super().read(item)
+        if name.startswith("-"):
+            raise Wrong("is not the name of a host", "write that of a BMC")
+        return name
 
 
-def _check_field(name: str, value: Any, shown: str) -> None:
-    if name == "verify":
-        if not isinstance(value, bool):
-            raise ConfigError(f"{shown} is neither true nor false; write one of them, without quotes")
-        return
-    if name not in TEXTS:
-        raise ConfigError(f"{shown} is not known; there are {', '.join([*TEXTS, 'verify'])}")
-    if not isinstance(value, str) or "\0" in value:
-        raise ConfigError(f"{shown} is not a text; put it into quotes")
-    if name == "source" and value not in SOURCES:
-        raise ConfigError(f"{shown} is not a source of power; write one of {', '.join(SOURCES)}")
-    if name == "redfish" and not _is_resource(value):
-        example = "https://bmc.example/redfish/v1/Chassis/1/Power"
-        raise ConfigError(f"{shown} is not the address of a resource; write one such as {example}, without a password")
-    if name == "ipmi_host" and value.startswith("-"):
-        raise ConfigError(f"{shown} is not the name of a host; write that of a BMC")
+@dataclass(frozen=True)
+class Host:
+    """How the power of a node is measured."""
+
+    source: str = declared(Choice(("auto", "rapl", "ipmi", "redfish", "off")), "auto", "Where power is read.")
+    redfish: str = declared(Resource(), "", "The resource that a BMC tells power by.")
+    ipmi_host: str = declared(Bmc(), "", "The BMC that IPMI asks.")
+    user: str = declared(Setting(), "", "The user of the BMC.")
+    password: str = declared(Setting(), "", "The password of that user.")
+    password_secret: str = declared(Setting(), "", "The variable that holds it.")
+    ca: str = declared(Setting(), "", "The authority of the BMC's certificate.")
+    verify: bool = declared(Flag(), True, "Whether that certificate is checked.")
 
 
-def _is_resource(url: str) -> bool:
-    parts = urlsplit(url)
-    return parts.scheme == "https" and bool(parts.hostname) and len(parts.path) > 1 and "@" not in parts.netloc
+class HostFields(TomlFields):
+    """The settings of a host, or of all."""
+
+    def values(self, item: Item) -> dict[str, Any]:
+        found = super().values(item)
+        if all(name in found for name in KEYS):
+            raise Wrong("has `password` and `password_secret`", "keep one of them")
+        return found
+
+
+@dataclass(frozen=True)
+class Power(Host):
+    """The settings of all nodes, and of those that have a BMC of their own."""
+
+    hosts: dict[str, Any] = declared(TomlTable(HostFields(Host), pattern=r"[\s\S]*"), {}, "Settings by host.")
+
+
+SECTION = HostFields(Power)
 
 
 def holds_keys(section: Mapping[str, Any]) -> bool:
@@ -69,17 +82,17 @@ def secrets(section: Mapping[str, Any]) -> set[str]:
 
 def travelling(section: Mapping[str, Any], folder: Path, secrets: Mapping[str, str], host: str) -> str:
     """The settings as Muster's own processes on the nodes get them, passwords included; `host` is the submitter's machine."""
-    told = {name: value for name, value in section.items() if name != "hosts"}
-    hosts = {name: _layered(told, own) for name, own in section.get("hosts", {}).items()}
+    common = {name: value for name, value in section.items() if name != "hosts"}
+    hosts = {name: _layered(common, own) for name, own in section.get("hosts", {}).items()}
     ready = {name: _ready(fields, folder, secrets) for name, fields in hosts.items()}
-    return json.dumps({**_ready(told, folder, secrets), "hosts": ready, "host": host})
+    return json.dumps({**_ready(common, folder, secrets), "hosts": ready, "host": host})
 
 
 def without_passwords(text: str) -> str:
     """Such settings for processes that a rank may look at: which BMCs want a password, and not which."""
-    told = json.loads(text)
-    hosts = {name: _public(section) for name, section in told["hosts"].items()}
-    return json.dumps({**_public(told), "hosts": hosts})
+    common = json.loads(text)
+    hosts = {name: _public(section) for name, section in common["hosts"].items()}
+    return json.dumps({**_public(common), "hosts": hosts})
 
 
 def _public(section: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,9 +100,9 @@ def _public(section: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "apart": True} if section.get("password") else found
 
 
-def _layered(told: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def _layered(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """What is said of one host counts more than what is said of all; its password in either form replaces theirs."""
-    taken = {name: value for name, value in told.items() if not (name in KEYS and set(KEYS) & set(own))}
+    taken = {name: value for name, value in common.items() if not (name in KEYS and set(KEYS) & set(own))}
     return {**taken, **own}
 
 

@@ -3,40 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from muster.config.errors import ConfigError
+from muster.config.sections import Setting, TomlFields
+from muster.job.kinds import Choice, Item, Kind, Wrong, declared
 
 SCHEMES = ("obs", "s3")
-STYLES = ("path", "virtual")
 KEYS = ("access_key", "secret_key", "token")
 FILES = ("ca", "keys")
-TEXTS = ("endpoint", "region", "style", *FILES, *KEYS)
 
 
-def check(section: Any, where: str, path: Path) -> None:
-    """Refuses settings that are not known or cannot be meant."""
-    if not isinstance(section, dict):
-        raise ConfigError(f"{path}: `{where}` is a single value; it takes a section, `[{where}]`")
-    for name, value in section.items():
-        if name in SCHEMES and where.endswith("storage"):
-            check(value, f"{where}.{name}", path)
-        else:
-            _check_field(name, value, f"{path}: `{where}.{name}`")
+class Seconds(Kind):
+    """A number of seconds."""
+
+    def read(self, item: Item) -> float:
+        if item.number is None or not item.number > 0:
+            raise Wrong("is not a number of seconds", "write one such as 30")
+        return item.number
 
 
-def _check_field(name: str, value: Any, shown: str) -> None:
-    if name == "timeout":
-        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            raise ConfigError(f"{shown} is not a number of seconds; write one such as 30")
-        return
-    if name not in TEXTS:
-        raise ConfigError(f"{shown} is not known; there are {', '.join([*TEXTS, 'timeout'])}")
-    if not isinstance(value, str) or "\0" in value:
-        raise ConfigError(f"{shown} is not a text; put it into quotes")
-    if name == "style" and value not in STYLES:
-        raise ConfigError(f'{shown} is neither "path" nor "virtual"; write one of them')
+@dataclass(frozen=True)
+class Store:
+    """How the store of one kind of URL is reached."""
+
+    endpoint: str = declared(Setting(), "", "The address of the store.")
+    region: str = declared(Setting(), "", "Its region.")
+    style: str = declared(Choice(("path", "virtual")), "", "Whether buckets stand in the path or in the host name.")
+    ca: str = declared(Setting(), "", "The authority of its certificate.")
+    keys: str = declared(Setting(), "", "A file of keys like ~/.aws/credentials.")
+    access_key: str = declared(Setting(), "", "The access key.")
+    secret_key: str = declared(Setting(), "", "The secret key.")
+    token: str = declared(Setting(), "", "The session token.")
+    timeout: float = declared(Seconds(), 0.0, "For how many seconds a store may be silent.")
+
+
+@dataclass(frozen=True)
+class Stores(Store):
+    """The settings of all stores, and of one kind of URL alone."""
+
+    obs: dict[str, Any] = declared(TomlFields(Store), {}, "Settings of obs:// URLs.")
+    s3: dict[str, Any] = declared(TomlFields(Store), {}, "Settings of s3:// URLs.")
+
+
+SECTION = TomlFields(Stores)
 
 
 def holds_keys(section: dict[str, Any]) -> bool:

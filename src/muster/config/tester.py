@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from muster.config.errors import ConfigError
+from muster.config.sections import Setting, TomlSection
+from muster.job.kinds import declared
 
-FIELDS = ("url", "token", "ca")
 VARIABLE = "MUSTER_TESTER_TOKEN"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tester:
-    url: str | None = None
-    ca: str | None = None
-    token: str | None = field(default=None, repr=False)
+    """Where results are sent, and with which token."""
+
+    url: str | None = declared(Setting(), None, "The address of the tester.")
+    token: str | None = declared(Setting(), None, "The token that it gave to this user.")
+    ca: str | None = declared(Setting(), None, "The authority of its certificate.")
+
+    def __repr__(self) -> str:
+        return f"Tester(url={self.url!r}, ca={self.ca!r})"  # without the token
 
     def token_for(self, url: str, environment: Mapping[str, str]) -> str | None:
         """The variable's token goes where the user says; one from the settings to the tester of the settings alone."""
@@ -27,20 +31,13 @@ class Tester:
         return self.token if self.url is None or _origin(self.url) == _origin(url) else None
 
 
-def check(section: Mapping[str, Any], path: Path) -> None:
-    """Refuses settings that are not known or cannot be meant."""
-    for name, value in section.items():
-        if name not in FIELDS:
-            raise ConfigError(f"{path}: `tester.{name}` is not known; there are {', '.join(FIELDS)}")
-        if not isinstance(value, str) or not value.isprintable():
-            raise ConfigError(f"{path}: `tester.{name}` is not a text; put it into quotes")
+SECTION = TomlSection(Tester)
 
 
-def read(section: Mapping[str, Any], secrets: Mapping[str, str], folder: Path) -> Tester:
-    """The settings, with the token of the profile before that of the section."""
-    ca = section.get("ca")
-    token = secrets.get(VARIABLE) or section.get("token")
-    return Tester(section.get("url"), str(folder / Path(ca).expanduser()) if ca else None, token)
+def completed(tester: Tester, secrets: Mapping[str, str], folder: Path) -> Tester:
+    """The settings with the token of the profile before their own, and paths relative to `folder`."""
+    ca = str(folder / Path(tester.ca).expanduser()) if tester.ca else None
+    return replace(tester, token=secrets.get(VARIABLE) or tester.token, ca=ca)
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

@@ -3,7 +3,6 @@
 from muster.job.bench import Bench, Metric
 from muster.job.data import Data
 from muster.job.model import CAUSES, COMPATS, FIELDS, FRAMEWORKS, LAUNCHERS, PLACE, PORTS, SECRET_NAME, Job
-from muster.job.slurm import SlurmOptions
 
 __all__ = [
     "CAUSES",
@@ -18,5 +17,4 @@ __all__ = [
     "Data",
     "Job",
     "Metric",
-    "SlurmOptions",
 ]

@@ -19,7 +19,7 @@ class Data:
     def below(self, name: str) -> Data:
         """The same, in a directory inside it."""
         closing = "/" if self.url.endswith("/") else ""
-        return replace(self, url="{}/{}{}".format(self.url.rstrip("/"), name, closing))
+        return replace(self, url=f"{self.url.rstrip('/')}/{name}{closing}")
 
 
 class Urls(Kind):
@@ -31,7 +31,7 @@ class Urls(Kind):
 
     def read(self, item: Item) -> dict[str, Data]:
         if not isinstance(item.value, dict):
-            raise Wrong(f"is {item.said}; it takes {self.words}", "such as `{data_url: obs://bucket/data}`")
+            raise Wrong(f"is {item.shown}; it takes {self.words}", "such as `{data_url: obs://bucket/data}`")
         return dict(each(item.value.items(), self._pair))
 
     def _pair(self, name: str, item: Item) -> tuple[str, Data]:
@@ -48,6 +48,16 @@ class Urls(Kind):
         if data.access == "env" and not re.fullmatch(ENV_NAME, name):
             raise Wrong("cannot be the name of a variable", "it takes letters, digits and `_`, not a digit in front")
         return name, data
+
+    def put(self, outer: Item, inner: str, item: Item) -> Item:
+        """Sets an entry, or one field of it. A URL in the place of a mapping leaves its `access` as it is."""
+        name, _, field = inner.partition(".")
+        entries = outer.value if isinstance(outer.value, dict) else {}
+        old = entries.get(name, Item({}))
+        fields = old if isinstance(old.value, dict) else Item({"url": old}, source=item.source)
+        if field or (isinstance(old.value, dict) and not isinstance(item.value, dict)):
+            item = replace(fields.with_entry([field or "url"], item), line=None, source=item.source)
+        return outer.with_entry([name], item)
 
     def schema(self) -> dict[str, Any]:
         text = Url().schema()
@@ -79,15 +89,13 @@ def url(item: Item) -> str:
     scheme, slashes, _ = text.partition("://")
     if not slashes:
         scheme, _, rest = text.partition(":")
-        raise Wrong(
-            f"{item.said} lacks a slash", "write `{}://{}`, or `./{}` for a path".format(scheme, rest.lstrip("/"), text)
-        )
+        raise Wrong(f"{item.shown} lacks a slash", f"write `{scheme}://{rest.lstrip('/')}`, or `./{text}` for a path")
     if scheme not in SCHEMES:
         meant = nearest(scheme, SCHEMES)
         hint = f"did you mean `{meant}://`?" if meant else "it takes obs://, s3://, file:// and paths"
         raise Wrong(f"has the scheme `{scheme[:20]}`, which is not known", hint)  # the rest may hold a key
     if scheme == "file":
-        raise Wrong(f"{item.said} names no absolute path", "write three slashes, as in `file:///data`")
+        raise Wrong(f"{item.shown} names no absolute path", "write three slashes, as in `file:///data`")
     if {".", ".."} & set(text.split("/")):
         raise Wrong("has a part `.` or `..`", "name it without")
     raise Wrong("names no bucket", f"write `{scheme}://bucket/key`; access keys belong into config.toml")
@@ -101,18 +109,18 @@ class Layouts(Kind):
 
     def read(self, item: Item) -> dict[str, tuple[str, ...]]:
         if not isinstance(item.value, dict):
-            raise Wrong(f"is {item.said}; it takes {self.words}", "such as `{data_url: [train/, val/]}`")
+            raise Wrong(f"is {item.shown}; it takes {self.words}", "such as `{data_url: [train/, val/]}`")
         return dict(each(item.value.items(), self._layout))
 
     def _layout(self, name: str, item: Item) -> tuple[str, tuple[str, ...]]:
         if not isinstance(item.value, list) or not item.value:
-            raise Wrong(f"is {item.said}; it takes a list of names", "such as `[train/, val/]`")
+            raise Wrong(f"is {item.shown}; it takes a list of names", "such as `[train/, val/]`")
         return name, tuple(each(numbered(item), self._name))
 
     def _name(self, name: str, item: Item) -> str:
         text = word(item)
         if not re.search(self.inside, text):
-            raise Wrong(f"{item.said} is not a name inside the input", "write it relative to the input, such as `train/`")
+            raise Wrong(f"{item.shown} is not a name inside the input", "write it relative to the input, such as `train/`")
         return text
 
     def schema(self) -> dict[str, Any]:

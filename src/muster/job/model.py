@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.job import kinds
-from muster.job.bench import KNOWN, Bench, Benching, Metric, Metrics
+from muster.job.bench import BENCH, KNOWN, Bench, Metric, Metrics
 from muster.job.data import Data, Layouts, Url, Urls
-from muster.job.slurm import Slurming, SlurmOptions
+from muster.job.kinds import declared, fields_of, job_options
 
 FRAMEWORKS = ("command", "pytorch", "mindspore", "paddle", "tensorflow", "horovod", "mpi")
 LAUNCHERS = ("horovod", "mpi")  # frameworks whose own launcher starts the ranks, over ssh
@@ -27,37 +27,29 @@ MOST_DEVICES = 4000
 MOST_NODES = 20000
 
 
-def about(kind: kinds.Kind, default: Any, text: str, example: str, shown: str = "") -> Any:
-    """A field of the Job: its kind, default, one sentence about it, an example, and the default in words."""
-    metadata = {"kind": kind, "about": text, "example": example, "default": shown}
-    if isinstance(default, dict):
-        return dataclasses.field(default_factory=dict, metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
-
-
 @dataclass(frozen=True)
 class Job:
-    name: str = about(
+    name: str = declared(
         kinds.Name(),
         "",
         "What the job is called; the ids of its runs start with it.",
         "resnet50-cifar10",
         "the name of the job file",
     )
-    framework: str = about(
+    framework: str = declared(
         kinds.Choice(FRAMEWORKS, (("torch", "pytorch"), ("tf", "tensorflow"), ("paddlepaddle", "paddle"), ("bash", "command"))),
         "command",
         "How the ranks find each other: which variables and files each of them is given.",
         "pytorch",
     )
-    per: str = about(
+    per: str = declared(
         kinds.Choice(("node", "device"), (("rank", "device"), ("host", "node"), ("gpu", "device"))),
         "",
         "With framework `command`: start the program once per node or once per device.",
         "device",
         "`node`",
     )
-    code: str = about(
+    code: str = declared(
         kinds.Text(),
         "",
         "The directory with the program, relative to the job file, or a URL. A snapshot of it is what runs: "
@@ -66,44 +58,46 @@ class Job:
         "./resnet50",
         "the directory of the job file",
     )
-    boot: str = about(kinds.Text(), "", "The Python file to run, inside `code`. Either this or `command`.", "train.py", "none")
-    command: str | tuple[str, ...] = about(
+    boot: str = declared(
+        kinds.Text(), "", "The Python file to run, inside `code`. Either this or `command`.", "train.py", "none"
+    )
+    command: str | tuple[str, ...] = declared(
         kinds.Command(),
         "",
         'What to run: a string is run by bash, a list is an argv. `parameters` follow, or stand where a string says `"$@"`.',
         "bash run.sh",
         "none",
     )
-    python: str = about(
+    python: str = declared(
         kinds.Text(),
         "",
         "The Python that runs `boot`: a name on your PATH, or a path, relative to the job file.",
         ".venv/bin/python",
         "the first `python` or `python3` on your PATH",
     )
-    setup: str = about(
+    setup: str = declared(
         kinds.Text(),
         "",
         "Run by bash once per node before the ranks; what it exports reaches them.",
         "source /opt/cann/set_env.sh",
         "none",
     )
-    nodes: int = about(
+    nodes: int = declared(
         kinds.Count(1, MOST_NODES, f"a run can have {MOST_NODES} nodes at most"), 1, "How many nodes take part.", "2"
     )
-    ps: int = about(
+    ps: int = declared(
         kinds.Count(0, MOST_NODES),
         0,
         "With framework `tensorflow`: how many parameter servers run beside the workers.",
         "1",
     )
-    devices: int = about(
+    devices: int = declared(
         kinds.Count(1, MOST_DEVICES, f"every rank may need a port of its own, and a node has {MOST_DEVICES} to give"),
         1,
         "Devices per node; each of them gets a rank.",
         "8",
     )
-    device: str = about(
+    device: str = declared(
         kinds.Choice(
             ("auto", "cpu", "nvidia", "ascend"),
             (("gpu", "nvidia"), ("cuda", "nvidia"), ("npu", "ascend"), ("huawei", "ascend"), ("910", "ascend")),
@@ -112,22 +106,24 @@ class Job:
         "What the devices are; `auto` takes the accelerators of the machine, or simulates them on its CPU.",
         "ascend",
     )
-    rank_table: str = about(
+    rank_table: str = declared(
         kinds.Choice(("none", "lab", "pods", "1.0"), (("1", "1.0"), ("0.1", "lab"))),
         "",
         "With framework `mindspore`: the format of the HCCL rank table; `none` forms the dynamic cluster instead.",
         '"1.0"',
         "`1.0` on Ascend devices, else `none`",
     )
-    cpus: int | None = about(kinds.Count(1, 100000), None, "CPUs that a node's processes may use.", "24", "all of the machine")
-    memory: int | None = about(
+    cpus: int | None = declared(
+        kinds.Count(1, 100000), None, "CPUs that a node's processes may use.", "24", "all of the machine"
+    )
+    memory: int | None = declared(
         kinds.Size(),
         None,
         "Memory that a node's processes may use together; more of it ends the run.",
         "96G",
         "all of the machine",
     )
-    compat: str = about(
+    compat: str = declared(
         kinds.Choice(
             COMPATS,
             (("modelarts", "modelarts-v2"), ("v1", "modelarts-v1"), ("v2", "modelarts-v2"), ("dlws", "apulis")),
@@ -137,7 +133,7 @@ class Job:
         "modelarts-v1",
         "none",
     )
-    inputs: dict[str, Data] = about(
+    inputs: dict[str, Data] = declared(
         Urls(),
         {},
         "Data that the program reads, by name: copied to each node before it starts and passed as `--name=path`, "
@@ -146,7 +142,7 @@ class Job:
         "{data_url: obs://ms-dataset/cifar-10}",
         "none",
     )
-    outputs: dict[str, Data] = about(
+    outputs: dict[str, Data] = declared(
         Urls(),
         {},
         "Directories that the program fills, by name, passed as `inputs` are. Every 30 seconds and at the end, "
@@ -154,14 +150,14 @@ class Job:
         "{train_url: obs://resnet50-train/output}",
         "none",
     )
-    requires: dict[str, tuple[str, ...]] = about(
+    requires: dict[str, tuple[str, ...]] = declared(
         Layouts(),
         {},
         "What inputs must contain, checked on the store before the run starts; directories end with `/`.",
         "{data_url: [train/, val/, ms_bert_large.ckpt]}",
         "nothing",
     )
-    log_url: str = about(
+    log_url: str = declared(
         Url(),
         "",
         "Where the logs of ranks and parameter servers are copied at the end, under the file names of the platform that "
@@ -169,14 +165,14 @@ class Job:
         "obs://resnet50-train/log",
         "none",
     )
-    keep_alive: float | None = about(
+    keep_alive: float | None = declared(
         kinds.Duration(),
         None,
         "With `compat: apulis`: how long `sleep infinity` in a command keeps a finished run alive.",
         "1h",
         "not at all",
     )
-    parameters: dict[str, str] = about(
+    parameters: dict[str, str] = declared(
         kinds.Pairs(
             "parameter",
             r"^[^\s=\-][^\s=]*$",
@@ -188,21 +184,21 @@ class Job:
         "{epoch_size: 90}",
         "none",
     )
-    env: dict[str, str] = about(
+    env: dict[str, str] = declared(
         kinds.Pairs("variable", kinds.ENV_NAME, "letters, digits and `_`, not a digit in front", '{GLOG_v: "3"}'),
         {},
         "Environment variables of every process, the text exactly as written. Keys and passwords belong into `secrets`.",
         '{GLOG_v: "3"}',
         "none",
     )
-    secrets: tuple[str, ...] = about(
+    secrets: tuple[str, ...] = declared(
         kinds.Names(),
         (),
         "Variables taken from your environment or profile when the run starts; never written down.",
         "[WANDB_API_KEY]",
         "none",
     )
-    ssh: bool | None = about(
+    ssh: bool | None = declared(
         kinds.Flag(),
         None,
         "Nodes reach each other by `ssh node-1`, with servers and keys of the run's own. Without it there is no ssh between "
@@ -210,44 +206,44 @@ class Job:
         "true",
         "with simulated nodes: `true` for frameworks `horovod` and `mpi` and for `compat: apulis`; else `false`",
     )
-    workdir: str = about(
+    workdir: str = declared(
         kinds.Choice(("node", "rank")),
         "node",
         "Ranks share a working copy of the code per node, or have one each.",
         "rank",
     )
-    time_limit: float | None = about(
+    time_limit: float | None = declared(
         kinds.Duration(), None, "The run fails when it takes longer, over all attempts.", "2h", "none"
     )
-    silent_limit: float | None = about(
+    silent_limit: float | None = declared(
         kinds.Duration(),
         None,
         "No output and no progress for this long: stacks are dumped and the run fails.",
         "20m",
         "none",
     )
-    grace: float = about(
+    grace: float = declared(
         kinds.Duration(zero=True),
         30.0,
         "The time that processes have between the stop signal and the kill.",
         "30s",
         "`30s`",
     )
-    retries: int = about(
+    retries: int = declared(
         kinds.Count(0, 1000), 0, "How often a failed run is tried again; never after a stop or the time limit.", "2"
     )
-    retry_on: tuple[int | str, ...] = about(
+    retry_on: tuple[int | str, ...] = declared(
         kinds.Causes(CAUSES), (), "Which failures are tried again: exit codes and causes.", "[137, lost]", "all"
     )
 
-    bench: Bench | None = about(
-        Benching(),
+    bench: Bench | None = declared(
+        BENCH,
         None,
         "What `muster bench` measures and how: whether nodes train together or alone, how often, and what must hold.",
         "{scope: server, repeats: 3, combine: median, targets: {accuracy: 0.76}, limits: {nodes: 5%}}",
         "one run over all nodes",
     )
-    metrics: dict[str, Metric] = about(
+    metrics: dict[str, Metric] = declared(
         Metrics(),
         {},
         "What the numbers of the job are, by name, and where an unchanged script writes them in its log. "
@@ -255,15 +251,15 @@ class Job:
         "{throughput: {pattern: 'fps: ([0-9.]+)', unit: images/s}}",
         "`throughput`, `accuracy`, `loss` and `eval_loss` are known",
     )
-    sample: float = about(
+    sample: float = declared(
         kinds.Duration(zero=True),
         1.0,
         "The time between two looks at CPU, memory, disk, network, devices and power; `0` for none.",
         "5s",
         "`1s`",
     )
-    slurm: SlurmOptions | None = about(
-        Slurming(),
+    slurm: Any = declared(
+        kinds.EngineOptions("slurm"),
         None,
         "With `--engine slurm`: the options of this job, over those of the site in `config.toml` (docs/slurm.md).",
         "{partition: train, account: vision, options: [--nice=100]}",
@@ -347,12 +343,12 @@ class Job:
         for key in ("inputs", "outputs"):
             values[key] = {name: Data(**data) for name, data in values.get(key, {}).items()}
         if values.get("bench"):
-            values["bench"] = Bench(**values["bench"])
+            values["bench"] = BENCH.from_json(values["bench"])
         if values.get("slurm"):
-            values["slurm"] = SlurmOptions(**dict(values["slurm"], options=tuple(values["slurm"].get("options", ()))))
+            values["slurm"] = job_options("slurm").from_json(values["slurm"])
         values["metrics"] = {name: Metric(**entry) for name, entry in values.get("metrics", {}).items()}
         values["requires"] = {name: tuple(layout) for name, layout in values.get("requires", {}).items()}
         return cls(**values)
 
 
-FIELDS = {field.name: field for field in dataclasses.fields(Job)}
+FIELDS = fields_of(Job)

@@ -1,13 +1,13 @@
-"""YAML text as Items: values with the text they were written as and their lines. No meaning yet."""
+"""YAML text as Items: values with the text they were written as and their lines. What they mean is not looked at."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from muster.job.kinds import Item, without_password
+from muster.job.kinds import Item, text_of, without_password
 
 MOST_BYTES = 1 << 20
 MOST_ITEMS = 100_000
@@ -43,8 +43,12 @@ class Problem:
             said = f"`{self.field}: {said[1:]}"
         elif self.field:
             said = f"`{self.field}` {said}"
-        told = f"{where}: {said}" if where else said
-        return _printable(f"{told}; {self.hint}" if self.hint else told)
+        sentence = f"{where}: {said}" if where else said
+        return _printable(f"{sentence}; {self.hint}" if self.hint else sentence)
+
+
+def short(name: str, most: int = 80) -> str:
+    return name if len(name) <= most else name[: most - 3] + "..."
 
 
 def _printable(text: str) -> str:
@@ -52,8 +56,16 @@ def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
+class Finding(NamedTuple):
+    """Something wrong with a field of a job, wherever that stands: `nodes`, or `env.NAME` for an entry."""
+
+    field: str
+    message: str
+    hint: str
+
+
 class JobError(Exception):
-    """A job that cannot be taken, with everything that is wrong with it."""
+    """A job that is refused, with everything that is wrong with it."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = [problem.without_passwords() for problem in problems]
@@ -61,7 +73,7 @@ class JobError(Exception):
 
 
 def decode(data: bytes, file: str) -> str:
-    """The text of a job file, or why it cannot be one."""
+    """The text of a job file. Raises JobError for what is no text, or too long."""
     if len(data) > MOST_BYTES:
         message = f"is larger than {MOST_BYTES >> 20} MB, and no job file is"
         raise JobError([Problem(file, None, "", message, "name the job file; data belongs into files beside the program")])
@@ -76,11 +88,11 @@ def parse(text: str, file: str) -> tuple[Item, list[Problem]]:
     """The Items of a YAML text, and the problems that do not keep it from being read on (duplicate keys, tags)."""
     import yaml
 
-    _refuse_unreadable(text, file)
+    _check_characters(text, file)
     loader_class: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     loader = None
     try:
-        _refuse_depth(text, file, loader_class)
+        _check_depth(text, file, loader_class)
         loader = loader_class(text)
         node = loader.get_single_node()
         if node is None:
@@ -104,13 +116,11 @@ def from_python(value: Any, depth: int = 0) -> Item:
         return Item([from_python(entry, depth + 1) for entry in value])
     if value is None:
         return Item(None)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Item(value, str(value) if abs(value) < 10**100 else hex(value))
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return Item(text, text)
+    text = text_of(value)
+    return Item(value if isinstance(value, int) and not isinstance(value, bool) else text, text)
 
 
-def _refuse_unreadable(text: str, file: str) -> None:
+def _check_characters(text: str, file: str) -> None:
     found = UNREADABLE.search(text)
     if found:
         line = text.count("\n", 0, found.start()) + 1
@@ -118,8 +128,8 @@ def _refuse_unreadable(text: str, file: str) -> None:
         raise JobError([Problem(file, line, "", message, "remove it; is this a text file, saved as UTF-8?")])
 
 
-def _refuse_depth(text: str, file: str, loader_class: Any) -> None:
-    """Stops at deep nesting before the recursive composer meets it."""
+def _check_depth(text: str, file: str, loader_class: Any) -> None:
+    """Raises JobError for deep nesting, before the recursive composer meets it."""
     import yaml
 
     depth = 0
@@ -222,7 +232,7 @@ class _Reader:
             if isinstance(source.value, dict):
                 merged = {**source.value, **merged}
             else:
-                message = f"merges {source.said} with `<<`"
+                message = f"merges {source.shown} with `<<`"
                 self.problems.append(Problem(self.file, source.line, path, message, "it takes an alias of a mapping"))
         return merged
 

@@ -1,16 +1,16 @@
-"""What a job has on stores: code that is fetched, inputs that must be there, and layouts that they must have."""
+"""The data of a job on stores: fetches code, checks inputs, makes outputs."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from muster import config
 from muster.job import Job
+from muster.job.source import Finding
 from muster.records.files import locked
-from muster.storage.settings import Settings, resolve
+from muster.storage.settings import Settings
 
 if TYPE_CHECKING:
     from muster.storage import Storage
@@ -20,15 +20,8 @@ class NoCode(Exception):
     """A URL that holds no code."""
 
 
-def settings(configured: config.Config, environment: Mapping[str, str]) -> Settings:
-    """How stores are reached, from the settings and the submitter's environment."""
-    from muster.records.layout import home
-
-    return resolve(home(), configured.storage, environment)
-
-
-def missing(job: Job, settings: Settings) -> list[tuple[str, str, str]]:
-    """What inputs lack: themselves, or what the job requires of them."""
+def missing(job: Job, settings: Settings) -> list[Finding]:
+    """Finds inputs that do not exist, or lack what the job requires of them."""
     if not job.inputs:
         return []
     from muster.storage import Storage
@@ -37,16 +30,17 @@ def missing(job: Job, settings: Settings) -> list[tuple[str, str, str]]:
         return list(_missing(job, storage))
 
 
-def _missing(job: Job, storage: Storage) -> Iterator[tuple[str, str, str]]:
+def _missing(job: Job, storage: Storage) -> Iterator[Finding]:
     for name, data in job.inputs.items():
         if storage.stat(data.url) is None:
-            yield f"inputs.{name}", f"names {data.url}, which does not exist", "`muster ls` shows what is there"
+            message = f"names {data.url}, which does not exist"
+            yield Finding(f"inputs.{name}", message, "`muster ls` shows what is there")
             continue
         for wanted in job.requires.get(name, ()):
             found = storage.stat(f"{data.url.rstrip('/')}/{wanted}")
             if found is None or (wanted.endswith("/") and not found.is_dir):
                 message = f"wants `{wanted}` in `{name}`, and {data.url} has none"
-                yield "requires", message, f"`muster ls {data.url}` shows what is there"
+                yield Finding("requires", message, f"`muster ls {data.url}` shows what is there")
 
 
 def make_outputs(job: Job, settings: Settings) -> None:
@@ -76,7 +70,6 @@ def code(job: Job, settings: Settings, say: Callable[[str], None]) -> str:
     """The directory with the code: that of the job, or a copy of what its URL holds, of which only changes are fetched."""
     if "://" not in job.code:
         return job.code
-    from muster.records.layout import make_home
     from muster.storage import Storage
 
     with Storage(settings) as storage:
@@ -84,8 +77,8 @@ def code(job: Job, settings: Settings, say: Callable[[str], None]) -> str:
         if found is None or not found.is_dir:
             raise NoCode(f"names {job.code}, which {'is a single file' if found else 'does not exist'}")
         say(f"fetching {job.code}")
-        place = os.path.realpath(make_home())
-        folder = f"{place}/fetched/{hashlib.sha256(job.code.encode()).hexdigest()[:16]}"
+        os.makedirs(settings.home, mode=0o700, exist_ok=True)
+        folder = f"{os.path.realpath(settings.home)}/fetched/{hashlib.sha256(job.code.encode()).hexdigest()[:16]}"
         os.makedirs(folder, exist_ok=True)
         with locked(folder):  # somebody else may want the same code
             storage.copy_tree(job.code, folder, delete=True)

@@ -1,4 +1,4 @@
-"""Whether the outputs of a job can be written, asked before anything starts: hours of training should not end unsaved."""
+"""Checks that the outputs of a job can be written before it starts: hours of training should not end unsaved."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from muster.job import Job
+from muster.job.source import Finding
 from muster.storage.errors import NotFound, StorageError, Unsafe, Wrong
 from muster.storage.local_urls import here
 from muster.storage.settings import Settings
@@ -29,12 +30,12 @@ class Target:
 
     @property
     def path(self) -> str:
-        """Where the job says it."""
+        """The field of the job that names it."""
         return f"{self.field}.{self.name}" if self.name else self.field
 
 
-def unwritable(job: Job, settings: Settings, say: Callable[[str], None]) -> list[tuple[str, str, str]]:
-    """What the job has to change about the URLs that it writes to. Raises StorageError where a store cannot be used.
+def unwritable(job: Job, settings: Settings, say: Callable[[str], None]) -> list[Finding]:
+    """Finds URLs that the job cannot write to. Raises StorageError where a store cannot be used.
 
     A store gets a small object that is removed again; on this machine nothing is left that could be seen.
     """
@@ -43,7 +44,7 @@ def unwritable(job: Job, settings: Settings, say: Callable[[str], None]) -> list
         targets.append(Target("log_url", "", job.log_url))
     if not targets:
         return []
-    _tell_shared(job, targets, settings, say)
+    _warn_of_shared(job, targets, settings, say)
     failed, left = _probed({target.url for target in targets}, settings)
     for url in left:
         say(f"{url} was written to see whether that can be done, and the keys may not remove it; it can be removed at any time")
@@ -51,10 +52,10 @@ def unwritable(job: Job, settings: Settings, say: Callable[[str], None]) -> list
     mistakes = [(target, error) for target, error in found if isinstance(error, Wrong | NotFound | Unsafe)]
     for target, error in () if mistakes else found:
         raise type(error)(f"the {target.shown} cannot be saved: {error}")
-    return [_told(target, error) for target, error in mistakes]
+    return [_finding(target, error) for target, error in mistakes]
 
 
-def _tell_shared(job: Job, targets: Sequence[Target], settings: Settings, say: Callable[[str], None]) -> None:
+def _warn_of_shared(job: Job, targets: Sequence[Target], settings: Settings, say: Callable[[str], None]) -> None:
     inputs = {_identity(data.url, settings): name for name, data in job.inputs.items()}
     for target in targets:
         if other := inputs.get(_identity(target.url, settings)):
@@ -70,7 +71,7 @@ def _identity(url: str, settings: Settings) -> Hashable:
 
 
 def _probed(urls: Iterable[str], settings: Settings) -> tuple[dict[str, StorageError], list[str]]:
-    """What is wrong with each URL to which nothing can be written, and the probes that could not be removed."""
+    """Tries to write to each URL; returns the errors by URL, and the probes that could not be removed."""
     failed: dict[str, StorageError] = {}
     left: list[str] = []
     remote: dict[Hashable, str] = {}
@@ -101,7 +102,7 @@ def _probe_stores(urls: Sequence[str], settings: Settings, failed: dict[str, Sto
         each(probe, urls, min(AT_ONCE, len(urls)), Progress(), LIMIT)
 
 
-def _told(target: Target, error: StorageError) -> tuple[str, str, str]:
+def _finding(target: Target, error: StorageError) -> Finding:
     """An error as a problem of the job."""
     what, _, hint = str(error).rpartition("; ")
-    return target.path, f"cannot save to {target.url}: {what}", hint
+    return Finding(target.path, f"cannot save to {target.url}: {what}", hint)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from muster.engines.base import Engine, Refused, Request
 from muster.launch import create
+from muster.launch.environment import MissingSecrets, of_recorded
 from muster.records import state, submissions
-from muster.records.layout import RunDir
+from muster.records.layout import RunDir, home
 from muster.records.state import Record, Status
 
 CAUSES = ("preempted", "lost")  # with which a supervisor leaves that wants to go on
@@ -42,9 +43,9 @@ def _interrupted(record: Record, status: Status) -> bool:
 
 def _submit(run: RunDir, engine: Engine, record: Record, status: Status, number: int) -> Status:
     try:
-        environment = create.environment(record.job, engine)
+        environment = of_recorded(record.job, home())
         handle = engine.submit(Request.again(Path(run.script).read_text(), {**environment, submissions.VARIABLE: str(number)}))
-    except create.MissingSecrets as error:
+    except MissingSecrets as error:
         return Status(True, f"{status.reason}; it cannot be submitted again from here: {error}", "pending", time.time())
     except (Refused, FileNotFoundError) as error:
         return replace(status, reason=f"{status.reason}; it cannot be submitted again: {error}")

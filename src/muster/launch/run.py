@@ -17,6 +17,7 @@ from muster.job import Job
 from muster.launch import create, names, resubmit, stopping
 from muster.launch.follow import Chunk, Follower
 from muster.launch.names import RunNotFound
+from muster.launch.prepare import Prepared
 from muster.linux.watch import Watch
 from muster.metrics import final
 from muster.metrics.log_numbers import Unread
@@ -40,7 +41,7 @@ _started: list[Run] = []  # by this process, which holds something for them unti
 _releasing = Lock()
 
 
-def start(prepared: create.Prepared, detach: bool = False) -> Run:
+def start(prepared: Prepared, detach: bool = False) -> Run:
     """Starts a prepared run."""
     for earlier in list(_started):
         earlier._release()

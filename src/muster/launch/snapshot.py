@@ -44,7 +44,9 @@ class SnapshotError(Exception):
 
 
 @dataclass(frozen=True)
-class Entry:
+class TreeEntry:
+    """A file, directory or link of a code directory."""
+
     name: str  # relative to the code directory
     info: os.stat_result
     link: str | None = None
@@ -52,8 +54,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Snapshot:
+    """A code directory as it was read."""
+
     source: str
-    entries: list[Entry]
+    entries: list[TreeEntry]
     digest: str
 
 
@@ -85,7 +89,7 @@ def keep(snapshot: Snapshot, home: str) -> Snapshot:
 
 
 def intact(home: str, digest: str) -> bool:
-    """Whether a kept snapshot is still what its digest says: ranks of earlier runs could write to it."""
+    """Compares a kept snapshot with its digest: ranks of earlier runs could write to it."""
     target = str(folder(home, digest))
     try:
         if not stat.S_ISDIR(os.lstat(target).st_mode):
@@ -110,20 +114,20 @@ def _put(temporary: Path, home: str, digest: str) -> None:
 
 
 def folder(home: str, digest: str) -> Path:
-    """Where the code of a digest lies."""
+    """The directory of the code with a digest."""
     return Path(home) / "code" / digest
 
 
-def _digest(source: str, entries: list[Entry]) -> str:
+def _digest(source: str, entries: list[TreeEntry]) -> str:
     total = hashlib.sha256()
     for entry in entries:
-        for word in (*_words(source, entry), entry.name):
+        for word in (*_content(source, entry), entry.name):
             total.update(word.encode("utf-8", "surrogateescape") + b"\0")  # what no name can hold
     return total.hexdigest()[:32]
 
 
-def _words(source: str, entry: Entry) -> tuple[str, ...]:
-    """What there is to say of an entry beside its name."""
+def _content(source: str, entry: TreeEntry) -> tuple[str, ...]:
+    """The type and the content of an entry, for the digest."""
     if entry.link is not None:
         return "link", entry.link
     if stat.S_ISDIR(entry.info.st_mode):
@@ -138,7 +142,7 @@ def _words(source: str, entry: Entry) -> tuple[str, ...]:
     return "program" if entry.info.st_mode & 0o111 else "file", digest
 
 
-def _store(source: str, entry: Entry, root: Path) -> bool:
+def _store(source: str, entry: TreeEntry, root: Path) -> bool:
     """Copies one entry; false when it was removed meanwhile."""
     path = root / entry.name
     if entry.link is not None:
@@ -155,8 +159,8 @@ def _store(source: str, entry: Entry, root: Path) -> bool:
     return True
 
 
-def _entries(source: str, home: str) -> Iterator[Entry]:
-    """What of a directory is code, with links that lead to the same place from a copy."""
+def _entries(source: str, home: str) -> Iterator[TreeEntry]:
+    """The entries of a directory that are code, with links that lead to the same place from a copy."""
     for entry in _walk(source, _rules(source, home)):
         if entry.link is not None:
             yield replace(entry, link=_target(source, os.path.join(source, entry.name), entry.link))
@@ -164,7 +168,7 @@ def _entries(source: str, home: str) -> Iterator[Entry]:
             yield entry
 
 
-def _walk(source: str, ignored: Callable[[str, bool], bool] = lambda name, is_dir: False) -> Iterator[Entry]:
+def _walk(source: str, ignored: Callable[[str, bool], bool] = lambda name, is_dir: False) -> Iterator[TreeEntry]:
     """Everything in a directory that is not ignored, at any depth."""
     size = files = 0
     folders = [""]
@@ -183,11 +187,12 @@ def _walk(source: str, ignored: Callable[[str, bool], bool] = lambda name, is_di
             elif stat.S_ISREG(info.st_mode):
                 size += info.st_size
             files += 1
-            _refuse(source, name, size, files)
-            yield Entry(name, info, os.readlink(found.path) if stat.S_ISLNK(info.st_mode) else None)
+            _check_limits(source, name, size, files)
+            yield TreeEntry(name, info, os.readlink(found.path) if stat.S_ISLNK(info.st_mode) else None)
 
 
-def _refuse(source: str, name: str, size: int, files: int) -> None:
+def _check_limits(source: str, name: str, size: int, files: int) -> None:
+    """Raises SnapshotError for a directory that is too large for code."""
     what = ""
     if size > MOST_BYTES:
         what = f"more than {MOST_BYTES >> 20} MB (up to `{name}`)"

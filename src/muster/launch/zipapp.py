@@ -19,8 +19,8 @@ from muster.records.untrusted import LARGEST, is_regular, open_regular, read_reg
 
 ROOMS = ("job", "plan", "linux", "records", "metrics", "channel", "devices", "storage", "agent", "shims")
 MODULES = ("__init__.py", "record.py", "engines/__init__.py", "engines/errors.py")
-NODE_SIDES = ("engines/*/__init__.py", "engines/*/node/**/*.py")  # of the engines
-LEFT_OUT = {"job/load.py", "job/source.py", "job/describe.py"}
+NODE_SIDES = ("engines/*/__init__.py", "engines/*/options.py", "engines/*/node/**/*.py")  # of the engines
+LEFT_OUT = {f"job/{name}.py" for name in ("load", "overrides", "paths", "rules", "source", "describe")}
 PIECE = 1 << 18  # bytes that are compared at once
 MAIN = "import sys\nfrom muster.agent.main import main\nsys.exit(main(sys.argv[1:]))\n"
 

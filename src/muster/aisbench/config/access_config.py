@@ -10,7 +10,7 @@ from muster.aisbench.config.mode import OFFLINE
 from muster.aisbench.config.values import UNREAD, ConfigValue, Findings
 from muster.aisbench.package import Package
 from muster.job.kinds import nearest
-from muster.job.load import SECRET
+from muster.job.rules import SECRET
 from muster.storage import Access, StorageError
 
 KEYS = ("access_key", "secret_access_key", "server", "region_name", "project_id")

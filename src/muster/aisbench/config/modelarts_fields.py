@@ -9,7 +9,7 @@ from muster.aisbench.config.job_text import JobField, origin
 from muster.aisbench.config.mode import V2
 from muster.aisbench.config.values import ConfigValue, Findings
 from muster.aisbench.package import Choices, Package
-from muster.job.load import SECRET
+from muster.job.rules import SECRET
 
 # Settings that only the cloud uses: remarks in the job file.
 CLOUD_ONLY = {

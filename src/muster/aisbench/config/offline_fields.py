@@ -14,7 +14,7 @@ from muster.aisbench.config.job_text import JobField, origin
 from muster.aisbench.config.values import ConfigValue, Findings
 from muster.aisbench.package import Choices, Package
 from muster.job.kinds import ENV_NAME, clean_name
-from muster.job.load import SECRET
+from muster.job.rules import SECRET
 
 DATA = ("TRAIN_DATA_PATH", "EVAL_DATA_PATH")
 # Variables that do not become environment of the job: Muster uses or replaces them.

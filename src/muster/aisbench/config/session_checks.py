@@ -18,7 +18,7 @@ from muster.aisbench.config.session_config import (
 from muster.aisbench.config.values import UNREAD, ConfigValue, Findings
 from muster.aisbench.package import Package
 from muster.job.kinds import nearest
-from muster.job.load import SECRET
+from muster.job.rules import SECRET
 
 PATHS = ("inputs", "code_dir", "out_base_url")
 NEEDED = (*PATHS, "boot_file", "job_name")

@@ -21,6 +21,7 @@ from muster.aisbench.run.job_logs import JobLogs
 from muster.bench import runner
 from muster.bench.formats import aisbench_lines
 from muster.config import ConfigError
+from muster.job.load import load
 from muster.job.source import JobError
 from muster.launch import api
 from muster.launch.follow import Follower
@@ -48,7 +49,7 @@ def init(base: str, choices: Choices) -> int:
     _say(f"[INFO] mode {imported.package.mode}")
     for note in imported.findings.notes:
         _say(f"[WARNING] {note}")
-    runner.prepare(api.loader(str(layout.job)), None, str(layout.job), lambda text: _say(f"[WARNING] {text}"))
+    runner.prepare(load(layout.job), None, lambda text: _say(f"[WARNING] {text}"))
     if network_mode.enabled():
         network_mode.check(imported.test)
     return 0
@@ -62,7 +63,7 @@ def run_train(base: str, choices: Choices, go_to: GoTo) -> int:
         layout.remove_results()
         if not network_mode.started_by_stubs():
             layout.remove_stubs_logs()
-        prepared = runner.prepare(api.loader(str(layout.job)), None, str(layout.job))
+        prepared = runner.prepare(load(layout.job), None)
         plan = network_mode.plan(imported.test, _say) if network_mode.enabled() else None
         measurement = runner.begin(prepared, sys.argv, plan, imported.package.system or None)
         runs = runner.carry_out(measurement, prepared, lambda run: _follow(run, imported.kind, layout, go_to))

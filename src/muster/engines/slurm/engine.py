@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 
 from muster import config
-from muster.config.slurm import Slurm as Site
 from muster.engines.base import Capacity, Engine, EngineError, Order, Refused, Request
 from muster.engines.slurm import cluster, options, overview, refusals, script, shared_disk, states
 from muster.engines.slurm.node import client
 from muster.engines.slurm.node.allocation import BATCH_LOG
 from muster.engines.slurm.node.client import Client
 from muster.engines.slurm.node.parsing import HANDLE, End, Queued
+from muster.engines.slurm.options import Site
 from muster.job import LAUNCHERS, Job
 from muster.records.state import EngineLog, Status
 
@@ -47,7 +47,8 @@ class Slurm(Engine):
 
     @property
     def _site(self) -> Site:
-        return self.settings.slurm
+        site: Site = self.settings.options("slurm")
+        return site
 
     @cached_property
     def _machines(self) -> list[cluster.PartitionNode]:

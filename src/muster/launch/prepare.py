@@ -1,0 +1,107 @@
+"""From a loaded job to one that can be submitted: resolve, validate, package. Each step takes data and returns data.
+
+The cheap steps come first: code is fetched and stores are asked only for a job in which nothing wrong was found.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from muster import config
+from muster.engines import registry
+from muster.engines.base import Engine, EngineError
+from muster.job import Job
+from muster.job.load import LoadedJob
+from muster.job.source import Finding, Problem
+from muster.launch import data, interpreter, outputs, snapshot
+from muster.launch.environment import Context, context, environment, missing_secrets
+from muster.storage.errors import StorageError
+
+Say = Callable[[str], None]
+"""Shows the user a warning, or what takes a while."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that could be started: its job, code and environment. Nothing of it is written yet."""
+
+    job: Job
+    engine: Engine
+    context: Context
+    code: snapshot.Snapshot
+    source: str  # the job file as written, for the record
+    environment: dict[str, str] = field(repr=False)
+
+
+def prepare(loaded: LoadedJob, home: str, engine: str | None = None, say: Say = lambda text: None) -> Prepared:
+    """Checks everything that can be checked before a run exists. Without a name the engine is that of config.toml.
+
+    Raises JobError with all problems.
+    """
+    found = preview(loaded, home, engine, say)
+    loaded.with_findings(outputs.unwritable(found.job, found.context.storage, say)).checked()
+    return found
+
+
+def preview(loaded: LoadedJob, home: str, engine: str | None = None, say: Say = lambda text: None) -> Prepared:
+    """The same for what is only shown: nothing is written to see whether the outputs can be."""
+    try:
+        settings = config.load(home)
+        chosen = registry.get(engine or settings.engine, home, settings)
+        found = context(home, settings)
+        loaded = validate(resolve(loaded, chosen, say), chosen, found)
+    except (config.ConfigError, EngineError, StorageError) as error:
+        if loaded.problems:  # all are told together
+            replace(loaded, problems=(*loaded.problems, Problem("", None, "", str(error)))).checked()
+        raise
+    loaded.checked()
+    return package(loaded, chosen, found, say)
+
+
+def resolve(loaded: LoadedJob, engine: Engine, say: Say) -> LoadedJob:
+    """The job with what its file leaves open: devices by the engine, the Python by the PATH."""
+    job = engine.resolve(loaded.job, say)
+    if job.boot and not job.python:
+        job = replace(job, python=interpreter.default() or "")
+    return replace(loaded, job=job)
+
+
+def validate(loaded: LoadedJob, engine: Engine, context: Context) -> LoadedJob:
+    """The job with the problems that the engine and the settings find."""
+    job = loaded.job
+    findings = [*engine.impossible(job), *missing_secrets(job, context)]
+    if job.boot and not job.python:
+        findings.append(Finding("python", "has no default: there is no `python` on your PATH", "set it to a path"))
+    return loaded.with_findings(findings)
+
+
+def package(loaded: LoadedJob, engine: Engine, context: Context, say: Say) -> Prepared:
+    """Checks the inputs, fetches the code and takes a snapshot of it. Raises JobError."""
+    job = loaded.job
+    missing = data.missing(job, context.storage)
+    code, wrong = _code(job, context, say)
+    loaded.with_findings([*missing, *wrong]).checked()
+    assert code is not None  # without it something is wrong
+    return Prepared(job, engine, context, code, loaded.text, environment(job, context))
+
+
+def _code(job: Job, context: Context, say: Say) -> tuple[snapshot.Snapshot | None, list[Finding]]:
+    """The snapshot of a job's code, or why there is none."""
+    try:
+        folder = data.code(job, context.storage, say)
+        code = snapshot.take(folder, context.home, say)
+    except data.NoCode as error:
+        return None, [Finding("code", str(error), "`muster ls` shows what is there")]
+    except (snapshot.SnapshotError, OSError) as error:
+        hint = f"name the program's own directory, or list data in {snapshot.IGNORE_FILE}"
+        return None, [Finding("code", f"cannot be taken: {error}", hint)]
+    boot = os.path.relpath(os.path.realpath(os.path.join(folder, job.boot)), folder)
+    if not job.boot or any(entry.name == boot for entry in code.entries):
+        return code, []
+    if folder != job.code:
+        shows = f"`muster ls {job.code}` shows what is there"
+        return None, [Finding("boot", f"names `{job.boot}`, which is not in {job.code}", shows)]
+    hint = f"see {snapshot.IGNORE_FILE}, and the names that are always left out, such as `.venv`"
+    return None, [Finding("boot", f"names `{job.boot}`, which is left out of the code that a run keeps", hint)]
