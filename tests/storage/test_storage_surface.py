@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from places import Place, awake, opened, place, shown
+from places import Place, opened, place, shown
 
 from muster.storage import NotFound, Storage, StorageError, Unsafe, Wrong, is_url, resolve
 
-__all__ = ["awake", "opened", "place"]
+__all__ = ["opened", "place"]
 
 
 def test_what_was_written_can_be_read(place: Place) -> None:

@@ -7,12 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from places import ODD, Place, awake, opened, place, remote, tree, write_tree
+from places import ODD, Place, opened, place, remote, tree, write_tree
 
 from muster.storage import NotFound, Progress, Storage, StorageError, Unsafe, Wrong, resolve
 from s3_server import S3
 
-__all__ = ["awake", "opened", "place"]
+__all__ = ["opened", "place"]
 
 
 @pytest.fixture
@@ -183,23 +183,23 @@ def test_a_cancelled_transfer_ends_and_leaves_no_half_file(place: Place, tmp_pat
     assert place.storage.stat(place.at("big")) is None
 
 
-def test_a_cancelled_download_of_a_large_file_leaves_no_file(awake: S3, home: Path, tmp_path: Path) -> None:
-    bucket = awake.bucket()
-    (awake.folder / bucket / "big").write_bytes(os.urandom(20 << 20))
+def test_a_cancelled_download_of_a_large_file_leaves_no_file(s3: S3, home: Path, tmp_path: Path) -> None:
+    bucket = s3.bucket()
+    (s3.folder / bucket / "big").write_bytes(os.urandom(20 << 20))
     progress = Progress()
     progress.cancel()
-    with remote(awake, home) as storage, pytest.raises(StorageError, match="cancelled"):
+    with remote(s3, home) as storage, pytest.raises(StorageError, match="cancelled"):
         storage.copy_file(f"s3://{bucket}/big", str(tmp_path / "down/big"), progress=progress)
     assert not list((tmp_path / "down").iterdir())
 
 
-def test_listings_go_on_over_many_pages(awake: S3, home: Path) -> None:
-    bucket = awake.bucket()
+def test_listings_go_on_over_many_pages(s3: S3, home: Path) -> None:
+    bucket = s3.bucket()
     for folder in range(3):
-        (awake.folder / bucket / f"d{folder}").mkdir(parents=True)
+        (s3.folder / bucket / f"d{folder}").mkdir(parents=True)
         for number in range(700):
-            (awake.folder / bucket / f"d{folder}/{number}").touch()
-    with remote(awake, home) as storage:
+            (s3.folder / bucket / f"d{folder}/{number}").touch()
+    with remote(s3, home) as storage:
         assert sum(not entry.is_dir for entry in storage.list(f"s3://{bucket}", recursive=True)) == 2100
         assert [entry.name for entry in storage.list(f"s3://{bucket}")] == ["d0", "d1", "d2"]
         assert storage.remove(f"s3://{bucket}/d1", recursive=True)
@@ -207,17 +207,17 @@ def test_listings_go_on_over_many_pages(awake: S3, home: Path) -> None:
 
 
 def test_other_clients_read_what_was_written_and_the_other_way_round(
-    awake: S3, home: Path, source: Path, tmp_path: Path
+    s3: S3, home: Path, source: Path, tmp_path: Path
 ) -> None:
     plain = [name for name in ODD if name not in ("new\nline", "tab\there", "back\\slash", "...")]
-    bucket = awake.bucket()
+    bucket = s3.bucket()
     (source / "big").write_bytes(os.urandom(20 << 20))
-    with remote(awake, home) as storage:
+    with remote(s3, home) as storage:
         storage.copy_tree(str(source), f"s3://{bucket}/ours")
-        awake.s5cmd("cp", f"s3://{bucket}/ours/*", str(tmp_path / "theirs") + "/")
+        s3.s5cmd("cp", f"s3://{bucket}/ours/*", str(tmp_path / "theirs") + "/")
         for name in (*plain, "big"):
             assert (tmp_path / "theirs" / name).read_bytes() == (source / name).read_bytes()
-        awake.s5cmd("cp", str(source / "big"), f"s3://{bucket}/theirs/big")
+        s3.s5cmd("cp", str(source / "big"), f"s3://{bucket}/theirs/big")
         assert storage.copy_tree(str(source), f"s3://{bucket}/theirs", names=["big"]).skipped == 1
         storage.copy_tree(f"s3://{bucket}/theirs", str(tmp_path / "back"))
     assert subprocess.run(["cmp", source / "big", tmp_path / "back/big"], check=False).returncode == 0

@@ -39,8 +39,6 @@ class Storage:
 
     def close(self) -> None:
         """Closes the connections that were kept for later."""
-        for bucket in self._buckets.values():
-            bucket.close()
         for client in self._clients.values():
             client.close()
         self._clients.clear()

@@ -1,16 +1,13 @@
-"""Large files stored in parts, several at a time; an upload that was interrupted goes on with the parts that are missing.
-
-Own requests rather than obstore's, which cannot take up an upload that another process began.
-"""
+"""Large files stored in parts, several at a time; an upload that was interrupted goes on with the parts that are missing."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from typing import BinaryIO
+from typing import BinaryIO, Callable
 
 from muster.storage.errors import Full, NoBucket, NotFound, StorageError, told_for
-from muster.storage.model import Progress
+from muster.storage.model import Entry, Progress
 from muster.storage.s3 import checksum, responses, upload_records
 from muster.storage.s3.client import Request
 from muster.storage.s3.store import Remote
@@ -36,14 +33,37 @@ def store(
         info = os.fstat(file.fileno())
         access = target.client.access
         part = checksum.part_size(info.st_size)
-        subject = Subject(access.endpoint, target.bucket, key, os.path.abspath(path), upload_records.version(info), part)
+        subject = Subject(access.endpoint, target.bucket, key, os.path.abspath(path), _version(file), part)
         with upload_records.recorded(target.records, subject) as record:
             try:
-                _Upload(file, shown, target, record, progress).run(attributes)
+                _Upload(lambda at, size: _read_part(file, shown, at, size), target, record, progress).run(attributes, file)
                 return
             except Useless:
                 _give_up(target, record)
     raise StorageError(f"{shown} changes while it is copied; copy it again when nobody writes to it")
+
+
+def copy(source: Remote, src: str, entry: Entry, target: Remote, dst: str, progress: Progress) -> None:
+    """Copies an object from another store, part by part."""
+
+    def read(at: int, size: int) -> bytes:
+        return source.read_range(src, at, at + size, entry.etag)
+
+    part = checksum.part_size(entry.size)
+    subject = Subject(target.client.access.endpoint, target.bucket, dst, source.url(src), [entry.size], part)
+    record = Record(subject)
+    try:
+        _Upload(read, target, record, progress).run({})
+    except INTERRUPTED:
+        _give_up(target, record)
+        raise
+    except Useless:
+        raise StorageError(f"{entry.url} was changed while it was copied; copy it again") from None
+
+
+def _read_part(file: BinaryIO, shown: str, at: int, size: int) -> bytes:
+    with told_for(shown):
+        return os.pread(file.fileno(), size, at)
 
 
 def _give_up(target: Remote, record: Record) -> None:
@@ -62,8 +82,8 @@ def _abort(target: Remote, bucket: str, key: str, upload: str) -> None:
 class _Upload:
     """One version of a file on its way."""
 
-    def __init__(self, file: BinaryIO, shown: str, target: Remote, record: Record, progress: Progress) -> None:
-        self._file, self._shown, self._target, self._record, self._progress = file, shown, target, record, progress
+    def __init__(self, read: Callable[[int, int], bytes], target: Remote, record: Record, progress: Progress) -> None:
+        self._read, self._target, self._record, self._progress = read, target, record, progress
         self._key = record.subject.key
         self._size, self._part = record.subject.version[0], record.subject.part
         self._count = -(-self._size // self._part)
@@ -71,13 +91,13 @@ class _Upload:
         self._useless = False
         self._agreed = True  # whether every ETag was the sum of its part, as far as it was computed
 
-    def run(self, attributes: dict[str, str]) -> None:
+    def run(self, attributes: dict[str, str], file: BinaryIO | None = None) -> None:
+        """Stores everything; raises Useless where `file` was changed since a first part was stored by another process."""
         try:
             self._begin(attributes)
             missing = [number for number in range(1, self._count + 1) if number not in self._record.parts]
             worker_pool.each(self._store, missing, AT_ONCE, self._progress)
-            changed = upload_records.version(os.fstat(self._file.fileno())) != self._record.subject.version
-            if self._useless or (self._resumed and changed):
+            if self._useless or (self._resumed and file and _version(file) != self._record.subject.version):
                 raise Useless
             self._complete()
         except INTERRUPTED:
@@ -122,8 +142,7 @@ class _Upload:
         """Stores one part; an upload that turns out to be useless is no error among threads, which would cancel everything."""
         if self._useless:
             return
-        with told_for(self._shown):
-            data = os.pread(self._file.fileno(), self._length(number), (number - 1) * self._part)
+        data = self._read((number - 1) * self._part, self._length(number))
         if len(data) < self._length(number):
             self._useless = True
             return
@@ -142,7 +161,7 @@ class _Upload:
     def _put(self, number: int, data: bytes) -> str:
         asked = {"partNumber": str(number), "uploadId": self._record.upload}
         response, _ = self._target.client.call(Request("PUT", self._target.bucket, self._key, asked, {}, data))
-        return responses.etag(response.getheader("ETag"))
+        return responses.etag(response.headers.get("etag"))
 
     def _complete(self) -> None:
         etags = [self._record.parts[number] for number in range(1, self._count + 1)]
@@ -163,6 +182,11 @@ class _Upload:
 
     def _ask(self, method: str, asked: dict[str, str], body: bytes = b"", headers: dict[str, str] | None = None) -> bytes:
         return self._target.client.call(Request(method, self._target.bucket, self._key, asked, headers or {}, body))[1]
+
+
+def _version(file: BinaryIO) -> list[int]:
+    info = os.fstat(file.fileno())
+    return [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_dev]
 
 
 def _whole(etags: list[str]) -> str:

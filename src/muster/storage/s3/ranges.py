@@ -1,8 +1,4 @@
-"""Large objects fetched in ranges, several at a time, and summed up on the way if that does not hold them up.
-
-Own requests rather than obstore's: it takes no ranges from servers that answer them with status 200, and reading straight into
-a file needs less than half of its processor time.
-"""
+"""Large objects fetched in ranges, several at a time, with their MD5 sum computed on the way up to a size."""
 
 from __future__ import annotations
 
@@ -13,7 +9,8 @@ import threading
 from muster.storage.errors import StorageError
 from muster.storage.model import Entry, Progress
 from muster.storage.s3 import responses
-from muster.storage.s3.client import BROKEN, Client, Request, Response, words
+from muster.storage.s3.client import Client, Request, error_reason
+from muster.storage.s3.http import CUT_OFF
 from muster.storage.transfer import worker_pool
 from muster.storage.transfer.partial import write_all
 from muster.storage.transfer.resume import RANGE, Kept
@@ -82,26 +79,19 @@ class Fetch:
         if self._etag:
             headers["if-match"] = f'"{self._etag}"'
         with self._client.open(Request("GET", self._bucket, self._key, headers=headers)) as response:
-            if response.status != 206 and not response.getheader("Content-Range") and end - at < self._size:
+            if response.status != 206 and "content-range" not in response.headers and end - at < self._size:
                 raise StorageError(f"{self._client.access.endpoint} serves no ranges; large files need a store that does")
-            self._refuse_other_version(response)
+            responses.check_version(response.headers.get("etag"), self._etag, self._shown)
             buffer = memoryview(bytearray(BLOCK))
             while at < end:
                 try:
                     got = response.readinto(buffer[: end - at])
-                except BROKEN as error:
-                    return at, words(error)
+                except OSError as error:
+                    return at, error_reason(error)
                 if not got:
-                    return at, "it closed the connection in the middle"
+                    return at, CUT_OFF
                 write_all(self._kept.descriptor, buffer[:got], at)
                 at += got
                 self._kept.note(index, at)
                 self._progress.add(bytes=got)
-            response.read()  # nothing is left, and the connection knows it now
         return at, ""
-
-    def _refuse_other_version(self, response: Response) -> None:
-        """Some servers do not look at If-Match."""
-        found = responses.etag(response.getheader("ETag"))
-        if self._etag and found and found != self._etag:
-            raise StorageError(f"{self._shown} was changed while it was copied; copy it again")

@@ -6,14 +6,19 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from email.utils import parsedate_to_datetime
+from datetime import datetime
+from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
-from xml.etree import ElementTree
 
 from muster.storage.errors import Full, NoBucket, NotFound, Refused, StorageError, Unreachable
 from muster.storage.settings import Access
 
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+_HTTP_DATE = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d:\d\d:\d\d) GMT", re.ASCII)
+_ISO_DATE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z?", re.ASCII)
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _CODE = re.compile(r"<Code>([^<]*)</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
 MISSING = frozenset(("NoSuchKey", "NoSuchVersion", "NoSuchUpload"))  # the bucket is there
@@ -26,7 +31,7 @@ def _readable() -> Iterator[None]:
     """Raises StorageError for an answer that is not the XML of a store."""
     try:
         yield
-    except (ElementTree.ParseError, LookupError, OverflowError, ValueError):
+    except (SyntaxError, LookupError, OverflowError, ValueError):  # ParseError is a SyntaxError
         raise StorageError("the server's answer is not that of an S3 store; check the endpoint") from None
 
 
@@ -110,8 +115,15 @@ def _about_keys(access: Access) -> str:
 
 
 def etag(text: str | None) -> str:
-    """An ETag without its quotes."""
-    return (text or "").strip('"').lower()
+    """An ETag without its quotes; empty where there is none that a header of a request could hold."""
+    found = (text or "").strip('"').lower()
+    return found if found.isascii() and found.isprintable() else ""
+
+
+def check_version(found: str | None, expected: str, shown: str) -> None:
+    """Raises StorageError where a response is of another version than asked for: some servers ignore If-Match."""
+    if expected and etag(found) not in ("", expected):
+        raise StorageError(f"{shown} was changed while it was copied; copy it again")
 
 
 def metadata(attributes: Mapping[str, str]) -> dict[str, str]:
@@ -171,22 +183,32 @@ def completed(text: bytes, shown: str, access: Access) -> str:
 
 def http_date(text: str | None) -> float | None:
     """The time of a header such as Last-Modified; None where there is none."""
-    try:
-        return parsedate_to_datetime(text or "").timestamp()
-    except (OverflowError, TypeError, ValueError):
+    found = _HTTP_DATE.fullmatch(text or "")
+    if not found:
         return None
+    day, month, year, clock = found.groups()
+    try:
+        return moment(f"{year}-{MONTHS.index(month) + 1:02}-{day}T{clock}")
+    except ValueError:
+        return None
+
+
+def retry_after(text: str | None) -> float:
+    """The seconds that a busy server asks to wait; 0 where it does not."""
+    return float(text) if text and text.isascii() and text.isdigit() else 0.0
 
 
 def moment(text: str) -> float:
     """A time such as 2026-11-15T10:25:44.963Z, to the millisecond."""
-    found = re.fullmatch(r"(\d+-\d+-\d+T\d+:\d+:\d+)(\.\d+)?Z?", text)
+    found = _ISO_DATE.fullmatch(text)
     if not found:
         return 0.0
-    whole = datetime.strptime(found.group(1), "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc).timestamp()
-    return whole + float(found.group(2) or 0)
+    return datetime.fromisoformat(found.group(1) + "+00:00").timestamp() + float(found.group(2) or 0)
 
 
-def _without_namespaces(text: bytes) -> ElementTree.Element:
+def _without_namespaces(text: bytes) -> Element:
+    from xml.etree import ElementTree  # here, because copying one file does without
+
     root = ElementTree.fromstring(text)
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]

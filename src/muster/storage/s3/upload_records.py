@@ -38,10 +38,6 @@ class Subject:
         return hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def version(info: os.stat_result) -> list[int]:
-    return [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_dev]
-
-
 @dataclass
 class Record:
     """An upload that goes on; without a file it is in memory alone."""

@@ -21,7 +21,7 @@ def unchanged(src: Place, entry: Entry, dst: Place, there: Entry) -> bool:
         return entry.mtime == there.mtime  # a copy takes the time of its source
     if isinstance(src.store, Files):
         assert isinstance(dst.store, Remote)
-        return _uploaded(src.path, entry, there, dst.store.client.ahead)
+        return _uploaded(src.path, entry, there, dst.store.client.clock_offset)
     if isinstance(dst.store, Files):
         return _milliseconds(entry) == _milliseconds(there) or checksum.matches(dst.path, there.size, entry.etag)
     if checksum.is_plain(entry.etag) and checksum.is_plain(there.etag):

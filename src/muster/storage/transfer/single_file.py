@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
 
 from muster.storage.errors import StorageError, told_for
 from muster.storage.local_store import Files
 from muster.storage.model import Entry, Progress
 from muster.storage.s3 import checksum, multipart, responses
-from muster.storage.s3.client import BROKEN, Request, Response, words
-from muster.storage.s3.obstore_backend import Feed, speaks
 from muster.storage.s3.ranges import Fetch
 from muster.storage.s3.signature import quoted
 from muster.storage.s3.store import Remote
 from muster.storage.transfer import partial
 from muster.storage.transfer.resume import Kept, resuming
 
-BLOCK = 1 << 20
 TRIES = 3
 COPY_MOST = 5 << 30  # what a store copies by itself
 
@@ -42,27 +38,11 @@ def upload(source: Files, src: str, target: Remote, dst: str, progress: Progress
                 multipart.store(file, src, source.url(src), target, dst, attributes, progress)
 
 
-def _upload_parts(
-    blocks: Iterator[bytes], size: int, target: Remote, dst: str, attributes: dict[str, str], progress: Progress
-) -> None:
-    sums = checksum.Sums(size)
-
-    def counted() -> Iterator[bytes]:
-        for block in blocks:
-            sums.add(block)
-            progress.add(bytes=len(block))
-            yield block
-
-    etag = target.native.put_parts(dst, Feed(counted()), sums.part, attributes, target.url(dst))
-    if not sums.agree(etag):
-        target.confirm(dst, sums.size)
-
-
 def download(source: Remote, src: str, entry: Entry, target: Files, dst: str, progress: Progress) -> None:
     """Fetches an object into a local file, which takes the object's time."""
     moment = round(entry.mtime * 1e9)
     with told_for(target.url(dst)):
-        if entry.size <= checksum.PART and speaks(src):
+        if entry.size <= checksum.PART:
             target.open_root()
             data = _fetch_small(source, src, entry)
             try:
@@ -78,11 +58,12 @@ def download(source: Remote, src: str, entry: Entry, target: Files, dst: str, pr
             _fetch_large(source, src, entry, kept, progress)
 
 
-def _fetch_small(source: Remote, src: str, entry: Entry) -> memoryview:
+def _fetch_small(source: Remote, src: str, entry: Entry) -> bytes:
     """A whole object, checked."""
     before = ""
     for _ in range(TRIES):
-        data, etag = source.native.get(src, source.url(src))
+        response, data = source.call("GET", src)
+        etag = responses.etag(response.headers.get("etag"))
         if etag != entry.etag:
             raise StorageError(f"{source.url(src)} was changed while it was copied; copy it again")
         if len(data) != entry.size:
@@ -123,19 +104,9 @@ def copy(source: Remote, src: str, entry: Entry, target: Remote, dst: str, progr
             raise responses.failure(500, text.decode("utf-8", "replace"), target.url(dst), target.client.access)
         progress.add(bytes=entry.size)
         return
-    with target.large, source.client.open(Request("GET", source.bucket, src)) as response:
-        _upload_parts(_received(response, source, entry.size), entry.size, target, dst, {}, progress)
-
-
-def _received(response: Response, source: Remote, size: int) -> Iterator[bytes]:
-    left = size
-    while left:
-        try:
-            block = response.read(min(BLOCK, left))
-        except BROKEN as error:
-            raise responses.unreachable(source.client.access, words(error)) from None
-        if not block:
-            raise responses.unreachable(source.client.access, "it closed the connection in the middle")
-        left -= len(block)
-        yield block
-    response.read()
+    if entry.size <= checksum.PART:
+        target.put(dst, _fetch_small(source, src, entry), {})
+        progress.add(bytes=entry.size)
+        return
+    with target.large:
+        multipart.copy(source, src, entry, target, dst, progress)
