@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.storage import Entry, Storage, resolve
+from muster.storage import FileInfo, Storage, resolve
 from s3_server import S3
 
 KINDS = ("path", "file", "obs", "s3")
@@ -50,7 +50,7 @@ class Place:
         return sorted(shown(entry) for entry in self.storage.list(url or self.url, recursive))
 
 
-def shown(entry: Entry) -> str:
+def shown(entry: FileInfo) -> str:
     return entry.name + "/" if entry.is_dir else entry.name
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from places import ODD, Place, opened, place, remote, tree, write_tree
 
-from muster.storage import NotFound, Progress, Storage, StorageError, Unsafe, Wrong, resolve
+from muster.storage import InvalidName, InvalidRequest, NotFound, Progress, Storage, StorageError, resolve
 from s3_server import S3
 
 __all__ = ["opened", "place"]
@@ -118,7 +118,7 @@ def test_names_choose_single_files(place: Place, source: Path, tmp_path: Path) -
     assert tree(tmp_path / "back") == {"plain.txt": b"plain.txt"}
     with pytest.raises(NotFound, match="nothing"):
         place.storage.copy_tree(str(source), place.url, names=["nothing"])
-    with pytest.raises(Unsafe):
+    with pytest.raises(InvalidName):
         place.storage.copy_tree(str(source), place.url, names=["../source/plain.txt"])
 
 
@@ -149,7 +149,7 @@ def test_deleting_goes_through_no_link(tmp_path: Path, home: Path) -> None:
 
 def test_a_tree_is_not_copied_into_itself(place: Place) -> None:
     place.storage.write(place.at("d/x"), b"")
-    with pytest.raises(Wrong, match="choose a destination outside"):
+    with pytest.raises(InvalidRequest, match="choose a destination outside"):
         place.storage.copy_tree(place.at("d"), place.at("d/e"))
     assert place.storage.copy_tree(place.at("d"), place.at("d")).files == 0
     assert place.names() == ["d/", "d/x"]
@@ -167,7 +167,7 @@ def test_a_name_that_is_no_text_is_refused_by_stores_and_copied_elsewhere(place:
     with open(os.fsencode(source) + b"/\xff\xfe", "wb"):
         pass
     if place.kind == "s3":
-        with pytest.raises(Unsafe, match="not UTF-8"):
+        with pytest.raises(InvalidName, match="not UTF-8"):
             place.storage.copy_tree(str(source), place.url)
     else:
         assert place.storage.copy_tree(str(source), place.url).files == 1
@@ -206,9 +206,7 @@ def test_listings_go_on_over_many_pages(s3: S3, home: Path) -> None:
         assert sum(not entry.is_dir for entry in storage.list(f"s3://{bucket}", recursive=True)) == 1400
 
 
-def test_other_clients_read_what_was_written_and_the_other_way_round(
-    s3: S3, home: Path, source: Path, tmp_path: Path
-) -> None:
+def test_other_clients_read_what_was_written_and_the_other_way_round(s3: S3, home: Path, source: Path, tmp_path: Path) -> None:
     plain = [name for name in ODD if name not in ("new\nline", "tab\there", "back\\slash", "...")]
     bucket = s3.bucket()
     (source / "big").write_bytes(os.urandom(20 << 20))

@@ -6,12 +6,12 @@ import hashlib
 import os
 from typing import BinaryIO, Callable
 
-from muster.storage.errors import Full, NoBucket, NotFound, StorageError, told_for
-from muster.storage.model import Entry, Progress
+from muster.storage.errors import NoSpace, NoSuchBucket, NotFound, StorageError, as_storage_error
+from muster.storage.model import FileInfo, Progress
 from muster.storage.s3 import checksum, responses, upload_records
 from muster.storage.s3.client import Request
-from muster.storage.s3.store import Remote
-from muster.storage.s3.upload_records import Record, Subject
+from muster.storage.s3.store import S3Bucket
+from muster.storage.s3.upload_records import UploadRecord, UploadSource
 from muster.storage.transfer import worker_pool
 from muster.storage.transfer.resume import INTERRUPTED
 
@@ -19,60 +19,60 @@ AT_ONCE = 4
 TRIES = 3
 
 
-class Useless(Exception):
-    """What the store has of an upload cannot be completed any more: it is gone there, or the file has changed."""
+class StaleUpload(Exception):
+    """An upload cannot be completed: the store no longer has it, or the file has changed."""
 
 
 def store(
-    file: BinaryIO, path: str, shown: str, target: Remote, key: str, attributes: dict[str, str], progress: Progress
+    file: BinaryIO, path: str, shown: str, target: S3Bucket, key: str, attributes: dict[str, str], progress: Progress
 ) -> None:
     """Stores an open file. `shown` is what the user calls it."""
-    for old in upload_records.forgotten(target.records, target.client.access.endpoint):
+    for old in upload_records.take_abandoned(target.records, target.client.access.endpoint):
         _abort(target, old["bucket"], old["key"], old["upload"])
     for _ in range(TRIES):
         info = os.fstat(file.fileno())
         access = target.client.access
         part = checksum.part_size(info.st_size)
-        subject = Subject(access.endpoint, target.bucket, key, os.path.abspath(path), _version(file), part)
-        with upload_records.recorded(target.records, subject) as record:
+        subject = UploadSource(access.endpoint, target.bucket, key, os.path.abspath(path), _version(file), part)
+        with upload_records.open_record(target.records, subject) as record:
             try:
                 _Upload(lambda at, size: _read_part(file, shown, at, size), target, record, progress).run(attributes, file)
                 return
-            except Useless:
+            except StaleUpload:
                 _give_up(target, record)
     raise StorageError(f"{shown} changes while it is copied; copy it again when nobody writes to it")
 
 
-def copy(source: Remote, src: str, entry: Entry, target: Remote, dst: str, progress: Progress) -> None:
+def copy(source: S3Bucket, src: str, entry: FileInfo, target: S3Bucket, dst: str, progress: Progress) -> None:
     """Copies an object from another store, part by part."""
 
     def read(at: int, size: int) -> bytes:
         return source.read_range(src, at, at + size, entry.etag)
 
     part = checksum.part_size(entry.size)
-    subject = Subject(target.client.access.endpoint, target.bucket, dst, source.url(src), [entry.size], part)
-    record = Record(subject)
+    subject = UploadSource(target.client.access.endpoint, target.bucket, dst, source.url(src), [entry.size], part)
+    record = UploadRecord(subject)
     try:
         _Upload(read, target, record, progress).run({})
     except INTERRUPTED:
         _give_up(target, record)
         raise
-    except Useless:
+    except StaleUpload:
         raise StorageError(f"{entry.url} was changed while it was copied; copy it again") from None
 
 
 def _read_part(file: BinaryIO, shown: str, at: int, size: int) -> bytes:
-    with told_for(shown):
+    with as_storage_error(shown):
         return os.pread(file.fileno(), size, at)
 
 
-def _give_up(target: Remote, record: Record) -> None:
+def _give_up(target: S3Bucket, record: UploadRecord) -> None:
     for upload in filter(None, (record.upload, record.before)):
         _abort(target, target.bucket, record.subject.key, upload)
     record.forget()
 
 
-def _abort(target: Remote, bucket: str, key: str, upload: str) -> None:
+def _abort(target: S3Bucket, bucket: str, key: str, upload: str) -> None:
     try:
         target.client.call(Request("DELETE", bucket, key, {"uploadId": upload}))
     except StorageError:
@@ -80,9 +80,9 @@ def _abort(target: Remote, bucket: str, key: str, upload: str) -> None:
 
 
 class _Upload:
-    """One version of a file on its way."""
+    """The upload of one version of a file."""
 
-    def __init__(self, read: Callable[[int, int], bytes], target: Remote, record: Record, progress: Progress) -> None:
+    def __init__(self, read: Callable[[int, int], bytes], target: S3Bucket, record: UploadRecord, progress: Progress) -> None:
         self._read, self._target, self._record, self._progress = read, target, record, progress
         self._key = record.subject.key
         self._size, self._part = record.subject.version[0], record.subject.part
@@ -96,15 +96,15 @@ class _Upload:
         try:
             self._begin(attributes)
             missing = [number for number in range(1, self._count + 1) if number not in self._record.parts]
-            worker_pool.each(self._store, missing, AT_ONCE, self._progress)
+            worker_pool.for_each(self._store, missing, AT_ONCE, self._progress)
             if self._useless or (self._resumed and file and _version(file) != self._record.subject.version):
-                raise Useless
+                raise StaleUpload
             self._complete()
         except INTERRUPTED:
             raise
         except StorageError as error:
             if self._is_stale(error):
-                raise Useless from None
+                raise StaleUpload from None
             _give_up(self._target, self._record)
             raise
         self._record.forget()
@@ -127,13 +127,13 @@ class _Upload:
         try:
             self._ask("GET", {"uploadId": self._record.upload, "max-parts": "1"})
         except NotFound:
-            raise Useless from None
+            raise StaleUpload from None
         except StorageError:
             return  # it may not be asked, or is out of reach: the parts will show
 
     def _is_stale(self, error: StorageError) -> bool:
         """Whether an error may only mean that the store no longer has what another process stored."""
-        return self._resumed and not isinstance(error, (*INTERRUPTED, Full, NoBucket))
+        return self._resumed and not isinstance(error, (*INTERRUPTED, NoSpace, NoSuchBucket))
 
     def _length(self, number: int) -> int:
         return min(self._part, self._size - (number - 1) * self._part)

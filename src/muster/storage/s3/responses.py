@@ -1,4 +1,4 @@
-"""What a store answers, in words: its errors, and the entries of its listings."""
+"""Responses of a store: its errors as StorageErrors, and its listings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
 
-from muster.storage.errors import Full, NoBucket, NotFound, Refused, StorageError, Unreachable
+from muster.storage.errors import AccessDenied, NoSpace, NoSuchBucket, NotFound, StorageError, Unreachable
 from muster.storage.settings import Access
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _readable() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Object:
+class ListedObject:
     """One object of a listing."""
 
     key: str
@@ -49,7 +49,7 @@ class Object:
 class Page:
     """A part of a listing; `following` names the last key of it where there is more."""
 
-    objects: list[Object]
+    objects: list[ListedObject]
     prefixes: list[str]
     following: str
 
@@ -59,10 +59,10 @@ def failure(status: int, text: str, shown: str, access: Access, method: str = "G
     code = "".join(_CODE.findall(text)[:1])
     message = "".join(_MESSAGE.findall(text)[:1]).strip().rstrip(".") or code or f"status {status}"
     if code == "NoSuchBucket":
-        return NoBucket(f"there is no bucket `{_bucket(shown)}` at {access.endpoint}; create it first")
+        return NoSuchBucket(f"there is no bucket `{_bucket(shown)}` at {access.endpoint}; create it first")
     if status == 404 and code not in MISSING and (method in ("PUT", "POST") or not _key(shown)):
         found = "there is no bucket `%s` at %s, or that is no S3 store: it answers with status 404"
-        return NoBucket((found + "; create the bucket, or check the endpoint") % (_bucket(shown), access.endpoint))
+        return NoSuchBucket((found + "; create the bucket, or check the endpoint") % (_bucket(shown), access.endpoint))
     if status == 404:
         return NotFound(f"{shown} is not there; check the name")
     if status == 412:
@@ -70,9 +70,9 @@ def failure(status: int, text: str, shown: str, access: Access, method: str = "G
     if status == 400 and access.endpoint.startswith("http:") and _HTTPS.search(text):
         return no_http(access)
     if status in (401, 403) or (status == 400 and not access.access_key):
-        return Refused(f"{access.endpoint} refuses access to {shown}: {message}; {_about_keys(access)}")
+        return AccessDenied(f"{access.endpoint} refuses access to {shown}: {message}; {_about_keys(access)}")
     if status == 507 or code in FULL:
-        return Full(f"{access.endpoint} has no room for {shown}: {message}; free some, or choose another place")
+        return NoSpace(f"{access.endpoint} has no room for {shown}: {message}; free some, or choose another place")
     if status >= 500 or status == 429:
         return Unreachable(f"{access.endpoint} cannot serve {shown}: {message}; try again later")
     advice = "check name and settings"
@@ -137,7 +137,7 @@ def page(text: bytes) -> Page:
     root = _without_namespaces(text)
     plain = unquote_plus if root.findtext("EncodingType") == "url" else str
     objects = [
-        Object(
+        ListedObject(
             plain(found.findtext("Key", "")),
             int(found.findtext("Size", "0")),
             moment(found.findtext("LastModified", "")),

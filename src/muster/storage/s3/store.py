@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from muster.storage.errors import NoBucket, NotFound, Refused, StorageError, Unreachable, Unsafe, Wrong
-from muster.storage.model import Entry
+from muster.storage.errors import AccessDenied, InvalidName, InvalidRequest, NoSuchBucket, NotFound, StorageError, Unreachable
+from muster.storage.model import FileInfo
 from muster.storage.s3 import listing, responses
 from muster.storage.s3.client import Client, Request
 from muster.storage.s3.http import Response
@@ -28,8 +28,8 @@ LARGE_AT_ONCE = 3  # files that move in parts at the same time; each holds some 
 _ALONE = re.compile(r"[\x00-\x1f\x7f]|/\Z")  # keys that XML cannot name, and markers, whose slash some servers drop there
 
 
-class Remote:
-    """One bucket."""
+class S3Bucket:
+    """One bucket of an S3 store."""
 
     def __init__(self, scheme: str, bucket: str, client: Client, records: str = "") -> None:
         self.bucket = bucket
@@ -49,13 +49,13 @@ class Remote:
     ) -> tuple[Response, bytes]:
         return self.client.call(Request(method, self.bucket, path, {}, headers or {}, body))
 
-    def stat(self, path: str) -> Entry | None:
+    def stat(self, path: str) -> FileInfo | None:
         try:
             return self.head(path) or self._folder(path)
-        except NoBucket:
+        except NoSuchBucket:
             return None
 
-    def head(self, path: str) -> Entry | None:
+    def head(self, path: str) -> FileInfo | None:
         """The object that has exactly this key."""
         if not path:
             return None
@@ -67,28 +67,28 @@ class Remote:
         if moment is None or not (size.isascii() and size.isdigit()):
             raise responses.no_store(self.client.access, self.url(path))
         etag = responses.etag(response.headers.get("etag"))
-        return Entry(self.url(path), path.rpartition("/")[2], int(size), moment, False, etag)
+        return FileInfo(self.url(path), path.rpartition("/")[2], int(size), moment, False, etag)
 
-    def _folder(self, path: str) -> Entry | None:
+    def _folder(self, path: str) -> FileInfo | None:
         found = listing.page(self.client, self.bucket, _prefix(path), recursive=False, most=1)
         if path and not found.objects and not found.prefixes:
             return None
-        return Entry(self.url(path), path.rpartition("/")[2] or self.bucket, 0, 0.0, True)
+        return FileInfo(self.url(path), path.rpartition("/")[2] or self.bucket, 0, 0.0, True)
 
     def missing(self, path: str) -> NotFound:
         """The error that says what is not there: the object, or the whole bucket."""
         try:
             self._folder("")
-        except NoBucket as error:
+        except NoSuchBucket as error:
             return error
         return NotFound(f"{self.url(path)} is not there; check the name")
 
-    def walk(self, path: str, recursive: bool = True) -> Iterator[Entry]:
+    def walk(self, path: str, recursive: bool = True) -> Iterator[FileInfo]:
         """What is in a directory, as the pages of its listing come."""
         found = self._listing(path, recursive)
         if path and found.is_empty:
             if self.head(path):
-                raise Wrong(f"{self.url(path)} is a file, where a directory is needed; name a directory")
+                raise InvalidRequest(f"{self.url(path)} is a file, where a directory is needed; name a directory")
             raise self.missing(path)
         return found.entries()
 
@@ -100,7 +100,7 @@ class Remote:
         if entry is None:
             raise self.missing(path)
         if entry.is_dir:
-            raise Wrong(f"{self.url(path)} is a directory, where a file is needed; name a file in it")
+            raise InvalidRequest(f"{self.url(path)} is a directory, where a file is needed; name a file in it")
         end = entry.size if size < 0 else min(entry.size, offset + size)
         return self.read_range(path, offset, end) if offset < end else b""
 
@@ -135,13 +135,14 @@ class Remote:
             raise StorageError(f"{self.url(path)} did not arrive as it was sent; try again, and check the store")
 
     def refuse_name(self, path: str) -> None:
-        """Refuses what cannot be a key: the bucket itself, and bytes that are no text."""
+        """Raises for a path that cannot be a key: the bucket itself, or one that is not UTF-8."""
         if not path:
-            raise Wrong(f"{self.url(path)} is a bucket, where a file is needed; name a file in it")
+            raise InvalidRequest(f"{self.url(path)} is a bucket, where a file is needed; name a file in it")
         try:
             path.encode()
         except UnicodeEncodeError:
-            raise Unsafe(f"{self.url(path)!r} is not UTF-8, as names in a store must be; rename it, or leave it out") from None
+            shown = repr(self.url(path))
+            raise InvalidName(f"{shown} is not UTF-8, as names in a store must be; rename it, or leave it out") from None
 
     def make_dir(self, path: str, parents: bool = True) -> None:
         entry = self.stat(path)
@@ -151,7 +152,7 @@ class Remote:
             time.sleep(LOOK)  # an empty object may be what somebody makes a directory of at this moment
             entry = self.stat(path)
         if entry is not None and not entry.is_dir:
-            raise Wrong(f"{self.url(path)} is a file, where a directory is needed; rename one of them")
+            raise InvalidRequest(f"{self.url(path)} is a file, where a directory is needed; rename one of them")
         above = path.rpartition("/")[0]
         if not path or not (parents or self.stat(above)):
             raise self.missing(above)
@@ -186,7 +187,7 @@ class Remote:
         """Writes a small object below a path and removes it; returns its URL where the keys may not remove it."""
         entry = self.stat(path)  # an upload looks at what is there too
         if entry is not None and not entry.is_dir:
-            raise Wrong(f"{self.url(path)} is a file, where a directory is needed; name a directory")
+            raise InvalidRequest(f"{self.url(path)} is a file, where a directory is needed; name a directory")
         key = _prefix(path) + listing.PROBE + os.urandom(8).hex()
         try:
             self.call("PUT", key, body=b"whether this can be written\n")
@@ -211,7 +212,7 @@ class Remote:
         if found.is_empty:
             return False
         if not recursive and next(found.entries(), None):
-            raise Wrong(f"{self.url(path)} is a directory that is not empty; remove it recursively if that is meant")
+            raise InvalidRequest(f"{self.url(path)} is a directory that is not empty; remove it recursively if that is meant")
         self.remove_keys(found.keys())
         return True
 
@@ -244,7 +245,7 @@ class Remote:
         headers = {"content-md5": base64.b64encode(hashlib.md5(body).digest()).decode(), "content-type": "application/xml"}
         _, text = self.client.call(Request("POST", self.bucket, "", {"delete": ""}, headers, body))
         for key, reason in responses.refusals(text)[:1]:
-            raise Refused(f"{self.url(key)} could not be removed: {reason}; check what the keys may do")
+            raise AccessDenied(f"{self.url(key)} could not be removed: {reason}; check what the keys may do")
 
 
 def _prefix(path: str) -> str:
