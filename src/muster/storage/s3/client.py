@@ -88,15 +88,16 @@ class Client:
         """Sends a request until it succeeds or has failed too often; `whole` reads the body as well."""
         failures = timeouts = 0
         while True:
-            connection, pause = None, 0.0
+            connection, reused, pause = None, False, 0.0
             try:
                 connection = self._connection(bucket)
+                reused = connection.used
                 response = self._send(request, connection, bucket)
                 data = response.read() if whole or response.status >= 300 else b""
             except OSError as error:
                 if connection is not None:
                     connection.close()
-                    if connection.used and _was_closed(error):
+                    if reused and _was_closed(error):
                         continue  # by the server, while it was idle
                 timeouts += isinstance(error, socket.timeout)
                 failures += 1
