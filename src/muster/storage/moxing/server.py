@@ -6,13 +6,12 @@ it.
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import socket
-import sys
 import threading
 import time
+from typing import NoReturn
 
 from muster.storage import Settings
 from muster.storage.moxing.protocol import ClientConnection, Disconnected
@@ -22,17 +21,7 @@ STACK = 1 << 20  # there may be hundreds of threads, and none of them is deep
 PAUSE = 0.05
 
 
-def main(argv: list[str]) -> int:
-    """`serve FD`: serves at a listening socket, with the settings in MUSTER_STORAGE."""
-    word, number = argv
-    if word != "serve":
-        print(f"unknown: {word}", file=sys.stderr)
-        return 2
-    serve(int(number), Settings.from_json(os.environ.pop("MUSTER_STORAGE")))
-    return 0
-
-
-def serve(number: int, settings: Settings) -> None:
+def serve(number: int, settings: Settings) -> NoReturn:
     """Serves every client that connects to a listening socket, each in a thread of its own."""
     for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)

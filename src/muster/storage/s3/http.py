@@ -44,11 +44,9 @@ class Connection:
 
     def request(self, method: str, head: bytes, body: bytes) -> Response:
         """Sends a request and returns its response, whose body is still to be read."""
-        try:
+        with _Timeouts():
             self._send(head, body)
-            response = Response(self, method)
-        except BlockingIOError:
-            raise socket.timeout("timed out") from None
+        response = Response(self, method)
         self.used = True
         return response
 
@@ -63,7 +61,8 @@ class Connection:
 
     def receive(self) -> None:
         """Adds to the buffer what has arrived, at least one byte."""
-        data = self._socket.recv(RECEIVE)
+        with _Timeouts():
+            data = self._socket.recv(RECEIVE)
         if not data:
             raise ProtocolError(CUT_OFF)
         self.buffer += data
@@ -86,13 +85,22 @@ class Connection:
             data = self.take(len(view))
             view[: len(data)] = data
             return len(data)
-        try:
+        with _Timeouts():
             return self._socket.recv_into(view)
-        except BlockingIOError:
-            raise socket.timeout("timed out") from None
 
     def close(self) -> None:
         self._socket.close()
+
+
+class _Timeouts:
+    """Raises socket.timeout where a timeout of the kernel ended a call."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, BlockingIOError):
+            raise socket.timeout("timed out") from None
 
 
 class Response:
