@@ -27,16 +27,20 @@ def store(
     file: BinaryIO, path: str, shown: str, target: S3Bucket, key: str, attributes: dict[str, str], progress: Progress
 ) -> None:
     """Stores an open file. `shown` is what the user calls it."""
+
+    def read(at: int, size: int) -> bytes:
+        with as_storage_error(shown):
+            return os.pread(file.fileno(), size, at)
+
     for old in upload_records.take_abandoned(target.records, target.client.access.endpoint):
         _abort(target, old["bucket"], old["key"], old["upload"])
     for _ in range(TRIES):
-        info = os.fstat(file.fileno())
-        access = target.client.access
-        part = checksum.part_size(info.st_size)
-        subject = UploadSource(access.endpoint, target.bucket, key, os.path.abspath(path), _version(file), part)
+        version = _version(file)
+        part = checksum.part_size(version[0])
+        subject = UploadSource(target.client.access.endpoint, target.bucket, key, os.path.abspath(path), version, part)
         with upload_records.open_record(target.records, subject) as record:
             try:
-                _Upload(lambda at, size: _read_part(file, shown, at, size), target, record, progress).run(attributes, file)
+                _Upload(read, target, record, progress).run(attributes, file)
                 return
             except StaleUpload:
                 _give_up(target, record)
@@ -59,11 +63,6 @@ def copy(source: S3Bucket, src: str, entry: FileInfo, target: S3Bucket, dst: str
         raise
     except StaleUpload:
         raise StorageError(f"{entry.url} was changed while it was copied; copy it again") from None
-
-
-def _read_part(file: BinaryIO, shown: str, at: int, size: int) -> bytes:
-    with as_storage_error(shown):
-        return os.pread(file.fileno(), size, at)
 
 
 def _give_up(target: S3Bucket, record: UploadRecord) -> None:
