@@ -17,7 +17,7 @@ import muster
 from muster.storage import Access, Settings
 from s3_server import ACCESS, S3, SECRET
 
-SERVE = "import sys; from muster.storage.moxing.server import main; sys.exit(main(sys.argv[1:]))"
+SERVE = "import sys; from muster.storage.node_helper import main; sys.exit(main(sys.argv[1:]))"
 
 
 def place_shim(folder: Path) -> Path:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-import os
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from muster.storage import Entry, Storage, resolve
+from muster.storage import FileInfo, Storage, resolve
 from s3_server import S3
 
 KINDS = ("path", "file", "obs", "s3")
@@ -53,7 +50,7 @@ class Place:
         return sorted(shown(entry) for entry in self.storage.list(url or self.url, recursive))
 
 
-def shown(entry: Entry) -> str:
+def shown(entry: FileInfo) -> str:
     return entry.name + "/" if entry.is_dir else entry.name
 
 
@@ -76,21 +73,10 @@ def remote(s3: S3, home: Path) -> Storage:
     return Storage(resolve(str(home), {}, {**s3.env, "MUSTER_STORAGE_TIMEOUT": "5"}))
 
 
-def open_sockets() -> int:
-    found = 0
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            found += os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
-        except OSError:
-            continue
-    return found
-
-
 @pytest.fixture
 def opened(home: Path) -> Iterator[Callable[[Storage], Storage]]:
-    """Sees to it that storage is closed, and waits for obstore's own threads to notice."""
+    """Closes storage at the end of a test."""
     made: list[Storage] = []
-    before = open_sockets()
 
     def keep(storage: Storage) -> Storage:
         made.append(storage)
@@ -99,24 +85,12 @@ def opened(home: Path) -> Iterator[Callable[[Storage], Storage]]:
     yield keep
     for storage in made:
         storage.close()
-    gc.collect()  # errors that a test met refer to what they came from
-    deadline = time.monotonic() + 5
-    while open_sockets() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
-
-
-@pytest.fixture(scope="session")
-def awake(s3: S3, tmp_path_factory: pytest.TempPathFactory) -> S3:
-    """The server, after obstore has started the threads that it keeps: they would count as left behind by a test."""
-    with remote(s3, tmp_path_factory.mktemp("home")) as storage:
-        storage.write(f"s3://{s3.bucket()}/first", b"")
-    return s3
 
 
 @pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest, awake: S3, home: Path, tmp_path: Path, opened: Callable[[Storage], Storage]) -> Place:
+def place(request: pytest.FixtureRequest, s3: S3, home: Path, tmp_path: Path, opened: Callable[[Storage], Storage]) -> Place:
     kind = str(request.param)
     if kind == "s3":
-        return Place(kind, f"s3://{awake.bucket()}/work", opened(remote(awake, home)))
+        return Place(kind, f"s3://{s3.bucket()}/work", opened(remote(s3, home)))
     url = {"path": str(tmp_path / "work"), "file": f"file://{tmp_path}/work", "obs": "obs://bucket/work"}[kind]
     return Place(kind, url, Storage(resolve(str(home), {}, {})))

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from places import Place, awake, opened, place, shown
+from places import Place, opened, place, shown
 
-from muster.storage import NotFound, Storage, StorageError, Unsafe, Wrong, is_url, resolve
+from muster.storage import InvalidName, InvalidRequest, NotFound, Storage, StorageError, is_url, resolve
 
-__all__ = ["awake", "opened", "place"]
+__all__ = ["opened", "place"]
 
 
 def test_what_was_written_can_be_read(place: Place) -> None:
@@ -55,7 +55,7 @@ def test_a_listing_of_nothing_is_an_error_at_once(place: Place) -> None:
     place.storage.write(place.at("x"), b"")
     with pytest.raises(NotFound, match=r"nothing is not there; check the name"):
         place.storage.list(place.at("nothing"))
-    with pytest.raises(Wrong, match=r"x is a file, where a directory is needed"):
+    with pytest.raises(InvalidRequest, match=r"x is a file, where a directory is needed"):
         place.storage.list(place.at("x"))
 
 
@@ -132,7 +132,7 @@ def test_a_copy_of_a_file_gets_exactly_its_name(place: Place) -> None:
     place.storage.write(place.at("x"), b"two")
     place.storage.copy_file(place.at("x"), place.at("d/y"))
     assert place.storage.read(place.at("d/y")) == b"two"
-    with pytest.raises(Wrong, match="directory"):
+    with pytest.raises(InvalidRequest, match="directory"):
         place.storage.copy_file(place.at("d"), place.at("z"))
     with pytest.raises(NotFound):
         place.storage.copy_file(place.at("nothing"), place.at("z"))
@@ -154,9 +154,9 @@ def test_a_file_does_not_become_a_directory_and_a_directory_no_file(place: Place
         return  # a bucket can have both
     place.storage.write(place.at("x"), b"")
     place.storage.make_dir(place.at("d"))
-    with pytest.raises(Wrong, match="a file stands where a directory is needed"):
+    with pytest.raises(InvalidRequest, match="a file stands where a directory is needed"):
         place.storage.write(place.at("x/y"), b"")
-    with pytest.raises(Wrong, match="d is a directory, where a file is needed"):
+    with pytest.raises(InvalidRequest, match="d is a directory, where a file is needed"):
         place.storage.write(place.at("d"), b"")
 
 
@@ -164,7 +164,7 @@ def test_a_file_does_not_become_a_directory_and_a_directory_no_file(place: Place
 @pytest.mark.parametrize("scheme", ["obs", "s3"])
 def test_a_name_that_leaves_its_bucket_is_refused(home: Path, tmp_path: Path, scheme: str, name: str) -> None:
     storage = Storage(resolve(str(home), {}, {}))
-    with pytest.raises(Unsafe):
+    with pytest.raises(InvalidName):
         storage.write(f"{scheme}://bucket/{name}", b"")
     assert not home.exists()
     assert list(tmp_path.iterdir()) == []

@@ -35,8 +35,8 @@ def command(src: str, dst: str, include: tuple[str, ...], exclude: tuple[str, ..
       muster cp ./cifar-10 obs://data/cifar-10
       muster cp obs://out/resnet50 ./resnet50 --include '*.ckpt'
     """
-    with stores.opened() as storage:
-        return stores.moved(
+    with stores.open_storage() as storage:
+        return stores.run_transfer(
             lambda progress, left: _copy(storage, src, dst, include, exclude, threads, progress, left), src, dst, json
         )
 

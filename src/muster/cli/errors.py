@@ -19,7 +19,7 @@ from muster.job.kinds import without_password
 from muster.job.source import JobError
 from muster.launch.names import RunNotFound
 from muster.records.damage import Damaged
-from muster.storage import NoBucket, NotFound, StorageError, Unsafe, Wrong
+from muster.storage import InvalidName, InvalidRequest, NoSuchBucket, NotFound, StorageError
 from muster.tester.errors import Misused, Unreachable
 
 INPUT, UNREACHABLE, FAILED = 2, 3, 1
@@ -42,7 +42,7 @@ def show(error: Exception) -> int:
         return UNREACHABLE
     if isinstance(error, StorageError):
         _print(str(error))
-        misused = isinstance(error, Wrong | Unsafe | NotFound) and not isinstance(error, NoBucket)
+        misused = isinstance(error, InvalidRequest | InvalidName | NotFound) and not isinstance(error, NoSuchBucket)
         return INPUT if misused else UNREACHABLE
     if isinstance(error, Damaged):
         _print(f"the record of the run is damaged: {error}; `muster rm` deletes it")

@@ -11,7 +11,7 @@ import click
 from muster.cli import stores
 from muster.cli.options import as_json
 from muster.cli.output import plain, when
-from muster.storage import Entry, Storage
+from muster.storage import FileInfo, Storage
 
 
 @click.command("ls")
@@ -27,33 +27,33 @@ def command(url: str | None, recursive: bool, json: bool) -> int:
       muster ls obs://data/cifar-10
       muster ls -r s3://out/resnet50
     """
-    with stores.opened() as storage:
+    with stores.open_storage() as storage:
         entries = _entries(storage, url, recursive)
         _print_json(entries) if json else _print(entries)
     return 0
 
 
-def _entries(storage: Storage, url: str | None, recursive: bool) -> Iterable[Entry]:
+def _entries(storage: Storage, url: str | None, recursive: bool) -> Iterable[FileInfo]:
     if url is None or url in ("obs://", "s3://"):
         return storage.buckets((url or "obs").removesuffix("://"))
     found = storage.stat(url)
     return [found] if found and not found.is_dir else storage.list(url, recursive)
 
 
-def _print(entries: Iterable[Entry]) -> None:
+def _print(entries: Iterable[FileInfo]) -> None:
     """Lines as they come: a listing may be longer than memory."""
     for entry in entries:
-        size = "" if entry.is_dir else stores.amount(entry.size)
+        size = "" if entry.is_dir else stores.format_size(entry.size)
         click.echo(f"{when(entry.mtime):19}  {size:>7}  {plain(entry.name)}{'/' if entry.is_dir else ''}")
 
 
-def _print_json(entries: Iterable[Entry]) -> None:
+def _print_json(entries: Iterable[FileInfo]) -> None:
     """One JSON list, written as its parts come."""
     for piece in _pieces(entries):
         click.echo(piece.encode("utf-8", "backslashreplace"), nl=False)
 
 
-def _pieces(entries: Iterable[Entry]) -> Iterator[str]:
+def _pieces(entries: Iterable[FileInfo]) -> Iterator[str]:
     yield "["
     before = "\n"
     for entry in entries:
@@ -62,7 +62,7 @@ def _pieces(entries: Iterable[Entry]) -> Iterator[str]:
     yield "\n]\n"
 
 
-def _item(entry: Entry) -> dict[str, Any]:
+def _item(entry: FileInfo) -> dict[str, Any]:
     return {
         "url": entry.url,
         "name": entry.name,

@@ -10,7 +10,7 @@ from muster.launch import api, gc
 from muster.launch.names import RunNotFound, measured
 from muster.records.files import delete_tree
 from muster.records.layout import BenchDir
-from muster.storage import NotFound, Wrong, is_url
+from muster.storage import InvalidRequest, NotFound, is_url
 
 
 @click.command("rm")
@@ -62,12 +62,12 @@ def _remove_runs(names: list[str]) -> list[str]:
 
 
 def _remove_urls(urls: list[str], recursive: bool) -> None:
-    with stores.opened() as storage:
+    with stores.open_storage() as storage:
         for url in urls:
             found = storage.stat(url)
             if found is None:
                 raise NotFound(f"{url} is not there; check the name")
             if found.is_dir and not recursive:
-                raise Wrong(f"{url} is a directory; give -r to delete it with all that is in it")
+                raise InvalidRequest(f"{url} is a directory; give -r to delete it with all that is in it")
         for url in urls:
             storage.remove(url, recursive)

@@ -1,4 +1,4 @@
-"""What the commands for stores share: opening them, moving data under a progress bar, and saying what was moved."""
+"""Shared by the commands for stores: open storage, run a transfer under a progress bar, print its summary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from muster.storage import Progress, Report, Storage, StorageError, resolve
 
 CLEAR = "\r\x1b[2K"
 DRAW_PAUSE = 0.1
-BAR = 20
+BAR_WIDTH = 20
 SHOWN = 10  # of the files that were left out
 
 include = click.option("--include", multiple=True, metavar="GLOB", help="Only what matches; may be repeated.")
@@ -28,29 +28,29 @@ exclude = click.option("--exclude", multiple=True, metavar="GLOB", help="Nothing
 threads = click.option("--threads", type=click.IntRange(1, 64), metavar="N", help="Files that move at the same time [24].")
 
 
-def opened() -> Storage:
-    """The stores of this user."""
+def open_storage() -> Storage:
+    """Storage with the settings of this user."""
     place = home()
     return Storage(resolve(place, config.load(place).storage, os.environ))
 
 
-def moved(move: Callable[[Progress, list[StorageError]], Report], src: str, dst: str, json: bool) -> int:
-    """Moves data with a bar on a terminal, and says at the end what was moved and what had to be left out."""
+def run_transfer(move: Callable[[Progress, list[StorageError]], Report], src: str, dst: str, json: bool) -> int:
+    """Runs a transfer with a progress bar on a terminal, and prints what was moved and what was left out."""
     begun = time.monotonic()
     left: list[StorageError] = []
-    with Bar(Progress(), hidden=json) as bar:
+    with ProgressBar(Progress(), hidden=json) as bar:
         report = move(bar.progress, left)
     seconds = time.monotonic() - begun
     if json:
-        told = {"source": src, "destination": dst, **vars(report), "left": list(map(str, left))}
-        output.print_json({**told, "seconds": round(seconds, 3)})
+        counts = {**vars(report), "left": list(map(str, left)), "seconds": round(seconds, 3)}
+        output.print_json({"source": src, "destination": dst, **counts})
     else:
         click.echo(summary(report, seconds))
     return _left_out(left)
 
 
 def _left_out(left: list[StorageError]) -> int:
-    """Says what was left out; returns the exit code for the worst of it."""
+    """Prints what was left out; returns the highest exit code of its errors."""
     if not left:
         return 0
     from muster.cli import errors
@@ -67,10 +67,10 @@ def _left_out(left: list[StorageError]) -> int:
 
 def summary(report: Report, seconds: float) -> str:
     """What a transfer did, on one line."""
-    rate = f" ({amount(report.bytes / seconds)}/s)" if report.bytes else ""
-    line = f"{count(report.files)}, {amount(report.bytes)} in {seconds:.1f} s{rate}, {report.skipped:,} unchanged"
+    rate = f" ({format_size(report.bytes / seconds)}/s)" if report.bytes else ""
+    line = f"{count(report.files)}, {format_size(report.bytes)} in {seconds:.1f} s{rate}, {report.skipped:,} unchanged"
     if report.resumed:
-        line += f", {amount(report.resumed)} from before"
+        line += f", {format_size(report.resumed)} from before"
     return f"{line}, {report.deleted:,} deleted" if report.deleted else line
 
 
@@ -78,8 +78,8 @@ def count(files: int) -> str:
     return f"{files:,} file{'' if files == 1 else 's'}"
 
 
-def amount(size: float) -> str:
-    """A number of bytes as people say it."""
+def format_size(size: float) -> str:
+    """A number of bytes with its unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
@@ -87,8 +87,8 @@ def amount(size: float) -> str:
     return f"{size:.1f} TB"
 
 
-class Bar:
-    """A line on the terminal that says how far a transfer has come; nothing where there is no terminal."""
+class ProgressBar:
+    """A line on the terminal with the progress of a transfer; nothing where there is no terminal."""
 
     def __init__(self, progress: Progress, hidden: bool) -> None:
         self.progress = progress
@@ -97,7 +97,7 @@ class Bar:
         self._begun = time.monotonic()
         self._drawer = threading.Thread(target=self._draw, daemon=True)
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> ProgressBar:
         if self._shown:
             self._drawer.start()
         return self
@@ -120,16 +120,16 @@ class Bar:
         rate = now.bytes / max(elapsed, 0.001)
         more = "" if now.complete else "+"  # the listing goes on
         parts = [
-            f"{amount(now.bytes)} of {amount(now.total_bytes)}{more}",
+            f"{format_size(now.bytes)} of {format_size(now.total_bytes)}{more}",
             f"{now.files:,} of {now.total_files:,}{more} files",
-            f"{amount(rate)}/s",
+            f"{format_size(rate)}/s",
         ]
         if now.complete and rate:
             parts.append(f"{duration(round((now.total_bytes - now.bytes) / rate))} left")
         done = min(1.0, now.bytes / now.total_bytes) if now.total_bytes else 0.0
-        full = round(done * BAR)
-        bar = style("█" * full, fg="green") + style("░" * (BAR - full), dim=True)
-        return f"{bar} {fit('  '.join(parts), columns - BAR - 2)}"
+        full = round(done * BAR_WIDTH)
+        bar = style("█" * full, fg="green") + style("░" * (BAR_WIDTH - full), dim=True)
+        return f"{bar} {fit('  '.join(parts), columns - BAR_WIDTH - 2)}"
 
 
 def _columns() -> int:

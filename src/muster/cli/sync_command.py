@@ -35,8 +35,8 @@ def command(
       muster sync ./data obs://data/cifar-10
       muster sync obs://out/resnet50 ./resnet50 --delete --exclude '*.tmp'
     """
-    with stores.opened() as storage:
-        return stores.moved(
+    with stores.open_storage() as storage:
+        return stores.run_transfer(
             lambda progress, left: storage.copy_tree(
                 src, dst, include=include, exclude=exclude, delete=delete, threads=threads, progress=progress, left=left
             ),

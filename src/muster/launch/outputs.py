@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from muster.job import Job
 from muster.job.source import Finding
-from muster.storage.errors import NotFound, StorageError, Unsafe, Wrong
-from muster.storage.local_urls import here
+from muster.storage.errors import InvalidName, InvalidRequest, NotFound, StorageError
+from muster.storage.local_store import find_local
 from muster.storage.settings import Settings
 from muster.storage.urls import parse
 
@@ -49,7 +49,7 @@ def unwritable(job: Job, settings: Settings, say: Callable[[str], None]) -> list
     for url in left:
         say(f"{url} was written to see whether that can be done, and the keys may not remove it; it can be removed at any time")
     found = [(target, failed[target.url]) for target in targets if target.url in failed]
-    mistakes = [(target, error) for target, error in found if isinstance(error, Wrong | NotFound | Unsafe)]
+    mistakes = [(target, error) for target, error in found if isinstance(error, InvalidRequest | NotFound | InvalidName)]
     for target, error in () if mistakes else found:
         raise type(error)(f"the {target.shown} cannot be saved: {error}")
     return [_finding(target, error) for target, error in mistakes]
@@ -65,7 +65,7 @@ def _warn_of_shared(job: Job, targets: Sequence[Target], settings: Settings, say
 
 def _identity(url: str, settings: Settings) -> Hashable:
     parsed = parse(url)
-    if found := here(settings, parsed):
+    if found := find_local(settings, parsed):
         return found[1]
     return settings.access(parsed.scheme), parsed.bucket, parsed.path
 
@@ -77,7 +77,7 @@ def _probed(urls: Iterable[str], settings: Settings) -> tuple[dict[str, StorageE
     remote: dict[Hashable, str] = {}
     for url in sorted(urls):
         try:
-            if found := here(settings, parse(url)):
+            if found := find_local(settings, parse(url)):
                 found[0].probe(found[1])
             else:
                 remote.setdefault(_identity(url, settings), url)
@@ -90,7 +90,7 @@ def _probed(urls: Iterable[str], settings: Settings) -> tuple[dict[str, StorageE
 
 def _probe_stores(urls: Sequence[str], settings: Settings, failed: dict[str, StorageError], left: list[str]) -> None:
     from muster.storage import Progress, Storage
-    from muster.storage.transfer.worker_pool import each
+    from muster.storage.transfer.worker_pool import for_each
 
     def probe(url: str) -> None:
         try:
@@ -99,7 +99,7 @@ def _probe_stores(urls: Sequence[str], settings: Settings, failed: dict[str, Sto
             failed[url] = error
 
     with Storage(settings) as storage:
-        each(probe, urls, min(AT_ONCE, len(urls)), Progress(), LIMIT)
+        for_each(probe, urls, min(AT_ONCE, len(urls)), Progress(), LIMIT)
 
 
 def _finding(target: Target, error: StorageError) -> Finding:

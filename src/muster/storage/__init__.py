@@ -7,8 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from muster.storage.errors import Cancelled, Full, NoBucket, NotFound, Refused, StorageError, Unreachable, Unsafe, Wrong
-from muster.storage.model import Entry, Progress, Report
+from muster.storage.errors import (
+    AccessDenied,
+    Cancelled,
+    InvalidName,
+    InvalidRequest,
+    NoSpace,
+    NoSuchBucket,
+    NotFound,
+    StorageError,
+    Unreachable,
+)
+from muster.storage.model import FileInfo, Progress, Report
 from muster.storage.settings import Access, Settings, resolve
 from muster.storage.urls import is_url
 
@@ -17,20 +27,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Access",
+    "AccessDenied",
     "Cancelled",
-    "Entry",
-    "Full",
-    "NoBucket",
+    "FileInfo",
+    "InvalidName",
+    "InvalidRequest",
+    "NoSpace",
+    "NoSuchBucket",
     "NotFound",
     "Progress",
-    "Refused",
     "Report",
     "Settings",
     "Storage",
     "StorageError",
     "Unreachable",
-    "Unsafe",
-    "Wrong",
     "is_url",
     "resolve",
 ]

@@ -1,4 +1,4 @@
-"""What can go wrong with storage; each text says what is wrong and what to do."""
+"""Errors of storage; each text says what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from contextlib import contextmanager
 
 
 class StorageError(Exception):
-    """Storage that cannot be used; the text says what to do."""
+    """Base of all errors of storage."""
 
 
-class Wrong(StorageError):
-    """What was asked for cannot be meant, whatever the stores hold."""
+class InvalidRequest(StorageError):
+    """The request is invalid, whatever the stores hold."""
 
 
 class NotFound(StorageError):
-    """There is nothing under this name."""
+    """No file or directory has this name."""
 
 
-class NoBucket(NotFound):
-    """The bucket itself is missing."""
+class NoSuchBucket(NotFound):
+    """The bucket does not exist."""
 
 
-class Refused(StorageError):
-    """The store or the file system does not let these keys, or this user, do that."""
+class AccessDenied(StorageError):
+    """The store or the file system denies access."""
 
 
 class Unreachable(StorageError):
-    """The store does not answer."""
+    """The store does not respond."""
 
 
-class Full(StorageError):
-    """There is no space left where the data should go."""
+class NoSpace(StorageError):
+    """No space is left at the destination."""
 
 
-class Unsafe(StorageError):
-    """A name that would leave the destination, or that cannot be a file."""
+class InvalidName(StorageError):
+    """A name that would leave the destination, or that no file can have."""
 
 
 class Cancelled(StorageError):
-    """Whoever asked for a transfer does not want it any more."""
+    """The transfer was cancelled by its caller."""
 
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
@@ -49,33 +49,33 @@ DENIED = frozenset((errno.EACCES, errno.EPERM, errno.EROFS))
 
 
 @contextmanager
-def told_for(name: str) -> Iterator[None]:
-    """Turns an error of the file system into one about a name that the user knows."""
+def as_storage_error(name: str) -> Iterator[None]:
+    """Raises errors of the file system as StorageErrors about `name`."""
     try:
         yield
     except OSError as error:
         raise from_os(error, name) from None
     except ValueError as error:
         if isinstance(error, UnicodeError) or "null byte" in str(error):
-            raise Unsafe(f"{name!r} cannot be the name of a file; rename it, or leave it out") from None
+            raise InvalidName(f"{name!r} cannot be the name of a file; rename it, or leave it out") from None
         raise
 
 
 def from_os(error: OSError, name: str) -> StorageError:
-    """An error of the file system in the words of storage."""
+    """The StorageError for an OSError."""
     if error.errno in FULL:
-        return Full(f"there is no space left for {name}; free some, or choose another place")
+        return NoSpace(f"there is no space left for {name}; free some, or choose another place")
     if error.errno in DENIED:
-        return Refused(f"{name} may not be read or written: {_reason(error)}; check its permissions")
+        return AccessDenied(f"{name} may not be read or written: {_reason(error)}; check its permissions")
     if error.errno in UNNAMEABLE:
         reason = _reason(error)
-        return Unsafe(f"{name} has a name that this file system does not take: {reason}; rename it, or leave it out")
+        return InvalidName(f"{name} has a name that this file system does not take: {reason}; rename it, or leave it out")
     if error.errno == errno.ENOENT:
         return NotFound(f"{name} is not there; check the name")
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
-        return Wrong(f"{name} cannot be there: a file stands where a directory is needed; rename one of them")
+        return InvalidRequest(f"{name} cannot be there: a file stands where a directory is needed; rename one of them")
     if error.errno in (errno.EISDIR, errno.ENOTEMPTY):
-        return Wrong(f"{name} is a directory, where a file is needed; name a file, or rename one of them")
+        return InvalidRequest(f"{name} is a directory, where a file is needed; name a file, or rename one of them")
     return StorageError(f"{name} cannot be used: {_reason(error)}; check the file system")
 
 

@@ -1,4 +1,4 @@
-"""Which names of a tree are meant: globs as people know them from rsync and .gitignore.
+"""Globs that select names of a tree, as in rsync and .gitignore.
 
 `*` and `?` stay within one part of a name, `**` crosses slashes. A pattern without a slash is tried on every part of a name,
 one with a slash on the name from its beginning; either covers all that is below a directory which it matches.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from re import Pattern
 
 
-class Choice:
+class GlobFilter:
     """Names that some pattern includes (all, when there is none) and no pattern excludes."""
 
     def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:

@@ -9,17 +9,19 @@ import stat as modes
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from muster.storage.errors import NoBucket, NotFound, StorageError, Wrong, told_for
-from muster.storage.model import Entry, Progress
+from muster.storage.errors import InvalidRequest, NoSuchBucket, NotFound, StorageError, as_storage_error
+from muster.storage.model import FileInfo, Progress
+from muster.storage.settings import Settings
 from muster.storage.transfer import partial
+from muster.storage.urls import Url
 
 CHUNK = 16 << 20
 PROBE = 4096  # bytes: a full disk has no room for one block
 NAMED_ONLY = frozenset((errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL))  # a file system that knows no files without a name
 
 
-class Files:
-    """What lies under a directory, shown with a prefix in its place; plain paths have neither."""
+class LocalStore:
+    """Files under a root directory, whose URLs have a prefix in its place; plain paths have neither."""
 
     def __init__(self, root: str = "", prefix: str = "") -> None:
         self.root = root
@@ -33,27 +35,27 @@ class Files:
     def identity(self, path: str) -> str:
         return os.path.realpath(path)
 
-    def stat(self, path: str) -> Entry | None:
+    def stat(self, path: str) -> FileInfo | None:
         """What a path is, links followed; None when there is nothing, or only a device or a socket."""
-        with told_for(self.url(path)):
+        with as_storage_error(self.url(path)):
             try:
                 info = os.stat(path)
             except (FileNotFoundError, NotADirectoryError):
                 return None
         return self._entry(path, os.path.basename(path), info)
 
-    def walk(self, path: str, recursive: bool = True, left: list[StorageError] | None = None) -> Iterator[Entry]:
+    def walk(self, path: str, recursive: bool = True, left: list[StorageError] | None = None) -> Iterator[FileInfo]:
         """What is in a directory, a directory before what is in it; half written files are not there.
 
         `left` takes what is wrong with directories below, which are left out then.
         """
-        with told_for(self.url(path)):
+        with as_storage_error(self.url(path)):
             try:
                 info = os.stat(path)
             except (FileNotFoundError, NotADirectoryError):
                 raise self.missing(path) from None
             if not modes.S_ISDIR(info.st_mode):
-                raise Wrong(f"{self.url(path)} is a file, where a directory is needed; name a directory")
+                raise InvalidRequest(f"{self.url(path)} is a file, where a directory is needed; name a directory")
         return self._scan(path, "", recursive, frozenset([(info.st_dev, info.st_ino)]), left)
 
     def _scan(
@@ -63,10 +65,10 @@ class Files:
         recursive: bool,
         above: frozenset[tuple[int, int]],
         left: list[StorageError] | None,
-    ) -> Iterator[Entry]:
+    ) -> Iterator[FileInfo]:
         """`above`: the directories on the way here, in which a link must not go round."""
         try:
-            with told_for(self.url(folder)), os.scandir(folder) as found:
+            with as_storage_error(self.url(folder)), os.scandir(folder) as found:
                 children = sorted(found, key=lambda child: child.name)
         except StorageError as error:
             if left is None or not before:
@@ -92,19 +94,19 @@ class Files:
                 if recursive:
                     yield from self._scan(child.path, entry.name + "/", recursive, above | {identity}, left)
 
-    def _entry(self, path: str, name: str, info: os.stat_result) -> Entry | None:
+    def _entry(self, path: str, name: str, info: os.stat_result) -> FileInfo | None:
         is_dir = modes.S_ISDIR(info.st_mode)
         if not is_dir and not modes.S_ISREG(info.st_mode):
             return None
-        return Entry(self.url(path), name, 0 if is_dir else info.st_size, info.st_mtime, is_dir)
+        return FileInfo(self.url(path), name, 0 if is_dir else info.st_size, info.st_mtime, is_dir)
 
     def missing(self, path: str) -> NotFound:
         if self.root and not os.path.isdir(self.root + path[len(self.root) :].partition("/")[0]):
-            return NoBucket(f"{self.url(path)} is in a bucket that does not exist; whatever is written first makes it")
+            return NoSuchBucket(f"{self.url(path)} is in a bucket that does not exist; whatever is written first makes it")
         return NotFound(f"{self.url(path)} is not there; check the name")
 
     def read(self, path: str, offset: int = 0, size: int = -1) -> bytes:
-        with told_for(self.url(path)):
+        with as_storage_error(self.url(path)):
             try:
                 with open(path, "rb") as file:
                     file.seek(offset)
@@ -113,20 +115,20 @@ class Files:
                 raise self.missing(path) from None
 
     def write(self, path: str, data: bytes) -> None:
-        with told_for(self.url(path)):
+        with as_storage_error(self.url(path)):
             self.prepare(path)
             with partial.replacing(path) as descriptor:
                 partial.write_all(descriptor, data)
 
     def append(self, path: str, data: bytes) -> None:
-        with told_for(self.url(path)):
+        with as_storage_error(self.url(path)):
             self.prepare(path)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "ab") as file:
                 file.write(data)
 
     def make_dir(self, path: str, parents: bool = True) -> None:
-        with told_for(self.url(path)):
+        with as_storage_error(self.url(path)):
             self.open_root()
             if parents or self._is_bucket(path):
                 os.makedirs(path, exist_ok=True)
@@ -135,12 +137,12 @@ class Files:
 
     def probe(self, path: str) -> str:
         """Raises what keeps files from being written below a directory, which may have to be made; leaves nothing behind."""
-        with told_for(self.url(path)):
+        with as_storage_error(self.url(path)):
             folder = path
             while not os.path.lexists(folder):
                 folder = os.path.dirname(folder)
             if not modes.S_ISDIR(os.stat(folder).st_mode):
-                raise Wrong(f"{self.url(folder)} is a file, where a directory is needed; name a directory")
+                raise InvalidRequest(f"{self.url(folder)} is a file, where a directory is needed; name a directory")
             _try_writing(folder)
         return ""
 
@@ -149,7 +151,7 @@ class Files:
 
     def remove(self, path: str, recursive: bool = False) -> bool:
         """Removes a file, or a directory if that is meant; links are removed, never what they point to."""
-        with told_for(self.url(path)):
+        with as_storage_error(self.url(path)):
             try:
                 info = os.lstat(path)
             except (FileNotFoundError, NotADirectoryError):
@@ -181,9 +183,9 @@ class Files:
             except OSError:
                 continue  # something that a pattern left out is still in it
 
-    def rename(self, target: Files, src: str, dst: str) -> bool:
+    def rename(self, target: LocalStore, src: str, dst: str) -> bool:
         """Moves at once within one file system; false where only copying can."""
-        with told_for(target.url(dst)):
+        with as_storage_error(target.url(dst)):
             target.open_root()
             os.makedirs(os.path.dirname(dst), exist_ok=True)
             try:
@@ -194,11 +196,11 @@ class Files:
                 raise
         return True
 
-    def copy(self, source: Files, src: str, dst: str, progress: Progress) -> None:
+    def copy(self, source: LocalStore, src: str, dst: str, progress: Progress) -> None:
         """Copies one file of this machine, with its time, so that the copy is known as unchanged later."""
-        with told_for(source.url(src)):
+        with as_storage_error(source.url(src)):
             file = open(src, "rb", buffering=0)  # noqa: SIM115 - its errors are about another name than the copy's
-        with file, told_for(self.url(dst)):
+        with file, as_storage_error(self.url(dst)):
             self.prepare(dst)
             info = os.fstat(file.fileno())
             mode = modes.S_IMODE(info.st_mode) & 0o777 | 0o600
@@ -210,7 +212,8 @@ class Files:
         """Sees to it that a file can be written there."""
         self.open_root()
         if os.path.isdir(path):
-            raise Wrong(f"{self.url(path)} is a directory, where a file is needed; name a file in it, or rename one of them")
+            shown = self.url(path)
+            raise InvalidRequest(f"{shown} is a directory, where a file is needed; name a file in it, or rename one of them")
 
     def open_root(self) -> None:
         """Makes the directory of buckets and the home around it, for their owner alone."""
@@ -234,3 +237,21 @@ def _try_writing(folder: str) -> None:
         partial.write_all(descriptor, bytes(PROBE))
     finally:
         os.close(descriptor)
+
+
+PLAIN = {"": LocalStore(), "file": LocalStore(prefix="file://")}
+
+
+def embedded_store(settings: Settings, scheme: str) -> LocalStore:
+    """The directory of buckets that stands in for an endpoint."""
+    return LocalStore(os.path.join(os.path.abspath(settings.home), "store", ""), f"{scheme}://")
+
+
+def find_local(settings: Settings, url: Url) -> tuple[LocalStore, str] | None:
+    """The local store of a URL and the path in it; None where the URL goes to an endpoint."""
+    if url.is_file:
+        return PLAIN[url.scheme], url.path
+    if settings.access(url.scheme).endpoint:
+        return None
+    store = embedded_store(settings, url.scheme)
+    return store, (store.root + f"{url.bucket}/{url.path}").rstrip("/")

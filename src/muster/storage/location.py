@@ -1,19 +1,19 @@
-"""A path in a store: what a URL means once the settings have said where its store is."""
+"""A store and a path in it: a URL, resolved by the settings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Union
 
-from muster.storage.local_store import Files
-from muster.storage.model import Entry
-from muster.storage.s3.store import Remote
+from muster.storage.local_store import LocalStore
+from muster.storage.model import FileInfo
+from muster.storage.s3.store import S3Bucket
 
-Store = Union[Files, Remote]
+Store = Union[LocalStore, S3Bucket]
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     store: Store
     path: str
 
@@ -23,11 +23,11 @@ class Place:
 
     @property
     def identity(self) -> str:
-        """The same text for the same place, however it was written."""
+        """The same text for the same file, however its URL was written."""
         return self.store.identity(self.path)
 
-    def below(self, name: str) -> Place:
-        return Place(self.store, "{}/{}".format(self.path.rstrip("/"), name) if self.path else name)
+    def below(self, name: str) -> Location:
+        return Location(self.store, "{}/{}".format(self.path.rstrip("/"), name) if self.path else name)
 
-    def stat(self) -> Entry | None:
+    def stat(self) -> FileInfo | None:
         return self.store.stat(self.path)

@@ -1,4 +1,4 @@
-"""What storage hands out: entries of listings, reports of transfers, and how far one has come."""
+"""Data that storage returns: files of listings, reports of transfers, and their progress."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from muster.storage.errors import Cancelled
 
 
 @dataclass(frozen=True)
-class Entry:
+class FileInfo:
     """One file or directory; `name` is relative to what was listed."""
 
     url: str
@@ -22,7 +22,7 @@ class Entry:
 
 @dataclass
 class Report:
-    """What a transfer did."""
+    """The result of a transfer."""
 
     files: int = 0
     bytes: int = 0
@@ -33,7 +33,7 @@ class Report:
 
 @dataclass
 class Progress:
-    """How far a transfer has come, for whoever watches it from another thread; also the way to cancel it."""
+    """The progress of a transfer, readable from other threads; also the way to cancel it."""
 
     files: int = 0
     bytes: int = 0

@@ -15,9 +15,9 @@ from muster.storage import NotFound, Settings, Storage, StorageError
 def main(argv: list[str]) -> int:
     word, *rest = argv
     if word == "serve":
-        from muster.storage.moxing.server import main as serve
+        from muster.storage.moxing.server import serve
 
-        return serve(["serve", *rest])
+        serve(int(rest[0]), Settings.from_json(os.environ.pop("MUSTER_STORAGE")))
     storage = Storage(Settings.from_json(os.environ["MUSTER_STORAGE"]))
     return _copy_all(storage, rest) if word == "copy" else _collect(storage, word, rest)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from muster.storage.errors import StorageError, Wrong
+from muster.storage.errors import InvalidRequest, StorageError
 from muster.storage.urls import SCHEMES
 
 TIMEOUT = 30.0
@@ -66,7 +66,7 @@ class Access:
         parts = _parts(endpoint, whole)
         if whole and whole != endpoint.rstrip("/") and not _PUBLIC_NAME.fullmatch(parts.netloc):
             written = f"write http://{endpoint} or https://{endpoint}"
-            raise Wrong(f"the endpoint `{endpoint}` does not say whether it speaks http or https; {written}")
+            raise InvalidRequest(f"the endpoint `{endpoint}` does not say whether it speaks http or https; {written}")
         named = _REGION.match(parts.hostname or "")
         style = style or ("virtual" if _PUBLIC.search(parts.hostname or "") else "path")
         return cls(whole, region or (named.group(1) if named else "us-east-1"), style, **others)
@@ -84,17 +84,18 @@ def _parts(endpoint: str, whole: str) -> SplitResult:
     except ValueError:
         parts = urlsplit("")
     if "@" in parts.netloc:
-        raise Wrong("the endpoint of a store holds a name or a password; write it without, and give keys apart")
+        raise InvalidRequest("the endpoint of a store holds a name or a password; write it without, and give keys apart")
     lost = _LOST.match(endpoint)
     if lost:
         lacking = "slash" if lost.group(2) else "colon"
-        raise Wrong("the endpoint `{}` lacks a {}; write {}://{}".format(shown, lacking, lost.group(1), _LOST.sub("", shown)))
+        written = f"{lost.group(1)}://{_LOST.sub('', shown)}"
+        raise InvalidRequest(f"the endpoint `{shown}` lacks a {lacking}; write {written}")
     if whole and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query):
-        raise Wrong(f"`{shown}` is not the endpoint of a store; write one such as https://obs.example.com")
+        raise InvalidRequest(f"`{shown}` is not the endpoint of a store; write one such as https://obs.example.com")
     if parts.path:
-        raise Wrong(f"the endpoint `{shown}` has a path; name the bucket in the URL, as in obs://bucket/name")
+        raise InvalidRequest(f"the endpoint `{shown}` has a path; name the bucket in the URL, as in obs://bucket/name")
     if not _has_port(parts):
-        raise Wrong(f"the endpoint `{shown}` has no port from 1 to 65535 behind its colon; write one such as 9000")
+        raise InvalidRequest(f"the endpoint `{shown}` has no port from 1 to 65535 behind its colon; write one such as 9000")
     return parts
 
 

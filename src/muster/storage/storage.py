@@ -8,27 +8,26 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from muster.storage import urls
-from muster.storage.errors import StorageError, Wrong
-from muster.storage.globs import Choice
-from muster.storage.local_store import Files
-from muster.storage.local_urls import embedded, here
-from muster.storage.location import Place
-from muster.storage.model import Entry, Progress, Report
+from muster.storage.errors import InvalidRequest, StorageError
+from muster.storage.globs import GlobFilter
+from muster.storage.local_store import LocalStore, embedded_store, find_local
+from muster.storage.location import Location
+from muster.storage.model import FileInfo, Progress, Report
 from muster.storage.s3 import responses
 from muster.storage.s3.client import Client, Request
-from muster.storage.s3.store import Remote
+from muster.storage.s3.store import S3Bucket
 from muster.storage.settings import Access, Settings
 from muster.storage.transfer.compare import unchanged
 from muster.storage.transfer.trees import MANY, THREADS, Tree, move_file
 
 
 class Storage:
-    """Everything that can be done with URLs. Making one costs nothing; stores are opened when they are first used."""
+    """Operations on URLs. Connections are opened when they are first needed."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._clients: dict[Access, Client] = {}
-        self._buckets: dict[tuple[str, str], Remote] = {}
+        self._buckets: dict[tuple[str, str], S3Bucket] = {}
         self._lock = threading.Lock()
 
     def __enter__(self) -> Storage:
@@ -39,86 +38,84 @@ class Storage:
 
     def close(self) -> None:
         """Closes the connections that were kept for later."""
-        for bucket in self._buckets.values():
-            bucket.close()
         for client in self._clients.values():
             client.close()
         self._clients.clear()
         self._buckets.clear()
 
-    def _place(self, url: str) -> Place:
+    def _locate(self, url: str) -> Location:
         parsed = urls.parse(url)
         if not parsed.is_file and not parsed.bucket:
-            raise Wrong(f"{url} names no bucket; write {parsed.scheme}://bucket/name")
-        found = here(self._settings, parsed)
-        return Place(*found) if found else Place(self._bucket(parsed.scheme, parsed.bucket), parsed.path)
+            raise InvalidRequest(f"{url} names no bucket; write {parsed.scheme}://bucket/name")
+        found = find_local(self._settings, parsed)
+        return Location(*found) if found else Location(self._bucket(parsed.scheme, parsed.bucket), parsed.path)
 
-    def _bucket(self, scheme: str, name: str) -> Remote:
+    def _bucket(self, scheme: str, name: str) -> S3Bucket:
         with self._lock:
             if (scheme, name) not in self._buckets:
                 records = os.path.join(os.path.abspath(self._settings.home), "uploads")
-                self._buckets[scheme, name] = Remote(scheme, name, self._client(scheme), records)
+                self._buckets[scheme, name] = S3Bucket(scheme, name, self._client(scheme), records)
             return self._buckets[scheme, name]
 
     def _client(self, scheme: str) -> Client:
         return self._clients.setdefault(self._settings.access(scheme), Client(self._settings.access(scheme)))
 
-    def buckets(self, scheme: str = "obs") -> builtins.list[Entry]:
+    def buckets(self, scheme: str = "obs") -> builtins.list[FileInfo]:
         """The buckets of a store."""
         if self._settings.access(scheme).endpoint:
             with self._lock:
                 client = self._client(scheme)
             found = responses.buckets(client.call(Request("GET"))[1])
-            return [Entry(f"{scheme}://{name}", name, 0, moment, True) for name, moment in found]
-        store = embedded(self._settings, scheme)
+            return [FileInfo(f"{scheme}://{name}", name, 0, moment, True) for name, moment in found]
+        store = embedded_store(self._settings, scheme)
         return [entry for entry in store.walk(store.root, recursive=False) if entry.is_dir] if os.path.isdir(store.root) else []
 
     def through_link(self, url: str, name: str) -> bool:
         """Whether a name below a URL leads through a symbolic link, which only directories of this machine have."""
-        place = self._place(url.rstrip("/"))
-        return isinstance(place.store, Files) and place.below(name).identity != f"{place.identity}/{name}"
+        location = self._locate(url.rstrip("/"))
+        return isinstance(location.store, LocalStore) and location.below(name).identity != f"{location.identity}/{name}"
 
-    def stat(self, url: str) -> Entry | None:
+    def stat(self, url: str) -> FileInfo | None:
         """What a URL is, or None; a prefix under which there are keys is a directory."""
-        return self._place(url).stat()
+        return self._locate(url).stat()
 
-    def list(self, url: str, recursive: bool = False) -> Iterator[Entry]:
+    def list(self, url: str, recursive: bool = False) -> Iterator[FileInfo]:
         """What is in a directory, as it comes; NotFound when there is none."""
-        place = self._place(url)
-        return place.store.walk(place.path, recursive)
+        location = self._locate(url)
+        return location.store.walk(location.path, recursive)
 
     def read(self, url: str, offset: int = 0, size: int = -1) -> bytes:
-        place = self._place(url)
-        return place.store.read(place.path, offset, size)
+        location = self._locate(url)
+        return location.store.read(location.path, offset, size)
 
     def write(self, url: str, data: bytes) -> None:
         """Writes a whole file: others see the old one or the new one, never a part."""
-        place = self._place(url)
-        place.store.write(place.path, data)
+        location = self._locate(url)
+        location.store.write(location.path, data)
 
     def append(self, url: str, data: bytes) -> None:
-        place = self._place(url)
-        place.store.append(place.path, data)
+        location = self._locate(url)
+        location.store.append(location.path, data)
 
     def make_dir(self, url: str, parents: bool = True) -> None:
         """Makes a directory; without `parents` the one above it must exist."""
-        place = self._place(url)
-        place.store.make_dir(place.path, parents)
+        location = self._locate(url)
+        location.store.make_dir(location.path, parents)
 
     def probe(self, url: str) -> str:
         """Raises what keeps files from being written below a URL; returns the URL of a probe that could not be removed."""
-        place = self._place(url)
-        return place.store.probe(place.path)
+        location = self._locate(url)
+        return location.store.probe(location.path)
 
     def remove(self, url: str, recursive: bool = False) -> bool:
         """Removes a file, or with `recursive` a directory; false when there was nothing."""
-        place = self._place(url)
-        return place.store.remove(place.path, recursive)
+        location = self._locate(url)
+        return location.store.remove(location.path, recursive)
 
     def rename(self, src: str, dst: str) -> None:
         """Moves a file or a directory to exactly this name, also to another store."""
-        source, target = self._place(src), self._place(dst)
-        entry = _need(source)
+        source, target = self._locate(src), self._locate(dst)
+        entry = _require(source)
         if source.identity == target.identity:
             return
         if not _renamed(source, target):
@@ -127,11 +124,11 @@ class Storage:
 
     def copy_file(self, src: str, dst: str, *, changed: bool = False, progress: Progress | None = None) -> Report:
         """Copies exactly this file to exactly this name; with `changed` only if that is not what is there."""
-        source, target = self._place(src), self._place(dst)
+        source, target = self._locate(src), self._locate(dst)
         progress = progress or Progress()
-        entry = _need(source)
+        entry = _require(source)
         if entry.is_dir:
-            raise Wrong(f"{src} is a directory, where a file is needed; copy it as a tree")
+            raise InvalidRequest(f"{src} is a directory, where a file is needed; copy it as a tree")
         there = target.stat() if changed else None
         if source.identity == target.identity or (there and not there.is_dir and unchanged(source, entry, target, there)):
             progress.add(skipped=1)
@@ -160,20 +157,20 @@ class Storage:
         no longer has. `left` takes what is wrong with single files, and the others are copied all the same.
         """
         progress = progress or Progress()
-        tree = Tree(self._place(src), self._place(dst), Choice(include, exclude), progress, names, left)
+        tree = Tree(self._locate(src), self._locate(dst), GlobFilter(include, exclude), progress, names, left)
         tree.run(max(1, min(threads or THREADS, MANY)), delete)
         return progress.report()
 
 
-def _renamed(source: Place, target: Place) -> bool:
+def _renamed(source: Location, target: Location) -> bool:
     """Whether the file system could do it by itself."""
-    if isinstance(source.store, Files) and isinstance(target.store, Files):
+    if isinstance(source.store, LocalStore) and isinstance(target.store, LocalStore):
         return source.store.rename(target.store, source.path, target.path)
     return False
 
 
-def _need(place: Place) -> Entry:
-    entry = place.stat()
+def _require(location: Location) -> FileInfo:
+    entry = location.stat()
     if entry is None:
-        raise place.store.missing(place.path)
+        raise location.store.missing(location.path)
     return entry

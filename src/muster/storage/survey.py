@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from muster.storage.errors import NotFound, StorageError
-from muster.storage.model import Entry
+from muster.storage.model import FileInfo
 from muster.storage.storage import Storage
 
 MOST_BYTES = 1 << 20  # of one file: each holds a number
 
 
-def survey(storage: Storage, url: str, names: str) -> Iterator[tuple[str, Entry]]:
+def survey(storage: Storage, url: str, names: str) -> Iterator[tuple[str, FileInfo]]:
     """The files of these names at a URL and in its numbered folders, by their path below it."""
     base = url.rstrip("/")
     for entry in _entries(storage, base):
@@ -28,7 +28,7 @@ def survey(storage: Storage, url: str, names: str) -> Iterator[tuple[str, Entry]
                     yield f"{folder}/{inner.name}", inner
 
 
-def _entries(storage: Storage, url: str) -> list[Entry]:
+def _entries(storage: Storage, url: str) -> list[FileInfo]:
     try:
         return list(storage.list(url))
     except NotFound:
@@ -36,11 +36,11 @@ def _entries(storage: Storage, url: str) -> list[Entry]:
 
 
 def note(storage: Storage, names: str, urls: Sequence[str]) -> dict[str, dict[str, list[Any]]]:
-    """What lies at URLs now, to be told from what comes later."""
+    """The files at URLs now, to be told from later ones."""
     return {url: {path: _mark(entry) for path, entry in survey(storage, url, names)} for url in urls}
 
 
-def _mark(entry: Entry) -> list[Any]:
+def _mark(entry: FileInfo) -> list[Any]:
     return [entry.etag, entry.mtime, entry.size]
 
 

@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from muster.storage.errors import Unsafe, Wrong
+from muster.storage.errors import InvalidName, InvalidRequest
 
 SCHEMES = ("obs", "s3")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -33,25 +33,25 @@ def is_url(text: str) -> bool:
 def parse(text: str) -> Url:
     """A URL or a path in its parts; one that cannot be meant is an error, which does not repeat it: it may hold a key."""
     if "\0" in text:
-        raise Unsafe(f"{text!r} holds a NUL byte; no name can")
+        raise InvalidName(f"{text!r} holds a NUL byte; no name can")
     if not text:
-        raise Wrong("an empty name is neither a URL nor a path; name a file, or use . for this directory")
+        raise InvalidRequest("an empty name is neither a URL nor a path; name a file, or use . for this directory")
     if not is_url(text):
         _refuse_lost_slash(text)
         return Url("", "", os.path.abspath(text))
     scheme, _, rest = text.partition("://")
     if scheme == "file":
         if not rest.startswith("/"):
-            raise Wrong("a URL of file has no absolute path; write file:///path, with three slashes")
+            raise InvalidRequest("a URL of file has no absolute path; write file:///path, with three slashes")
         return Url("file", "", os.path.normpath("/" + rest.lstrip("/")))
     if scheme not in SCHEMES:
-        shown = scheme[:20]
-        raise Wrong(f"a URL begins with `{shown}://`, a scheme that is not known; use obs://, s3://, file:// or a plain path")
+        known = "use obs://, s3://, file:// or a plain path"
+        raise InvalidRequest(f"a URL begins with `{scheme[:20]}://`, a scheme that is not known; {known}")
     bucket, _, key = rest.partition("/")
     if "@" in bucket:
-        raise Wrong(f"a URL of {scheme} holds a name or a password; write it without, and keys in config.toml")
+        raise InvalidRequest(f"a URL of {scheme} holds a name or a password; write it without, and keys in config.toml")
     if not _BUCKET.fullmatch(bucket) and (bucket or key):
-        raise Wrong(f"a URL of {scheme} does not begin with the name of a bucket; write {scheme}://bucket/name")
+        raise InvalidRequest(f"a URL of {scheme} does not begin with the name of a bucket; write {scheme}://bucket/name")
     return Url(scheme, bucket, checked_key(key, text))
 
 
@@ -60,14 +60,14 @@ def _refuse_lost_slash(text: str) -> None:
     scheme, colon, rest = text.partition(":")
     if colon and scheme in (*SCHEMES, "file"):
         meant = "bucket/name" if ":" in rest or "@" in rest else rest.lstrip("/")
-        raise Wrong(f"a URL of {scheme} lacks a slash; write {scheme}://{meant}, or ./ in front of a path")
+        raise InvalidRequest(f"a URL of {scheme} lacks a slash; write {scheme}://{meant}, or ./ in front of a path")
 
 
 def checked_key(key: str, shown: str) -> str:
     """The key that a user typed, without the slashes too many that joining URLs leaves behind."""
     parts = [part for part in key.split("/") if part]
     if _dotted(parts):
-        raise Unsafe(f"{shown} has a part `.` or `..` in its name and could leave its place; name it without")
+        raise InvalidName(f"{shown} has a part `.` or `..` in its name and could leave its place; name it without")
     return "/".join(parts)
 
 
@@ -75,11 +75,11 @@ def checked_name(name: str, shown: str) -> str:
     """A relative name that somebody else chose; one that would leave the destination is refused."""
     parts = name.split("/")
     if "" in parts:
-        raise Unsafe(f"{shown} has an empty part in its name, which no directory can hold; rename it, or leave it out")
+        raise InvalidName(f"{shown} has an empty part in its name, which no directory can hold; rename it, or leave it out")
     if "\0" in name:
-        raise Unsafe(f"{shown!r} holds a NUL byte, which no file name can; rename it, or leave it out")
+        raise InvalidName(f"{shown!r} holds a NUL byte, which no file name can; rename it, or leave it out")
     if _dotted(parts):
-        raise Unsafe(f"{shown} has a part `.` or `..` in its name and could leave its place; rename it, or leave it out")
+        raise InvalidName(f"{shown} has a part `.` or `..` in its name and could leave its place; rename it, or leave it out")
     return name
 
 

@@ -14,8 +14,8 @@ from muster.storage import Access, Settings, Storage
 MOST = 16  # storages that are kept open for keys of scripts; ranks of one run bring the same
 
 
-class Storages:
-    """A storage with the settings of the run, and others for those who bring keys."""
+class StorageCache:
+    """The storage with the settings of the run, and a cache of storages for keys that scripts bring."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

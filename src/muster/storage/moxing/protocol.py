@@ -22,11 +22,11 @@ LONGEST = 256 << 20  # a file list of millions of names fits; more is a mistake
 HUNG_UP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 
 
-class Gone(Exception):
+class Disconnected(Exception):
     """The client has ended; nobody waits for an answer any more."""
 
 
-class Peer:
+class ClientConnection:
     """The client at the other end of a connection."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -70,9 +70,9 @@ class Peer:
             if data:
                 self._connection.sendall(data)
         except OSError:
-            raise Gone() from None
+            raise Disconnected() from None
 
-    def gone(self) -> bool:
+    def disconnected(self) -> bool:
         watch = select.poll()
         watch.register(self._connection, HUNG_UP)
         return bool(watch.poll(0))
@@ -81,7 +81,7 @@ class Peer:
         self._connection.close()
 
 
-class Watch:
+class DisconnectWatcher:
     """Notices clients that end while something is done for them."""
 
     def __init__(self) -> None:
@@ -90,9 +90,9 @@ class Watch:
         threading.Thread(target=self._look, name="watch", daemon=True).start()
 
     @contextmanager
-    def on_end(self, peer: Peer, action: Callable[[], None]) -> Iterator[None]:
+    def on_end(self, client: ClientConnection, action: Callable[[], None]) -> Iterator[None]:
         """Calls an action when the client ends before the block does."""
-        number = peer.fileno()
+        number = client.fileno()
         self._actions[number] = action
         self._epoll.register(number, HUNG_UP | select.EPOLLONESHOT)
         try:

@@ -6,58 +6,47 @@ it.
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import socket
-import sys
 import threading
 import time
+from typing import NoReturn
 
 from muster.storage import Settings
-from muster.storage.moxing.protocol import Gone, Peer
-from muster.storage.moxing.service import Desk
+from muster.storage.moxing.protocol import ClientConnection, Disconnected
+from muster.storage.moxing.service import MoxingService
 
 STACK = 1 << 20  # there may be hundreds of threads, and none of them is deep
 PAUSE = 0.05
 
 
-def main(argv: list[str]) -> int:
-    """`serve FD`: serves at a listening socket, with the settings in MUSTER_STORAGE."""
-    word, number = argv
-    if word != "serve":
-        print(f"unknown: {word}", file=sys.stderr)
-        return 2
-    serve(int(number), Settings.from_json(os.environ.pop("MUSTER_STORAGE")))
-    return 0
-
-
-def serve(number: int, settings: Settings) -> None:
+def serve(number: int, settings: Settings) -> NoReturn:
     """Serves every client that connects to a listening socket, each in a thread of its own."""
     for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     threading.stack_size(STACK)
-    desk = Desk(settings)
+    service = MoxingService(settings)
     listener = socket.socket(fileno=number)
     while True:
         try:
             connection, _ = listener.accept()
-            threading.Thread(target=_converse, args=(desk, Peer(connection)), daemon=True).start()
+            threading.Thread(target=_serve_client, args=(service, ClientConnection(connection)), daemon=True).start()
         except (OSError, RuntimeError):  # too many descriptors or threads: some will be free soon
             time.sleep(PAUSE)
 
 
-def _converse(desk: Desk, peer: Peer) -> None:
+def _serve_client(service: MoxingService, client: ClientConnection) -> None:
     """Serves one client until it hangs up."""
     try:
-        while peer.allowed():
-            request = peer.receive()
+        while client.allowed():
+            request = client.receive()
             if request is None:
                 return
-            desk.serve(request, peer)
-    except (Gone, ValueError, RecursionError):  # it has ended, or does not speak our language
+            service.serve(request, client)
+    except (Disconnected, ValueError, RecursionError):  # it has ended, or does not speak our language
         return
     finally:
-        peer.close()
+        client.close()

@@ -1,4 +1,4 @@
-"""What the storage server does for a request: `moxing.file` as scripts know it, in terms of storage."""
+"""The service behind `moxing.file`: carries out the requests of ranks in terms of storage."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ import threading
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Callable
 
-from muster.storage import Entry, NotFound, Progress, Settings, Storage, StorageError, Wrong, is_url
-from muster.storage.errors import Cancelled, Full, Refused, Unreachable
-from muster.storage.moxing.auth import Storages
-from muster.storage.moxing.protocol import Gone, Peer, Watch
-from muster.storage.moxing.single_flight import Together
+from muster.storage import FileInfo, InvalidRequest, NotFound, Progress, Settings, Storage, StorageError, is_url
+from muster.storage.errors import AccessDenied, Cancelled, NoSpace, Unreachable
+from muster.storage.moxing.auth import StorageCache
+from muster.storage.moxing.protocol import ClientConnection, Disconnected, DisconnectWatcher
+from muster.storage.moxing.single_flight import SingleFlight
 
 TREES = 16  # that move at once, each with several connections: more would only get into each other's way
 FILES = 32  # that move at once; they do not wait for trees, which may take hours
 READS = 64
-GLANCE = 0.5
+POLL = 0.5
 PART = 1000  # entries of a listing in one answer
 APPENDED = 16 << 20  # what is larger is appended through a file, so that memory stays small
 STRIPES = 64  # objects that are appended to at once
-STATUS: dict[type, int] = {Refused: 403, Unreachable: 503, Full: 507}  # as a store would have said it
+STATUS: dict[type, int] = {AccessDenied: 403, Unreachable: 503, NoSpace: 507}  # as a store would have said it
 
 
-class Misused(StorageError):
-    """A request that cannot be meant; `kind` tells the client which exception that is."""
+class MoxingError(StorageError):
+    """An invalid request; `kind` names the exception that the client raises."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
         self.kind = kind
 
 
-class Call:
+class RequestContext:
     """One request of one client, while it is being served."""
 
-    def __init__(self, storage: Storage, peer: Peer, key: str) -> None:
+    def __init__(self, storage: Storage, client: ClientConnection, key: str) -> None:
         self.storage = storage
-        self.peer = peer
+        self.client = client
         self.key = key  # whose keys it uses
         self.progress = Progress()
 
 
-class Desk:
+class MoxingService:
     """Serves requests of any number of clients."""
 
     def __init__(self, settings: Settings) -> None:
-        self._storages = Storages(settings)
-        self._watch = Watch()
-        self._together = Together()
+        self._storages = StorageCache(settings)
+        self._watcher = DisconnectWatcher()
+        self._single_flight = SingleFlight()
         self._trees = threading.BoundedSemaphore(TREES)
         self._files = threading.BoundedSemaphore(FILES)
         self._reads = threading.BoundedSemaphore(READS)
@@ -65,129 +65,130 @@ class Desk:
             "append": self._append,
         }
 
-    def serve(self, request: dict[str, Any], peer: Peer) -> None:
+    def serve(self, request: dict[str, Any], client: ClientConnection) -> None:
         """Answers one request; what goes wrong is an answer too."""
         try:
             storage, key = self._storages.of(request.get("auth"))
-            call = Call(storage, peer, key)
-            with self._watch.on_end(peer, call.progress.cancel):
-                self._answer(call, request["do"], request["details"])
-        except Gone:
+            context = RequestContext(storage, client, key)
+            with self._watcher.on_end(client, context.progress.cancel):
+                self._answer(context, request["do"], request["details"])
+        except Disconnected:
             raise
         except Exception as error:
-            peer.send({"error": _told(error)})
+            client.send({"error": _error_message(error)})
 
-    def _answer(self, call: Call, what: str, details: dict[str, Any]) -> None:
+    def _answer(self, context: RequestContext, what: str, details: dict[str, Any]) -> None:
         value = None
         if what == "list":
-            for part in _parts(_listed(call.storage, **details)):
-                call.peer.send({"items": part})
+            for part in _parts(_listed(context.storage, **details)):
+                context.client.send({"items": part})
         elif what == "read":
-            self._read(call, **details)
+            self._read(context, **details)
         elif what in self._served:
-            value = self._served[what](call, **details)
+            value = self._served[what](context, **details)
         else:
-            raise Misused("other", f"`{what}` is not known here; the moxing of this run is not that of its agent")
-        call.peer.send({"value": value})
+            raise MoxingError("other", f"`{what}` is not known here; the moxing of this run is not that of its agent")
+        context.client.send({"value": value})
 
-    def _stat(self, call: Call, url: str) -> list[Any] | None:
-        entry = _found(call.storage, url)
+    def _stat(self, context: RequestContext, url: str) -> list[Any] | None:
+        entry = _found(context.storage, url)
         return None if entry is None else [entry.size, entry.mtime, entry.is_dir]
 
-    def _make_dir(self, call: Call, url: str, parents: bool) -> None:
-        call.storage.make_dir(url, parents)
+    def _make_dir(self, context: RequestContext, url: str, parents: bool) -> None:
+        context.storage.make_dir(url, parents)
 
-    def _remove(self, call: Call, url: str, recursive: bool) -> None:
+    def _remove(self, context: RequestContext, url: str, recursive: bool) -> None:
         """MoXing's rule: a file in any case, a directory only when asked to, else nothing."""
-        entry = _found(call.storage, url)
+        entry = _found(context.storage, url)
         if entry is not None and (recursive or not entry.is_dir):
-            call.storage.remove(url, recursive)
+            context.storage.remove(url, recursive)
 
-    def _rename(self, call: Call, src: str, dst: str) -> None:
-        with _Place(self._trees, call.peer):
-            call.storage.rename(src, dst)
+    def _rename(self, context: RequestContext, src: str, dst: str) -> None:
+        with _Slot(self._trees, context.client):
+            context.storage.rename(src, dst)
 
-    def _read(self, call: Call, url: str, limit: int) -> None:
+    def _read(self, context: RequestContext, url: str, limit: int) -> None:
         """Small objects come over the socket; of a larger one the client is told to have it put into a file."""
-        with _Place(self._reads, call.peer):
-            data = call.storage.read(url, 0, limit + 1)
+        with _Slot(self._reads, context.client):
+            data = context.storage.read(url, 0, limit + 1)
             if len(data) <= limit:
-                call.peer.send({"bytes": len(data)}, data)
+                context.client.send({"bytes": len(data)}, data)
 
-    def _copy(self, call: Call, src: str, dst: str) -> None:
-        if _need(call.storage, src).is_dir:
-            raise Misused("directory", f"{src} is a directory and mox.file.copy copies one file; use mox.file.copy_parallel")
-        self._copy_file(call, src, _target(call.storage, src, dst))
+    def _copy(self, context: RequestContext, src: str, dst: str) -> None:
+        if _need(context.storage, src).is_dir:
+            text = f"{src} is a directory and mox.file.copy copies one file; use mox.file.copy_parallel"
+            raise MoxingError("directory", text)
+        self._copy_file(context, src, _target(context.storage, src, dst))
 
-    def _copy_file(self, call: Call, src: str, dst: str) -> None:
+    def _copy_file(self, context: RequestContext, src: str, dst: str) -> None:
         what = ("file", src, dst)
-        self._shared(call, what, self._files, lambda: call.storage.copy_file(src, dst, progress=call.progress))
+        self._shared(context, what, self._files, lambda: context.storage.copy_file(src, dst, progress=context.progress))
 
-    def _copy_tree(self, call: Call, src: str, dst: str, names: list[str] | None) -> None:
-        if not _need(call.storage, src).is_dir:
-            self._copy_file(call, src, _target(call.storage, src, dst))
+    def _copy_tree(self, context: RequestContext, src: str, dst: str, names: list[str] | None) -> None:
+        if not _need(context.storage, src).is_dir:
+            self._copy_file(context, src, _target(context.storage, src, dst))
             return
-        there = call.storage.stat(dst)
+        there = context.storage.stat(dst)
         if there is not None and not there.is_dir:
-            raise Misused("duplicate", f"{dst} is a file and {src} a directory; choose another destination")
+            raise MoxingError("duplicate", f"{dst} is a file and {src} a directory; choose another destination")
         what = ("tree", src, dst, None if names is None else tuple(names))
         left: list[StorageError] = []
 
         def copy() -> None:
-            call.storage.copy_tree(src, dst, names=names, progress=call.progress, left=left)
+            context.storage.copy_tree(src, dst, names=names, progress=context.progress, left=left)
             if left:
                 more = f", and {len(left) - 1} more were left out" if left[1:] else ""
                 raise type(left[0])(f"{left[0]} (all others are copied{more})")
 
         try:
-            self._shared(call, what, self._trees, copy)
-        except Wrong as error:  # object stores can hold both `a` and `a/b`, a disk cannot
-            raise Misused("duplicate", str(error)) from None
+            self._shared(context, what, self._trees, copy)
+        except InvalidRequest as error:  # object stores can hold both `a` and `a/b`, a disk cannot
+            raise MoxingError("duplicate", str(error)) from None
 
     def _shared(
-        self, call: Call, what: tuple[Any, ...], places: threading.BoundedSemaphore, copy: Callable[[], object]
+        self, context: RequestContext, what: tuple[Any, ...], slots: threading.BoundedSemaphore, copy: Callable[[], object]
     ) -> None:
         def transfer() -> None:
-            with _Place(places, call.peer):
+            with _Slot(slots, context.client):
                 copy()
 
-        self._together.do((call.key, *what), transfer, call.peer.gone)
+        self._single_flight.do((context.key, *what), transfer, context.client.disconnected)
 
-    def _append(self, call: Call, path: str, offset: int, url: str) -> None:
+    def _append(self, context: RequestContext, path: str, offset: int, url: str) -> None:
         """One after the other, because most stores can only be given the whole object anew."""
-        with self._appending[hash(url) % STRIPES], _Place(self._files, call.peer):
+        with self._appending[hash(url) % STRIPES], _Slot(self._files, context.client):
             if not is_url(path):
-                _append_file(call.storage, path, offset, url)
+                _append_file(context.storage, path, offset, url)
                 return
             with tempfile.TemporaryDirectory(prefix="muster-") as folder:
                 added = os.path.join(folder, "added")
-                call.storage.copy_file(path, added, progress=call.progress)
-                _append_file(call.storage, added, offset, url)
+                context.storage.copy_file(path, added, progress=context.progress)
+                _append_file(context.storage, added, offset, url)
 
 
-class _Place:
-    """A place among those who may go on at once; given up when the client ends before it is free."""
+class _Slot:
+    """Waits for one of a number of slots; raises Cancelled when the client disconnects before one is free."""
 
-    def __init__(self, places: threading.BoundedSemaphore, peer: Peer) -> None:
-        self._places = places
-        self._peer = peer
+    def __init__(self, slots: threading.BoundedSemaphore, client: ClientConnection) -> None:
+        self._slots = slots
+        self._client = client
 
     def __enter__(self) -> None:
-        while not self._places.acquire(timeout=GLANCE):
-            if self._peer.gone():
+        while not self._slots.acquire(timeout=POLL):
+            if self._client.disconnected():
                 raise Cancelled("the client has ended")
 
     def __exit__(self, *unused: object) -> None:
-        self._places.release()
+        self._slots.release()
 
 
-def _found(storage: Storage, url: str) -> Entry | None:
+def _found(storage: Storage, url: str) -> FileInfo | None:
     """What a URL is; with a slash at its end it can only be a directory."""
     entry = storage.stat(url)
     return None if entry is None or (url.endswith("/") and not entry.is_dir) else entry
 
 
-def _need(storage: Storage, url: str) -> Entry:
+def _need(storage: Storage, url: str) -> FileInfo:
     entry = storage.stat(url)
     if entry is None:
         raise NotFound(f"there is nothing at {url}; check the path")
@@ -240,12 +241,12 @@ def _append_much(storage: Storage, file: BinaryIO, url: str) -> None:
         storage.copy_file(whole, url)
 
 
-def _told(error: Exception) -> dict[str, Any]:
-    """An error as the client gets it."""
+def _error_message(error: Exception) -> dict[str, Any]:
+    """An error in the form in which it is sent to the client."""
     if isinstance(error, OSError):
         what = f"{error.strerror}: {error.filename}" if error.filename else str(error)
         return {"kind": "system", "number": error.errno, "text": what}
-    kind = error.kind if isinstance(error, Misused) else "missing" if isinstance(error, NotFound) else "other"
+    kind = error.kind if isinstance(error, MoxingError) else "missing" if isinstance(error, NotFound) else "other"
     known = isinstance(error, StorageError)
     text = str(error) if known else f"{type(error).__name__}: {error}; this is a defect of Muster"
     return {"kind": kind, "text": text, "status": STATUS.get(type(error))}

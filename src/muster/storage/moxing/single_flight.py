@@ -1,7 +1,7 @@
-"""The same asked for by many at once: the ranks of a node all copy the data set to the same directory.
+"""Merges equal transfers: the ranks of a node all copy the data set to the same directory.
 
-Each is served by a transfer that began after it asked, so it gets what was there then; but all who ask while one is under way
-share the next.
+Each request is served by a transfer that began after it, so it gets what was there then. Requests that come while one is under
+way share the next.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from typing import Callable
 
 from muster.storage.errors import Cancelled
 
-GLANCE = 0.5  # how often one who waits looks whether its client is still there
+POLL = 0.5  # seconds after which a waiting thread notices that its client has disconnected
 
 
-class Together:
-    """Transfers by what they do."""
+class SingleFlight:
+    """Running and waiting transfers by key."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: dict[Hashable, _Turn] = {}
-        self._next: dict[Hashable, _Turn] = {}
+        self._running: dict[Hashable, _Flight] = {}
+        self._next: dict[Hashable, _Flight] = {}
 
-    def do(self, key: Hashable, action: Callable[[], None], gone: Callable[[], bool]) -> None:
-        """Does the action, or waits for another who does the same; ends early when nobody waits any more."""
-        while not self._once(key, action, gone):
+    def do(self, key: Hashable, action: Callable[[], None], disconnected: Callable[[], bool]) -> None:
+        """Runs the action, or waits for another thread that does; raises Cancelled when the client disconnects."""
+        while not self._once(key, action, disconnected):
             pass
 
-    def _once(self, key: Hashable, action: Callable[[], None], gone: Callable[[], bool]) -> bool:
+    def _once(self, key: Hashable, action: Callable[[], None], disconnected: Callable[[], bool]) -> bool:
         """False when the one who did it for all of us was cancelled, and somebody else has to."""
         with self._lock:
             before = self._running.get(key)
             waiting = self._running if before is None else self._next
             lead = key not in waiting
-            turn = waiting.setdefault(key, _Turn())
+            turn = waiting.setdefault(key, _Flight())
         if not lead:
-            return turn.followed(gone)
+            return turn.followed(disconnected)
         if before is not None:
             before.ended.wait()
             with self._lock:
@@ -51,8 +51,8 @@ class Together:
         return True
 
 
-class _Turn:
-    """One transfer, for all who wait for it."""
+class _Flight:
+    """One transfer and the threads that wait for it."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()
@@ -65,9 +65,9 @@ class _Turn:
             self._error = error
             raise
 
-    def followed(self, gone: Callable[[], bool]) -> bool:
-        while not self.ended.wait(GLANCE):
-            if gone():
+    def followed(self, disconnected: Callable[[], bool]) -> bool:
+        while not self.ended.wait(POLL):
+            if disconnected():
                 raise Cancelled("the client has ended")
         if isinstance(self._error, Cancelled):
             return False

@@ -43,41 +43,6 @@ def matches(path: str, size: int, etag: str) -> bool:
         return f"{hashlib.md5(sums).hexdigest()}-{count}" == etag
 
 
-class Sums:
-    """What the ETag of an upload in parts should be, found out while its blocks go by; a part is a number of whole blocks.
-
-    Of an upload that is too large to be summed up on the way, only the number of parts is known.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.part = part_size(size)
-        self.size = 0
-        self._summed = size <= SUMMED_MOST
-        self._digests = b""
-        self._current = hashlib.md5()
-
-    def add(self, block: bytes) -> None:
-        self.size += len(block)
-        if not self._summed:
-            return
-        self._current.update(block)
-        if self.size % self.part == 0:
-            self._close()
-
-    def _close(self) -> None:
-        self._digests += self._current.digest()
-        self._current = hashlib.md5()
-
-    def agree(self, etag: str) -> bool:
-        """Whether an ETag says that the store has what went by."""
-        count = f"-{-(-self.size // self.part)}"
-        if not self._summed:
-            return etag.endswith(count)
-        if self.size % self.part:
-            self._close()
-        return etag == hashlib.md5(self._digests).hexdigest() + count
-
-
 def _md5(file: BinaryIO, size: int) -> hashlib._Hash:
     found = hashlib.md5()
     while size > 0 and (block := file.read(min(BLOCK, size))):

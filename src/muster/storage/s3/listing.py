@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muster.storage.errors import StorageError
-from muster.storage.model import Entry
+from muster.storage.model import FileInfo
 from muster.storage.s3 import responses
 from muster.storage.s3.client import Client, Request
-from muster.storage.s3.responses import Object, Page
+from muster.storage.s3.responses import ListedObject, Page
 from muster.storage.urls import join
 
 HOLDER = ".muster-dir"  # marks an empty directory on a server that drops the slash of a marker
@@ -47,7 +47,7 @@ class Listing:
         for part in self._pages():
             yield from (found.key for found in part.objects)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[FileInfo]:
         """Files and directories, a directory before what is in it."""
         for part in self._pages():
             found = {item.key: item for item in part.objects}
@@ -70,13 +70,13 @@ class Listing:
                 raise StorageError(f"the listing of {self._url} goes round in circles; its store is at fault, report it")
             yield part
 
-    def _folders(self, name: str) -> Iterator[Entry]:
+    def _folders(self, name: str) -> Iterator[FileInfo]:
         """A directory and those above it, as far as they were not shown yet."""
         if not name or name in self._seen:
             return
         self._seen.add(name)
         yield from self._folders(name.rpartition("/")[0])
-        yield Entry(join(self._url, name), name, 0, 0.0, True)
+        yield FileInfo(join(self._url, name), name, 0, 0.0, True)
 
-    def _file(self, name: str, found: Object) -> Entry:
-        return Entry(join(self._url, name), name, found.size, found.mtime, False, found.etag)
+    def _file(self, name: str, found: ListedObject) -> FileInfo:
+        return FileInfo(join(self._url, name), name, found.size, found.mtime, False, found.etag)

@@ -1,20 +1,17 @@
-"""Large files stored in parts, several at a time; an upload that was interrupted goes on with the parts that are missing.
-
-Own requests rather than obstore's, which cannot take up an upload that another process began.
-"""
+"""Large files stored in parts, several at a time; an upload that was interrupted goes on with the parts that are missing."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from typing import BinaryIO
+from typing import BinaryIO, Callable
 
-from muster.storage.errors import Full, NoBucket, NotFound, StorageError, told_for
-from muster.storage.model import Progress
+from muster.storage.errors import NoSpace, NoSuchBucket, NotFound, StorageError, as_storage_error
+from muster.storage.model import FileInfo, Progress
 from muster.storage.s3 import checksum, responses, upload_records
 from muster.storage.s3.client import Request
-from muster.storage.s3.store import Remote
-from muster.storage.s3.upload_records import Record, Subject
+from muster.storage.s3.store import S3Bucket
+from muster.storage.s3.upload_records import UploadRecord, UploadSource
 from muster.storage.transfer import worker_pool
 from muster.storage.transfer.resume import INTERRUPTED
 
@@ -22,37 +19,59 @@ AT_ONCE = 4
 TRIES = 3
 
 
-class Useless(Exception):
-    """What the store has of an upload cannot be completed any more: it is gone there, or the file has changed."""
+class StaleUpload(Exception):
+    """An upload cannot be completed: the store no longer has it, or the file has changed."""
 
 
 def store(
-    file: BinaryIO, path: str, shown: str, target: Remote, key: str, attributes: dict[str, str], progress: Progress
+    file: BinaryIO, path: str, shown: str, target: S3Bucket, key: str, attributes: dict[str, str], progress: Progress
 ) -> None:
     """Stores an open file. `shown` is what the user calls it."""
-    for old in upload_records.forgotten(target.records, target.client.access.endpoint):
+
+    def read(at: int, size: int) -> bytes:
+        with as_storage_error(shown):
+            return os.pread(file.fileno(), size, at)
+
+    for old in upload_records.take_abandoned(target.records, target.client.access.endpoint):
         _abort(target, old["bucket"], old["key"], old["upload"])
     for _ in range(TRIES):
-        info = os.fstat(file.fileno())
-        access = target.client.access
-        part = checksum.part_size(info.st_size)
-        subject = Subject(access.endpoint, target.bucket, key, os.path.abspath(path), upload_records.version(info), part)
-        with upload_records.recorded(target.records, subject) as record:
+        version = _version(file)
+        part = checksum.part_size(version[0])
+        subject = UploadSource(target.client.access.endpoint, target.bucket, key, os.path.abspath(path), version, part)
+        with upload_records.open_record(target.records, subject) as record:
             try:
-                _Upload(file, shown, target, record, progress).run(attributes)
+                _Upload(read, target, record, progress).run(attributes, file)
                 return
-            except Useless:
+            except StaleUpload:
                 _give_up(target, record)
     raise StorageError(f"{shown} changes while it is copied; copy it again when nobody writes to it")
 
 
-def _give_up(target: Remote, record: Record) -> None:
+def copy(source: S3Bucket, src: str, entry: FileInfo, target: S3Bucket, dst: str, progress: Progress) -> None:
+    """Copies an object from another store, part by part."""
+
+    def read(at: int, size: int) -> bytes:
+        return source.read_range(src, at, at + size, entry.etag)
+
+    part = checksum.part_size(entry.size)
+    subject = UploadSource(target.client.access.endpoint, target.bucket, dst, source.url(src), [entry.size], part)
+    record = UploadRecord(subject)
+    try:
+        _Upload(read, target, record, progress).run({})
+    except INTERRUPTED:
+        _give_up(target, record)
+        raise
+    except StaleUpload:
+        raise StorageError(f"{entry.url} was changed while it was copied; copy it again") from None
+
+
+def _give_up(target: S3Bucket, record: UploadRecord) -> None:
     for upload in filter(None, (record.upload, record.before)):
         _abort(target, target.bucket, record.subject.key, upload)
     record.forget()
 
 
-def _abort(target: Remote, bucket: str, key: str, upload: str) -> None:
+def _abort(target: S3Bucket, bucket: str, key: str, upload: str) -> None:
     try:
         target.client.call(Request("DELETE", bucket, key, {"uploadId": upload}))
     except StorageError:
@@ -60,10 +79,10 @@ def _abort(target: Remote, bucket: str, key: str, upload: str) -> None:
 
 
 class _Upload:
-    """One version of a file on its way."""
+    """The upload of one version of a file."""
 
-    def __init__(self, file: BinaryIO, shown: str, target: Remote, record: Record, progress: Progress) -> None:
-        self._file, self._shown, self._target, self._record, self._progress = file, shown, target, record, progress
+    def __init__(self, read: Callable[[int, int], bytes], target: S3Bucket, record: UploadRecord, progress: Progress) -> None:
+        self._read, self._target, self._record, self._progress = read, target, record, progress
         self._key = record.subject.key
         self._size, self._part = record.subject.version[0], record.subject.part
         self._count = -(-self._size // self._part)
@@ -71,20 +90,20 @@ class _Upload:
         self._useless = False
         self._agreed = True  # whether every ETag was the sum of its part, as far as it was computed
 
-    def run(self, attributes: dict[str, str]) -> None:
+    def run(self, attributes: dict[str, str], file: BinaryIO | None = None) -> None:
+        """Stores everything; raises Useless where `file` was changed since a first part was stored by another process."""
         try:
             self._begin(attributes)
             missing = [number for number in range(1, self._count + 1) if number not in self._record.parts]
-            worker_pool.each(self._store, missing, AT_ONCE, self._progress)
-            changed = upload_records.version(os.fstat(self._file.fileno())) != self._record.subject.version
-            if self._useless or (self._resumed and changed):
-                raise Useless
+            worker_pool.for_each(self._store, missing, AT_ONCE, self._progress)
+            if self._useless or (self._resumed and file and _version(file) != self._record.subject.version):
+                raise StaleUpload
             self._complete()
         except INTERRUPTED:
             raise
         except StorageError as error:
             if self._is_stale(error):
-                raise Useless from None
+                raise StaleUpload from None
             _give_up(self._target, self._record)
             raise
         self._record.forget()
@@ -107,13 +126,13 @@ class _Upload:
         try:
             self._ask("GET", {"uploadId": self._record.upload, "max-parts": "1"})
         except NotFound:
-            raise Useless from None
+            raise StaleUpload from None
         except StorageError:
             return  # it may not be asked, or is out of reach: the parts will show
 
     def _is_stale(self, error: StorageError) -> bool:
         """Whether an error may only mean that the store no longer has what another process stored."""
-        return self._resumed and not isinstance(error, (*INTERRUPTED, Full, NoBucket))
+        return self._resumed and not isinstance(error, (*INTERRUPTED, NoSpace, NoSuchBucket))
 
     def _length(self, number: int) -> int:
         return min(self._part, self._size - (number - 1) * self._part)
@@ -122,8 +141,7 @@ class _Upload:
         """Stores one part; an upload that turns out to be useless is no error among threads, which would cancel everything."""
         if self._useless:
             return
-        with told_for(self._shown):
-            data = os.pread(self._file.fileno(), self._length(number), (number - 1) * self._part)
+        data = self._read((number - 1) * self._part, self._length(number))
         if len(data) < self._length(number):
             self._useless = True
             return
@@ -142,7 +160,7 @@ class _Upload:
     def _put(self, number: int, data: bytes) -> str:
         asked = {"partNumber": str(number), "uploadId": self._record.upload}
         response, _ = self._target.client.call(Request("PUT", self._target.bucket, self._key, asked, {}, data))
-        return responses.etag(response.getheader("ETag"))
+        return responses.etag(response.headers.get("etag"))
 
     def _complete(self) -> None:
         etags = [self._record.parts[number] for number in range(1, self._count + 1)]
@@ -163,6 +181,11 @@ class _Upload:
 
     def _ask(self, method: str, asked: dict[str, str], body: bytes = b"", headers: dict[str, str] | None = None) -> bytes:
         return self._target.client.call(Request(method, self._target.bucket, self._key, asked, headers or {}, body))[1]
+
+
+def _version(file: BinaryIO) -> list[int]:
+    info = os.fstat(file.fileno())
+    return [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_dev]
 
 
 def _whole(etags: list[str]) -> str:

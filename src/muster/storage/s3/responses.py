@@ -1,4 +1,4 @@
-"""What a store answers, in words: its errors, and the entries of its listings."""
+"""Responses of a store: its errors as StorageErrors, and its listings."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from email.utils import parsedate_to_datetime
+from datetime import datetime
+from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
-from xml.etree import ElementTree
 
-from muster.storage.errors import Full, NoBucket, NotFound, Refused, StorageError, Unreachable
+from muster.storage.errors import AccessDenied, NoSpace, NoSuchBucket, NotFound, StorageError, Unreachable
 from muster.storage.settings import Access
 
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+_HTTP_DATE = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d:\d\d:\d\d) GMT", re.ASCII)
+_ISO_DATE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z?", re.ASCII)
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _CODE = re.compile(r"<Code>([^<]*)</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
 MISSING = frozenset(("NoSuchKey", "NoSuchVersion", "NoSuchUpload"))  # the bucket is there
@@ -26,12 +31,12 @@ def _readable() -> Iterator[None]:
     """Raises StorageError for an answer that is not the XML of a store."""
     try:
         yield
-    except (ElementTree.ParseError, LookupError, OverflowError, ValueError):
+    except (SyntaxError, LookupError, OverflowError, ValueError):  # ParseError is a SyntaxError
         raise StorageError("the server's answer is not that of an S3 store; check the endpoint") from None
 
 
 @dataclass(frozen=True)
-class Object:
+class ListedObject:
     """One object of a listing."""
 
     key: str
@@ -44,7 +49,7 @@ class Object:
 class Page:
     """A part of a listing; `following` names the last key of it where there is more."""
 
-    objects: list[Object]
+    objects: list[ListedObject]
     prefixes: list[str]
     following: str
 
@@ -54,10 +59,10 @@ def failure(status: int, text: str, shown: str, access: Access, method: str = "G
     code = "".join(_CODE.findall(text)[:1])
     message = "".join(_MESSAGE.findall(text)[:1]).strip().rstrip(".") or code or f"status {status}"
     if code == "NoSuchBucket":
-        return NoBucket(f"there is no bucket `{_bucket(shown)}` at {access.endpoint}; create it first")
+        return NoSuchBucket(f"there is no bucket `{_bucket(shown)}` at {access.endpoint}; create it first")
     if status == 404 and code not in MISSING and (method in ("PUT", "POST") or not _key(shown)):
         found = "there is no bucket `%s` at %s, or that is no S3 store: it answers with status 404"
-        return NoBucket((found + "; create the bucket, or check the endpoint") % (_bucket(shown), access.endpoint))
+        return NoSuchBucket((found + "; create the bucket, or check the endpoint") % (_bucket(shown), access.endpoint))
     if status == 404:
         return NotFound(f"{shown} is not there; check the name")
     if status == 412:
@@ -65,9 +70,9 @@ def failure(status: int, text: str, shown: str, access: Access, method: str = "G
     if status == 400 and access.endpoint.startswith("http:") and _HTTPS.search(text):
         return no_http(access)
     if status in (401, 403) or (status == 400 and not access.access_key):
-        return Refused(f"{access.endpoint} refuses access to {shown}: {message}; {_about_keys(access)}")
+        return AccessDenied(f"{access.endpoint} refuses access to {shown}: {message}; {_about_keys(access)}")
     if status == 507 or code in FULL:
-        return Full(f"{access.endpoint} has no room for {shown}: {message}; free some, or choose another place")
+        return NoSpace(f"{access.endpoint} has no room for {shown}: {message}; free some, or choose another place")
     if status >= 500 or status == 429:
         return Unreachable(f"{access.endpoint} cannot serve {shown}: {message}; try again later")
     advice = "check name and settings"
@@ -110,8 +115,15 @@ def _about_keys(access: Access) -> str:
 
 
 def etag(text: str | None) -> str:
-    """An ETag without its quotes."""
-    return (text or "").strip('"').lower()
+    """An ETag without its quotes; empty where there is none that a header of a request could hold."""
+    found = (text or "").strip('"').lower()
+    return found if found.isascii() and found.isprintable() else ""
+
+
+def check_version(found: str | None, expected: str, shown: str) -> None:
+    """Raises StorageError where a response is of another version than asked for: some servers ignore If-Match."""
+    if expected and etag(found) not in ("", expected):
+        raise StorageError(f"{shown} was changed while it was copied; copy it again")
 
 
 def metadata(attributes: Mapping[str, str]) -> dict[str, str]:
@@ -125,7 +137,7 @@ def page(text: bytes) -> Page:
     root = _without_namespaces(text)
     plain = unquote_plus if root.findtext("EncodingType") == "url" else str
     objects = [
-        Object(
+        ListedObject(
             plain(found.findtext("Key", "")),
             int(found.findtext("Size", "0")),
             moment(found.findtext("LastModified", "")),
@@ -171,22 +183,32 @@ def completed(text: bytes, shown: str, access: Access) -> str:
 
 def http_date(text: str | None) -> float | None:
     """The time of a header such as Last-Modified; None where there is none."""
-    try:
-        return parsedate_to_datetime(text or "").timestamp()
-    except (OverflowError, TypeError, ValueError):
+    found = _HTTP_DATE.fullmatch(text or "")
+    if not found:
         return None
+    day, month, year, clock = found.groups()
+    try:
+        return moment(f"{year}-{MONTHS.index(month) + 1:02}-{day}T{clock}")
+    except ValueError:
+        return None
+
+
+def retry_after(text: str | None) -> float:
+    """The seconds that a busy server asks to wait; 0 where it does not."""
+    return float(text) if text and text.isascii() and text.isdigit() else 0.0
 
 
 def moment(text: str) -> float:
     """A time such as 2026-11-15T10:25:44.963Z, to the millisecond."""
-    found = re.fullmatch(r"(\d+-\d+-\d+T\d+:\d+:\d+)(\.\d+)?Z?", text)
+    found = _ISO_DATE.fullmatch(text)
     if not found:
         return 0.0
-    whole = datetime.strptime(found.group(1), "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc).timestamp()
-    return whole + float(found.group(2) or 0)
+    return datetime.fromisoformat(found.group(1) + "+00:00").timestamp() + float(found.group(2) or 0)
 
 
-def _without_namespaces(text: bytes) -> ElementTree.Element:
+def _without_namespaces(text: bytes) -> Element:
+    from xml.etree import ElementTree  # here, because copying one file does without
+
     root = ElementTree.fromstring(text)
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]

@@ -1,7 +1,4 @@
-"""Signatures of S3 requests (AWS signature version 4): a pure function of the request, the keys and the time.
-
-Own code, because obstore signs only the requests that it makes itself, and it makes none for names that it would change.
-"""
+"""Signatures of S3 requests (AWS signature version 4): a pure function of the request, the keys and the time."""
 
 from __future__ import annotations
 
@@ -9,11 +6,10 @@ import hashlib
 import hmac
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import quote
 
 from muster.storage.settings import Access
-
-EMPTY = hashlib.sha256(b"").hexdigest()
 
 
 def quoted(key: str) -> str:
@@ -29,7 +25,7 @@ def query(parameters: Mapping[str, str]) -> str:
 
 
 def signed(
-    access: Access, method: str, host: str, path: str, asked: str, headers: Mapping[str, str], digest: str, now: float
+    access: Access, method: str, host: str, path: str, query: str, headers: Mapping[str, str], digest: str, now: float
 ) -> dict[str, str]:
     """The headers of a request with its signature among them; without keys the request stays anonymous."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
@@ -39,16 +35,22 @@ def signed(
         complete["x-amz-security-token"] = access.token
     if not access.access_key:
         return complete
-    names = ";".join(sorted(complete))
-    lines = "".join("{}:{}\n".format(name, " ".join(complete[name].split())) for name in sorted(complete))
-    request = "\n".join((method, path, asked, lines, names, digest))
+    names = sorted(complete)
+    listed = ";".join(names)
+    lines = "".join(["{}:{}\n".format(name, " ".join(complete[name].split())) for name in names])
+    request = "\n".join((method, path, query, lines, listed, digest))
     scope = f"{stamp[:8]}/{access.region}/s3/aws4_request"
     text = "\n".join(("AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(request.encode()).hexdigest()))
-    key = b"AWS4" + access.secret_key.encode()
-    for word in (stamp[:8], access.region, "s3", "aws4_request"):
-        key = hmac.new(key, word.encode(), hashlib.sha256).digest()
-    found = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+    found = hmac.digest(_signing_key(access.secret_key, stamp[:8], access.region), text.encode(), "sha256").hex()
     complete["authorization"] = (
-        f"AWS4-HMAC-SHA256 Credential={access.access_key}/{scope}, SignedHeaders={names}, Signature={found}"
+        f"AWS4-HMAC-SHA256 Credential={access.access_key}/{scope}, SignedHeaders={listed}, Signature={found}"
     )
     return complete
+
+
+@lru_cache(maxsize=16)
+def _signing_key(secret: str, day: str, region: str) -> bytes:
+    key = b"AWS4" + secret.encode()
+    for word in (day, region, "s3", "aws4_request"):
+        key = hmac.digest(key, word.encode(), "sha256")
+    return key

@@ -9,26 +9,27 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from xml.sax.saxutils import escape
 
-from muster.storage.errors import NoBucket, NotFound, Refused, StorageError, Unreachable, Unsafe, Wrong
-from muster.storage.model import Entry
+from muster.storage.errors import AccessDenied, InvalidName, InvalidRequest, NoSuchBucket, NotFound, StorageError, Unreachable
+from muster.storage.model import FileInfo
 from muster.storage.s3 import listing, responses
-from muster.storage.s3.client import Client, Request, Response
-from muster.storage.s3.obstore_backend import Bucket, speaks
+from muster.storage.s3.client import Client, Request
+from muster.storage.s3.http import Response
 from muster.storage.urls import join
 
 BATCH = 1000  # keys that one request deletes
 LOOKS, LOOK = 10, 0.05  # at an empty object that may become a directory, and the seconds between them
 LARGE_AT_ONCE = 3  # files that move in parts at the same time; each holds some of them in memory
+_ALONE = re.compile(r"[\x00-\x1f\x7f]|/\Z")  # keys that XML cannot name, and markers, whose slash some servers drop there
 
 
-class Remote:
-    """One bucket."""
+class S3Bucket:
+    """One bucket of an S3 store."""
 
     def __init__(self, scheme: str, bucket: str, client: Client, records: str = "") -> None:
         self.bucket = bucket
@@ -36,20 +37,6 @@ class Remote:
         self.records = records  # the directory that knows of interrupted uploads
         self.large = threading.BoundedSemaphore(LARGE_AT_ONCE)
         self._root = f"{scheme}://{bucket}"
-        self._opening = threading.Lock()
-        self._native: Bucket | None = None
-
-    @property
-    def native(self) -> Bucket:
-        """The bucket as obstore sees it, opened when it is first needed."""
-        with self._opening:
-            if self._native is None:
-                self._native = Bucket(self.client.access, self.bucket)
-            return self._native
-
-    def close(self) -> None:
-        with self._opening:
-            self._native = None
 
     def url(self, path: str) -> str:
         return join(self._root, path) if path else self._root
@@ -62,13 +49,13 @@ class Remote:
     ) -> tuple[Response, bytes]:
         return self.client.call(Request(method, self.bucket, path, {}, headers or {}, body))
 
-    def stat(self, path: str) -> Entry | None:
+    def stat(self, path: str) -> FileInfo | None:
         try:
             return self.head(path) or self._folder(path)
-        except NoBucket:
+        except NoSuchBucket:
             return None
 
-    def head(self, path: str) -> Entry | None:
+    def head(self, path: str) -> FileInfo | None:
         """The object that has exactly this key."""
         if not path:
             return None
@@ -76,33 +63,32 @@ class Remote:
             response, _ = self.call("HEAD", path)
         except NotFound:
             return None
-        moment, size = responses.http_date(response.headers["Last-Modified"]), response.headers["Content-Length"] or ""
+        moment, size = responses.http_date(response.headers.get("last-modified")), response.headers.get("content-length", "")
         if moment is None or not (size.isascii() and size.isdigit()):
             raise responses.no_store(self.client.access, self.url(path))
-        return Entry(
-            self.url(path), path.rpartition("/")[2], int(size), moment, False, responses.etag(response.headers["ETag"])
-        )
+        etag = responses.etag(response.headers.get("etag"))
+        return FileInfo(self.url(path), path.rpartition("/")[2], int(size), moment, False, etag)
 
-    def _folder(self, path: str) -> Entry | None:
+    def _folder(self, path: str) -> FileInfo | None:
         found = listing.page(self.client, self.bucket, _prefix(path), recursive=False, most=1)
         if path and not found.objects and not found.prefixes:
             return None
-        return Entry(self.url(path), path.rpartition("/")[2] or self.bucket, 0, 0.0, True)
+        return FileInfo(self.url(path), path.rpartition("/")[2] or self.bucket, 0, 0.0, True)
 
     def missing(self, path: str) -> NotFound:
         """The error that says what is not there: the object, or the whole bucket."""
         try:
             self._folder("")
-        except NoBucket as error:
+        except NoSuchBucket as error:
             return error
         return NotFound(f"{self.url(path)} is not there; check the name")
 
-    def walk(self, path: str, recursive: bool = True) -> Iterator[Entry]:
+    def walk(self, path: str, recursive: bool = True) -> Iterator[FileInfo]:
         """What is in a directory, as the pages of its listing come."""
         found = self._listing(path, recursive)
         if path and found.is_empty:
             if self.head(path):
-                raise Wrong(f"{self.url(path)} is a file, where a directory is needed; name a directory")
+                raise InvalidRequest(f"{self.url(path)} is a file, where a directory is needed; name a directory")
             raise self.missing(path)
         return found.entries()
 
@@ -114,13 +100,19 @@ class Remote:
         if entry is None:
             raise self.missing(path)
         if entry.is_dir:
-            raise Wrong(f"{self.url(path)} is a directory, where a file is needed; name a file in it")
+            raise InvalidRequest(f"{self.url(path)} is a directory, where a file is needed; name a file in it")
         end = entry.size if size < 0 else min(entry.size, offset + size)
-        if offset >= end:
-            return b""
-        response, data = self.call("GET", path, {"range": f"bytes={offset}-{end - 1}"})
-        whole = response.status == 200 and not response.getheader("Content-Range")
-        return data[offset:end] if whole else data
+        return self.read_range(path, offset, end) if offset < end else b""
+
+    def read_range(self, path: str, start: int, end: int, etag: str = "") -> bytes:
+        """Some bytes of an object, of the version that an ETag names; some servers send the whole object instead."""
+        headers = {"range": f"bytes={start}-{end - 1}"}
+        if etag:
+            headers["if-match"] = f'"{etag}"'
+        response, data = self.call("GET", path, headers)
+        responses.check_version(response.headers.get("etag"), etag, self.url(path))
+        whole = response.status == 200 and "content-range" not in response.headers
+        return data[start:end] if whole else data
 
     def write(self, path: str, data: bytes) -> None:
         self.put(path, data, {})
@@ -132,11 +124,8 @@ class Remote:
     def put(self, path: str, data: bytes, attributes: dict[str, str]) -> None:
         """Stores bytes, and checks that the store has what was sent."""
         self.refuse_name(path)
-        if speaks(path):
-            etag = self.native.put(path, data, attributes, self.url(path))
-        else:
-            etag = responses.etag(self.call("PUT", path, responses.metadata(attributes), data)[0].headers["ETag"])
-        if etag != hashlib.md5(data).hexdigest():
+        response, _ = self.call("PUT", path, responses.metadata(attributes), data)
+        if responses.etag(response.headers.get("etag")) != hashlib.md5(data).hexdigest():
             self.confirm(path, len(data))
 
     def confirm(self, path: str, size: int) -> None:
@@ -146,13 +135,14 @@ class Remote:
             raise StorageError(f"{self.url(path)} did not arrive as it was sent; try again, and check the store")
 
     def refuse_name(self, path: str) -> None:
-        """Refuses what cannot be a key: the bucket itself, and bytes that are no text."""
+        """Raises for a path that cannot be a key: the bucket itself, or one that is not UTF-8."""
         if not path:
-            raise Wrong(f"{self.url(path)} is a bucket, where a file is needed; name a file in it")
+            raise InvalidRequest(f"{self.url(path)} is a bucket, where a file is needed; name a file in it")
         try:
             path.encode()
         except UnicodeEncodeError:
-            raise Unsafe(f"{self.url(path)!r} is not UTF-8, as names in a store must be; rename it, or leave it out") from None
+            shown = repr(self.url(path))
+            raise InvalidName(f"{shown} is not UTF-8, as names in a store must be; rename it, or leave it out") from None
 
     def make_dir(self, path: str, parents: bool = True) -> None:
         entry = self.stat(path)
@@ -162,7 +152,7 @@ class Remote:
             time.sleep(LOOK)  # an empty object may be what somebody makes a directory of at this moment
             entry = self.stat(path)
         if entry is not None and not entry.is_dir:
-            raise Wrong(f"{self.url(path)} is a file, where a directory is needed; rename one of them")
+            raise InvalidRequest(f"{self.url(path)} is a file, where a directory is needed; rename one of them")
         above = path.rpartition("/")[0]
         if not path or not (parents or self.stat(above)):
             raise self.missing(above)
@@ -197,7 +187,7 @@ class Remote:
         """Writes a small object below a path and removes it; returns its URL where the keys may not remove it."""
         entry = self.stat(path)  # an upload looks at what is there too
         if entry is not None and not entry.is_dir:
-            raise Wrong(f"{self.url(path)} is a file, where a directory is needed; name a directory")
+            raise InvalidRequest(f"{self.url(path)} is a file, where a directory is needed; name a directory")
         key = _prefix(path) + listing.PROBE + os.urandom(8).hex()
         try:
             self.call("PUT", key, body=b"whether this can be written\n")
@@ -222,7 +212,7 @@ class Remote:
         if found.is_empty:
             return False
         if not recursive and next(found.entries(), None):
-            raise Wrong(f"{self.url(path)} is a directory that is not empty; remove it recursively if that is meant")
+            raise InvalidRequest(f"{self.url(path)} is a directory that is not empty; remove it recursively if that is meant")
         self.remove_keys(found.keys())
         return True
 
@@ -237,26 +227,30 @@ class Remote:
         self.remove_keys(key for folder in folders for key in (folder + "/", join(folder, listing.HOLDER)))
 
     def remove_keys(self, keys: Iterable[str]) -> None:
-        """Removes keys, many by one request; those that XML cannot say one by one."""
+        """Removes keys, many by one request."""
         rest = iter(keys)
         while batch := list(islice(rest, BATCH)):
-            for key in batch:
-                if not speaks(key):
-                    self.call("DELETE", key)
-            self._remove_batch([key for key in batch if speaks(key)])
+            alone = [key for key in batch if _ALONE.search(key)]
+            for key in alone:
+                self.call("DELETE", key)
+            self._remove_batch([key for key in batch if key not in alone] if alone else batch)
 
     def _remove_batch(self, keys: Sequence[str]) -> None:
         if len(keys) < 2:
             for key in keys:
                 self.call("DELETE", key)
             return
-        listed = "".join(f"<Object><Key>{escape(key)}</Key></Object>" for key in keys)
-        body = (f"<Delete><Quiet>true</Quiet>{listed}</Delete>").encode()
+        listed = "".join(f"<Object><Key>{_escaped(key)}</Key></Object>" for key in keys)
+        body = f"<Delete><Quiet>true</Quiet>{listed}</Delete>".encode()
         headers = {"content-md5": base64.b64encode(hashlib.md5(body).digest()).decode(), "content-type": "application/xml"}
         _, text = self.client.call(Request("POST", self.bucket, "", {"delete": ""}, headers, body))
         for key, reason in responses.refusals(text)[:1]:
-            raise Refused(f"{self.url(key)} could not be removed: {reason}; check what the keys may do")
+            raise AccessDenied(f"{self.url(key)} could not be removed: {reason}; check what the keys may do")
 
 
 def _prefix(path: str) -> str:
     return path + "/" if path else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -22,7 +22,7 @@ SETTLED = 0.1  # seconds after which another change to a file gets another time
 
 
 @dataclass(frozen=True)
-class Subject:
+class UploadSource:
     """One version of a local file on its way to one object."""
 
     endpoint: str
@@ -38,15 +38,11 @@ class Subject:
         return hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def version(info: os.stat_result) -> list[int]:
-    return [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_dev]
-
-
 @dataclass
-class Record:
+class UploadRecord:
     """An upload that goes on; without a file it is in memory alone."""
 
-    subject: Subject
+    subject: UploadSource
     path: str = ""
     descriptor: int = -1
     upload: str = ""
@@ -84,9 +80,9 @@ class Record:
 
 
 @contextmanager
-def recorded(folder: str, subject: Subject) -> Iterator[Record]:
-    """The record of an upload, as far as it has come; somebody else's that is under way is left alone."""
-    record = Record(subject)
+def open_record(folder: str, subject: UploadSource) -> Iterator[UploadRecord]:
+    """Opens the record of an upload; one that another process holds is left alone, and kept in memory instead."""
+    record = UploadRecord(subject)
     settled = time.time() - subject.version[2] / 1e9 > SETTLED
     descriptor = _locked(f"{folder}/{subject.name}") if folder and settled else -1
     try:
@@ -117,7 +113,7 @@ def _locked(path: str) -> int:
     return -1
 
 
-def _read(record: Record) -> None:
+def _read(record: UploadRecord) -> None:
     with open(record.descriptor, "rb", closefd=False) as file:
         lines = file.read().split(b"\n")
     head = _loaded(lines[0])
@@ -140,8 +136,8 @@ def _loaded(line: bytes) -> Any:
         return None
 
 
-def forgotten(folder: str, endpoint: str) -> Iterator[dict[str, str]]:
-    """Takes away the records to which nobody came back: the bucket, key and id of each upload that was begun at an endpoint."""
+def take_abandoned(folder: str, endpoint: str) -> Iterator[dict[str, str]]:
+    """Removes records that are older than a week; yields bucket, key and id of each upload that was begun at `endpoint`."""
     try:
         names = os.listdir(folder)
     except OSError:

@@ -12,19 +12,19 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from muster.storage.errors import Cancelled, Refused, Unreachable
-from muster.storage.model import Entry
+from muster.storage.errors import AccessDenied, Cancelled, Unreachable
+from muster.storage.model import FileInfo
 from muster.storage.transfer import partial
 
 RANGE = 32 << 20
-INTERRUPTED = (Cancelled, Refused, Unreachable)  # errors after which the same command may go on
+INTERRUPTED = (Cancelled, AccessDenied, Unreachable)  # errors after which the same command may go on
 _COUNTER = struct.Struct("<Q")
 
 
-class Kept:
+class PartialDownload:
     """A file that is being written in ranges; behind its data are a counter for each range, and what it is a copy of."""
 
-    def __init__(self, descriptor: int, entry: Entry, source: str) -> None:
+    def __init__(self, descriptor: int, entry: FileInfo, source: str) -> None:
         self.descriptor = descriptor
         self.size = entry.size
         self._starts = range(0, entry.size, RANGE)
@@ -63,16 +63,16 @@ class Kept:
 
 
 @contextmanager
-def resuming(path: str, entry: Entry, source: str) -> Iterator[Kept]:
+def open_partial(path: str, entry: FileInfo, source: str) -> Iterator[PartialDownload]:
     """A file to write to, with what an interrupted copy of the same object left; it takes its name at the end, or never.
 
     `source` names the object wherever it is asked for. One without an ETag, which could change unseen, begins anew.
     """
     _refuse_name(path)
     temporary, descriptor = partial.reopened(path) if entry.etag else partial.create(os.path.dirname(path))
-    kept: Kept | None = None
+    kept: PartialDownload | None = None
     try:
-        kept = Kept(descriptor, entry, source)
+        kept = PartialDownload(descriptor, entry, source)
         yield kept
         os.ftruncate(descriptor, entry.size)
         moment = round(entry.mtime * 1e9)

@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
 
-from muster.storage.errors import StorageError, told_for
-from muster.storage.local_store import Files
-from muster.storage.model import Entry, Progress
+from muster.storage.errors import StorageError, as_storage_error
+from muster.storage.local_store import LocalStore
+from muster.storage.model import FileInfo, Progress
 from muster.storage.s3 import checksum, multipart, responses
-from muster.storage.s3.client import BROKEN, Request, Response, words
-from muster.storage.s3.obstore_backend import Feed, speaks
-from muster.storage.s3.ranges import Fetch
+from muster.storage.s3.ranges import RangedDownload
 from muster.storage.s3.signature import quoted
-from muster.storage.s3.store import Remote
+from muster.storage.s3.store import S3Bucket
 from muster.storage.transfer import partial
-from muster.storage.transfer.resume import Kept, resuming
+from muster.storage.transfer.resume import PartialDownload, open_partial
 
-BLOCK = 1 << 20
 TRIES = 3
 COPY_MOST = 5 << 30  # what a store copies by itself
 
 
-def upload(source: Files, src: str, target: Remote, dst: str, progress: Progress) -> None:
+def upload(source: LocalStore, src: str, target: S3Bucket, dst: str, progress: Progress) -> None:
     """Stores a local file, with the time of its content beside it."""
     target.refuse_name(dst)
-    with told_for(source.url(src)):
+    with as_storage_error(source.url(src)):
         file = open(src, "rb")  # noqa: SIM115 - its errors are told in other words than those of what is done with it
     with file:
         info = os.fstat(file.fileno())
         seconds, nanoseconds = divmod(info.st_mtime_ns, 10**9)
         attributes = {"mtime": f"{seconds}.{nanoseconds:09}"}
         if info.st_size <= checksum.PART:
-            with told_for(source.url(src)):
+            with as_storage_error(source.url(src)):
                 data = file.read()
             target.put(dst, data, attributes)
             progress.add(bytes=len(data))
@@ -42,27 +38,11 @@ def upload(source: Files, src: str, target: Remote, dst: str, progress: Progress
                 multipart.store(file, src, source.url(src), target, dst, attributes, progress)
 
 
-def _upload_parts(
-    blocks: Iterator[bytes], size: int, target: Remote, dst: str, attributes: dict[str, str], progress: Progress
-) -> None:
-    sums = checksum.Sums(size)
-
-    def counted() -> Iterator[bytes]:
-        for block in blocks:
-            sums.add(block)
-            progress.add(bytes=len(block))
-            yield block
-
-    etag = target.native.put_parts(dst, Feed(counted()), sums.part, attributes, target.url(dst))
-    if not sums.agree(etag):
-        target.confirm(dst, sums.size)
-
-
-def download(source: Remote, src: str, entry: Entry, target: Files, dst: str, progress: Progress) -> None:
+def download(source: S3Bucket, src: str, entry: FileInfo, target: LocalStore, dst: str, progress: Progress) -> None:
     """Fetches an object into a local file, which takes the object's time."""
     moment = round(entry.mtime * 1e9)
-    with told_for(target.url(dst)):
-        if entry.size <= checksum.PART and speaks(src):
+    with as_storage_error(target.url(dst)):
+        if entry.size <= checksum.PART:
             target.open_root()
             data = _fetch_small(source, src, entry)
             try:
@@ -73,16 +53,17 @@ def download(source: Remote, src: str, entry: Entry, target: Files, dst: str, pr
             progress.add(bytes=len(data))
             return
         target.prepare(dst)
-        with resuming(dst, entry, source.identity(src)) as kept, source.large:
+        with open_partial(dst, entry, source.identity(src)) as kept, source.large:
             progress.resume(kept.arrived)
             _fetch_large(source, src, entry, kept, progress)
 
 
-def _fetch_small(source: Remote, src: str, entry: Entry) -> memoryview:
+def _fetch_small(source: S3Bucket, src: str, entry: FileInfo) -> bytes:
     """A whole object, checked."""
     before = ""
     for _ in range(TRIES):
-        data, etag = source.native.get(src, source.url(src))
+        response, data = source.call("GET", src)
+        etag = responses.etag(response.headers.get("etag"))
         if etag != entry.etag:
             raise StorageError(f"{source.url(src)} was changed while it was copied; copy it again")
         if len(data) != entry.size:
@@ -95,14 +76,14 @@ def _fetch_small(source: Remote, src: str, entry: Entry) -> memoryview:
     raise _damaged(source, src)
 
 
-def _fetch_large(source: Remote, src: str, entry: Entry, kept: Kept, progress: Progress) -> None:
+def _fetch_large(source: S3Bucket, src: str, entry: FileInfo, kept: PartialDownload, progress: Progress) -> None:
     """Writes an object into a file, in ranges, and checks it as far as that can be done."""
     if not checksum.is_plain(entry.etag) or entry.size > checksum.SUMMED_MOST:
-        Fetch(source.client, source.bucket, src, entry, kept, progress).run()
+        RangedDownload(source.client, source.bucket, src, entry, kept, progress).run()
         return
     before = ""
     for _ in range(TRIES):
-        found = Fetch(source.client, source.bucket, src, entry, kept, progress).run_summing()
+        found = RangedDownload(source.client, source.bucket, src, entry, kept, progress).run_summing()
         if found in (entry.etag, before):
             return
         before = found
@@ -110,11 +91,11 @@ def _fetch_large(source: Remote, src: str, entry: Entry, kept: Kept, progress: P
     raise _damaged(source, src)
 
 
-def _damaged(source: Remote, src: str) -> StorageError:
+def _damaged(source: S3Bucket, src: str) -> StorageError:
     return StorageError(f"{source.url(src)} arrives damaged; try again, and check the network")
 
 
-def copy(source: Remote, src: str, entry: Entry, target: Remote, dst: str, progress: Progress) -> None:
+def copy(source: S3Bucket, src: str, entry: FileInfo, target: S3Bucket, dst: str, progress: Progress) -> None:
     """Copies an object, at the server where one server has both."""
     target.refuse_name(dst)
     if source.client is target.client and entry.size <= COPY_MOST:
@@ -123,19 +104,9 @@ def copy(source: Remote, src: str, entry: Entry, target: Remote, dst: str, progr
             raise responses.failure(500, text.decode("utf-8", "replace"), target.url(dst), target.client.access)
         progress.add(bytes=entry.size)
         return
-    with target.large, source.client.open(Request("GET", source.bucket, src)) as response:
-        _upload_parts(_received(response, source, entry.size), entry.size, target, dst, {}, progress)
-
-
-def _received(response: Response, source: Remote, size: int) -> Iterator[bytes]:
-    left = size
-    while left:
-        try:
-            block = response.read(min(BLOCK, left))
-        except BROKEN as error:
-            raise responses.unreachable(source.client.access, words(error)) from None
-        if not block:
-            raise responses.unreachable(source.client.access, "it closed the connection in the middle")
-        left -= len(block)
-        yield block
-    response.read()
+    if entry.size <= checksum.PART:
+        target.put(dst, _fetch_small(source, src, entry), {})
+        progress.add(bytes=entry.size)
+        return
+    with target.large:
+        multipart.copy(source, src, entry, target, dst, progress)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from muster.storage.errors import NoBucket, NotFound, Refused, StorageError, Unsafe, Wrong
-from muster.storage.globs import Choice
-from muster.storage.local_store import Files
-from muster.storage.location import Place
-from muster.storage.model import Entry, Progress
+from muster.storage.errors import AccessDenied, InvalidName, InvalidRequest, NoSuchBucket, NotFound, StorageError
+from muster.storage.globs import GlobFilter
+from muster.storage.local_store import LocalStore
+from muster.storage.location import Location
+from muster.storage.model import FileInfo, Progress
 from muster.storage.transfer import single_file, worker_pool
 from muster.storage.transfer.compare import unchanged
 from muster.storage.urls import checked_name
@@ -20,15 +20,15 @@ MANY = 64  # threads that a caller may ask for; more only get into each other's 
 MOST_LEFT = 20  # files that may not be read or written before a transfer counts as hopeless
 
 
-def move_file(src: Place, entry: Entry, dst: Place, progress: Progress) -> None:
+def move_file(src: Location, entry: FileInfo, dst: Location, progress: Progress) -> None:
     """Copies one file to exactly one name, by the shortest way between the two stores."""
     source, target = src.store, dst.store
-    if isinstance(source, Files):
-        if isinstance(target, Files):
+    if isinstance(source, LocalStore):
+        if isinstance(target, LocalStore):
             target.copy(source, src.path, dst.path, progress)
         else:
             single_file.upload(source, src.path, target, dst.path, progress)
-    elif isinstance(target, Files):
+    elif isinstance(target, LocalStore):
         single_file.download(source, src.path, entry, target, dst.path, progress)
     else:
         single_file.copy(source, src.path, entry, target, dst.path, progress)
@@ -38,9 +38,9 @@ def move_file(src: Place, entry: Entry, dst: Place, progress: Progress) -> None:
 class Tree:
     """One transfer of what is in `src` to what is in `dst`."""
 
-    src: Place
-    dst: Place
-    choice: Choice
+    src: Location
+    dst: Location
+    choice: GlobFilter
     progress: Progress
     names: Sequence[str] | None = None
     left: list[StorageError] | None = None  # takes what is wrong with single files, which are left out then
@@ -49,7 +49,7 @@ class Tree:
         if self.src.identity == self.dst.identity:
             return
         self._refuse_own_inside()
-        self._there: dict[str, Entry] = {}
+        self._there: dict[str, FileInfo] = {}
         if self.dst.stat() is not None:
             self._there = {entry.name: entry for entry in self.dst.store.walk(self.dst.path)}
         self._files: set[str] = set()
@@ -57,16 +57,16 @@ class Tree:
         self._filled: set[str] = set()  # directories with files in them
         self._holding: set[str] = set()  # those with something in them that is wanted
         self._refused = 0
-        worker_pool.each(self._move, worker_pool.ahead(self._wanted(threads), self.progress), threads, self.progress)
+        worker_pool.for_each(self._move, worker_pool.prefetch(self._wanted(threads), self.progress), threads, self.progress)
         self._make_folders()
         if delete and not self.left:  # what was left out may be what seems to be gone
             self._delete()
 
     def _refuse_own_inside(self) -> None:
         if self.dst.identity.startswith(self.src.identity + "/"):
-            raise Wrong(f"{self.dst.url} lies in {self.src.url} itself; choose a destination outside of it")
+            raise InvalidRequest(f"{self.dst.url} lies in {self.src.url} itself; choose a destination outside of it")
 
-    def _wanted(self, threads: int) -> Iterator[Entry]:
+    def _wanted(self, threads: int) -> Iterator[FileInfo]:
         """The files to move; what is met on the way is remembered for folders and deletions."""
         for entry in self._listed(threads):
             above = entry.name.rpartition("/")[0]
@@ -85,7 +85,7 @@ class Tree:
                 yield entry
         self.progress.complete = True
 
-    def _has_to_move(self, entry: Entry) -> bool:
+    def _has_to_move(self, entry: FileInfo) -> bool:
         checked_name(entry.name, entry.url)
         self._files.add(entry.name)
         there = self._is_there(entry)
@@ -95,39 +95,39 @@ class Tree:
             self.progress.expect(1, entry.size)
         return not there
 
-    def _listed(self, threads: int) -> Iterable[Entry]:
+    def _listed(self, threads: int) -> Iterable[FileInfo]:
         if self.names is None:
             store = self.src.store
-            return store.walk(self.src.path, left=self.left) if isinstance(store, Files) else store.walk(self.src.path)
+            return store.walk(self.src.path, left=self.left) if isinstance(store, LocalStore) else store.walk(self.src.path)
         return self._named(list(dict.fromkeys(self.names)), threads)
 
-    def _named(self, names: list[str], threads: int) -> Iterator[Entry]:
+    def _named(self, names: list[str], threads: int) -> Iterator[FileInfo]:
         """The named files alone and what is in named directories, looked up at once rather than one after the other."""
-        found: dict[str, Entry] = {}
+        found: dict[str, FileInfo] = {}
 
         def look(name: str) -> None:
             place = self.src.below(checked_name(name, name))
             entry = place.stat()
             if entry is None:
                 raise NotFound(f"{place.url} is not there; check the list of names")
-            found[name] = Entry(entry.url, name, entry.size, entry.mtime, entry.is_dir, entry.etag)
+            found[name] = FileInfo(entry.url, name, entry.size, entry.mtime, entry.is_dir, entry.etag)
 
-        worker_pool.each(look, names, threads, self.progress)
+        worker_pool.for_each(look, names, threads, self.progress)
         for name in names:
             yield found[name]
             if found[name].is_dir:
                 for entry in self.src.store.walk(self.src.below(name).path):
                     yield replace(entry, name=f"{name}/{entry.name}")
 
-    def _is_there(self, entry: Entry) -> bool:
+    def _is_there(self, entry: FileInfo) -> bool:
         there = self._there.get(entry.name)
         if there is None:
             return False
         if there.is_dir:
-            raise Wrong(f"{there.url} is a directory, but {entry.url} is a file; rename one of them")
+            raise InvalidRequest(f"{there.url} is a directory, but {entry.url} is a file; rename one of them")
         return unchanged(self.src.below(entry.name), entry, self.dst.below(entry.name), there)
 
-    def _move(self, entry: Entry) -> None:
+    def _move(self, entry: FileInfo) -> None:
         with self._leaving_out():
             move_file(self.src.below(entry.name), entry, self.dst.below(entry.name), self.progress)
             self.progress.add(files=1)
@@ -140,9 +140,9 @@ class Tree:
         """
         try:
             yield
-        except (Wrong, NotFound, Refused, Unsafe) as error:
-            self._refused += isinstance(error, (NotFound, Refused))
-            if self.left is None or isinstance(error, NoBucket) or self._refused > MOST_LEFT:
+        except (InvalidRequest, NotFound, AccessDenied, InvalidName) as error:
+            self._refused += isinstance(error, (NotFound, AccessDenied))
+            if self.left is None or isinstance(error, NoSuchBucket) or self._refused > MOST_LEFT:
                 raise
             self.left.append(error)
 
@@ -159,7 +159,7 @@ class Tree:
     def _make_folder(self, name: str) -> None:
         try:
             checked_name(name, self.src.below(name).url)
-        except Unsafe:
+        except InvalidName:
             if name in self._filled:  # its files have been told of, or were not wanted
                 return
             raise

@@ -1,4 +1,4 @@
-"""Work shared out among threads: the first error ends it, and so does an interrupt."""
+"""A pool of threads for one task: the first error ends it, and so does an interrupt."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from muster.storage.errors import Cancelled, Unreachable
 from muster.storage.model import Progress
 
 T = TypeVar("T")
-PATIENCE = 2.0  # how long an interrupt waits for those who clean up
-GLANCE = 0.1  # how often the waiting thread looks whether it was interrupted
+CLEANUP = 2.0  # seconds that an interrupt leaves to threads for their cleanup
+POLL = 0.1  # seconds after which the waiting thread notices an interrupt
 
 
-def ahead(items: Iterable[T], progress: Progress) -> Iterator[T]:
-    """The same items, taken by a thread of its own, so that it is known what is to come before it is needed."""
+def prefetch(items: Iterable[T], progress: Progress) -> Iterator[T]:
+    """The same items, read ahead by another thread, so that totals are known early."""
     waiting: queue.SimpleQueue[T | None] = queue.SimpleQueue()
     failed: list[BaseException] = []
 
@@ -39,13 +39,14 @@ def ahead(items: Iterable[T], progress: Progress) -> Iterator[T]:
         raise failed.pop()
 
 
-def each(work: Callable[[T], None], items: Iterable[T], threads: int, progress: Progress, limit: float = float("inf")) -> None:
-    """Does the work for every item, within `limit` seconds; items are taken one by one: endless listings need no memory."""
-    crew = _Crew(iter(items), progress)
-    crew.run(work, threads, limit)
+def for_each(
+    work: Callable[[T], None], items: Iterable[T], threads: int, progress: Progress, limit: float = float("inf")
+) -> None:
+    """Calls `work` for every item, within `limit` seconds. Items are taken one by one: endless listings need no memory."""
+    _WorkerPool(iter(items), progress).run(work, threads, limit)
 
 
-class _Crew:
+class _WorkerPool:
     def __init__(self, items: Iterator[T], progress: Progress) -> None:
         self._items = items
         self._progress = progress
@@ -53,29 +54,29 @@ class _Crew:
         self._error: BaseException | None = None
 
     def run(self, work: Callable[[T], None], threads: int, limit: float) -> None:
-        members = [threading.Event() for _ in range(max(1, threads))]  # an interrupted join() takes a thread for ended
-        for ended in members:
-            threading.Thread(target=self._labour, args=(work, ended), daemon=True).start()
+        ends = [threading.Event() for _ in range(max(1, threads))]  # an interrupted join() takes a thread for ended
+        for ended in ends:
+            threading.Thread(target=self._work, args=(work, ended), daemon=True).start()
         try:
-            self._await(members, limit)
-            if not all(ended.is_set() for ended in members):
+            self._await(ends, limit)
+            if not all(ended.is_set() for ended in ends):
                 raise Unreachable(f"no end was seen within {limit:.0f} seconds; check the endpoint and the network")
-        except BaseException:  # an interrupt: nothing half done may stay behind
+        except BaseException:  # an interrupt: threads remove their partial files
             self._progress.cancel()
-            self._await(members, PATIENCE)
+            self._await(ends, CLEANUP)
             raise
         error, self._error = self._error, None  # one that is kept would keep all it refers to, connections too
         if error is not None:
             raise error
-        self._progress.add()  # raises where it was cancelled: what was not taken up is not done
+        self._progress.add()  # raises Cancelled where items were left because of that
 
-    def _await(self, members: list[threading.Event], limit: float) -> None:
+    def _await(self, ends: list[threading.Event], limit: float) -> None:
         deadline = time.monotonic() + limit
-        for ended in members:
-            while not ended.wait(GLANCE) and time.monotonic() < deadline:
+        for ended in ends:
+            while not ended.wait(POLL) and time.monotonic() < deadline:
                 pass
 
-    def _labour(self, work: Callable[[T], None], ended: threading.Event) -> None:
+    def _work(self, work: Callable[[T], None], ended: threading.Event) -> None:
         try:
             while self._error is None and not self._progress.cancelled:
                 with self._taking:
@@ -84,7 +85,7 @@ class _Crew:
                     return
                 work(item)  # type: ignore[arg-type]
         except BaseException as error:
-            if self._error is None or isinstance(self._error, Cancelled):  # those who only heard of it say so too
+            if self._error is None or isinstance(self._error, Cancelled):  # the cause, not the cancellation that follows
                 self._error = error
             self._progress.cancel()
         finally:
