@@ -19,8 +19,7 @@ from muster.bench import aggregate
 from muster.bench.formats.aisbench_lines import lines
 from muster.bench.result import make
 from muster.metrics import numbers
-from muster.metrics.sources import Sight
-from muster.metrics.totals import Value
+from muster.metrics.values import DataPoint, Value
 
 RATES = st.floats(min_value=1e-6, max_value=1e12)
 
@@ -159,7 +158,7 @@ def test_repeats_of_different_jobs_are_no_repeats(home: Path) -> None:
 
 @given(st.integers(1, 6000))
 def test_a_series_is_thinned_evenly_and_keeps_both_ends(count: int) -> None:
-    found = aggregate.series([Sight(float(index), 0, float(index), index) for index in range(count)])
+    found = aggregate.series([(0, DataPoint(float(index), "loss", float(index), step=index)) for index in range(count)])
     steps = [point["step"] for point in found]
     assert len(found) == min(count, aggregate.MOST_POINTS)
     assert (steps[0], steps[-1]) == (0, count - 1)

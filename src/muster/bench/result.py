@@ -12,7 +12,7 @@ from muster.bench.energy import power
 from muster.bench.formats import aisbench_lines
 from muster.bench.run_result import RunResult
 from muster.job import Bench, Job
-from muster.metrics.totals import Value
+from muster.metrics.values import Value
 from muster.records.files import read_object
 from muster.records.json_safe import plain
 from muster.records.layout import RunDir

@@ -16,7 +16,8 @@ from muster.bench.phases import Phase, phases
 from muster.bench.timeline import Timeline
 from muster.job import Job
 from muster.metrics.observed import Observed, observe
-from muster.metrics.totals import NOBODY, Measured, Value, measure, names
+from muster.metrics.totals import NOBODY, measure, names
+from muster.metrics.values import MetricTotals, Value
 from muster.records.damage import Damaged, guarded
 from muster.records.files import read_json
 from muster.records.layout import RunDir
@@ -34,7 +35,7 @@ class RunResult:
     reason: str
     timeline: Timeline
     observed: Observed
-    metrics: dict[str, Measured]
+    metrics: dict[str, MetricTotals]
     phases: dict[str, Phase]
     training: Value  # when it began, in whichever attempt
     power: RunPower
@@ -42,7 +43,6 @@ class RunResult:
     problems: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        sights = self.observed.sights
         return {
             "run": self.id,
             "state": self.state,
@@ -52,7 +52,7 @@ class RunResult:
             "ended": self.timeline.ended,
             "training_began": self.training.value,
             "metrics": {
-                name: metric_to_json(measured, sights.get(name, []), self.job.servers)
+                name: metric_to_json(measured, self.observed.series(name), self.job.servers)
                 for name, measured in self.metrics.items()
             },
             "phases": {name: phase.to_json() for name, phase in self.phases.items()},
@@ -114,7 +114,7 @@ def _document(path: str) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _void(measured: Measured, state: str) -> Measured:
+def _void(measured: MetricTotals, state: str) -> MetricTotals:
     """A metric of a run that did not end well: its ranks may have reported, but nothing follows from it."""
     return replace(measured, whole=Value(reason=f"the run {'was ' if state in ('stopped', 'lost') else ''}{state}"))
 
@@ -128,7 +128,7 @@ def _window(found: dict[str, Phase]) -> Window | None:
     return None
 
 
-def _problems(run: str, state: str, reason: str, observed: Observed, metrics: dict[str, Measured]) -> Iterator[str]:
+def _problems(run: str, state: str, reason: str, observed: Observed, metrics: dict[str, MetricTotals]) -> Iterator[str]:
     """Why a run has no result, or not all of it."""
     if state != "succeeded":
         yield f"run {run} {'was ' if state in ('stopped', 'lost') else ''}{state}: {reason}"
@@ -142,14 +142,14 @@ def _problems(run: str, state: str, reason: str, observed: Observed, metrics: di
         yield from (f"run {run}: {unseen}" for unseen in observed.unseen)
 
 
-def _missing(run: str, measured: Measured, strays: bool) -> Iterator[str]:
+def _missing(run: str, measured: MetricTotals, strays: bool) -> Iterator[str]:
     """Whose number is missing, or what else keeps a metric from having one."""
-    bad = [(seat, reading) for seat, reading in measured.ranks if reading.value is None]
+    bad = [(rank, value) for rank, value in measured.ranks if value.value is None]
     silent = [(node, value) for node, value in measured.nodes.items() if value.value is None]
     if measured.whole.reason == NOBODY or strays or not (bad or silent):
         yield f"run {run} has no {measured.name}: {measured.whole.reason}"
     elif bad:
-        yield from (f"{seat} of run {run} {reading.reason}" for seat, reading in bad[:MOST_RANKS])
+        yield from (f"{rank} of run {run} {value.reason}" for rank, value in bad[:MOST_RANKS])
         if len(bad) > MOST_RANKS:
             yield f"{len(bad) - MOST_RANKS} more ranks of run {run} have no {measured.name}"
     else:

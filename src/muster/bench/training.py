@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from muster.bench.phases import Phase
 from muster.bench.timeline import Timeline
-from muster.metrics.totals import Value
+from muster.metrics.values import Value
 
 Attempt: TypeAlias = tuple[Timeline, Phase]
 """When an attempt ran, and its phase `proc`."""

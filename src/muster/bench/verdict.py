@@ -12,7 +12,7 @@ from muster.bench.run_result import RunResult
 from muster.job import Bench
 from muster.metrics import numbers
 from muster.metrics.rank_map import world_size
-from muster.metrics.totals import Value
+from muster.metrics.values import Value
 
 UNTIMED = "nothing tells when it was reached"
 
@@ -98,9 +98,9 @@ def _last_reached(name: str, target: float, better: str, run: RunResult) -> floa
         return None
     size = world_size(run.job)
     reached: dict[int, float] = {}
-    for sight in run.observed.sights.get(name, []):
-        if sight.t is not None and within(run.timeline, sight.t) and _reaches(sight.value, target, better):
-            reached[sight.rank // size] = min(sight.t, reached.get(sight.rank // size, sight.t))
+    for rank, point in run.observed.series(name):
+        if point.t is not None and within(run.timeline, point.t) and _reaches(point.value, target, better):
+            reached[rank // size] = min(point.t, reached.get(rank // size, point.t))
     return None if len(reached) < run.job.ranks // size else max(reached.values())
 
 
@@ -110,7 +110,7 @@ def _limit(over: str, limit: float, metric: str, runs: Sequence[RunResult]) -> L
     elif over == "nodes":
         lists = [[node.value for node in run.metrics[metric].nodes.values()] for run in runs]
     else:
-        lists = [[reading.value for _, reading in run.metrics[metric].ranks] for run in runs]
+        lists = [[value.value for _, value in run.metrics[metric].ranks] for run in runs]
     spreads = [statistics(values).spread for values in lists]
     known = [spread for spread in spreads if spread is not None]
     if not known or len(known) < len(spreads):

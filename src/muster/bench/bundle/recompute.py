@@ -147,7 +147,7 @@ def _timers(run: RunDir) -> Iterator[str]:
     """Whether every throughput that a step timer recorded is that of its own samples and seconds."""
     for path in sorted(Path(run.attempts).glob("*/nodes/*/results/record-*.jsonl")):
         for point in read_record(str(path))[0]:
-            samples, seconds = (number((point.spread or {}).get(key)) for key in ("samples", "seconds"))
+            samples, seconds = (number((point.step_stats or {}).get(key)) for key in ("samples", "seconds"))
             if point.final and samples is not None and seconds and point.value != samples / seconds:
                 where = f"runs/{run.id}/{path.relative_to(run.path)}"
                 yield f"{where}: {point.value!r} stands there, {samples / seconds!r} follows from its samples and seconds"

@@ -11,8 +11,7 @@ from muster.bench.energy import energy
 from muster.bench.energy.energy import Figure, Meter, Window
 from muster.bench.energy.samples import Samples, Series
 from muster.metrics import numbers
-from muster.metrics.observed import Reading
-from muster.metrics.totals import Measured, Value
+from muster.metrics.values import MetricTotals, RankReport, Value
 
 SERVER, BOTH, DEVICES, PACKAGES = "server", "devices and CPU packages", "devices", "CPU packages"
 BMCS = ("redfish", "ipmi")  # sources that tell the power of the whole server
@@ -72,7 +71,7 @@ class _Meters:
     reason: str = ""
 
 
-def measure(samples: Sequence[Samples], window: Window | None, first_rank: float | None, rate: Measured) -> RunPower:
+def measure(samples: Sequence[Samples], window: Window | None, first_rank: float | None, rate: MetricTotals) -> RunPower:
     """The power of a run; `rate` is its throughput."""
     if window is None:
         reason = "the attempt has no recorded start and end"
@@ -148,26 +147,26 @@ def _efficiency(made: Value, window: Window, spent: Figure) -> Figure:
     return Figure(made.value / spent.value) if spent.value > 0 else Figure(reason="no energy was measured")
 
 
-def _of_node(rate: Measured, node: int, window: Window) -> Value:
+def _of_node(rate: MetricTotals, node: int, window: Window) -> Value:
     """How many samples the ranks of a node made in the window."""
     told = rate.nodes.get(node, Value(reason="that of a node alone is not known"))
-    return _made(told, [reading for seat, reading in rate.ranks if seat.node == node], rate, window)
+    return _made(told, [value for rank, value in rate.ranks if rank.node == node], rate, window)
 
 
-def _of_all(rate: Measured, window: Window) -> Value:
+def _of_all(rate: MetricTotals, window: Window) -> Value:
     """How many samples all ranks made in the window: where each node trains alone, the result is the mean of nodes."""
     nodes = [node.value for node in rate.nodes.values() if node.value is not None]
     added = nodes and (rate.metric.of == "world" or rate.metric.over == "sum")
     told = Value(numbers.total(nodes)) if added and rate.whole.value is not None else rate.whole
-    return _made(told, [reading for _, reading in rate.ranks], rate, window)
+    return _made(told, [value for _, value in rate.ranks], rate, window)
 
 
-def _made(told: Value, readings: Sequence[Reading], rate: Measured, window: Window) -> Value:
+def _made(told: Value, values: Sequence[RankReport], rate: MetricTotals, window: Window) -> Value:
     """What the step timers counted, which leave out pauses; without them the throughput is taken to hold all the time."""
     if told.value is None:
         return Value(reason=f"throughput: {told.reason}")
-    counts = [reading.spread["samples"] for reading in readings if reading.spread and "samples" in reading.spread]
-    timed = rate.metric.of == "rank" and rate.metric.over == "sum" and len(counts) == len(readings) > 0
+    counts = [value.step_stats["samples"] for value in values if value.step_stats and "samples" in value.step_stats]
+    timed = rate.metric.of == "rank" and rate.metric.over == "sum" and len(counts) == len(values) > 0
     return Value(numbers.total(counts) if timed else told.value * window.seconds)
 
 

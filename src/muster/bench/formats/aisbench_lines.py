@@ -9,7 +9,7 @@ from typing import Any
 
 from muster.bench.energy.power import Power
 from muster.bench.phases import ALWAYS, Phase
-from muster.metrics.totals import Value
+from muster.metrics.values import Value
 
 KEYS = (
     "accuracy",
