@@ -53,6 +53,11 @@ def test_where_nobody_said_what_is_better_nobody_straggles() -> None:
     assert len(bar_charts("id", same("seed"), "", many, "node")) == 1
 
 
+@pytest.mark.parametrize(("values", "spread"), [([90, 110], 0.2), ([-90, -110], 0.2), ([-1, 1], None), ([5], None)])
+def test_the_spread_is_relative_to_the_size_of_the_mean(values: list[float], spread: float | None) -> None:
+    assert of(values).spread == spread
+
+
 def test_of_two_nobody_can_say_which_one_straggles() -> None:
     assert slow([100, 50]) == []
 

@@ -116,6 +116,17 @@ def test_spread_and_deviation_are_what_the_textbook_says(values: list[float]) ->
     assert (found.min, found.max) == (min(values), max(values))
 
 
+@given(st.lists(RATES, min_size=2, max_size=40))
+def test_negative_numbers_spread_as_far_as_positive_ones(values: list[float]) -> None:
+    negative = [-value for value in values]
+    assert numbers.spread(negative) == numbers.spread(values)
+
+
+@pytest.mark.parametrize("values", [[], [7.0], [0.0, 0.0], [-2.0, 2.0], [1.7e308, -1.7e308, 5.0]])
+def test_a_spread_without_a_finite_meaning_is_none(values: list[float]) -> None:
+    assert numbers.spread(values) is None
+
+
 @given(st.lists(RATES, min_size=1, max_size=9))
 def test_repeats_are_combined_by_the_rule(values: list[float]) -> None:
     repeats = [Value(value) for value in values]

@@ -91,6 +91,25 @@ def test_a_limit_over_repeats(home: Path) -> None:
     assert found["verdict"]["problems"] == ["repeats lie 100.00% apart in throughput, more than 10.00%"]
 
 
+@pytest.mark.parametrize(
+    ("losses", "spread", "reason"),
+    [
+        ((-1.0, -3.0), 1.0, None),
+        ((0.0, 0.0), None, "a spread is relative to the mean, which is 0"),
+        ((-2.0, 2.0), None, "a spread is relative to the mean, which is 0"),
+    ],
+)
+def test_limits_on_numbers_that_are_not_positive(
+    home: Path, losses: tuple[float, float], spread: float | None, reason: str | None
+) -> None:
+    metrics = {"loss": {"of": "rank", "over": "mean", "better": "lower"}}
+    run = trained(home, rates=(5.0, 5.0), bench={"metric": "loss", "limits": {"ranks": 0.1}}, metrics=metrics)
+    for rank, loss in enumerate(losses):
+        run.metric(rank, "loss", loss)
+    held = None if spread is None else False
+    assert result_of(run)["limits"] == [{"over": "ranks", "limit": 0.1, "spread": spread, "held": held, "reason": reason}]
+
+
 @pytest.mark.parametrize(("state", "words"), [("failed", "failed"), ("stopped", "was stopped"), ("lost", "was lost")])
 def test_a_run_that_did_not_end_well_has_no_result(home: Path, state: str, words: str) -> None:
     run = trained(home, bench={}, state=state, reason="rank 0 on node 0 exited with code 3")

@@ -114,6 +114,12 @@ def _limit(over: str, limit: float, metric: str, runs: Sequence[RunResult]) -> L
     spreads = [statistics(values).spread for values in lists]
     known = [spread for spread in spreads if spread is not None]
     if not known or len(known) < len(spreads):
-        few = all(len(values) < 2 for values in lists)
-        return Limit(over, limit, None, None, "only one value" if few else "values are missing")
+        return Limit(over, limit, None, None, _why_no_spread(lists))
     return Limit(over, limit, max(known), max(known) <= limit, None)
+
+
+def _why_no_spread(lists: Sequence[Sequence[float | None]]) -> str:
+    if all(len(values) < 2 for values in lists):
+        return "only one value"
+    missing = any(value is None for values in lists for value in values) or any(len(values) < 2 for values in lists)
+    return "values are missing" if missing else "a spread is relative to the mean, which is 0"

@@ -11,6 +11,7 @@ from typing import Any
 from muster.bench.report import figures, machines
 from muster.bench.report.machines import mapping
 from muster.bench.report.phrase import Phrase, joined, named, say
+from muster.metrics import numbers
 
 Result = Mapping[str, Any]
 Pick = Callable[[Mapping[str, Any]], float | None]
@@ -181,8 +182,9 @@ def _per_run(result: Result, key: str, name: Phrase, show: Show, pick: Pick, bet
     values = [value for value in map(pick, result["runs"]) if value is not None]
     complete = bool(values) and len(values) == len(result["runs"])
     mean = fmean(values) if complete else None
-    spread = Spread("repeats", (max(values) - min(values)) / mean) if mean and len(values) > 1 else None
-    return Quantity(key, name, show(mean), mean, why or "", better, spread)
+    spread = numbers.spread(values) if complete else None
+    over_repeats = Spread("repeats", spread) if spread is not None else None
+    return Quantity(key, name, show(mean), mean, why or "", better, over_repeats)
 
 
 def _seconds(phase: str) -> Pick:

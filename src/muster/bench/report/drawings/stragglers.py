@@ -12,6 +12,8 @@ from functools import cached_property
 from statistics import fmean, median
 from typing import Any
 
+from muster.metrics import numbers
+
 LEAST = 0.02  # of the median: less is noise
 FACTOR = 5.0  # times the median deviation
 
@@ -44,7 +46,7 @@ class Standing:
 
     @property
     def spread(self) -> float | None:
-        return (max(self.values) - min(self.values)) / self.mean if self.mean and len(self.values) > 1 else None
+        return numbers.spread(self.values)
 
     @property
     def slow(self) -> list[Place]:
