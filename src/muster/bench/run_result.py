@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from muster.bench import timeline, training
+from muster.bench import samples, timeline, training
 from muster.bench.aggregate import metric_to_json
-from muster.bench.energy import power, samples
-from muster.bench.energy.energy import Window
+from muster.bench.energy import power
 from muster.bench.energy.power import RunPower
 from muster.bench.energy.use import use
 from muster.bench.phases import Phase, phases
+from muster.bench.samples import Window
 from muster.bench.timeline import Timeline
 from muster.job import Job
 from muster.metrics.observed import Observed, observe

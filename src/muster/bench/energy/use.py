@@ -1,23 +1,22 @@
-"""What a run used of its nodes: CPU, memory, disk and network, over the same window as its energy."""
+"""CPU, memory, disk and network use of a run, over the same window as its energy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from muster.bench.energy.energy import Window
-from muster.bench.energy.samples import Samples, Series
+from muster.bench.samples import NodeSamples, TimeSeries, Window
 from muster.metrics import numbers
 
 RATES = ("disk_read", "disk_write", "net_in", "net_out")
 
 
-def use(samples: Sequence[Samples], window: Window | None) -> list[dict[str, Any]]:
+def use(samples: Sequence[NodeSamples], window: Window | None) -> list[dict[str, Any]]:
     """A table with a row per node; what was not sampled is null."""
     return [_node(of, window) for of in samples if window is not None]
 
 
-def _node(samples: Samples, window: Window) -> dict[str, Any]:
+def _node(samples: NodeSamples, window: Window) -> dict[str, Any]:
     ranks = [
         {"rank": int(rank), "cpu": _mean(columns["cpu"], window), "mem_max": _max(columns["mem"], window)}
         for rank, columns in samples.ranks.items()
@@ -33,10 +32,10 @@ def _node(samples: Samples, window: Window) -> dict[str, Any]:
     }
 
 
-def _mean(series: Series, window: Window) -> float | None:
-    values = series.between(window.start, window.end)
+def _mean(series: TimeSeries, window: Window) -> float | None:
+    values = series.within(window)
     return numbers.mean(values) if values else None
 
 
-def _max(series: Series, window: Window) -> float | None:
-    return max(series.between(window.start, window.end), default=None)
+def _max(series: TimeSeries, window: Window) -> float | None:
+    return max(series.within(window), default=None)

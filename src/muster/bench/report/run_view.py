@@ -10,8 +10,9 @@ from typing import Any
 from muster.bench.report.drawings import stragglers, use
 from muster.bench.report.drawings.bars import WORST, BarChart, bar_charts
 from muster.bench.report.drawings.charts import NARROW, WIDE, LineChart, line_chart
-from muster.bench.report.drawings.timeline import Window, recorded
+from muster.bench.report.drawings.timeline import recorded
 from muster.bench.report.phrase import Phrase, named, say
+from muster.bench.samples import Window
 
 Run = Mapping[str, Any]
 
@@ -68,7 +69,7 @@ def view(id: str, number: int, run: Run, metric: str, scope: str, samples: use.S
 def window_of(run: Run) -> Window | None:
     """From the start of the run to its end; None when it never started or has not ended."""
     start, end = run.get("started"), run.get("ended")
-    return Window.of(start, end) if start and end and end > start else None
+    return Window(start, end) if start and end and end > start else None
 
 
 def over_time(id: str, run: Run, main: str, window: Window) -> list[LineChart]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from muster.bench.report.samples import of_bundle
+from muster.bench.report.samples import ByNode, bundle_rows, from_rows
 from muster.records.files import read_json, write_json
 from muster.server.core.layout import Place
 from muster.server.results.entry import Entry
@@ -15,24 +15,24 @@ from muster.server.results.entry import Entry
 LONGEST = 500
 
 
-def of(place: Place, entries: Iterable[Entry]) -> dict[str, dict[int, Any]]:
+def of(place: Place, entries: Iterable[Entry]) -> dict[str, ByNode]:
     """The samples of all runs in these results, thinned."""
-    found: dict[str, dict[int, Any]] = {}
+    found: dict[str, ByNode] = {}
     for entry in entries:
         found.update(_kept(place, entry))
     return found
 
 
-def _kept(place: Place, entry: Entry) -> dict[str, dict[int, Any]]:
+def _kept(place: Place, entry: Entry) -> dict[str, ByNode]:
     """A bundle may hold gigabytes of logs: what was read out of it is kept beside it."""
     bundle = place.bundle(entry.sha256)
     kept = str(bundle.with_name(f"{entry.sha256}.samples.json"))
     found = read_json(kept)
     if found is None:
-        found = of_bundle(bundle)
+        found = bundle_rows(bundle)
         with suppress(OSError):  # a full disk keeps nobody from reading
             write_json(kept, found)
-    return {run: {int(node): lines for node, lines in nodes.items()} for run, nodes in found.items()}
+    return {run: from_rows(nodes) for run, nodes in found.items()}
 
 
 def lines(system: Any) -> list[tuple[str, str]]:

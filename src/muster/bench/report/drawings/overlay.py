@@ -8,10 +8,11 @@ from typing import Any
 
 from muster.bench.report.drawings import scale
 from muster.bench.report.drawings.charts import WIDE, LineChart, line_chart
-from muster.bench.report.drawings.timeline import Series, Window
+from muster.bench.report.drawings.timeline import Bins, Series
 from muster.bench.report.figures import with_unit
 from muster.bench.report.phrase import Phrase, named, same, say
 from muster.bench.report.run_view import window_of
+from muster.bench.samples import Window
 
 Result = Mapping[str, Any]
 
@@ -70,7 +71,7 @@ def over_time(results: Sequence[Result]) -> LineChart | None:
         points = [point for point in points if window and window.holds(point["t"])]
         if window and points:
             ranks = len({point["rank"] for point in points})
-            coarse = Window(window.start, window.end, max(1, min(120, len(points) // ranks)))
+            coarse = Bins(window, max(1, min(120, len(points) // ranks)))
             means = coarse.means((point["t"], point["value"]) for point in points)
             lines.append(Series(same(f"{number}. {result['name']}"), coarse.times, means))
             longest = max(longest, window.length)
@@ -78,4 +79,4 @@ def over_time(results: Sequence[Result]) -> LineChart | None:
         return None
     unit = (results[0]["metrics"].get(main) or {}).get("unit", "")
     title = say("per_rank_over_time", metric=named(main))
-    return line_chart("overlay", title, unit, lines, Window(0.0, longest, 1), size=WIDE)
+    return line_chart("overlay", title, unit, lines, Window(0.0, longest), size=WIDE)

@@ -102,12 +102,12 @@ class _Writer:
         window = window_of(run)
         if window is None:
             return
-        window = timeline.Window(window.start, window.end, min(CURVE, max(8, self._width - 50)))
+        bins = timeline.Bins(window, min(CURVE, max(8, self._width - 50)))
         rows: list[tuple[Phrase, timeline.Values]] = []
         for name in dict.fromkeys((metric, "accuracy")):
             points = (run["metrics"].get(name) or {}).get("series") or ()
-            rows.append((named(name), _held(window.means((point["t"], point["value"]) for point in points))))
-        rows += [(label, _held(values)) for label, values in use.totals(samples, window)]
+            rows.append((named(name), _held(bins.means((point["t"], point["value"]) for point in points))))
+        rows += [(label, _held(values)) for label, values in use.totals(samples, bins)]
         for label, values in rows:
             known = [value for value in values if value is not None]
             if len(known) > 1:
