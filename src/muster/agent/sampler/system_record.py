@@ -89,7 +89,8 @@ class SystemRecord:
             self._write()
 
     def _set_devices(self, meter: Meter) -> None:
-        self._found.update(devices=meter.describe(), driver=meter.driver, runtime=meter.runtime)
+        devices = [device._asdict() for device in meter.describe()]
+        self._found.update(devices=devices, driver=meter.driver, runtime=meter.runtime)
         for name in ("driver", "runtime"):
             self._missing.pop(name, None)
             if self._found[name] is None:
