@@ -86,8 +86,8 @@ def test_a_bmc_on_the_network_gets_its_password_in_the_environment_alone(sample:
 @pytest.mark.parametrize(
     ("answer", "code", "said"),
     [
-        (ANSWER.format(watts=0), 0, "the BMC tells 0 W: it does not measure power"),
-        ("Invalid data field in request\n", 0, "ipmitool tells no power"),
+        (ANSWER.format(watts=0), 0, "the BMC reports 0 W: it does not measure power"),
+        ("Invalid data field in request\n", 0, "ipmitool reports no power"),
         ("Could not open device at /dev/ipmi0\n", 1, "ipmitool does not work: Could not open device at /dev/ipmi0"),
     ],
 )

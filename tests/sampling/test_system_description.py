@@ -101,7 +101,7 @@ def test_a_python_that_does_not_answer_is_the_reason(tmp_path: Path) -> None:
     silent = tmp_path / "python"
     silent.write_text("#!/bin/sh\necho nonsense\n")
     silent.chmod(0o755)
-    with pytest.raises(Unmeasured, match="does not tell its packages"):
+    with pytest.raises(Unmeasured, match="does not list its packages"):
         software.packages(software.Program(str(silent), {}))
 
 

@@ -32,7 +32,9 @@ def measure(observed: Observed, name: str) -> MetricTotals:
         nodes = dict(enumerate(by_world))
         whole = _mean(by_world)
     else:
-        nodes = {node: _world(of, metric) for node, of in _by_node(ranks).items()} if metric.of == "rank" else {}
+        size = job.ranks_per_node
+        by_node = [ranks[first : first + size] for first in range(0, len(ranks), size)]
+        nodes = {of[0][0].node: _world(of, metric) for of in by_node} if metric.of == "rank" else {}
         whole = by_world[0]
     problem = _problem(observed, name, metric)
     if problem and name in observed.values:
@@ -133,10 +135,3 @@ def _mean(nodes: Sequence[Value]) -> Value:
 
 def _finite(value: float) -> Value:
     return Value(value) if numbers.finite(value) is not None else Value(reason="the values of its ranks are too large")
-
-
-def _by_node(ranks: Sequence[tuple[Rank, RankReport]]) -> dict[int, list[tuple[Rank, RankReport]]]:
-    found: dict[int, list[tuple[Rank, RankReport]]] = {}
-    for rank, value in ranks:
-        found.setdefault(rank.node, []).append((rank, value))
-    return found

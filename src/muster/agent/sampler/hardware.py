@@ -44,8 +44,8 @@ def describe() -> tuple[dict[str, Any], dict[str, str]]:
     }
     reasons = {
         "os": "there is no /etc/os-release",
-        "memory": "/proc/meminfo does not tell it",
-        "cpu.model": "/proc/cpuinfo does not tell it",
+        "memory": "/proc/meminfo does not report it",
+        "cpu.model": "/proc/cpuinfo does not report it",
         "cpu.sockets": f"{CPUS} shows no topology",
     }
     values = {**found, "cpu.model": model, "cpu.sockets": sockets}

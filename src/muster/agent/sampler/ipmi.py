@@ -62,7 +62,7 @@ def parse(text: str) -> float:
     """The watts in the output of ipmitool. BMCs that measure nothing report 0."""
     found = re.search(r"Instantaneous power reading:\s*(\d+)\s*Watts", text)
     if not found:
-        raise Unmeasured("ipmitool tells no power")
+        raise Unmeasured("ipmitool reports no power")
     if int(found.group(1)) == 0:
-        raise Unmeasured("the BMC tells 0 W: it does not measure power")
+        raise Unmeasured("the BMC reports 0 W: it does not measure power")
     return float(found.group(1))

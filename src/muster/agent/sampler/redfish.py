@@ -92,9 +92,9 @@ def parse(data: bytes) -> float:
         control = found.get("PowerControl")
         watts: Any = control[0]["PowerConsumedWatts"] if control else found["PowerWatts"]["Reading"]
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise Unmeasured("the resource tells no power; `redfish` takes one such as .../Chassis/1/Power") from None
+        raise Unmeasured("the resource reports no power; `redfish` takes one such as .../Chassis/1/Power") from None
     if isinstance(watts, bool) or not isinstance(watts, (int, float)) or watts <= 0:
-        raise Unmeasured("the BMC tells no power: it does not measure it")
+        raise Unmeasured("the BMC reports no power: it does not measure it")
     return float(watts)
 
 

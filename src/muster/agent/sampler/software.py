@@ -16,43 +16,11 @@ from muster.linux import proc
 
 LIMIT = 20.0  # seconds
 PACKAGES = (
-    "accelerate",
-    "apex",
-    "datasets",
-    "deepspeed",
-    "flash-attn",
-    "horovod",
-    "jax",
-    "jaxlib",
-    "keras",
-    "megatron-core",
-    "mindformers",
-    "mindspore",
-    "mindspore-ascend",
-    "mindspore-gpu",
-    "mpi4py",
-    "npu-bridge",
-    "numpy",
-    "nvidia-cudnn-cu12",
-    "nvidia-cudnn-cu13",
-    "nvidia-nccl-cu12",
-    "nvidia-nccl-cu13",
-    "nvidia-nvimgcodec-cu12",
-    "nvidia-nvimgcodec-cu13",
-    "paddle-custom-npu",
-    "paddlepaddle",
-    "paddlepaddle-gpu",
-    "paddlepaddle-npu",
-    "pillow",
-    "tensorflow",
-    "tensorflow-cpu",
-    "tensorflow-gpu",
-    "torch",
-    "torch-npu",
-    "torchvision",
-    "transformers",
-    "triton",
-)
+    "accelerate apex datasets deepspeed flash-attn horovod jax jaxlib keras megatron-core mindformers mindspore "
+    "mindspore-ascend mindspore-gpu mpi4py npu-bridge numpy nvidia-cudnn-cu12 nvidia-cudnn-cu13 nvidia-nccl-cu12 "
+    "nvidia-nccl-cu13 nvidia-nvimgcodec-cu12 nvidia-nvimgcodec-cu13 paddle-custom-npu paddlepaddle paddlepaddle-gpu "
+    "paddlepaddle-npu pillow tensorflow tensorflow-cpu tensorflow-gpu torch torch-npu torchvision transformers triton"
+).split()
 PREFIXES = "ASCEND_ CUDA_ FLAGS_ GLOG_ GLOO_ HCCL_ HOROVOD_ MS_ NCCL_ OMP_ PYTORCH_ TORCH_ XLA_".split()
 NEEDED = (  # to start the Python of a rank as the rank did, without its secrets
     "PATH HOME LD_LIBRARY_PATH PYTHONPATH PYTHONHOME PYTHONUSERBASE PYTHONNOUSERSITE CONDA_PREFIX VIRTUAL_ENV".split()
@@ -118,7 +86,7 @@ def packages(program: Program) -> dict[str, Any]:
         )
         found: dict[str, Any] = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
-        raise Unmeasured(f"{program.python} does not tell its packages") from None
+        raise Unmeasured(f"{program.python} does not list its packages") from None
     return found
 
 

@@ -94,7 +94,7 @@ class SystemRecord:
         for name in ("driver", "runtime"):
             self._missing.pop(name, None)
             if self._found[name] is None:
-                self._missing[name] = f"{meter.name} does not tell it"
+                self._missing[name] = f"{meter.name} does not report it"
 
     def refresh(self) -> None:
         """Finds new ranks, and once the software of the first one: at once, or when its script has started a Python."""
