@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
+from muster.bench.model import Statistics
 from muster.metrics import numbers
-from muster.metrics.sources import Sight
 from muster.metrics.totals import Measured, Value
 
-MOST_POINTS = 2000  # of a series in a result
 FEWEST_OLYMPIC = 3
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """How values lie; nothing is said about a list with holes."""
-
-    min: float | None = None
-    max: float | None = None
-    mean: float | None = None
-    stdev: float | None = None
-    spread: float | None = None
 
 
 def statistics(values: Sequence[float | None]) -> Statistics:
@@ -54,29 +40,3 @@ def combine(rule: str, values: Sequence[Value]) -> Value:
     if rule == "olympic" and len(known) < FEWEST_OLYMPIC:
         return Value(reason=f"the olympic mean takes {FEWEST_OLYMPIC} repeats, and there were {len(known)}")
     return Value(numbers.mean(sorted(known)[1:-1] if rule == "olympic" else known))
-
-
-def series(sights: Sequence[Sight]) -> list[dict[str, Any]]:
-    """Values over time, evenly thinned; the first and the last stay."""
-    ordered = sorted(sights, key=lambda sight: (sight.t is None, sight.t or 0.0, sight.step or 0, sight.rank))
-    kept = [ordered[index] for index in numbers.thinned(len(ordered), MOST_POINTS)]
-    return [{"t": sight.t, "rank": sight.rank, "value": sight.value, "step": sight.step} for sight in kept]
-
-
-def metric_to_json(measured: Measured, sights: Sequence[Sight], servers: bool) -> dict[str, Any]:
-    """One metric of one run, from the whole down to its ranks."""
-    values = listed(measured, servers)
-    ranks = [{"rank": seat.rank, "node": seat.node, **asdict(reading)} for seat, reading in measured.ranks]
-    return {
-        "value": measured.whole.value,
-        "unit": measured.unit,
-        "reason": measured.whole.reason,
-        "of": measured.metric.of,
-        "over": measured.metric.over,
-        "better": measured.metric.better or None,
-        "ranks": ranks,
-        "nodes": [{"node": node, "value": value.value, "reason": value.reason} for node, value in measured.nodes.items()],
-        "list": values,
-        **asdict(statistics(values)),
-        "series": series(sights),
-    }

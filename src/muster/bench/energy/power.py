@@ -4,63 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from muster.bench.energy import energy
 from muster.bench.energy.energy import Figure, Meter, Window
 from muster.bench.energy.samples import Samples, Series
+from muster.bench.model import DevicePower, NodePower, Power, PowerWindow, RunPower
+from muster.bench.model.power import BOTH, DEVICES, PACKAGES, SERVER
 from muster.metrics import numbers
 from muster.metrics.observed import Reading
 from muster.metrics.totals import Measured, Value
 
-SERVER, BOTH, DEVICES, PACKAGES = "server", "devices and CPU packages", "devices", "CPU packages"
 BMCS = ("redfish", "ipmi")  # sources that tell the power of the whole server
 KEYS = ("idle", "average", "max", "joules", "samples_per_joule", "utilisation")
-
-
-@dataclass(frozen=True)
-class DeviceUse:
-    id: str
-    average: float | None
-    max: float | None
-    joules: float | None
-    utilisation: float | None
-
-
-@dataclass(frozen=True)
-class Power:
-    """What was used in the window; a figure that is missing has its reason."""
-
-    of: str | None = None
-    method: str | None = None
-    figures: Mapping[str, float | None] = field(default_factory=dict)
-    reasons: Mapping[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        figures = {key: self.figures.get(key) for key in KEYS}
-        return {"of": self.of, **figures, "method": self.method, "reasons": dict(self.reasons)}
-
-
-@dataclass(frozen=True)
-class NodePower:
-    node: int
-    power: Power
-    devices: tuple[DeviceUse, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"node": self.node, **self.power.to_json(), "devices": [vars(device) for device in self.devices]}
-
-
-@dataclass(frozen=True)
-class RunPower:
-    power: Power
-    window: Window | None
-    nodes: tuple[NodePower, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        window = self.window and {"start": self.window.start, "end": self.window.end, "phase": self.window.phase}
-        return {**self.power.to_json(), "window": window, "nodes": [node.to_json() for node in self.nodes]}
 
 
 @dataclass(frozen=True)
@@ -87,7 +44,7 @@ def measure(samples: Sequence[Samples], window: Window | None, first_rank: float
         own = alone if shared else _of_node(rate, of.node, window)
         nodes.append(NodePower(of.node, _power(found, window, first_rank, own, [of]), _devices(of, window)))
     whole = _power(_together(meters), window, first_rank, _of_all(rate, window), samples)
-    return RunPower(whole, window, tuple(nodes))
+    return RunPower(whole, PowerWindow(window.start, window.end, window.phase), tuple(nodes))
 
 
 def combine(runs: Sequence[tuple[str, Power]]) -> Power:
@@ -97,14 +54,15 @@ def combine(runs: Sequence[tuple[str, Power]]) -> Power:
     figures: dict[str, float | None] = {}
     reasons: dict[str, str] = {}
     for key in KEYS:
-        known = [value for _, power in runs if (value := power.figures.get(key)) is not None]
+        known = [value for _, power in runs if (value := getattr(power, key)) is not None]
         if not runs or len(known) < len(runs):
             reasons[key] = _told("run", {run: power.reasons[key] for run, power in runs if key in power.reasons}, len(runs))
         elif len(kinds) > 1 and key != "utilisation":
             reasons[key] = "the runs measured the power of different things"
         else:
             figures[key] = max(known) if key == "max" else numbers.mean(known)
-    return Power(kinds[0] if len(kinds) == 1 else None, methods[0] if len(methods) == 1 else None, figures, reasons)
+    of, method = (found[0] if len(found) == 1 else None for found in (kinds, methods))
+    return Power(of=of, method=method, reasons=reasons, **figures)
 
 
 def _told(kind: str, reasons: Mapping[Any, str], count: int) -> str:
@@ -130,7 +88,8 @@ def _power(found: _Meters, window: Window, first_rank: float | None, made: Value
     methods = sorted({figure.method for figure in used if figure.method})
     reasons = {key: figure.reason or "" for key, figure in figures.items() if figure.value is None}
     known = {key: figure.value for key, figure in figures.items()}
-    return Power(found.of, " and ".join(methods) if "joules" not in reasons else None, known, reasons)
+    method = " and ".join(methods) if "joules" not in reasons else None
+    return Power(of=found.of, method=method, reasons=reasons, **known)
 
 
 def _missing(reason: str) -> Power:
@@ -235,7 +194,7 @@ def _utilisation(samples: Sequence[Samples], window: Window) -> Figure:
     return Figure(numbers.mean([numbers.mean(load.between(window.start, window.end)) for load in series.values()]))
 
 
-def _devices(samples: Samples, window: Window) -> tuple[DeviceUse, ...]:
+def _devices(samples: Samples, window: Window) -> tuple[DevicePower, ...]:
     """What each device of a node used."""
     found = []
     for id, columns in sorted(samples.devices.items()):
@@ -243,7 +202,7 @@ def _devices(samples: Samples, window: Window) -> tuple[DeviceUse, ...]:
         spent = energy.joules(meter, window).value
         load = columns["util"].between(window.start, window.end)
         found.append(
-            DeviceUse(
+            DevicePower(
                 id,
                 spent / window.seconds if spent is not None else None,
                 energy.peak([meter], window).value,

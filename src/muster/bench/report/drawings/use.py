@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from muster.bench.model import Phase
 from muster.bench.report.drawings.charts import LineChart, line_chart
 from muster.bench.report.drawings.timeline import Pick, Sample, Series, Values, Window, lines_or_bands, sampled
 from muster.bench.report.figures import duration
@@ -34,7 +35,7 @@ class Machine:
         return sorted(found, key=lambda device: (len(device), device))
 
 
-def charts(id: str, samples: Samples, window: Window, phases: Mapping[str, Any]) -> tuple[list[LineChart], list[Phrase]]:
+def charts(id: str, samples: Samples, window: Window, phases: Mapping[str, Phase]) -> tuple[list[LineChart], list[Phrase]]:
     """The drawings that there are samples for, and why others are not there."""
     machines = _machines(samples)
     drawn: list[LineChart] = []
