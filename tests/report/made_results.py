@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from statistics import fmean, pstdev
 from typing import Any
 
+from muster.bench.model import Result
 from muster.bench.samples import NodeSamples
 
 START = 1_790_000_000.0
@@ -55,6 +56,10 @@ def made_result(
         "provenance": _provenance(name, nodes, per_node, rate),
         **changes,
     }
+
+
+def read(*results: dict[str, Any]) -> list[Result]:
+    return [Result.from_json(result) for result in results]
 
 
 def made_samples(result: dict[str, Any], devices: int = 4, seconds: int = 180) -> dict[str, dict[int, NodeSamples]]:
@@ -281,7 +286,7 @@ def _provenance(name: str, nodes: int, per_node: int, rate: float) -> dict[str, 
         "command": ["muster", "bench", f"{name}.yaml"],
         "user": "ada",
         "engine": "local",
-        "nodes": [{**machine, "host": f"node{node}"} for node in range(nodes)],
+        "nodes": [{"node": node, **machine, "host": f"node{node}"} for node in range(nodes)],
         "environment": {"OMP_NUM_THREADS": "8"},
         "times": {"created": START, "started": START, "ended": START + 180},
     }

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.bench.model import RankValue, RunMetric, Statistics
 from muster.bench.report.drawings import stragglers
 from muster.bench.report.drawings.bars import MOST, WORST, bar_charts, note
 from muster.bench.report.phrase import same
 
 
 def of(values: Sequence[float | None], better: str | None = "higher") -> stragglers.Standing:
-    ranks = [{"rank": rank, "node": rank // 8, "value": value, "reason": None} for rank, value in enumerate(values)]
-    return stragglers.ranks({"better": better, "ranks": ranks})
+    ranks = tuple(RankValue(rank, rank // 8, value, None) for rank, value in enumerate(values))
+    return stragglers.ranks(RunMetric(None, "", None, "rank", "sum", better, ranks, (), (), Statistics(), ()))
 
 
 def slow(values: Sequence[float | None], better: str | None = "higher") -> list[int]:

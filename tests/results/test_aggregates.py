@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import LASTED, START, RunRecord, bench_of
+from records import LASTED, START, RunRecord, bench_of, make
 
-from muster.bench import aggregate
+from muster.bench import aggregate, run_result
 from muster.bench.formats.aisbench_lines import lines
-from muster.bench.result import make
+from muster.bench.model import Result
 from muster.metrics import numbers
 from muster.metrics.values import DataPoint, Value
 
@@ -72,7 +72,7 @@ def test_the_figures_of_the_guide(
     found = result_of(run)
     assert found["verdict"] == {"passed": True, "problems": []}
     assert (found["metrics"]["throughput"]["value"], found["metrics"]["accuracy"]["value"]) == (average, accuracy)
-    assert lines(found) == [
+    assert lines(Result.from_json(found)) == [
         f"report >> throughput_list:[{rates[0]}, {rates[1]}] average:{average}",
         f"report >> accuracy_list:[{accuracies[0]}, {accuracies[1]}] average:{accuracy}",
     ]
@@ -90,7 +90,7 @@ def test_a_cluster_is_the_sum_over_its_ranks(home: Path) -> None:
     assert rates["value"] == ((0.1 + 0.2) + 0.3) + 0.4
     assert [node["value"] for node in rates["nodes"]] == [0.1 + 0.2, 0.3 + 0.4]
     assert rates["list"] == [0.1, 0.2, 0.3, 0.4]
-    assert lines(found) == [
+    assert lines(Result.from_json(found)) == [
         "read ranksize:4",
         *(f"rankid:{rank} read throughput:{rate}" for rank, rate in enumerate((0.1, 0.2, 0.3, 0.4))),
         "report result total_throughput : 1.0",
@@ -169,9 +169,9 @@ def test_repeats_of_different_jobs_are_no_repeats(home: Path) -> None:
 
 @given(st.integers(1, 6000))
 def test_a_series_is_thinned_evenly_and_keeps_both_ends(count: int) -> None:
-    found = aggregate.series([(0, DataPoint(float(index), "loss", float(index), step=index)) for index in range(count)])
-    steps = [point["step"] for point in found]
-    assert len(found) == min(count, aggregate.MOST_POINTS)
+    found = run_result._series([(0, DataPoint(float(index), "loss", float(index), step=index)) for index in range(count)])
+    steps = [point.step or 0 for point in found]
+    assert len(found) == min(count, run_result.MOST_POINTS)
     assert (steps[0], steps[-1]) == (0, count - 1)
     gaps = {after - before for before, after in pairwise(steps)}
     assert not gaps or max(gaps) - min(gaps) <= 1

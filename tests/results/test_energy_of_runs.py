@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import RunRecord, bench_of
+from records import RunRecord, bench_of, make
 
 from muster.bench.energy.energy import Meter, joules
-from muster.bench.result import make
 from muster.bench.samples import TimeSeries, Window
 
 WINDOW = Window(20.0, 100.0, "proc")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from records import RunRecord, bench_of
+from records import RunRecord, bench_of, make
 
-from muster.bench.result import make, single
+from muster.bench.result import single
 
 
 def result_of(*runs: RunRecord) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def test_a_record_without_an_end_is_told(home: Path) -> None:
 
 
 def test_no_run_at_all_is_no_result() -> None:
-    bench = {"id": "b", "name": "b", "created": 1.0, "ended": 2.0, "command": [], "repeats": 1, "runs": []}
+    bench = {"format": "muster-bench/1", "id": "b", "name": "b", "created": 1.0, "ended": 2.0, "repeats": 1, "runs": []}
     found = make(bench, [])
     assert found["verdict"] == {"passed": False, "problems": ["0 of 1 repeats were run"]}
     assert set(found["train_result_info"].values()) == {None}
@@ -146,7 +146,7 @@ def test_a_plain_run_needs_no_numbers(home: Path) -> None:
     bench = single(run.dir)
     found = make(bench, [run.dir])
     assert found["verdict"]["passed"]
-    assert (found["id"], found["repeats"], bench["runs"]) == ("job-1", 1, ["job-1"])
+    assert (found["id"], found["repeats"], bench.runs) == ("job-1", 1, ("job-1",))
     assert found["metrics"]["throughput"]["reason"] == "nobody recorded it"
 
 

@@ -20,6 +20,7 @@ from muster.aisbench.run import delivery, messages
 from muster.aisbench.run.job_logs import JobLogs
 from muster.bench import runner
 from muster.bench.formats import aisbench_lines
+from muster.bench.model import Result
 from muster.config import ConfigError
 from muster.job.source import JobError
 from muster.launch import api
@@ -64,18 +65,18 @@ def run_train(base: str, choices: Choices, go_to: GoTo) -> int:
             place.forget_stubs()
         prepared = runner.prepare(api.loader(str(place.job)), None, str(place.job))
         plan = delivery.plan(imported.test, _say) if delivery.wanted() else None
-        measurement = runner.begin(prepared, sys.argv, plan, imported.package.system or None)
-        runs = runner.carry_out(measurement, prepared, lambda run: _follow(run, imported.kind, place, go_to))
+        measurement = runner.create_bench(prepared, sys.argv, plan, imported.package.system or None)
+        runs = runner.run_repeats(measurement, prepared, lambda run: _follow(run, imported.kind, place, go_to))
         states = [view["state"] for view in runs]
-        place.keep(measurement, runner.conclude(measurement))
+        place.keep(measurement, runner.write_result(measurement))
     return 0 if states and set(states) == {"succeeded"} else 1
 
 
 def run_eval(base: str) -> int:
     """Whether the training was evaluated: there is an accuracy."""
-    accuracy = _result(base)["metrics"].get("accuracy") or {}
-    if accuracy.get("value") is None:
-        _say(f"[ERROR] there is no accuracy: {accuracy.get('reason') or 'nobody reported one'}")
+    accuracy = _result(base).metrics.get("accuracy")
+    if accuracy is None or accuracy.value is None:
+        _say(f"[ERROR] there is no accuracy: {(accuracy and accuracy.reason) or 'nobody reported one'}")
         return 1
     return 0
 
@@ -85,9 +86,9 @@ def get_result(base: str) -> int:
     result = _result(base)
     for line in aisbench_lines.lines(result):
         _say(line)
-    for problem in result["verdict"]["problems"]:
+    for problem in result.verdict.problems:
         _say(f"[ERROR] {problem}")
-    return 0 if result["verdict"]["passed"] else 1
+    return 0 if result.verdict.passed else 1
 
 
 def run(base: str, choices: Choices, go_to: GoTo) -> int:
@@ -167,7 +168,7 @@ def _follow(run: api.Run, kind: str, place: Place, go_to: GoTo) -> Mapping[str, 
     return view
 
 
-def _result(base: str) -> dict[str, Any]:
+def _result(base: str) -> Result:
     found = Place(base).result
     if found is None:
         raise ConfigError(f"{base}/result/result.json is missing; run the training first")

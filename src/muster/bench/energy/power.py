@@ -4,62 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from muster.bench.energy import energy
 from muster.bench.energy.energy import Meter
+from muster.bench.model import DevicePower, NodePower, Power, PowerWindow, RunPower
+from muster.bench.model.power import BOTH, DEVICES, PACKAGES, SERVER
 from muster.bench.samples import NodeSamples, TimeSeries, Window
 from muster.metrics import numbers
 from muster.metrics.values import MetricTotals, RankReport, Value
 
-SERVER, BOTH, DEVICES, PACKAGES = "server", "devices and CPU packages", "devices", "CPU packages"
 BMCS = ("redfish", "ipmi")  # sources that measure the whole server
 KEYS = ("idle", "average", "max", "joules", "samples_per_joule", "utilisation")
-
-
-@dataclass(frozen=True)
-class DeviceUse:
-    id: str
-    average: float | None
-    max: float | None
-    joules: float | None
-    utilisation: float | None
-
-
-@dataclass(frozen=True)
-class Power:
-    """What was used in the window; a figure that is missing has its reason."""
-
-    of: str | None = None
-    method: str | None = None
-    figures: Mapping[str, float | None] = field(default_factory=dict)
-    reasons: Mapping[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        figures = {key: self.figures.get(key) for key in KEYS}
-        return {"of": self.of, **figures, "method": self.method, "reasons": dict(self.reasons)}
-
-
-@dataclass(frozen=True)
-class NodePower:
-    node: int
-    power: Power
-    devices: tuple[DeviceUse, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"node": self.node, **self.power.to_json(), "devices": [vars(device) for device in self.devices]}
-
-
-@dataclass(frozen=True)
-class RunPower:
-    power: Power
-    window: Window | None
-    nodes: tuple[NodePower, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        window = self.window and {"start": self.window.start, "end": self.window.end, "phase": self.window.phase}
-        return {**self.power.to_json(), "window": window, "nodes": [node.to_json() for node in self.nodes]}
 
 
 @dataclass(frozen=True)
@@ -86,7 +43,7 @@ def measure(samples: Sequence[NodeSamples], window: Window | None, first_rank: f
         own = alone if shared else _of_node(rate, of.node, window)
         nodes.append(NodePower(of.node, _power(found, window, first_rank, own, [of]), _devices(of, window)))
     whole = _power(_together(meters), window, first_rank, _of_all(rate, window), samples)
-    return RunPower(whole, window, tuple(nodes))
+    return RunPower(whole, PowerWindow(window.start, window.end, window.phase), tuple(nodes))
 
 
 def combine(runs: Sequence[tuple[str, Power]]) -> Power:
@@ -96,14 +53,15 @@ def combine(runs: Sequence[tuple[str, Power]]) -> Power:
     figures: dict[str, float | None] = {}
     reasons: dict[str, str] = {}
     for key in KEYS:
-        known = [value for _, power in runs if (value := power.figures.get(key)) is not None]
+        known = [value for _, power in runs if (value := getattr(power, key)) is not None]
         if not runs or len(known) < len(runs):
             reasons[key] = _reason("run", {run: power.reasons[key] for run, power in runs if key in power.reasons}, len(runs))
         elif len(kinds) > 1 and key != "utilisation":
             reasons[key] = "the runs measured the power of different things"
         else:
             figures[key] = max(known) if key == "max" else numbers.mean(known)
-    return Power(kinds[0] if len(kinds) == 1 else None, methods[0] if len(methods) == 1 else None, figures, reasons)
+    of, method = (found[0] if len(found) == 1 else None for found in (kinds, methods))
+    return Power(of=of, method=method, reasons=reasons, **figures)
 
 
 def _reason(kind: str, reasons: Mapping[Any, str], count: int) -> str:
@@ -129,7 +87,8 @@ def _power(found: _Meters, window: Window, first_rank: float | None, made: Value
     methods = sorted({figure.method for figure in used if figure.method})
     reasons = {key: figure.reason or "" for key, figure in figures.items() if figure.value is None}
     known = {key: figure.value for key, figure in figures.items()}
-    return Power(found.of, " and ".join(methods) if "joules" not in reasons else None, known, reasons)
+    method = " and ".join(methods) if "joules" not in reasons else None
+    return Power(of=found.of, method=method, reasons=reasons, **known)
 
 
 def _missing(reason: str) -> Power:
@@ -234,7 +193,7 @@ def _utilisation(samples: Sequence[NodeSamples], window: Window) -> Value:
     return Value(numbers.mean([numbers.mean(load.within(window)) for load in series.values()]))
 
 
-def _devices(samples: NodeSamples, window: Window) -> tuple[DeviceUse, ...]:
+def _devices(samples: NodeSamples, window: Window) -> tuple[DevicePower, ...]:
     """Power, energy and utilisation of each device of a node."""
     found = []
     for id, columns in sorted(samples.devices.items()):
@@ -242,7 +201,7 @@ def _devices(samples: NodeSamples, window: Window) -> tuple[DeviceUse, ...]:
         spent = energy.joules(meter, window).value
         load = columns["util"].within(window)
         found.append(
-            DeviceUse(
+            DevicePower(
                 id,
                 spent / window.length if spent is not None else None,
                 energy.peak([meter], window).value,

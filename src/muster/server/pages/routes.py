@@ -11,6 +11,8 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 from markupsafe import Markup
 
 from muster.bench import report
+from muster.bench.errors import ResultError
+from muster.bench.model import Result
 from muster.server.core.access import BAD_TOKEN, COOKIE, AHouse, Reader
 from muster.server.core.context import House
 from muster.server.core.tokens import SESSION
@@ -153,8 +155,9 @@ def _form(body: bytes) -> dict[str, str]:
 def _drawn(house: House, entries: Sequence[Entry], contents: Sequence[dict[str, Any]]) -> Markup:
     """The report of results that others sent: numbers that nobody foresaw spoil the drawing, and not the page."""
     try:
-        return report.fragment(contents, samples.of(house.place, entries))
-    except (ArithmeticError, LookupError, TypeError, ValueError):
+        results = [Result.from_json(content) for content in contents]
+        return report.fragment(results, samples.of(house.place, entries))
+    except ResultError:  # taken in by a version that validated less
         return Markup(templating.templates().get_template("undrawn.html").render())
 
 

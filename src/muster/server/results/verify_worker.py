@@ -51,7 +51,7 @@ def _verify(path: str, signers: str | None, most: int) -> dict[str, Any]:
         "problems": found.problems,
         "signature": found.signature,
         "signed_by": found.signed_by or found.key,
-        "result": found.result,
+        "result": found.result and found.result.to_json(),
         "bench": found.bench,
     }
 

@@ -6,12 +6,12 @@ several straggle at once, and neither depends on how far off the stragglers are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import fmean, median
-from typing import Any
+from statistics import median
 
+from muster.bench.model import NodeValue, RankValue, RunMetric
 from muster.metrics import numbers
 
 LEAST = 0.02  # of the median: less is noise
@@ -42,7 +42,7 @@ class Standing:
 
     @cached_property
     def mean(self) -> float | None:
-        return fmean(self.values) if self.values else None
+        return numbers.mean(self.values) if self.values else None
 
     @property
     def spread(self) -> float | None:
@@ -64,25 +64,25 @@ class Standing:
         return [*self.missing, *(place for _, place in sorted(known, key=lambda pair: (pair[0], pair[1].number)))]
 
 
-def ranks(metric: Mapping[str, Any]) -> Standing:
+def ranks(metric: RunMetric | None) -> Standing:
     """How the ranks of a run stand in one metric."""
-    return _standing([(entry["rank"], entry["node"], entry) for entry in metric.get("ranks", ())], metric)
+    return _standing([(entry.rank, entry) for entry in metric.ranks] if metric else [], metric)
 
 
-def nodes(metric: Mapping[str, Any]) -> Standing:
+def nodes(metric: RunMetric | None) -> Standing:
     """How its nodes stand."""
-    return _standing([(entry["node"], entry["node"], entry) for entry in metric.get("nodes", ())], metric)
+    return _standing([(entry.node, entry) for entry in metric.nodes] if metric else [], metric)
 
 
-def _standing(entries: Sequence[tuple[int, int, Mapping[str, Any]]], metric: Mapping[str, Any]) -> Standing:
-    sign = {"higher": 1, "lower": -1}.get(metric.get("better") or "", 0)
-    values = [entry["value"] for _, _, entry in entries if entry["value"] is not None]
+def _standing(entries: Sequence[tuple[int, RankValue | NodeValue]], metric: RunMetric | None) -> Standing:
+    sign = {"higher": 1, "lower": -1}.get((metric and metric.better) or "", 0)
+    values = [entry.value for _, entry in entries if entry.value is not None]
     bound = _bound(values)
     middle = median(values) if values else 0.0
     places = []
-    for number, node, entry in entries:
-        behind = 0.0 if entry["value"] is None else (middle - entry["value"]) * sign
-        places.append(Place(number, node, entry["value"], entry.get("reason") or "", behind > bound))
+    for number, entry in entries:
+        behind = 0.0 if entry.value is None else (middle - entry.value) * sign
+        places.append(Place(number, entry.node, entry.value, entry.reason or "", behind > bound))
     return Standing(places, sign)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
-from typing import Any
 
+from muster.bench.model import SeriesPoint
 from muster.bench.report.phrase import Phrase, say
 from muster.bench.samples import Window
+from muster.metrics import numbers
 
 Values = Sequence[float | None]
 
@@ -48,30 +48,31 @@ class Bins:
         """The middle of each bin, in seconds since the start."""
         return [(index + 0.5) * self.width for index in range(self.count)]
 
-    def means(self, points: Iterable[tuple[float, float | None]]) -> list[float | None]:
+    def means(self, points: Iterable[tuple[float | None, float | None]]) -> list[float | None]:
         """The mean of the values in each bin; None where there is none."""
         sums, counts = [0.0] * self.count, [0] * self.count
         for moment, value in points:
-            if value is None or not self.window.holds(moment):
+            if value is None or moment is None or not self.window.holds(moment):
                 continue
             index = min(self.count - 1, int((moment - self.window.start) / self.width))
             sums[index] += value
             counts[index] += 1
-        return [total / count if count else None for total, count in zip(sums, counts, strict=True)]
+        return [numbers.finite(total / count) if count else None for total, count in zip(sums, counts, strict=True)]
 
 
-def recorded(points: Sequence[Mapping[str, Any]], window: Window) -> list[Series]:
+def recorded(points: Sequence[SeriesPoint], window: Window) -> list[Series]:
     """A line for each rank, or one with a band when there are many."""
-    by_rank: dict[int, list[tuple[float, float]]] = {}
-    for point in (point for point in points if window.holds(point["t"])):
-        by_rank.setdefault(point["rank"], []).append((point["t"], point["value"]))
+    by_rank: dict[int, list[tuple[float, float | None]]] = {}
+    for point in points:
+        if point.t is not None and window.holds(point.t):
+            by_rank.setdefault(point.rank, []).append((point.t, point.value))
     if len(by_rank) > LINES:
         coarse = Bins(window, max(1, min(60, len(points) // len(by_rank))))
         means = [coarse.means(by_rank[rank]) for rank in sorted(by_rank)]
         return [band(say("band", what=say("band.ranks"), count=len(means)), means, coarse)]
     lines = []
     for rank in sorted(by_rank):
-        found = sorted(by_rank[rank])
+        found = sorted(by_rank[rank], key=lambda pair: pair[0])
         times = [moment - window.start for moment, _ in found]
         lines.append(Series(say("rank", rank=rank), times, [value for _, value in found]))
     return lines
@@ -92,7 +93,7 @@ def band(name: Phrase, many: Sequence[Values], bins: Bins) -> Series:
     return Series(
         name,
         bins.times,
-        [fmean(column) if column else None for column in columns],
+        [numbers.finite(numbers.mean(column)) if column else None for column in columns],
         [min(column, default=None) for column in columns],
         [max(column, default=None) for column in columns],
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
+from muster.bench.model import Phase
 from muster.bench.report.drawings.charts import LineChart, line_chart
 from muster.bench.report.drawings.timeline import Bins, Series, Values, lines_or_bands
 from muster.bench.report.figures import duration
@@ -51,7 +51,7 @@ class Machine:
         return server if any(value is not None for value in server) else _reduced(parts, sum)
 
 
-def charts(id: str, samples: Samples, window: Window, phases: Mapping[str, Any]) -> tuple[list[LineChart], list[Phrase]]:
+def charts(id: str, samples: Samples, window: Window, phases: Mapping[str, Phase]) -> tuple[list[LineChart], list[Phrase]]:
     """The charts that there are samples for, and why others are missing."""
     machines = _machines(samples)
     drawn: list[LineChart] = []
