@@ -14,13 +14,13 @@ from muster.bench.report.drawings.bars import MOST, WORST, bar_charts, note
 from muster.bench.report.phrase import same
 
 
-def of(values: Sequence[float | None], better: str | None = "higher") -> stragglers.Standing:
+def of(values: Sequence[float | None], better: str | None = "higher") -> stragglers.Distribution:
     ranks = tuple(RankValue(rank, rank // 8, value, None) for rank, value in enumerate(values))
     return stragglers.ranks(RunMetric(None, "", None, "rank", "sum", better, ranks, (), (), Statistics(), ()))
 
 
 def slow(values: Sequence[float | None], better: str | None = "higher") -> list[int]:
-    return sorted(place.number for place in of(values, better).slow)
+    return sorted(member.number for member in of(values, better).slow)
 
 
 def test_one_that_is_far_behind_is_a_straggler() -> None:
@@ -65,8 +65,8 @@ def test_of_two_nobody_can_say_which_one_straggles() -> None:
 
 def test_one_without_a_value_is_missing_and_comes_first_among_the_worst() -> None:
     found = of([100, None, 70, 100, 100])
-    assert [place.number for place in found.missing] == [1]
-    assert [place.number for place in found.worst_first] == [1, 2, 0, 3, 4]
+    assert [member.number for member in found.missing] == [1]
+    assert [member.number for member in found.worst_first] == [1, 2, 0, 3, 4]
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=1, max_size=200), st.floats(0.001, 1000))

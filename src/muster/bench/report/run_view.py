@@ -22,7 +22,7 @@ METRICS = 6  # drawings of metrics over time
 class RankRow:
     """A rank in the table."""
 
-    place: stragglers.Place
+    member: stragglers.Member
     versus: float | None  # the mean, as a fraction
     entry: RankValue
     use: RankUse
@@ -64,7 +64,7 @@ def view(id: str, number: int, run: RunResult, metric: str, scope: str, samples:
         drawn,
         [*(_untimed(run, window) if window else []), *missing],
         rows if len(rows) <= RANKS else rows[:WORST],
-        len(ranks.places),
+        len(ranks.members),
     )
 
 
@@ -112,24 +112,24 @@ def _untimed(run: RunResult, window: Window) -> list[Phrase]:
     return [say("untimed", metric=named(name)) for name in names]
 
 
-def _bars(id: str, run: RunResult, main: str, scope: str, ranks: stragglers.Standing) -> list[BarChart]:
+def _bars(id: str, run: RunResult, main: str, scope: str, ranks: stragglers.Distribution) -> list[BarChart]:
     charts: list[BarChart] = []
-    if len(ranks.places) > 1:
+    if len(ranks.members) > 1:
         charts += bar_charts(f"{id}-ranks", named(main), run.metrics[main].unit, ranks, "rank")
     for name, metric in run.metrics.items():
         nodes = stragglers.nodes(metric)
-        if len(nodes.places) > 1 and (name == main or scope == "server"):
+        if len(nodes.members) > 1 and (name == main or scope == "server"):
             charts += bar_charts(f"{id}-nodes-{len(charts)}", named(name), metric.unit, nodes, "node")
     return charts
 
 
-def _rows(run: RunResult, metric: str, ranks: stragglers.Standing) -> list[RankRow]:
+def _rows(run: RunResult, metric: str, ranks: stragglers.Distribution) -> list[RankRow]:
     """The ranks in order, or the worst first when there are too many for a table."""
     entries = {entry.rank: entry for entry in run.metrics[metric].ranks} if metric in run.metrics else {}
     uses = {entry.rank: entry for node in run.use for entry in node.ranks}
-    places = ranks.places if len(ranks.places) <= RANKS else ranks.worst_first
+    members = ranks.members if len(ranks.members) <= RANKS else ranks.worst_first
     rows = []
-    for place in places:
-        versus = place.value / ranks.mean - 1 if place.value is not None and ranks.mean else None
-        rows.append(RankRow(place, versus, entries[place.number], uses.get(place.number, RankUse(place.number))))
+    for member in members:
+        versus = member.value / ranks.mean - 1 if member.value is not None and ranks.mean else None
+        rows.append(RankRow(member, versus, entries[member.number], uses.get(member.number, RankUse(member.number))))
     return rows

@@ -52,16 +52,16 @@ def _run(result: Result, number: int, run: RunResult, language: str) -> Iterator
     ]
     if phases:
         yield from _table([say("phase"), say("length"), say("reason")], phases, language)
-    for who, places in (("node", stragglers.nodes(metric)), ("rank", stragglers.ranks(metric))):
-        if len(places.places) > 1:
-            yield from (_plain(note(places, who).within(language)), "")
-            yield from _places(who, places, named(result.metric), language)
+    for who, distribution in (("node", stragglers.nodes(metric)), ("rank", stragglers.ranks(metric))):
+        if len(distribution.members) > 1:
+            yield from (_plain(note(distribution, who).within(language)), "")
+            yield from _members(who, distribution, named(result.metric), language)
 
 
-def _places(who: str, places: stragglers.Standing, metric: Phrase, language: str) -> Iterator[str]:
-    shown = places.places if len(places.places) <= MOST else places.worst_first[:WORST]
+def _members(who: str, distribution: stragglers.Distribution, metric: Phrase, language: str) -> Iterator[str]:
+    shown = distribution.members if len(distribution.members) <= MOST else distribution.worst_first[:WORST]
     rows = [[str(one.number), figures.figure(one.value), say("straggler") if one.slow else one.reason] for one in shown]
-    if len(shown) < len(places.places):
+    if len(shown) < len(distribution.members):
         yield from (say("worst_first", count=len(shown)).within(language), "")
     yield from _table([say(f"table.{who}"), metric, say("reason")], rows, language)
 

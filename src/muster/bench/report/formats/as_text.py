@@ -57,8 +57,8 @@ class _Writer:
         yield from self._rows(rows)
         for run in result.runs[:1]:
             yield from self._curves(run, result.metric, samples.get(run.run, {}))
-            for who, places in self._standings(run.metrics.get(result.metric)):
-                yield from self._bars(who, places, named(result.metric))
+            for who, distribution in self._distributions(run.metrics.get(result.metric)):
+                yield from self._bars(who, distribution, named(result.metric))
 
     def comparison(self, results: Sequence[Result]) -> Iterator[str]:
         for number, result in enumerate(results, 1):
@@ -90,10 +90,10 @@ class _Writer:
         worth = self._say(cell.words)
         return f"{cell.shown}  {worth}" if cell.difference is None else f"{cell.shown}  {cell.signed}, {worth}"
 
-    def _standings(self, metric: RunMetric | None) -> Iterator[tuple[str, stragglers.Standing]]:
-        for who, places in (("node", stragglers.nodes(metric)), ("rank", stragglers.ranks(metric))):
-            if len(places.places) > 1 and places.values:
-                yield who, places
+    def _distributions(self, metric: RunMetric | None) -> Iterator[tuple[str, stragglers.Distribution]]:
+        for who, distribution in (("node", stragglers.nodes(metric)), ("rank", stragglers.ranks(metric))):
+            if len(distribution.members) > 1 and distribution.values:
+                yield who, distribution
 
     def _curves(self, run: RunResult, metric: str, samples: use.Samples) -> Iterator[str]:
         """The main metric, accuracy and power over time, on one line each."""
@@ -112,23 +112,23 @@ class _Writer:
                 ends = f"{figures.figure(min(known))} … {figures.figure(max(known))}"
                 yield f"  {_padded(self._say(label), 22)}{spark(values)}  {self._paint(ends, 'quiet')}"
 
-    def _bars(self, who: str, places: stragglers.Standing, metric: Phrase) -> Iterator[str]:
-        many = len(places.places) > MOST
+    def _bars(self, who: str, distribution: stragglers.Distribution, metric: Phrase) -> Iterator[str]:
+        many = len(distribution.members) > MOST
         key = f"sorted_by_{who}" if many else f"by_{who}"
-        yield self._paint(self._say(say(key, metric=metric, count=f"{len(places.places):,}")), "bold")
-        yield from self._fold("  " + self._say(note(places, who)), 2)
+        yield self._paint(self._say(say(key, metric=metric, count=f"{len(distribution.members):,}")), "bold")
+        yield from self._fold("  " + self._say(note(distribution, who)), 2)
         if many:
-            ordered = [place.value for place in places.worst_first if place.value is not None]
+            ordered = [member.value for member in distribution.worst_first if member.value is not None]
             yield "  " + spark(_thin(ordered, min(CURVE, self._width - 4)), low=0.0)
-        top = max(map(abs, places.values)) or 1.0
+        top = max(map(abs, distribution.values)) or 1.0
         room = max(8, min(CURVE, self._width - 42))
-        for place in places.worst_first[:WORST] if many else places.places:
-            label = _padded(self._say(say(who, **{who: place.number})), 12)
-            if place.value is None:
-                yield f"  {label}{self._paint('?', 'bad')} {_plain(place.reason)}"
+        for member in distribution.worst_first[:WORST] if many else distribution.members:
+            label = _padded(self._say(say(who, **{who: member.number})), 12)
+            if member.value is None:
+                yield f"  {label}{self._paint('?', 'bad')} {_plain(member.reason)}"
                 continue
-            mark = self._paint(" ▼ " + self._say(say("straggler")), "bad") if place.slow else ""
-            yield f"  {label}{bar(place.value / top, room)} {figures.figure(place.value)}{mark}"
+            mark = self._paint(" ▼ " + self._say(say("straggler")), "bad") if member.slow else ""
+            yield f"  {label}{bar(member.value / top, room)} {figures.figure(member.value)}{mark}"
 
     def _rows(self, rows: Sequence[tuple[Phrase, Phrase]]) -> Iterator[str]:
         names = [self._say(name) for name, _ in rows]
