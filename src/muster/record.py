@@ -1,4 +1,4 @@
-"""What a training script tells of itself: its numbers, its phases and the speed of its steps.
+"""Records metrics, phases and the throughput of steps from within a training script.
 
     from muster import record
 
@@ -11,7 +11,7 @@
     timer.done()
     record.metric("accuracy", evaluate())
 
-This is the one module of Muster that jobs import. It needs the standard library alone and runs in any Python from 3.7 on.
+This is the one module of Muster that jobs import. It needs only the standard library and runs in any Python from 3.7 on.
 Outside of a run everything works and nothing is written.
 """
 
@@ -31,29 +31,29 @@ from typing import Any, Iterator, Mapping, Sequence
 
 __all__ = ["Timer", "active", "end", "metric", "mllog", "phase", "start", "timer"]
 
-# Launchers that start ranks themselves number them; what Muster said counts for the others.
+# Variables with the rank, each with the one for the number of ranks; those of launchers that start ranks come first.
 RANKS = {
     "HOROVOD_RANK": "HOROVOD_SIZE",
     "OMPI_COMM_WORLD_RANK": "OMPI_COMM_WORLD_SIZE",
     "PMI_RANK": "PMI_SIZE",
     "RANK": "WORLD_SIZE",
     "MUSTER_RANK": "",
-}  # each with how many ranks there are; what Muster itself said it knows
+}
 EVENTS = ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END")
 PAUSE = 1.0  # seconds between two values that a timer records while it runs
 
 _folder = os.environ.get("MUSTER_RESULTS", "")
-active = bool(_folder)  # whether this process is part of a run, where what it tells is kept
+active = bool(_folder)  # whether this process is part of a run
 
 _started: set[str] = set()  # phases that the script itself records
-_complained: set[str] = set()
+_warned: set[str] = set()
 
 
 def metric(name: str, value: Any, unit: str = "", step: int | None = None) -> None:
-    """Records one value of a number such as "throughput" or "accuracy"; anything that `float` takes and that is finite."""
-    told = _finite(_text("name of a metric", name), value)
+    """Records one value of a metric such as "throughput" or "accuracy": anything that `float` converts to a finite number."""
+    number = _finite(_text("name of a metric", name), value)
     step = None if step is None else _whole("step", step)
-    _write("metric", name=name, value=told, unit=unit and _text("unit", unit), step=step, final=False, ranks=_ranks())
+    _write("metric", name=name, value=number, unit=unit and _text("unit", unit), step=step, final=False, ranks=_ranks())
 
 
 @contextlib.contextmanager
@@ -78,7 +78,7 @@ def end(name: str) -> None:
 
 
 def timer(samples_per_step: float, warmup: int | None = None) -> Timer:
-    """A timer of training steps; the warm-up is as many steps as the job file says, unless it is given here."""
+    """Returns a timer of training steps; `warmup` is the number of steps in the job file unless it is given here."""
     return Timer(samples_per_step, int(os.environ.get("MUSTER_WARMUP") or 0) if warmup is None else warmup)
 
 
@@ -86,8 +86,8 @@ class Timer:
     """Measures throughput: the samples of all timed steps, divided by the time that these steps took.
 
     A step lasts from the end of the step before it, or from `start()`, until its own `step()`. The first `warmup` steps are
-    left out, and so is a first step without a `start()`, because nobody knows when it began: with a warm-up of 0 its end only
-    starts the clock. Time between a `step()` and a `start()`, in which a script evaluates or saves, belongs to no step.
+    left out, and so is a first step without a `start()`, whose start is not known: with a warm-up of 0 its end only starts the
+    clock. Time between a `step()` and a `start()`, in which a script evaluates or saves, belongs to no step.
 
     While it runs, a timer records the throughput about once a second; `done()`, or else the end of the program, records the
     final one with its spread, and the phase `proc` from the first timed step to the last, unless the script itself records it.
@@ -108,11 +108,11 @@ class Timer:
         atexit.register(self._exit)
 
     def start(self) -> None:
-        """Says that a step begins now: before the first one, and after a pause that is not to be measured."""
+        """Marks the start of a step: before the first one, and after a pause that is not to be measured."""
         self._mark = time.perf_counter()
 
     def step(self, samples: float | None = None) -> None:
-        """Says that a step ends now, and how many samples it had where that differs."""
+        """Marks the end of a step; `samples` is its number of samples if that differs."""
         if self._over:
             raise RuntimeError("This timer is done. Make another one with record.timer().")
         count = self.samples_per_step if samples is None else _positive("samples", samples)
@@ -128,7 +128,7 @@ class Timer:
         self._over = True
         atexit.unregister(self._exit)
         if not self._rates:
-            _complain(f"no step was timed, of {self.steps} with a warm-up of {self.warmup}, so there is no throughput")
+            _warn(f"no step was timed, of {self.steps} with a warm-up of {self.warmup}, so there is no throughput")
             return None
         rate = self.samples / self.seconds
         _write("metric", t=self._ended, **_throughput(rate, self.steps, final=True, spread=self._spread()))
@@ -177,7 +177,7 @@ class Timer:
         }
 
     def _exit(self) -> None:
-        """The script forgot `done()`. A forked process that ends has timed nothing of its own."""
+        """Calls `done()` if the script did not, but not in a forked process, which timed nothing itself."""
         if self._rates and os.getpid() == self._process:
             self.done()
 
@@ -203,13 +203,13 @@ def mllog(key: str, value: Any = None, metadata: Mapping[str, Any] | None = None
     sys.stdout.flush()
 
 
-def _write(kind: str, t: float | None = None, **told: Any) -> None:
-    """Appends a line with one call to the system, so that threads and forked processes never mix theirs."""
+def _write(kind: str, t: float | None = None, **fields: Any) -> None:
+    """Appends a line with one system call, so that those of threads and forked processes never mix."""
     rank = _rank()
     if not active or rank is None:
         return
-    told = dict({"t": time.time() if t is None else t, "kind": kind, "rank": rank}, **told)
-    line = json.dumps(told, allow_nan=False).encode() + b"\n"
+    data = dict({"t": time.time() if t is None else t, "kind": kind, "rank": rank}, **fields)
+    line = json.dumps(data, allow_nan=False).encode() + b"\n"
     try:
         file = os.open(f"{_folder}/record-{rank}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         try:
@@ -218,64 +218,64 @@ def _write(kind: str, t: float | None = None, **told: Any) -> None:
         finally:
             os.close(file)
     except OSError as error:  # hours of training are worth more than a number
-        _complain(f"what this rank tells cannot be written: {error}")
+        _warn(f"what this rank tells cannot be written: {error}")
 
 
 def _rank() -> int | None:
     """The number of this rank; None for a helper such as a scheduler, which Muster numbers -1."""
-    told = next((text for text in (os.environ.get(name, "") for name in RANKS) if text.isdigit()), None)
-    if told is not None:
-        return int(told)
+    text = next((text for text in (os.environ.get(name, "") for name in RANKS) if text.isdigit()), None)
+    if text is not None:
+        return int(text)
     return None if "MUSTER_RANK" in os.environ else 0
 
 
 def _ranks() -> int | None:
-    """How many ranks a launcher says there are, who may have started more than Muster knows of."""
+    """The number of ranks according to a launcher, which may have started more than Muster knows of."""
     name = next((name for name in RANKS if os.environ.get(name, "").isdigit()), "MUSTER_RANK")
-    told = os.environ.get(RANKS[name], "")
-    return int(told) if told.isdigit() else None
+    text = os.environ.get(RANKS[name], "")
+    return int(text) if text.isdigit() else None
 
 
 def _throughput(value: float, step: int, final: bool = False, **more: Any) -> dict[str, Any]:
-    told = {"name": "throughput", "value": value, "unit": "samples/s", "step": step, "final": final, "ranks": _ranks()}
-    return dict(told, **more)
+    fields = {"name": "throughput", "value": value, "unit": "samples/s", "step": step, "final": final, "ranks": _ranks()}
+    return dict(fields, **more)
 
 
 def _finite(name: str, value: Any) -> float:
-    told = _float(name, value)
-    if not math.isfinite(told):
-        raise ValueError(f"The value of {name} is {told!r}. Only finite numbers can be recorded.")
-    return told
+    number = _float(name, value)
+    if not math.isfinite(number):
+        raise ValueError(f"The value of {name} is {number!r}. Only finite numbers can be recorded.")
+    return number
 
 
 def _float(name: str, value: Any) -> float:
-    """The value as a float: also that of a NumPy scalar, or of a tensor with one element."""
+    """Converts a value to a float, also a NumPy scalar or a tensor with one element."""
     try:
         plain = value.item() if hasattr(value, "item") else value
         if not isinstance(plain, (bool, str, bytes, bytearray)):
             return float(plain)
     except OverflowError:
         return math.inf
-    except Exception:  # each library has its own for what is no single number
+    except Exception:  # each library has its own for a value that is no single number
         pass
     raise TypeError(f"The value of {name} is of type {type(value).__name__}. Give one number.")
 
 
 def _positive(name: str, value: Any) -> float:
-    told = _finite(name, value)
-    if told <= 0:
-        raise ValueError(f"The value of {name} is {told!r}. Give a number above 0.")
-    return told
+    number = _finite(name, value)
+    if number <= 0:
+        raise ValueError(f"The value of {name} is {number!r}. Give a number above 0.")
+    return number
 
 
 def _whole(name: str, value: Any) -> int:
     try:
-        told = operator.index(value)
+        number = operator.index(value)
     except TypeError:
         raise TypeError(f"The value of {name} is {value!r}. Give a whole number.") from None
-    if told < 0:
-        raise ValueError(f"The value of {name} is {told}. Give 0 or more.")
-    return told
+    if number < 0:
+        raise ValueError(f"The value of {name} is {number}. Give 0 or more.")
+    return number
 
 
 def _text(what: str, text: Any) -> str:
@@ -285,7 +285,7 @@ def _text(what: str, text: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON does not know: NumPy's numbers and arrays, tensors."""
+    """Converts NumPy's numbers and arrays, and tensors, for JSON."""
     if not hasattr(value, "tolist"):
         kind = type(value).__name__
         raise TypeError(f"An MLLOG line cannot hold a value of type {kind}. Give numbers, texts, lists or dictionaries.")
@@ -293,15 +293,15 @@ def _plain(value: Any) -> Any:
 
 
 def _quantile(ordered: Sequence[float], part: float) -> float:
-    """The value below which this part of all lies, between two neighbours in proportion."""
+    """The quantile of sorted values, interpolated linearly."""
     place = part * (len(ordered) - 1)
     low = int(place)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def _complain(text: str) -> None:
-    """Says once what is wrong, without ending the program."""
-    if text not in _complained:
-        _complained.add(text)
+def _warn(text: str) -> None:
+    """Writes a warning to stderr, each once."""
+    if text not in _warned:
+        _warned.add(text)
         sys.stderr.write(f"muster.record: {text}\n")

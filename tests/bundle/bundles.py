@@ -9,11 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from records import RunRecord, bench_of
+from records import RunRecord, bench_of, make
 
-from muster.bench import result
 from muster.bench.bundle import write
-from muster.bench.bundle.contents import MANIFEST, SIGNATURE
+from muster.bench.bundle.contents import MANIFEST, SIGNATURE, FileEntry
 from muster.metrics.final import final
 from muster.metrics.summary import collect
 from muster.records import state
@@ -53,7 +52,7 @@ def bench_folder(home: Path, *runs: RunRecord, **fields: Any) -> Path:
     folder = home / "benches" / str(bench["id"])
     folder.mkdir(parents=True, exist_ok=True)
     write_json(str(folder / "bench.json"), bench)
-    write_json(str(folder / "result.json"), result.make(bench, [run.dir for run in runs]))
+    write_json(str(folder / "result.json"), make(bench, [run.dir for run in runs]))
     return folder
 
 
@@ -99,7 +98,7 @@ def edit(path: Path, change: Callable[[Any], object]) -> None:
     write_json(str(path), data)
 
 
-def _entry(folder: Path, path: Path) -> dict[str, Any]:
+def _entry(folder: Path, path: Path) -> FileEntry:
     content = path.read_bytes()
     name = path.relative_to(folder).as_posix()
-    return {"path": name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    return FileEntry(name, len(content), hashlib.sha256(content).hexdigest())

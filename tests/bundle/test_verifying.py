@@ -14,10 +14,9 @@ import pytest
 from bundles import bench_folder, edit, finish, forged, make_bundle, measured, packed, unpacked
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from records import RunRecord
+from records import RunRecord, make
 
 from muster import __version__
-from muster.bench import result
 from muster.bench.bundle import strict_json
 from muster.bench.bundle.check import verify
 from muster.bench.errors import BundleError
@@ -43,7 +42,7 @@ def test_a_good_bundle(bundle: Path) -> None:
     found = verify(bundle)
     assert (found.passed, found.problems, found.signature, found.signed_by) == (True, [], "none", None)
     assert found.result is not None
-    assert found.result["metrics"]["throughput"]["value"] == 450.77798444604605 + 450.38567065252664
+    assert found.result.metrics["throughput"].value == 450.77798444604605 + 450.38567065252664
     assert found.bench is not None
     assert found.bench["id"] == "resnet-20260919-000000-bnch"
 
@@ -66,7 +65,7 @@ def test_every_digit_of_the_result_counts(home: Path) -> None:
     """Flips each digit of result.json in turn: in numbers, texts and names."""
     folder = bench_folder(home, measured(home))
     bench = json.loads((folder / "bench.json").read_text())
-    follows = strict_json.loads(json.dumps(result.make(bench, [run_dir(str(home), Path(RUN).name)])))
+    follows = strict_json.loads(json.dumps(make(bench, [run_dir(str(home), Path(RUN).name)])))
     text = (folder / "result.json").read_text()
     assert list(strict_json.differences(strict_json.loads(text), follows)) == []
     places = [place for place, letter in enumerate(text) if letter in "0123456789"]
@@ -346,14 +345,14 @@ def test_a_failed_run_can_be_bundled_and_verifies(home: Path, tmp_path: Path) ->
     found = verify(make_bundle(home, tmp_path / "b.tar.gz", run))
     assert found.problems == []
     assert found.result is not None
-    assert not found.result["verdict"]["passed"]
+    assert not found.result.verdict.passed
 
 
 def test_repeats_of_another_job_are_told_in_the_result(home: Path, tmp_path: Path) -> None:
     first = measured(home)
     other = measured(home, "resnet-20260919-000100-efgh", parameters={"batch": "64"})
     found = verify(make_bundle(home, tmp_path / "b.tar.gz", first, other))
-    assert (found.passed, found.result and found.result["verdict"]["passed"]) == (True, False)
+    assert (found.passed, found.result and found.result.verdict.passed) == (True, False)
 
 
 @pytest.mark.parametrize("size", [{"nodes": 10**12}, {"devices": 10**12}, {"ps": 10**12}, {"nodes": -1}])

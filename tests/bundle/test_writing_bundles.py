@@ -15,8 +15,7 @@ from records import RunRecord
 
 from muster import __version__
 from muster.bench.bundle import write
-from muster.bench.bundle.check import verify
-from muster.bench.bundle.export import export
+from muster.bench.bundle.check import export, verify
 from muster.bench.errors import BundleError
 
 
@@ -52,7 +51,7 @@ def test_a_node_that_did_nothing_stays_visible(home: Path, tmp_path: Path) -> No
     found = verify(make_bundle(home, tmp_path / "b.tar.gz", run))
     assert found.problems == []
     assert found.result is not None
-    assert [node["node"] for node in found.result["provenance"]["nodes"]] == [0, 1, 2]
+    assert [node.node for node in found.result.provenance.nodes] == [0, 1, 2]
 
 
 def test_the_same_bench_gives_the_same_bytes(home: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster import devices
-from muster.devices import Found, ascend, cpu, nvidia
+from muster.devices import DeviceInfo, ascend, cpu, nvidia
 
 PREFERRED = {1: (1, 3, 2, 4), 2: (2, 4, 3), 4: (4,)}  # how many of a ring are free, the best first
 
@@ -26,7 +26,7 @@ def be(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nvidia_devices_are_what_nvidia_smi_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Gpus(tmp_path / "m", 2)
     be(machine, monkeypatch)
-    assert nvidia.found() == [Found(str(index), "NVIDIA A100-SXM4-40GB", machine.ids[index]) for index in (0, 1)]
+    assert nvidia.found() == [DeviceInfo(str(index), "NVIDIA A100-SXM4-40GB", machine.ids[index]) for index in (0, 1)]
     machine.used_by({1: 4711})
     assert nvidia.users() == {machine.ids[1]: [4711]}
 
@@ -105,11 +105,11 @@ def test_auto_takes_the_accelerators_of_the_machine_and_the_cpu_where_there_are_
 # -- how many, and which
 
 
-def npus(ids: set[int]) -> list[Found]:
-    return [Found(str(id), unique=f"davinci{id}") for id in sorted(ids)]
+def npus(ids: set[int]) -> list[DeviceInfo]:
+    return [DeviceInfo(str(id), unique=f"davinci{id}") for id in sorted(ids)]
 
 
-def by_ring(found: list[Found]) -> dict[int, int]:
+def by_ring(found: list[DeviceInfo]) -> dict[int, int]:
     rings = [int(device.id) // 4 for device in found]
     return {ring: rings.count(ring) for ring in rings}
 

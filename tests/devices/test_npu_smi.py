@@ -90,7 +90,8 @@ try:
     found = {id: reading.known() for id, reading in meter.read().items()}
 except Unmeasured as error:
     found = str(error)
-print(json.dumps([found, meter.describe(), meter.driver, meter.runtime, meter.missing, meter.pause]))
+devices = [device._asdict() for device in meter.describe()]
+print(json.dumps([found, devices, meter.driver, meter.runtime, meter.missing, meter.pause]))
 """
 
 

@@ -19,7 +19,8 @@ try:
 except Unmeasured as error:
     sys.exit(str(error))
 found = [{id: reading.known() for id, reading in meter.read("some" not in sys.argv).items()} for _ in range(4)]
-told = {"readings": found, "devices": meter.describe(), "missing": meter.missing, "runtime": meter.runtime}
+devices = [device._asdict() for device in meter.describe()]
+told = {"readings": found, "devices": devices, "missing": meter.missing, "runtime": meter.runtime}
 print(json.dumps(told))
 meter.close()
 """

@@ -15,7 +15,8 @@ from pythons import VERSIONS, call, python_of, said
 
 import muster
 from muster.metrics.mllog import Event, Reader, parse
-from muster.metrics.recorded import Edge, Point
+from muster.metrics.recorded import Edge
+from muster.metrics.values import DataPoint
 
 PUBLIC = """
     from mlperf_logging import mllog
@@ -35,7 +36,7 @@ PUBLIC = """
 def read(lines: list[str]) -> Reader:
     reader = Reader()
     for line in lines:
-        reader.take(line)
+        reader.feed(line)
     return reader
 
 
@@ -46,10 +47,10 @@ def line(**fields: Any) -> str:
 def test_what_the_public_package_writes_is_understood() -> None:
     found = read(said(PUBLIC).splitlines())
     assert found.points == [
-        Point(1.5, "global_batch_size", 256.0),
-        Point(3.5, "throughput", 2500.5, "samples/s", 8),
-        Point(3.5, "lr", 0.1, "", 8),
-        Point(4.0, "accuracy", 0.75, "1", 4),
+        DataPoint(1.5, "global_batch_size", 256.0),
+        DataPoint(3.5, "throughput", 2500.5, "samples/s", 8),
+        DataPoint(3.5, "lr", 0.1, "", 8),
+        DataPoint(4.0, "accuracy", 0.75, "1", 4),
     ]
     assert found.edges == [
         Edge(1.0, "prepare", "start"),
@@ -57,17 +58,16 @@ def test_what_the_public_package_writes_is_understood() -> None:
         Edge(3.0, "proc", "start"),
         Edge(5.0, "proc", "end"),
     ]
-    assert found.broken == 0
 
 
 @pytest.mark.parametrize("key", ["throughput", "samples_per_sec"])
 def test_throughput_has_several_names(key: str) -> None:
-    assert read([line(key=key, value=7)]).points == [Point(1.0, "throughput", 7.0, "samples/s")]
+    assert read([line(key=key, value=7)]).points == [DataPoint(1.0, "throughput", 7.0, "samples/s")]
 
 
 @pytest.mark.parametrize("prefix", ["", "0: ", "[1,3]<stdout>: ", "2026-09-19 00:00:00 INFO :::MLLOG twice "])
 def test_launchers_may_write_before_it(prefix: str) -> None:
-    assert read([prefix + line(key="loss", value=0.5)]).points == [Point(1.0, "loss", 0.5)]
+    assert read([prefix + line(key="loss", value=0.5)]).points == [DataPoint(1.0, "loss", 0.5)]
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,7 @@ def test_the_metadata_say_when_it_was(metadata: Any, step: int | None) -> None:
 
 @pytest.mark.parametrize("value", ["0.5", None, True, [1], {"a": 1}])
 def test_what_is_no_number_is_no_metric(value: Any) -> None:
-    found = read([line(key="opt_name", value=value)])
-    assert (found.points, found.broken) == ([], 0)
+    assert read([line(key="opt_name", value=value)]).points == []
 
 
 def test_only_points_in_time_are_metrics() -> None:
@@ -100,7 +99,7 @@ def test_a_number_that_is_not_finite_is_left_for_others_to_judge() -> None:
     assert math.isnan(point.value)
 
 
-BROKEN = [
+MALFORMED = [
     ":::MLLOG {",
     ":::MLLOG ",
     ":::MLLOG []",
@@ -111,10 +110,10 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("text", BROKEN)
-def test_broken_lines_are_passed_over_and_counted(text: str) -> None:
+@pytest.mark.parametrize("text", MALFORMED)
+def test_malformed_lines_are_skipped(text: str) -> None:
     found = read(["epoch 1", text, line(key="loss", value=1)])
-    assert (found.points, found.broken) == ([Point(1.0, "loss", 1.0)], 1)
+    assert found.points == [DataPoint(1.0, "loss", 1.0)]
     assert parse(text) is None
 
 

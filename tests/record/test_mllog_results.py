@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from mlperf_logging.compliance_checker import mlp_compliance, mlp_parser  # type: ignore[import-untyped]
 from mlperf_logging.mllog import constants  # type: ignore[import-untyped]
-from records import START, RunRecord, bench_of
+from records import START, RunRecord, bench_of, make
 
 from muster.bench.formats import mllog
-from muster.bench.result import make
+from muster.bench.model import Result
 from muster.metrics.mllog import Event, parse
 
 RULESETS = ("0.7.0", "1.0.0", "1.1.0", "2.0.0", "2.1.0", "3.0.0", "3.1.0", "4.0.0", "4.1.0", "5.0.0", "5.1.0", "6.0.0", "6.1.0")
@@ -32,7 +32,7 @@ def trained(home: Path, targets: dict[str, float] | None = None, **more: Any) ->
 
 
 def events(run: RunRecord, plan: dict[str, Any] | None = None) -> list[Event]:
-    found = [parse(line) for line in mllog.lines(make(bench_of(run), [run.dir]), plan=plan)]
+    found = [parse(line) for line in mllog.lines(Result.from_json(make(bench_of(run), [run.dir])), plan=plan)]
     assert all(event is not None for event in found)
     return [event for event in found if event is not None]
 
@@ -40,7 +40,7 @@ def events(run: RunRecord, plan: dict[str, Any] | None = None) -> list[Event]:
 def test_the_public_parser_reads_it_without_complaint(home: Path, tmp_path: Path) -> None:
     run = trained(home)
     log = tmp_path / "result_0.txt"
-    log.write_text("\n".join(mllog.lines(make(bench_of(run), [run.dir]))) + "\n")
+    log.write_text("\n".join(mllog.lines(Result.from_json(make(bench_of(run), [run.dir])))) + "\n")
     for ruleset in RULESETS:
         lines, errors = mlp_parser.parse_file(str(log), ruleset=ruleset)
         assert (errors, len(lines)) == ([], 8)
@@ -53,7 +53,7 @@ def test_the_public_checker_misses_only_what_nobody_told(ruleset: str, home: Pat
     for name, value in (("train_samples", 1000), ("eval_samples", 100), ("gradient_accumulation_steps", 1)):
         run.metric(0, name, value)
     log = tmp_path / "result_0.txt"
-    log.write_text("\n".join(mllog.lines(make(bench_of(run), [run.dir]), plan=PLAN)) + "\n")
+    log.write_text("\n".join(mllog.lines(Result.from_json(make(bench_of(run), [run.dir])), plan=PLAN)) + "\n")
     checker = mlp_compliance.make_checker("training", ruleset, quiet=False, werror=True)
     checker.check_file(str(log), f"training_{ruleset}/common.yaml")
     messages = [*checker.overwritable.values(), *checker.not_overwritable, *checker.warnings.values()]
@@ -126,7 +126,7 @@ def test_numbers_under_names_of_mlperf_are_passed_on(home: Path) -> None:
 
 def test_every_repeat_has_a_log_of_its_own(home: Path) -> None:
     runs = [trained(home), trained(home, id="resnet-20260919-001000-bcde", start=START + 600)]
-    result = make(bench_of(*runs), [run.dir for run in runs])
+    result = Result.from_json(make(bench_of(*runs), [run.dir for run in runs]))
     later = [line.replace(f"{ms}", f"{ms + 600_000}") for line in mllog.lines(result) if (ms := _time(line))]
     assert list(mllog.lines(result, repeat=1)) == later
 

@@ -47,9 +47,9 @@ def test_every_rank_leaves_a_record(python: str, containment: str, write_job: Wr
         points, edges = read_record(str(folder / f"record-{rank}.jsonl"))
         throughput, loss = points
         assert (throughput.name, throughput.final, throughput.unit) == ("throughput", True, "samples/s")
-        assert throughput.spread is not None and throughput.spread["steps"] == 4
-        assert throughput.spread["samples"] == 4 * 32
-        assert throughput.value == throughput.spread["samples"] / throughput.spread["seconds"]
+        assert throughput.step_stats is not None and throughput.step_stats["steps"] == 4
+        assert throughput.step_stats["samples"] == 4 * 32
+        assert throughput.value == throughput.step_stats["samples"] / throughput.step_stats["seconds"]
         assert (loss.value, loss.step, loss.final) == (1.5 + rank, 6, False)
         order = sorted(edges, key=lambda edge: edge.t)
         assert [(edge.name, edge.edge) for edge in order if edge.name != "dataload"] == [("proc", "start"), ("proc", "end")]

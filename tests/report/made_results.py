@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from statistics import fmean, pstdev
 from typing import Any
 
+from muster.bench.model import Result
+from muster.bench.samples import NodeSamples
+
 START = 1_790_000_000.0
 PHASES = (("prepare", 0.0, 8.0), ("dataload", 8.0, 20.0), ("proc", 20.0, 170.0), ("total", 0.0, 180.0))
 UNITS = {"throughput": "samples/s", "accuracy": "1"}
@@ -55,12 +58,18 @@ def made_result(
     }
 
 
-def made_samples(result: dict[str, Any], devices: int = 4, seconds: int = 180) -> dict[str, dict[int, list[dict[str, Any]]]]:
-    """What the sampler of each node of each run wrote."""
+def read(*results: dict[str, Any]) -> list[Result]:
+    return [Result.from_json(result) for result in results]
+
+
+def made_samples(result: dict[str, Any], devices: int = 4, seconds: int = 180) -> dict[str, dict[int, NodeSamples]]:
+    """The samples of each node of each run."""
     chance = random.Random(7)
     nodes = len(result["runs"][0]["metrics"]["throughput"]["nodes"])
     return {
-        run["run"]: {node: _lines(run["started"], node, devices, seconds, chance) for node in range(nodes)}
+        run["run"]: {
+            node: NodeSamples.from_rows(node, _lines(run["started"], node, devices, seconds, chance)) for node in range(nodes)
+        }
         for run in result["runs"]
     }
 
@@ -277,7 +286,7 @@ def _provenance(name: str, nodes: int, per_node: int, rate: float) -> dict[str, 
         "command": ["muster", "bench", f"{name}.yaml"],
         "user": "ada",
         "engine": "local",
-        "nodes": [{**machine, "host": f"node{node}"} for node in range(nodes)],
+        "nodes": [{"node": node, **machine, "host": f"node{node}"} for node in range(nodes)],
         "environment": {"OMP_NUM_THREADS": "8"},
         "times": {"created": START, "started": START, "ended": START + 180},
     }

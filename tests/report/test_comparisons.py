@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_results import made_result
+from made_results import made_result, read
 
 from muster.bench import report
 from muster.bench.report import compare
 
 
 def row(results: list[dict[str, Any]], key: str = "throughput") -> compare.Row:
-    return next(row for row in compare.rows(results) if row.key == key)
+    return next(row for row in compare.rows(read(*results)) if row.key == key)
 
 
 def words(cell: compare.Cell) -> str:
@@ -61,7 +61,8 @@ def test_without_any_spread_it_says_so() -> None:
 
 def test_where_less_is_better_less_is_better() -> None:
     results = [made_result(), made_result()]
-    results[1]["runs"][0]["phases"]["total"]["seconds"] = 90.0
+    total = results[1]["runs"][0]["phases"]["total"]
+    total.update(end=total["start"] + 90.0, seconds=90.0)
     cell = row(results, "time").cells[1]
     assert cell.signed == "-50.0 %" and cell.better is True
 
@@ -78,9 +79,9 @@ def test_a_difference_of_which_nobody_said_what_is_better_is_shown_and_not_judge
     cell = row(results, "perplexity").cells[1]
     assert (cell.signed, cell.better, cell.beyond) == ("-25.0 %", None, True)
     assert words(cell) == "more than the spread over repeats (1.00 %)"
-    told = next(line for line in compare.to_json(results) if line["quantity"] == "perplexity" and line["difference"])
+    told = next(line for line in compare.to_json(read(*results)) if line["quantity"] == "perplexity" and line["difference"])
     assert told["better"] is None
-    page = report.html(results, {})
+    page = report.html(read(*results), {})
     assert '<strong class="quiet">-25.0 %</strong>' in page and '<strong class="bad">-25.0 %</strong>' not in page
 
 
@@ -109,7 +110,8 @@ def test_numbers_of_other_units_targets_or_meters_are_not_compared() -> None:
         cell = row([one, other], key).cells[1]
         assert cell.difference is None and cell.beyond is None
         assert words(cell).startswith("not comparable")
-    for shown in (report.text([one, other], {}), report.markdown([one, other]), report.html([one, other], {})):
+    both = read(one, other)
+    for shown in (report.text(both, {}), report.markdown(both), report.html(both, {})):
         assert "not comparable" in shown
 
 
@@ -130,18 +132,18 @@ def test_a_quantity_that_only_one_of_them_has_is_shown() -> None:
 def test_what_differs_in_job_versions_and_machines_is_told() -> None:
     one, other = made_result(nodes=2), made_result(nodes=2, rate=1800)
     other["provenance"]["nodes"][0]["packages"]["torch"] = "2.14.0"
-    found = dict(compare.differences([one, other]))
+    found = dict(compare.differences(read(one, other)))
     assert found["job.parameters.batch_size"] == ["1770", "1800"]
     assert found["machine.packages.torch"] == ["2.13.0", "2.14.0"]
     assert "machine.packages.numpy" not in found
 
 
 def test_the_terminal_tells_the_comparison_in_short() -> None:
-    told = report.text([made_result(repeats=3), made_result(repeats=3, rate=1850, seed=2)], {}, width=120)
+    told = report.text(read(made_result(repeats=3), made_result(repeats=3, rate=1850, seed=2)), {}, width=120)
     assert "  2. 14,801.99 samples/s  +4.43 %, better, more than the spread over repeats (0.28 %)\n" in told
 
 
 def test_numbers_that_are_missing_for_one_reason_are_told_together() -> None:
-    told = report.text([made_result(power=False)], {}, width=200)
+    told = report.text(read(made_result(power=False)), {}, width=200)
     assert told.count("no meter: RAPL cannot be read") == 1
     assert "  Energy, Power, Samples per joule, Utilisation  not measured: no meter" in told

@@ -15,7 +15,7 @@ from typing import Any
 import pexpect
 import pytest
 from bundles import bench_folder, edit, forged, make_bundle, measured
-from made_results import made_result
+from made_results import made_result, read
 
 from conftest import Muster, WriteJob
 from muster.bench import report
@@ -88,12 +88,12 @@ def test_csv_has_a_row_for_every_value(bench: Path, muster: Muster) -> None:
 
 def test_a_spreadsheet_takes_no_text_for_a_formula() -> None:
     result = made_result(name="=HYPERLINK(1)")
-    row = next(csv.DictReader(io.StringIO(report.csv([result]))))
+    row = next(csv.DictReader(io.StringIO(report.csv(read(result)))))
     assert row["name"] == "'=HYPERLINK(1)"
 
 
 def test_markdown_holds_what_others_wrote_as_text() -> None:
-    text = report.markdown([made_result(name="a | b\n# <b>c</b>", problems=["[x](http://y) `z`"])])
+    text = report.markdown(read(made_result(name="a | b\n# <b>c</b>", problems=["[x](http://y) `z`"])))
     assert text.startswith("# a \\| b \\# \\<b\\>c\\</b\\>\n")
     assert "- \\[x\\](http://y) \\`z\\`\n" in text
 

@@ -8,18 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.bench.model import RankValue, RunMetric, Statistics
 from muster.bench.report.drawings import stragglers
 from muster.bench.report.drawings.bars import MOST, WORST, bar_charts, note
 from muster.bench.report.phrase import same
 
 
-def of(values: Sequence[float | None], better: str | None = "higher") -> stragglers.Standing:
-    ranks = [{"rank": rank, "node": rank // 8, "value": value, "reason": None} for rank, value in enumerate(values)]
-    return stragglers.ranks({"better": better, "ranks": ranks})
+def of(values: Sequence[float | None], better: str | None = "higher") -> stragglers.Distribution:
+    ranks = tuple(RankValue(rank, rank // 8, value, None) for rank, value in enumerate(values))
+    return stragglers.ranks(RunMetric(None, "", None, "rank", "sum", better, ranks, (), (), Statistics(), ()))
 
 
 def slow(values: Sequence[float | None], better: str | None = "higher") -> list[int]:
-    return sorted(place.number for place in of(values, better).slow)
+    return sorted(member.number for member in of(values, better).slow)
 
 
 def test_one_that_is_far_behind_is_a_straggler() -> None:
@@ -53,14 +54,19 @@ def test_where_nobody_said_what_is_better_nobody_straggles() -> None:
     assert len(bar_charts("id", same("seed"), "", many, "node")) == 1
 
 
+@pytest.mark.parametrize(("values", "spread"), [([90, 110], 0.2), ([-90, -110], 0.2), ([-1, 1], None), ([5], None)])
+def test_the_spread_is_relative_to_the_size_of_the_mean(values: list[float], spread: float | None) -> None:
+    assert of(values).spread == spread
+
+
 def test_of_two_nobody_can_say_which_one_straggles() -> None:
     assert slow([100, 50]) == []
 
 
 def test_one_without_a_value_is_missing_and_comes_first_among_the_worst() -> None:
     found = of([100, None, 70, 100, 100])
-    assert [place.number for place in found.missing] == [1]
-    assert [place.number for place in found.worst_first] == [1, 2, 0, 3, 4]
+    assert [member.number for member in found.missing] == [1]
+    assert [member.number for member in found.worst_first] == [1, 2, 0, 3, 4]
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=1, max_size=200), st.floats(0.001, 1000))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from muster.bench import result
+from muster.bench.model import BenchRecord
 from muster.job import Job
 from muster.job.bench import KNOWN, Bench, Metric
 from muster.records.layout import AttemptDir, NodeDir, RunDir
@@ -139,6 +141,12 @@ def bench_of(*runs: RunRecord, repeats: int | None = None) -> dict[str, Any]:
     planned = repeats or len(runs)
     about = {"format": "muster-bench/1", "id": id, "name": runs[0].job.name, "command": ["muster", "bench", "job.yaml"]}
     return {**about, **times, "repeats": planned, "runs": [run.dir.id for run in runs], "plan": None, "system": None}
+
+
+def make(bench: Mapping[str, Any] | BenchRecord, runs: Sequence[RunDir]) -> dict[str, Any]:
+    """The JSON of the result of these runs."""
+    record = bench if isinstance(bench, BenchRecord) else BenchRecord.from_json(bench)
+    return result.make(record, runs).to_json()
 
 
 def _metric(name: str, fields: Mapping[str, Any]) -> Metric:

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import LASTED, START, RunRecord, bench_of
+from records import LASTED, START, RunRecord, bench_of, make
 
-from muster.bench import aggregate
+from muster.bench import aggregate, run_result
 from muster.bench.formats.aisbench_lines import lines
-from muster.bench.result import make
+from muster.bench.model import Result
 from muster.metrics import numbers
-from muster.metrics.sources import Sight
-from muster.metrics.totals import Value
+from muster.metrics.values import DataPoint, Value
 
 RATES = st.floats(min_value=1e-6, max_value=1e12)
 
@@ -73,7 +72,7 @@ def test_the_figures_of_the_guide(
     found = result_of(run)
     assert found["verdict"] == {"passed": True, "problems": []}
     assert (found["metrics"]["throughput"]["value"], found["metrics"]["accuracy"]["value"]) == (average, accuracy)
-    assert lines(found) == [
+    assert lines(Result.from_json(found)) == [
         f"report >> throughput_list:[{rates[0]}, {rates[1]}] average:{average}",
         f"report >> accuracy_list:[{accuracies[0]}, {accuracies[1]}] average:{accuracy}",
     ]
@@ -91,7 +90,7 @@ def test_a_cluster_is_the_sum_over_its_ranks(home: Path) -> None:
     assert rates["value"] == ((0.1 + 0.2) + 0.3) + 0.4
     assert [node["value"] for node in rates["nodes"]] == [0.1 + 0.2, 0.3 + 0.4]
     assert rates["list"] == [0.1, 0.2, 0.3, 0.4]
-    assert lines(found) == [
+    assert lines(Result.from_json(found)) == [
         "read ranksize:4",
         *(f"rankid:{rank} read throughput:{rate}" for rank, rate in enumerate((0.1, 0.2, 0.3, 0.4))),
         "report result total_throughput : 1.0",
@@ -115,6 +114,17 @@ def test_spread_and_deviation_are_what_the_textbook_says(values: list[float]) ->
     assert found.spread == pytest.approx((max(values) - min(values)) / mean, rel=1e-9)
     assert found.stdev == pytest.approx(statistics.stdev(values), rel=1e-6, abs=1e-6 * max(values))
     assert (found.min, found.max) == (min(values), max(values))
+
+
+@given(st.lists(RATES, min_size=2, max_size=40))
+def test_negative_numbers_spread_as_far_as_positive_ones(values: list[float]) -> None:
+    negative = [-value for value in values]
+    assert numbers.spread(negative) == numbers.spread(values)
+
+
+@pytest.mark.parametrize("values", [[], [7.0], [0.0, 0.0], [-2.0, 2.0], [1.7e308, -1.7e308, 5.0]])
+def test_a_spread_without_a_finite_meaning_is_none(values: list[float]) -> None:
+    assert numbers.spread(values) is None
 
 
 @given(st.lists(RATES, min_size=1, max_size=9))
@@ -159,9 +169,9 @@ def test_repeats_of_different_jobs_are_no_repeats(home: Path) -> None:
 
 @given(st.integers(1, 6000))
 def test_a_series_is_thinned_evenly_and_keeps_both_ends(count: int) -> None:
-    found = aggregate.series([Sight(float(index), 0, float(index), index) for index in range(count)])
-    steps = [point["step"] for point in found]
-    assert len(found) == min(count, aggregate.MOST_POINTS)
+    found = run_result._series([(0, DataPoint(float(index), "loss", float(index), step=index)) for index in range(count)])
+    steps = [point.step or 0 for point in found]
+    assert len(found) == min(count, run_result.MOST_POINTS)
     assert (steps[0], steps[-1]) == (0, count - 1)
     gaps = {after - before for before, after in pairwise(steps)}
     assert not gaps or max(gaps) - min(gaps) <= 1

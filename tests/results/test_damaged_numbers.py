@@ -10,9 +10,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from records import RunRecord, bench_of
-
-from muster.bench.result import make
+from records import RunRecord, bench_of, make
 
 NUMBERS = st.floats() | st.integers() | st.sampled_from([10**400, -0.0, math.nan, 1e308])
 VALUES: st.SearchStrategy[Any] = st.recursive(

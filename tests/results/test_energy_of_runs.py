@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import RunRecord, bench_of
+from records import RunRecord, bench_of, make
 
-from muster.bench.energy.energy import Meter, Window, joules
-from muster.bench.energy.samples import Series
-from muster.bench.result import make
+from muster.bench.energy.energy import Meter, joules
+from muster.bench.samples import TimeSeries, Window
 
 WINDOW = Window(20.0, 100.0, "proc")
 WATTS = st.floats(min_value=0, max_value=1e5)
 
 
-def series(pairs: Iterable[tuple[float, float]]) -> Series:
-    found = Series()
+def series(pairs: Iterable[tuple[float, float]]) -> TimeSeries:
+    found = TimeSeries()
     for time, value in pairs:
         found.add(time, value)
     return found

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from records import make
 
 from conftest import Muster, WriteJob
 from muster.bench.formats.aisbench_lines import lines
-from muster.bench.result import make, single
+from muster.bench.model import Result
+from muster.bench.result import single
 from muster.records.layout import RunDir
 from traces import put
 
@@ -54,7 +56,7 @@ def test_an_unchanged_script_is_read_by_a_pattern(run_json: RunJson, write_job: 
 def test_every_server_is_a_world_of_its_own(run_json: RunJson, write_job: WriteJob) -> None:
     job = {"command": FILES, "nodes": 2, "devices": 2, "per": "device", "bench": {"scope": "server"}}
     found = result_of(run_json(write_job(job)))
-    assert lines(found) == [
+    assert lines(Result.from_json(found)) == [
         "report >> throughput_list:[201.0, 201.0] average:201.0",
         "report >> accuracy_list:[0.5, 0.5] average:0.5",
     ]

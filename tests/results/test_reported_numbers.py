@@ -11,7 +11,7 @@ from records import RunRecord
 
 from muster.metrics import result_files
 from muster.metrics.observed import observe
-from muster.metrics.rank_map import Seat
+from muster.metrics.rank_map import Rank
 from muster.metrics.summary import collect
 
 CLUSTER: dict[str, Any] = {"nodes": 2, "devices": 2}
@@ -124,8 +124,8 @@ def test_a_log_without_newlines_is_cut_between_numbers(home: Path, between: str)
     run = RunRecord(home, metrics={"throughput": {"pattern": r"fps:([\d.]+)"}})
     values = [1000.0 + step / 8 for step in range(20_000)]
     run.log(0, between.join(f"epoch{'.' * (step % 7)} fps:{value}" for step, value in enumerate(values)))
-    reading = observe(run.attempt, run.job).reading("throughput", Seat(0, 0))
-    assert (reading.values, reading.value) == (len(values), sum(values) / len(values))
+    reading = observe(run.attempt, run.job).value("throughput", Rank(0, 0))
+    assert (reading.count, reading.value) == (len(values), sum(values) / len(values))
 
 
 def test_patterns_leave_out_the_warm_up(home: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from records import RunRecord, bench_of
+from records import RunRecord, bench_of, make
 
-from muster.bench.result import make, single
+from muster.bench.result import single
 
 
 def result_of(*runs: RunRecord) -> dict[str, Any]:
@@ -91,6 +91,25 @@ def test_a_limit_over_repeats(home: Path) -> None:
     assert found["verdict"]["problems"] == ["repeats lie 100.00% apart in throughput, more than 10.00%"]
 
 
+@pytest.mark.parametrize(
+    ("losses", "spread", "reason"),
+    [
+        ((-1.0, -3.0), 1.0, None),
+        ((0.0, 0.0), None, "a spread is relative to the mean, which is 0"),
+        ((-2.0, 2.0), None, "a spread is relative to the mean, which is 0"),
+    ],
+)
+def test_limits_on_numbers_that_are_not_positive(
+    home: Path, losses: tuple[float, float], spread: float | None, reason: str | None
+) -> None:
+    metrics = {"loss": {"of": "rank", "over": "mean", "better": "lower"}}
+    run = trained(home, rates=(5.0, 5.0), bench={"metric": "loss", "limits": {"ranks": 0.1}}, metrics=metrics)
+    for rank, loss in enumerate(losses):
+        run.metric(rank, "loss", loss)
+    held = None if spread is None else False
+    assert result_of(run)["limits"] == [{"over": "ranks", "limit": 0.1, "spread": spread, "held": held, "reason": reason}]
+
+
 @pytest.mark.parametrize(("state", "words"), [("failed", "failed"), ("stopped", "was stopped"), ("lost", "was lost")])
 def test_a_run_that_did_not_end_well_has_no_result(home: Path, state: str, words: str) -> None:
     run = trained(home, bench={}, state=state, reason="rank 0 on node 0 exited with code 3")
@@ -108,7 +127,7 @@ def test_a_record_without_an_end_is_told(home: Path) -> None:
 
 
 def test_no_run_at_all_is_no_result() -> None:
-    bench = {"id": "b", "name": "b", "created": 1.0, "ended": 2.0, "command": [], "repeats": 1, "runs": []}
+    bench = {"format": "muster-bench/1", "id": "b", "name": "b", "created": 1.0, "ended": 2.0, "repeats": 1, "runs": []}
     found = make(bench, [])
     assert found["verdict"] == {"passed": False, "problems": ["0 of 1 repeats were run"]}
     assert set(found["train_result_info"].values()) == {None}
@@ -127,7 +146,7 @@ def test_a_plain_run_needs_no_numbers(home: Path) -> None:
     bench = single(run.dir)
     found = make(bench, [run.dir])
     assert found["verdict"]["passed"]
-    assert (found["id"], found["repeats"], bench["runs"]) == ("job-1", 1, ["job-1"])
+    assert (found["id"], found["repeats"], bench.runs) == ("job-1", 1, ("job-1",))
     assert found["metrics"]["throughput"]["reason"] == "nobody recorded it"
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from records import RunRecord, bench_of
+from records import RunRecord, bench_of, make
 
 from conftest import Muster, WriteJob
 from muster import __version__
-from muster.bench.formats.aisbench_lines import info, lines
-from muster.bench.result import make
+from muster.bench.formats.aisbench_lines import lines
+from muster.bench.model import Result
 from muster.metrics.summary import collect
 
 
@@ -142,8 +142,8 @@ def test_20_what_is_missing_does_not_count_as_0(home: Path) -> None:
     found = result_of(run)
     assert found["metrics"]["throughput"]["value"] is None
     assert found["metrics"]["accuracy"]["value"] is None
-    assert info(found)["throughput_ratio"] is None and info(found)["accuracy"] is None
-    assert lines(found) == []
+    assert found["train_result_info"]["throughput_ratio"] is None and found["train_result_info"]["accuracy"] is None
+    assert lines(Result.from_json(found)) == []
     assert not found["verdict"]["passed"]
 
 
@@ -154,7 +154,7 @@ def test_22_all_devices_count_and_energy_is_computed(home: Path) -> None:
         run.phase(rank, "proc", 20, 100)
     loads = {"0": {"util": 50, "power": 100}, "1": {"util": 100, "power": 300}}
     run.samples(0, [{"t": t, "devices": loads} for t in range(110)])
-    found = info(result_of(run))
+    found = result_of(run)["train_result_info"]
     assert found["resource_util_ratio"] == 75.0
     assert (found["average_power"], found["max_power"], found["energy_consumption"]) == (400.0, 400.0, 32000.0)
     assert found["efficientcy"] == 200.0 * 80 / 32000
@@ -170,7 +170,7 @@ def test_23_proc_has_its_time_of_day(home: Path) -> None:
     run = RunRecord(home, devices=1, bench={})
     run.timed(0, 100.0)
     run.phase(0, "proc", 20, 100)
-    found = info(result_of(run))
+    found = result_of(run)["train_result_info"]
     assert (found["proc_start_time"], found["proc_end_time"]) == ("2026-09-21 22:13:40", "2026-09-21 22:15:00")
 
 
@@ -196,7 +196,7 @@ def test_25_nothing_is_a_placeholder(home: Path) -> None:
     found = result_of(run)
     text = json.dumps(found, allow_nan=False)
     assert "2020-01-30" not in text
-    assert {key: value for key, value in info(found).items() if value is not None} == {
+    assert {key: value for key, value in found["train_result_info"].items() if value is not None} == {
         "prepare_start_time": "2026-09-21 22:13:20",
         "prepare_end_time": "2026-09-21 22:13:30",
         "throughput_ratio": "100.0",

@@ -12,7 +12,7 @@ from sampled import archive as archive
 from sampled import sample as sample
 
 from conftest import until
-from muster.agent.sampler.ipmi import reading
+from muster.agent.sampler.ipmi import parse
 from muster.devices import Unmeasured
 
 ANSWER = """
@@ -86,8 +86,8 @@ def test_a_bmc_on_the_network_gets_its_password_in_the_environment_alone(sample:
 @pytest.mark.parametrize(
     ("answer", "code", "said"),
     [
-        (ANSWER.format(watts=0), 0, "the BMC tells 0 W: it does not measure power"),
-        ("Invalid data field in request\n", 0, "ipmitool tells no power"),
+        (ANSWER.format(watts=0), 0, "the BMC reports 0 W: it does not measure power"),
+        ("Invalid data field in request\n", 0, "ipmitool reports no power"),
         ("Could not open device at /dev/ipmi0\n", 1, "ipmitool does not work: Could not open device at /dev/ipmi0"),
     ],
 )
@@ -115,6 +115,6 @@ def test_a_machine_without_a_bmc_says_so(sample: Start, tmp_path: Path) -> None:
 
 
 def test_the_power_of_this_moment_is_read_and_not_an_average() -> None:
-    assert reading(ANSWER.format(watts=1234)) == 1234.0
+    assert parse(ANSWER.format(watts=1234)) == 1234.0
     with pytest.raises(Unmeasured):
-        reading("Average power reading over sample period:      219 Watts")
+        parse("Average power reading over sample period:      219 Watts")

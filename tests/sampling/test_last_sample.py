@@ -13,8 +13,8 @@ from conftest import until
 # The sampler of a machine on which everything costs too much.
 DEAR = """
 import sys
-from muster.agent.sampler import main, pace
-pace.Source.__init__.__defaults__ = (1e-9,)
+from muster.agent.sampler import main, polling
+polling.Source.__init__.__defaults__ = (1e-9,)
 sys.exit(main.main(sys.argv[2:]))
 """
 

@@ -16,6 +16,7 @@ from sampled import sample as sample
 
 from conftest import until
 from muster.agent.sampler.rapl import Rapl
+from muster.agent.sampler.sample_writer import Sample
 from muster.devices import Unmeasured
 
 RANGE = 262_143_328_850
@@ -51,20 +52,22 @@ def rapl(counters: Counters) -> Iterator[Rapl]:
 
 
 def test_power_is_what_the_counters_of_all_packages_grew_by(counters: Counters, rapl: Rapl) -> None:
-    assert rapl.read(10.0) == {"energy": {"rapl": 14000.0}}
+    assert rapl.read(10.0) == Sample(energy={"rapl": 14000.0})
     counters.set("intel-rapl:0", 7_000_000_000 + 90_000_000)
     counters.set("intel-rapl:1", 7_000_000_000 + 30_000_000)
     counters.set("intel-rapl:2", 9_000_000_000)
     counters.set("intel-rapl:0:0", 9_000_000_000)
-    assert rapl.read(12.0) == {"energy": {"rapl": 14120.0}, "power": {"rapl": 60.0}}
+    assert rapl.read(12.0) == Sample(energy={"rapl": 14120.0}, power={"rapl": 60.0})
 
 
 def test_a_counter_that_begins_again_goes_on(counters: Counters, rapl: Rapl) -> None:
     rapl.read(0.0)
     counters.set("intel-rapl:0", RANGE - 1_000_000)
-    high = rapl.read(1.0)["energy"]["rapl"]
+    high = rapl.read(1.0).energy["rapl"]
     counters.set("intel-rapl:0", 4_000_000)
-    assert rapl.read(2.0) == {"energy": {"rapl": pytest.approx(high + 5)}, "power": {"rapl": 5.0}}
+    sample = rapl.read(2.0)
+    assert sample.energy["rapl"] == pytest.approx(high + 5)
+    assert sample.power == {"rapl": 5.0}
 
 
 def test_without_counters_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

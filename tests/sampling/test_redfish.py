@@ -17,7 +17,7 @@ from sampled import IDLE, Start
 from sampled import archive as archive
 from sampled import sample as sample
 
-from muster.agent.sampler.redfish import SESSIONS, Redfish, power
+from muster.agent.sampler.redfish import SESSIONS, Redfish, parse
 from muster.devices import Unmeasured
 
 POWER = "/redfish/v1/Chassis/1/Power"
@@ -189,7 +189,7 @@ def test_a_bmc_that_is_not_there_and_a_resource_that_is_not_there_are_told(serve
 )
 def test_a_resource_without_power_is_never_zero_watts(text: str) -> None:
     with pytest.raises(Unmeasured, match="power"):
-        power(text.encode())
+        parse(text.encode())
 
 
 def test_a_sampler_writes_what_the_bmc_of_its_host_tells(sample: Start, serve: Serve, certificate: Path) -> None:

@@ -48,7 +48,7 @@ def test_npus_are_in_lines_of_their_own_with_the_time_at_which_npu_smi_told(samp
     assert found and all(set(line) == {"t", "devices"} for line in found)
     assert found[0]["devices"] == {"0": {"util": 0.0, "mem": 4152 << 20, "power": 93.6, "temp": 40.0}}
     assert sampled.system["devices"][0]["name"] == "910B3"
-    assert sampled.system["missing"]["driver"] == "npu-smi does not tell it"
+    assert sampled.system["missing"]["driver"] == "npu-smi does not report it"
 
 
 def test_devices_whose_driver_does_not_work_are_missing_with_the_reason(sample: Start, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from sampled import archive as archive
 from sampled import sample as sample
 
 from conftest import until
-from muster.agent.sampler.journal import HEADER
+from muster.agent.sampler.sample_writer import HEADER
 
 BUSY = [sys.executable, "-c", "while True: pass"]
 QUIET = ["sleep", "600"]

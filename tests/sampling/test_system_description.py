@@ -40,7 +40,7 @@ def test_the_machine_is_described(sample: Start) -> None:
     assert (system["host"], system["kernel"], system["arch"]) == ("node-0", platform.release(), platform.machine())
     assert system["cpu"]["threads"] == os.cpu_count()
     assert system["memory"] == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    assert system["machine"] == hardware.machine()
+    assert system["machine"] == hardware.machine_id()
     assert all(entry["speed"] is None or entry["speed"] > 0 for entry in system["network"])
     assert "lo" not in {entry["name"] for entry in system["network"]}
     for name in ("driver", "runtime", "python"):
@@ -101,7 +101,7 @@ def test_a_python_that_does_not_answer_is_the_reason(tmp_path: Path) -> None:
     silent = tmp_path / "python"
     silent.write_text("#!/bin/sh\necho nonsense\n")
     silent.chmod(0o755)
-    with pytest.raises(Unmeasured, match="does not tell its packages"):
+    with pytest.raises(Unmeasured, match="does not list its packages"):
         software.packages(software.Program(str(silent), {}))
 
 

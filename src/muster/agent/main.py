@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
         os.environ.update(keys.take())
         return storage(rest)
     if word == "power":
-        from muster.agent.sampler.behind import main as answer
+        from muster.agent.sampler.bmc_proxy import main as answer
 
         return answer(rest)
     if word == "sample":

@@ -5,13 +5,13 @@ from __future__ import annotations
 import fcntl
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from muster.bench.bundle.export import export
-from muster.bench.formats import aisbench_lines
+from muster.bench.bundle.check import export
+from muster.bench.errors import ResultError
+from muster.bench.model import Result
 from muster.bench.runner import Measurement
 from muster.config import ConfigError
 from muster.records.files import read_json, write_json
@@ -36,10 +36,13 @@ class PackageLayout:
             folder.mkdir(exist_ok=True)
 
     @property
-    def result(self) -> dict[str, Any] | None:
-        """The result of the last run that has one."""
-        result: dict[str, Any] | None = read_json(str(self.results / "result.json"))
-        return result
+    def result(self) -> Result | None:
+        """The result of the last run that has one. Raises ConfigError where it is damaged."""
+        found = read_json(str(self.results / "result.json"))
+        try:
+            return Result.from_json(found) if found is not None else None
+        except ResultError as error:
+            raise ConfigError(f"{self.results}/result.json is damaged: {error}; run the training again") from None
 
     def bundle(self, bench: str) -> Path:
         return self.results / f"{bench}.tar.gz"
@@ -70,12 +73,12 @@ class PackageLayout:
             elif path.is_dir() and path.name.isdigit():
                 shutil.rmtree(path)
 
-    def store(self, measurement: Measurement, result: Mapping[str, Any]) -> None:
+    def store(self, measurement: Measurement, result: Result) -> None:
         """Writes a result as `result.json`, as AISBench's files and `result.log`, and as a bundle."""
-        write_json(str(self.results / "result.json"), result)
-        info = aisbench_lines.info(result)
+        write_json(str(self.results / "result.json"), result.to_json())
+        info = result.train_result_info
         write_json(str(self.results / "result.log"), {key: info[key] for key in ("throughput_ratio", "accuracy")})
-        for run in measurement.record["runs"]:
+        for run in measurement.record.runs:
             if attempt := run_dir(home(), run).last_attempt():
                 for index in attempt.node_indexes():
                     _copy(Path(attempt.node(index).results), self.results)

@@ -1,7 +1,11 @@
-"""What can be wrong with a bundle before its numbers are looked at."""
+"""Errors of bundles and results. Commands import this module at their start, so it imports nothing."""
 
 from __future__ import annotations
 
 
 class BundleError(Exception):
-    """A bundle that cannot be made, signed or read: what is wrong, and what to do about it."""
+    """A bundle or a result that cannot be made, signed or read: what is wrong, and what to do about it."""
+
+
+class ResultError(ValueError):
+    """A record that is not as Muster writes it: where, and what is wrong there."""

@@ -5,35 +5,25 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
+from muster.bench.model import Phase
 from muster.bench.timeline import Timeline, moment
 from muster.metrics.observed import SKEW, Observed
 from muster.metrics.recorded import Edge
+from muster.metrics.values import Value
 
 ALWAYS = ("prepare", "dataload", "proc", "total")  # AISBench's, asked for in every result
 
 
-@dataclass(frozen=True)
-class Phase:
-    start: float | None = None
-    end: float | None = None
-    reason: str | None = None
+Attempt: TypeAlias = tuple[Timeline, Phase]
+"""When an attempt ran, and its phase `proc`."""
 
-    @property
-    def seconds(self) -> float | None:
-        return self.end - self.start if self.start is not None and self.end is not None else None
-
-    def to_json(self) -> dict[str, Any]:
-        return {"start": self.start, "end": self.end, "seconds": self.seconds, "reason": self.reason}
-
-
-ELSEWHERE = Phase(reason="its times lie outside of the attempt; the clock of a rank is wrong or was set")
+OUTSIDE = Phase(reason="its times lie outside of the attempt; the clock of a rank is wrong or was set")
 
 
 def within(timeline: Timeline, *moments: float | None) -> bool:
-    """Whether moments can be of an attempt, as far as its clock and those of its ranks agree."""
+    """True if all moments lie in an attempt, give or take what the clocks of nodes may differ by."""
     first = -math.inf if timeline.started is None else timeline.started - SKEW
     last = math.inf if timeline.ended is None else timeline.ended + SKEW
     return all(first <= moment <= last for moment in moments if moment is not None)
@@ -46,8 +36,8 @@ def phases(observed: Observed, timeline: Timeline) -> dict[str, Phase]:
         for edge in of:
             if moment(edge.t) is not None:
                 edges.setdefault(edge.name, []).append((rank, edge))
-    told = {name: _recorded(edges.get(name, [])) for name in dict.fromkeys((*ALWAYS, *sorted(edges)))}
-    found = {name: phase if within(timeline, phase.start, phase.end) else ELSEWHERE for name, phase in told.items()}
+    recorded = {name: _recorded(edges.get(name, [])) for name in dict.fromkeys((*ALWAYS, *sorted(edges)))}
+    found = {name: phase if within(timeline, phase.start, phase.end) else OUTSIDE for name, phase in recorded.items()}
     if found["prepare"].start is None and found["prepare"].end is None:
         found["prepare"] = _prepared(timeline)
     found["total"] = _whole(timeline)
@@ -55,7 +45,7 @@ def phases(observed: Observed, timeline: Timeline) -> dict[str, Phase]:
 
 
 def _recorded(edges: Sequence[tuple[int, Edge]]) -> Phase:
-    """What the ranks recorded; one that began and never ended leaves the end open."""
+    """A phase from the edges of all ranks; a rank that never ended it leaves the end open."""
     starts = [edge.t for _, edge in edges if edge.edge == "start"]
     ends = [edge.t for _, edge in edges if edge.edge == "end"]
     if not starts and not ends:
@@ -66,19 +56,34 @@ def _recorded(edges: Sequence[tuple[int, Edge]]) -> Phase:
     unbegun = sorted(rank for rank, count in open_ends.items() if count < 0)
     start, end = None if unbegun else min(starts), None if unended else max(ends)
     if unbegun or unended:
-        return Phase(start, end, f"rank {(unbegun or unended)[0]} never recorded its {'start' if unbegun else 'end'}")
+        reason = f"rank {(unbegun or unended)[0]} never recorded its {'start' if unbegun else 'end'}"
+        return Phase.between(start, end, reason)
     if end is not None and start is not None and end < start:
         return Phase(reason="its end was recorded before its start")
-    return Phase(start, end)
+    return Phase.between(start, end)
 
 
 def _prepared(timeline: Timeline) -> Phase:
-    """What Muster did before the ranks ran."""
+    """The time until the last rank started, in which Muster prepared the attempt."""
     if timeline.started is None or timeline.last_rank is None:
-        return Phase(timeline.started, None, timeline.unstarted or "the attempt has no recorded start")
-    return Phase(timeline.started, timeline.last_rank)
+        return Phase.between(timeline.started, None, timeline.unstarted or "the attempt has no recorded start")
+    return Phase.between(timeline.started, timeline.last_rank)
 
 
 def _whole(timeline: Timeline) -> Phase:
     missing = [word for word, time in (("start", timeline.started), ("end", timeline.ended)) if time is None]
-    return Phase(timeline.started, timeline.ended, f"the attempt has no recorded {missing[0]}" if missing else None)
+    reason = f"the attempt has no recorded {missing[0]}" if missing else None
+    return Phase.between(timeline.started, timeline.ended, reason)
+
+
+def training_start(attempts: Sequence[Attempt]) -> Value:
+    """When the first attempt whose ranks ran began to train; the start of that attempt where the script never says so."""
+    ran = [(times, proc) for times, proc in attempts if times.first_rank is not None or proc.start is not None]
+    if not ran:
+        return Value(reason="no rank is on record as started")
+    times, proc = ran[0]
+    if proc.start is not None:
+        return Value(proc.start)
+    if any(later.start is not None for _, later in ran):
+        return Value(reason=f"nothing tells when its training began, in attempt {times.attempt}: {proc.reason}")
+    return Value(times.started) if times.started is not None else Value(reason="its first attempt has no recorded start")

@@ -1,31 +1,35 @@
-"""What one run was worth, from its record alone."""
+"""The result of one run, computed from its record alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from muster.bench import timeline, training
-from muster.bench.aggregate import metric_to_json
-from muster.bench.energy import power, samples
-from muster.bench.energy.energy import Window
-from muster.bench.energy.power import RunPower
+from muster.bench import samples, timeline
+from muster.bench.aggregate import listed, statistics
+from muster.bench.energy import power
 from muster.bench.energy.use import use
-from muster.bench.phases import Phase, phases
+from muster.bench.model import NodeUse, NodeValue, Phase, RankValue, RunMetric, RunPower, RunResult, SeriesPoint
+from muster.bench.phases import Attempt, phases, training_start
+from muster.bench.samples import Window
 from muster.bench.timeline import Timeline
 from muster.job import Job
+from muster.metrics import numbers
 from muster.metrics.observed import Observed, observe
-from muster.metrics.totals import NOBODY, Measured, Value, measure, names
+from muster.metrics.totals import NOBODY, measure, names
+from muster.metrics.values import DataPoint, MetricTotals, Value
 from muster.records.damage import Damaged, guarded
-from muster.records.files import read_json
+from muster.records.files import read_object
 from muster.records.layout import RunDir
 
-MOST_RANKS = 20  # whose problems are told one by one
+MOST_RANKS = 20  # whose problems are listed one by one
+MOST_POINTS = 2000  # of a series
 
 
 @dataclass(frozen=True)
-class RunResult:
+class MeasuredRun:
+    """A run with everything that its result and the verdict on it are computed from."""
+
     id: str
     job: Job
     code: str
@@ -34,35 +38,50 @@ class RunResult:
     reason: str
     timeline: Timeline
     observed: Observed
-    metrics: dict[str, Measured]
+    metrics: dict[str, MetricTotals]
     phases: dict[str, Phase]
     training: Value  # when it began, in whichever attempt
     power: RunPower
-    use: list[dict[str, Any]]
+    use: tuple[NodeUse, ...]
     problems: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        sights = self.observed.sights
-        return {
-            "run": self.id,
-            "state": self.state,
-            "reason": self.reason,
-            "attempt": self.timeline.attempt,
-            "started": self.timeline.started,
-            "ended": self.timeline.ended,
-            "training_began": self.training.value,
-            "metrics": {
-                name: metric_to_json(measured, sights.get(name, []), self.job.servers)
-                for name, measured in self.metrics.items()
-            },
-            "phases": {name: phase.to_json() for name, phase in self.phases.items()},
-            "power": self.power.to_json(),
-            "use": self.use,
-            "problems": list(self.problems),
-        }
+    @property
+    def result(self) -> RunResult:
+        return RunResult(
+            run=self.id,
+            state=self.state,
+            reason=self.reason,
+            attempt=self.timeline.attempt,
+            started=self.timeline.started,
+            ended=self.timeline.ended,
+            training_began=self.training.value,
+            metrics={name: self._metric(name) for name in self.metrics},
+            phases=self.phases,
+            power=self.power,
+            use=self.use,
+            problems=self.problems,
+        )
+
+    def _metric(self, name: str) -> RunMetric:
+        """One metric, from the whole down to its ranks."""
+        measured = self.metrics[name]
+        values = listed(measured, self.job.servers)
+        return RunMetric(
+            value=measured.whole.value,
+            unit=measured.unit,
+            reason=measured.whole.reason,
+            of=measured.metric.of,
+            over=measured.metric.over,
+            better=measured.metric.better or None,
+            ranks=tuple(RankValue(rank.index, rank.node, **report.to_json()) for rank, report in measured.ranks),
+            nodes=tuple(NodeValue(node, value.value, value.reason) for node, value in measured.nodes.items()),
+            list=tuple(values),
+            statistics=statistics(values),
+            series=_series(self.observed.series(name)),
+        )
 
 
-def read(run: RunDir) -> RunResult:
+def read(run: RunDir) -> MeasuredRun:
     """Reads the record of a run that has ended, however it did. Raises Damaged."""
     with guarded(run):
         try:
@@ -71,9 +90,9 @@ def read(run: RunDir) -> RunResult:
             raise Damaged(f"{error.filename} cannot be read: {error.strerror}") from error
 
 
-def _read(run: RunDir) -> RunResult:
-    job = Job.from_json(_document(run.job))
-    final, facts = _document(run.final), _document(run.run)
+def _read(run: RunDir) -> MeasuredRun:
+    job = Job.from_json(read_object(run.job))
+    final, facts = read_object(run.final), read_object(run.run)
     state, reason = str(final.get("state", "lost")), str(final.get("reason", "the record of the run has no end"))
     attempt = run.last_attempt()
     times = timeline.read(run, attempt, job) if attempt else Timeline()
@@ -84,7 +103,7 @@ def _read(run: RunDir) -> RunResult:
     found = phases(observed, times)
     window = _window(found)
     sampled = [samples.read(attempt.node(index), index) for index in range(job.nodes)] if attempt else []
-    return RunResult(
+    return MeasuredRun(
         id=run.id,
         job=job,
         code=str(facts.get("code")),
@@ -95,26 +114,28 @@ def _read(run: RunDir) -> RunResult:
         observed=observed,
         metrics=metrics,
         phases=found,
-        training=training.began([*_earlier(run, job), (times, found["proc"])]),
+        training=training_start([*_earlier(run, job), (times, found["proc"])]),
         power=power.measure(sampled, window, times.first_rank, metrics["throughput"]),
         use=use(sampled, window),
         problems=tuple(_problems(run.id, state, reason, observed, metrics)),
     )
 
 
-def _earlier(run: RunDir, job: Job) -> Iterator[training.Attempt]:
+def _earlier(run: RunDir, job: Job) -> Iterator[Attempt]:
     """When the attempts before the last one ran, and when they trained."""
     for attempt in map(run.attempt, run.attempt_numbers()[:-1]):
         times = timeline.read(run, attempt, job)
         yield times, phases(observe(attempt, job), times)["proc"]
 
 
-def _document(path: str) -> dict[str, Any]:
-    data = read_json(path)
-    return data if isinstance(data, dict) else {}
+def _series(points: Sequence[tuple[int, DataPoint]]) -> tuple[SeriesPoint, ...]:
+    """Values over time, evenly thinned; the first and the last stay."""
+    ordered = sorted(points, key=lambda pair: (pair[1].t is None, pair[1].t or 0.0, pair[1].step or 0, pair[0]))
+    kept = (ordered[index] for index in numbers.thinned(len(ordered), MOST_POINTS))
+    return tuple(SeriesPoint(point.t, rank, point.value, point.step) for rank, point in kept)
 
 
-def _void(measured: Measured, state: str) -> Measured:
+def _void(measured: MetricTotals, state: str) -> MetricTotals:
     """A metric of a run that did not end well: its ranks may have reported, but nothing follows from it."""
     return replace(measured, whole=Value(reason=f"the run {'was ' if state in ('stopped', 'lost') else ''}{state}"))
 
@@ -128,7 +149,7 @@ def _window(found: dict[str, Phase]) -> Window | None:
     return None
 
 
-def _problems(run: str, state: str, reason: str, observed: Observed, metrics: dict[str, Measured]) -> Iterator[str]:
+def _problems(run: str, state: str, reason: str, observed: Observed, metrics: dict[str, MetricTotals]) -> Iterator[str]:
     """Why a run has no result, or not all of it."""
     if state != "succeeded":
         yield f"run {run} {'was ' if state in ('stopped', 'lost') else ''}{state}: {reason}"
@@ -142,14 +163,14 @@ def _problems(run: str, state: str, reason: str, observed: Observed, metrics: di
         yield from (f"run {run}: {unseen}" for unseen in observed.unseen)
 
 
-def _missing(run: str, measured: Measured, strays: bool) -> Iterator[str]:
+def _missing(run: str, measured: MetricTotals, strays: bool) -> Iterator[str]:
     """Whose number is missing, or what else keeps a metric from having one."""
-    bad = [(seat, reading) for seat, reading in measured.ranks if reading.value is None]
+    bad = [(rank, value) for rank, value in measured.ranks if value.value is None]
     silent = [(node, value) for node, value in measured.nodes.items() if value.value is None]
     if measured.whole.reason == NOBODY or strays or not (bad or silent):
         yield f"run {run} has no {measured.name}: {measured.whole.reason}"
     elif bad:
-        yield from (f"{seat} of run {run} {reading.reason}" for seat, reading in bad[:MOST_RANKS])
+        yield from (f"{rank} of run {run} {value.reason}" for rank, value in bad[:MOST_RANKS])
         if len(bad) > MOST_RANKS:
             yield f"{len(bad) - MOST_RANKS} more ranks of run {run} have no {measured.name}"
     else:

@@ -1,58 +1,31 @@
-"""Whether a result holds what was asked of it: quality targets, and how far ranks, nodes and repeats may lie apart."""
+"""Checks a result against its job: quality targets, and limits on how far ranks, nodes and repeats may lie apart."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
 from muster.bench.aggregate import statistics
+from muster.bench.model import Limit, Target
 from muster.bench.phases import within
-from muster.bench.run_result import RunResult
+from muster.bench.run_result import MeasuredRun
 from muster.job import Bench
 from muster.metrics import numbers
 from muster.metrics.rank_map import world_size
-from muster.metrics.totals import Value
+from muster.metrics.values import Value
 
 UNTIMED = "nothing tells when it was reached"
 
 
-@dataclass(frozen=True)
-class Target:
-    metric: str
-    target: float
-    better: str
-    reached: bool
-    value: float | None
-    seconds: float | None  # until it was reached
-    reason: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+def targets(bench: Bench, runs: Sequence[MeasuredRun], metrics: dict[str, Value]) -> tuple[Target, ...]:
+    return tuple(_target(name, target, runs, metrics[name]) for name, target in bench.targets.items())
 
 
-@dataclass(frozen=True)
-class Limit:
-    over: str
-    limit: float
-    spread: float | None
-    held: bool | None
-    reason: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def targets(bench: Bench, runs: Sequence[RunResult], metrics: dict[str, Value]) -> list[Target]:
-    return [_target(name, target, runs, metrics[name]) for name, target in bench.targets.items()]
-
-
-def limits(bench: Bench, runs: Sequence[RunResult]) -> list[Limit]:
-    return [_limit(over, limit, bench.metric, runs) for over, limit in bench.limits.items()]
+def limits(bench: Bench, runs: Sequence[MeasuredRun]) -> tuple[Limit, ...]:
+    return tuple(_limit(over, limit, bench.metric, runs) for over, limit in bench.limits.items())
 
 
 def problems(targets: Sequence[Target], limits: Sequence[Limit], metric: str) -> list[str]:
-    """What was asked for and does not hold. A target whose metric is missing has been told with the metric."""
+    """Targets that were missed and limits that were exceeded. A missing metric is reported elsewhere."""
     found = [
         f"{target.metric} is {target.value!r} and had to reach {target.target!r}: {target.reason}"
         for target in targets
@@ -66,7 +39,7 @@ def problems(targets: Sequence[Target], limits: Sequence[Limit], metric: str) ->
     return found
 
 
-def _target(name: str, target: float, runs: Sequence[RunResult], value: Value) -> Target:
+def _target(name: str, target: float, runs: Sequence[MeasuredRun], value: Value) -> Target:
     better = runs[0].job.metric(name).better if runs else "higher"
     missed = [run for run in runs if not _reaches(run.metrics[name].whole.value, target, better)]
     if value.value is None or missed:
@@ -82,7 +55,7 @@ def _reaches(value: float | None, target: float, better: str) -> bool:
     return value is not None and (value >= target if better == "higher" else value <= target)
 
 
-def _time(name: str, target: float, better: str, run: RunResult) -> Value:
+def _time(name: str, target: float, better: str, run: MeasuredRun) -> Value:
     """The time until every world of a run had reached a target, from the start of its training."""
     last = _last_reached(name, target, better, run)
     if last is None:
@@ -92,28 +65,34 @@ def _time(name: str, target: float, better: str, run: RunResult) -> Value:
     return Value(last - run.training.value) if last >= run.training.value else Value(reason=UNTIMED)
 
 
-def _last_reached(name: str, target: float, better: str, run: RunResult) -> float | None:
+def _last_reached(name: str, target: float, better: str, run: MeasuredRun) -> float | None:
     """When the last of the worlds of a run reached a target, in the attempt that the result is of."""
     if run.metrics[name].metric.of != "world":
         return None
     size = world_size(run.job)
     reached: dict[int, float] = {}
-    for sight in run.observed.sights.get(name, []):
-        if sight.t is not None and within(run.timeline, sight.t) and _reaches(sight.value, target, better):
-            reached[sight.rank // size] = min(sight.t, reached.get(sight.rank // size, sight.t))
+    for rank, point in run.observed.series(name):
+        if point.t is not None and within(run.timeline, point.t) and _reaches(point.value, target, better):
+            reached[rank // size] = min(point.t, reached.get(rank // size, point.t))
     return None if len(reached) < run.job.ranks // size else max(reached.values())
 
 
-def _limit(over: str, limit: float, metric: str, runs: Sequence[RunResult]) -> Limit:
+def _limit(over: str, limit: float, metric: str, runs: Sequence[MeasuredRun]) -> Limit:
     if over == "repeats":
         lists = [[run.metrics[metric].whole.value for run in runs]]
     elif over == "nodes":
         lists = [[node.value for node in run.metrics[metric].nodes.values()] for run in runs]
     else:
-        lists = [[reading.value for _, reading in run.metrics[metric].ranks] for run in runs]
+        lists = [[value.value for _, value in run.metrics[metric].ranks] for run in runs]
     spreads = [statistics(values).spread for values in lists]
     known = [spread for spread in spreads if spread is not None]
     if not known or len(known) < len(spreads):
-        few = all(len(values) < 2 for values in lists)
-        return Limit(over, limit, None, None, "only one value" if few else "values are missing")
+        return Limit(over, limit, None, None, _why_no_spread(lists))
     return Limit(over, limit, max(known), max(known) <= limit, None)
+
+
+def _why_no_spread(lists: Sequence[Sequence[float | None]]) -> str:
+    if all(len(values) < 2 for values in lists):
+        return "only one value"
+    missing = any(value is None for values in lists for value in values) or any(len(values) < 2 for values in lists)
+    return "values are missing" if missing else "a spread is relative to the mean, which is 0"

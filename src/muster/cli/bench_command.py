@@ -21,6 +21,7 @@ from muster.launch.prepare import Prepared
 from muster.records.untrusted import parse_json
 
 if TYPE_CHECKING:
+    from muster.bench.model import Result
     from muster.bench.runner import Measurement
 
 HERE = "the one of config.toml"
@@ -89,7 +90,7 @@ def command(
     if html is not None:
         write_page([measurement.dir.id], html)
     bundle.write(measurement.dir.id)
-    code = 130 if stopped else 0 if result["verdict"]["passed"] else 1
+    code = 130 if stopped else 0 if result.verdict.passed else 1
     if client is None or stopped:
         return code
     name = f"{measurement.dir.id}.tar.gz"
@@ -98,25 +99,26 @@ def command(
 
 def _measure(
     prepared: Prepared, plan: dict[str, Any] | None, described: dict[str, Any] | None, json: bool
-) -> tuple[Measurement, dict[str, Any], bool]:
-    """Runs the job as often as it says; returns the record, the result, and whether somebody stopped it."""
+) -> tuple[Measurement, Result, bool]:
+    """Runs the job as often as it says; returns the record, the result, and whether a user stopped it."""
     from muster.bench import runner
 
     with Interrupts() as interrupts:
-        measurement = runner.begin(prepared, ["muster", *sys.argv[1:]], plan, described)
+        measurement = runner.create_bench(prepared, ["muster", *sys.argv[1:]], plan, described)
 
         def showing(run: api.Run) -> Mapping[str, Any]:
             interrupts.go_to(run)
             return follow(run, json)
 
-        ends = list(_told(runner.carry_out(measurement, prepared, showing), measurement.record["repeats"], json))
-    result = runner.conclude(measurement)
+        runs = runner.run_repeats(measurement, prepared, showing)
+        ends = list(_progress(runs, measurement.record.repeats, json))
+    result = runner.write_result(measurement)
     _print(result, json)
     return measurement, result, bool(ends) and ends[-1]["state"] == "stopped"
 
 
-def _told(views: Iterable[Mapping[str, Any]], repeats: int, json: bool) -> Iterator[Mapping[str, Any]]:
-    """Tells how each of several runs ended."""
+def _progress(views: Iterable[Mapping[str, Any]], repeats: int, json: bool) -> Iterator[Mapping[str, Any]]:
+    """Prints how each of several runs ended."""
     for number, view in enumerate(views, 1):
         if not json and repeats > 1:
             click.echo(f"muster: {number} of {repeats}: {view['run']} {view['state']}", err=True)
@@ -138,27 +140,26 @@ def _description(path: Path | None) -> dict[str, Any] | None:
     return found
 
 
-def _print(result: dict[str, Any], json: bool) -> None:
+def _print(result: Result, json: bool) -> None:
     """AISBench's lines for programs that read them, then the same in short for people."""
     if json:
-        output.print_json(result)
+        output.print_json(result.to_json())
         return
     from muster.bench.formats import aisbench_lines
 
     for line in aisbench_lines.lines(result):
         click.echo(line)
     click.echo(aisbench_lines.shown(result))
-    show(result["id"])
+    show(result.id)
 
 
-def _log(result: dict[str, Any], plan: Mapping[str, Any] | None, target: Path) -> None:
+def _log(result: Result, plan: Mapping[str, Any] | None, target: Path) -> None:
     """Writes a log for each run: a parser wants one run in a file."""
     from muster.bench.formats import mllog, script_log
     from muster.records.layout import home, run_dir
 
-    runs = result["runs"]
-    for number, run in enumerate(runs):
-        path = target if len(runs) == 1 else target.with_stem(f"{target.stem}-{number + 1}")
-        logged = script_log.read(run_dir(home(), run["run"]))
+    for number, run in enumerate(result.runs):
+        path = target if len(result.runs) == 1 else target.with_stem(f"{target.stem}-{number + 1}")
+        logged = script_log.read(run_dir(home(), run.run))
         with path.open("w", encoding="utf-8", errors="replace") as file:
             file.writelines(f"{line}\n" for line in mllog.lines(result, number, plan, logged))

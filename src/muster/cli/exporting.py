@@ -37,7 +37,7 @@ class Export:
             click.echo(f"muster: bundle {self.target}", err=True)
 
     def pack(self, bench: str, target: Path) -> None:
-        from muster.bench.bundle.export import export
+        from muster.bench.bundle.check import export
         from muster.records.layout import bench_dir, home
 
         export(Path(bench_dir(home(), bench).path), Path(home()), target, self.key, self.force)

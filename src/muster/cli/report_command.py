@@ -15,7 +15,6 @@ from muster.cli import exporting, output
 from muster.cli.main import chinese
 from muster.cli.options import RunName, as_json
 from muster.records.files import write_text
-from muster.records.json_safe import plain
 
 if TYPE_CHECKING:
     from muster.bench.report.sources import Source
@@ -154,7 +153,7 @@ def _write(sources: Sequence[Source], path: Path, language: str) -> None:
 
     page = report.html([source.result for source in sources], _samples(sources), language)
     with _writing(path):
-        write_text(str(path), plain(page))  # names in bundles may hold lone surrogates
+        write_text(str(path), page)
 
 
 @contextmanager
@@ -171,7 +170,7 @@ def _place(sources: Sequence[Source]) -> Path:
     first = sources[0]
     if len(sources) == 1 and first.folder is not None:
         return first.folder / "report.html"
-    name = first.result["id"].replace("/", "-")
+    name = first.result.id.replace("/", "-")
     return Path(f"report-{name}.html" if len(sources) == 1 else f"report-{name}-and-{len(sources) - 1}-more.html")
 
 

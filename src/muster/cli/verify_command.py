@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +38,7 @@ def command(file: Path, signers: Path | None, signed: bool, json: bool) -> int:
     found = verify(file, signers)
     passed = found.passed and (found.signature == "good" or not signed)
     if json:
-        output.print_json({**asdict(found), "passed": passed})
+        output.print_json({**vars(found), "passed": passed, "result": found.result and found.result.to_json()})
     else:
         _show(found, passed, signed)
     return 0 if passed else 1
@@ -76,9 +75,8 @@ def _worth(found: Verified) -> list[tuple[str, str]]:
     """What the bench was worth, once every number of it is known to be right."""
     if found.problems or not found.result:
         return []
-    metric = found.result["metric"]
-    number = found.result["metrics"][metric]
-    verdict = "passed" if found.result["verdict"]["passed"] else "failed"
-    if number["value"] is None:
-        return [("result", f"{verdict}: no {metric}, {number['reason']}")]
-    return [("result", f"{verdict}: {metric} {output.number(number['value'])} {number['unit']}")]
+    name, metric = found.result.metric, found.result.metrics.get(found.result.metric)
+    verdict = "passed" if found.result.verdict.passed else "failed"
+    if metric is None or metric.value is None:
+        return [("result", f"{verdict}: no {name}, {metric.reason if metric else 'there was no run'}")]
+    return [("result", f"{verdict}: {name} {output.number(metric.value)} {metric.unit}")]

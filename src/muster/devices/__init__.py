@@ -1,7 +1,7 @@
 """The accelerators of this machine: one module each, with the same few functions.
 
-`found()` lists the devices, `users()` tells which processes are on them, `impossible()` why no node can have so many,
-`choose()` picks which ones a node gets, `open_meter()` reads what they take and do.
+`found()` lists the devices, `users()` the processes on them, `impossible()` says why no node can have so many, `choose()` picks
+those that a node gets, and `open_meter()` reads their use and power.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from types import ModuleType
 from typing import Callable
 
 from muster.devices import ascend, cpu, nvidia
-from muster.devices.base import DriverError, Found, Meter, Reading, Unmeasured, real_path
+from muster.devices.base import DeviceInfo, DriverError, Meter, Reading, Unmeasured, real_path
 
 KINDS: dict[str, ModuleType] = {"nvidia": nvidia, "ascend": ascend, "cpu": cpu}
 
 
-def found(kind: str, say: Callable[[str], None] = lambda text: None) -> list[Found]:
-    """The devices of a kind; `say` hears of a driver that does not work, which counts as none."""
+def found(kind: str, say: Callable[[str], None] = lambda text: None) -> list[DeviceInfo]:
+    """The devices of a kind; none, with a message to `say`, if their driver does not work."""
     try:
-        devices: list[Found] = KINDS[kind].found()
+        devices: list[DeviceInfo] = KINDS[kind].found()
         return devices
     except DriverError as error:
         say(str(error))
@@ -27,18 +27,18 @@ def found(kind: str, say: Callable[[str], None] = lambda text: None) -> list[Fou
 
 
 def resolve(kind: str, say: Callable[[str], None] = lambda text: None) -> str:
-    """Which kind `auto` means on this machine."""
+    """The kind that `auto` stands for on this machine."""
     if kind != "auto":
         return kind
     return next(name for name in KINDS if name == "cpu" or found(name, say))
 
 
-def share(kind: str, free: Sequence[Found], nodes: int, count: int) -> list[list[Found]] | None:
-    """`count` of the free devices for each of several nodes, or None where they do not suffice."""
+def share(kind: str, free: Sequence[DeviceInfo], nodes: int, count: int) -> list[list[DeviceInfo]] | None:
+    """Shares out `count` free devices to each of several nodes; None if there are not enough."""
     left = list(free)
-    shares: list[list[Found]] = []
+    shares: list[list[DeviceInfo]] = []
     for _ in range(nodes):
-        chosen: list[Found] | None = KINDS[kind].choose(left, count)
+        chosen: list[DeviceInfo] | None = KINDS[kind].choose(left, count)
         if chosen is None:
             return None
         shares.append(chosen)
@@ -47,7 +47,7 @@ def share(kind: str, free: Sequence[Found], nodes: int, count: int) -> list[list
 
 
 def open_meter(kind: str, ids: Sequence[str]) -> Meter:
-    """A meter for the devices of a node; Unmeasured says why there can be none."""
+    """Opens a meter for the devices of a node. Raises Unmeasured with the reason if there is none."""
     if not ids:
         raise Unmeasured("this node has no devices")
     meter: Meter = KINDS[kind].open_meter(ids)
@@ -56,8 +56,8 @@ def open_meter(kind: str, ids: Sequence[str]) -> Meter:
 
 __all__ = [
     "KINDS",
+    "DeviceInfo",
     "DriverError",
-    "Found",
     "Meter",
     "Reading",
     "Unmeasured",

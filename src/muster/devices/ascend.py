@@ -1,4 +1,4 @@
-"""Ascend NPUs: the driver's device files, the addresses in hccn.conf, and npu-smi for who uses them."""
+"""Ascend NPUs: device files of the driver, addresses in hccn.conf, and processes from npu-smi."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import os
 import re
 from collections.abc import Sequence
 
-from muster.devices.base import Found, Meter, allowed, ask, first, real_path
+from muster.devices.base import DeviceInfo, Meter, allowed, ask, first, real_path
 
 RING = 4  # chips of one HCCS ring; an Ascend 910 node has two of them
-# Which ring to take from, by how many of it are free: keeps whole rings free for those who need them.
+# Numbers of free chips of the ring to take from, in order of preference: keeps whole rings free for jobs that need them.
 PREFER = {1: (1, 3, 2, 4), 2: (2, 4, 3), 4: (4,)}
 
 
-def found() -> list[Found]:
+def found() -> list[DeviceInfo]:
     try:
         names = os.listdir(real_path("dev"))
     except OSError:
@@ -21,12 +21,12 @@ def found() -> list[Found]:
     numbers = sorted(int(name[7:]) for name in names if re.match(r"davinci\d+\Z", name))
     ips = addresses()
     files = {str(number): real_path(f"dev/davinci{number}") for number in numbers}
-    devices = [Found(id, "Ascend", file, ips.get(id, "")) for id, file in files.items()]
+    devices = [DeviceInfo(id, "Ascend", file, ips.get(id, "")) for id, file in files.items()]
     return allowed(devices, "ASCEND_RT_VISIBLE_DEVICES")
 
 
 def addresses() -> dict[str, str]:
-    """The address of each device's own network port, from hccn.conf."""
+    """The address of the network port of each device, from hccn.conf."""
     try:
         with open(real_path("etc/hccn.conf"), encoding="utf-8", errors="replace") as file:
             return dict(re.findall(r"^\s*address_(\d+)\s*=\s*(\S+)", file.read(), re.MULTILINE))
@@ -35,7 +35,7 @@ def addresses() -> dict[str, str]:
 
 
 def users() -> dict[str, list[int]]:
-    """The processes on each device, by its unique id."""
+    """The pids on each device, by its unique id."""
     using: dict[str, list[int]] = {}
     text = ask(["npu-smi", "info"])
     # The process table at the end: | NPU  Chip | Process id | Process name, blank for another container's | memory |
@@ -50,10 +50,10 @@ def impossible(count: int) -> str:
     return f"an Ascend 910 node gives 1, 2 or 4 devices of one ring, or all 8; not {count}"
 
 
-def choose(free: list[Found], count: int) -> list[Found] | None:
+def choose(free: list[DeviceInfo], count: int) -> list[DeviceInfo] | None:
     if count == 2 * RING:
         return first(free, count)
-    rings: dict[int, list[Found]] = {}
+    rings: dict[int, list[DeviceInfo]] = {}
     for device in free:
         rings.setdefault(int(device.id) // RING, []).append(device)
     for wanted in PREFER.get(count, ()):

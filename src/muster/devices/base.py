@@ -1,4 +1,4 @@
-"""What the modules for accelerators share."""
+"""Types and functions that the modules for accelerators share."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
-class Found:
+class DeviceInfo:
     """A device of this machine."""
 
-    id: str  # the number its driver gives it
+    id: str  # its number for the driver
     name: str = ""
-    unique: str = ""  # an id that no other device has; the lock on the device carries it
+    unique: str = ""  # an id that no other device has, which names its lock
     ip: str = ""
 
 
 class DriverError(Exception):
-    """A driver's tool that is there and does not work."""
+    """A driver's tool is installed and does not work."""
 
 
 class Unmeasured(Exception):
-    """Why something cannot be measured."""
+    """Something cannot be measured; the message says why."""
 
 
 class Reading(NamedTuple):
-    """What a device shows at one moment; None stands for what it does not tell."""
+    """The state of a device at one moment; None for what it does not report."""
 
     util: float | None = None  # percent
     mem: float | None = None  # bytes in use
@@ -41,36 +41,45 @@ class Reading(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
+class Description(NamedTuple):
+    """The hardware of a device."""
+
+    id: str
+    name: str | None
+    uuid: str | None
+    memory: int | None  # bytes
+    driver: str | None
+
+
 class Meter:
-    """Reads some devices of one kind again and again."""
+    """Reads some devices of one kind repeatedly."""
 
     name = ""  # of the driver's interface
-    pause = 0.0  # the least seconds between two readings, where one is slow
+    pause = 0.0  # seconds between two readings, at least, if one is slow
     driver: str | None = None
     runtime: str | None = None
 
     def __init__(self) -> None:
-        self.missing: dict[str, str] = {}  # fields of a reading that these devices do not have, with the reason
+        self.missing: dict[str, str] = {}  # why fields of a reading are missing
 
     def read(self, whole: bool = False) -> dict[str, Reading]:
-        """What each device shows, by its id; what is costly to ask for only now and then, unless it is all to be told."""
+        """Reads the devices, by id; costly fields only now and then, unless `whole`."""
         raise NotImplementedError
 
-    def describe(self) -> list[dict[str, Any]]:
-        """What the devices are: id, name, uuid, memory and driver of each."""
+    def describe(self) -> list[Description]:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Lets go of the driver."""
+        """Closes the driver."""
 
 
 def real_path(below: str) -> str:
-    """A path of the machine. Tests lead it to a machine that they made up, with MUSTER_DEVICE_ROOT."""
+    """A path on this machine; tests set MUSTER_DEVICE_ROOT to a made-up one."""
     return os.path.join(os.environ.get("MUSTER_DEVICE_ROOT", "/"), below)
 
 
 def ask(argv: Sequence[str], limit: float = 5.0) -> str:
-    """What a driver's tool prints; nothing where there is no such tool."""
+    """The output of a driver's tool; empty if it is not installed. Raises DriverError if it fails."""
     tool = shutil.which(argv[0])
     if not tool:
         return ""
@@ -86,21 +95,21 @@ def ask(argv: Sequence[str], limit: float = 5.0) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DriverError(f"{argv[0]} does not work: {error}") from None
-    said = done.stdout.decode("utf-8", "replace")
+    output = done.stdout.decode("utf-8", "replace")
     if done.returncode != 0:
-        words = (said.strip().splitlines() or [f"code {done.returncode}"])[-1]
-        raise DriverError(f"{argv[0]} does not work: {words[:200]}")
-    return said
+        last = (output.strip().splitlines() or [f"code {done.returncode}"])[-1]
+        raise DriverError(f"{argv[0]} does not work: {last[:200]}")
+    return output
 
 
-def allowed(devices: list[Found], variable: str) -> list[Found]:
-    """Those of the devices that a user has limited themselves to with the driver's own variable, if they have."""
+def allowed(devices: list[DeviceInfo], variable: str) -> list[DeviceInfo]:
+    """The devices in a variable of the driver such as CUDA_VISIBLE_DEVICES; all if it is not set."""
     if variable not in os.environ:
         return devices
     names = [name.strip() for name in os.environ[variable].split(",") if name.strip()]
     return [device for device in devices if any(name in (device.id, device.unique[: len(name)]) for name in names)]
 
 
-def first(free: list[Found], count: int) -> list[Found] | None:
-    """The first `count` free devices, where any will do."""
+def first(free: list[DeviceInfo], count: int) -> list[DeviceInfo] | None:
+    """The first `count` free devices; None if there are not enough."""
     return free[:count] if len(free) >= count else None

@@ -1,13 +1,13 @@
-"""Devices simulated on the CPU: as many as anybody asks for, shared by all."""
+"""Devices simulated on the CPU: any number of them, shared by all runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.devices.base import Found, Meter, Unmeasured
+from muster.devices.base import DeviceInfo, Meter, Unmeasured
 
 
-def found() -> list[Found]:
+def found() -> list[DeviceInfo]:
     return []
 
 
@@ -19,8 +19,8 @@ def impossible(count: int) -> str:
     return ""
 
 
-def choose(free: list[Found], count: int) -> list[Found] | None:
-    return [Found(str(index)) for index in range(count)]
+def choose(free: list[DeviceInfo], count: int) -> list[DeviceInfo] | None:
+    return [DeviceInfo(str(index)) for index in range(count)]
 
 
 def open_meter(ids: Sequence[str]) -> Meter:

@@ -1,7 +1,7 @@
-"""What Ascend NPUs take and do, from the table that `npu-smi info` prints.
+"""Use and power of Ascend NPUs, from the table that `npu-smi info` prints.
 
-npu-smi is slow and costs CPU, so one call serves all devices, at most every five seconds. It knows no energy counter. An NPU
-with two chips shows the power of both at the first of them.
+npu-smi is slow and costs CPU time, so one call serves all devices, at most every five seconds. It has no energy counter. An NPU
+with two chips reports the power of both for the first one.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from muster.devices.base import DriverError, Meter, Reading, Unmeasured, ask, real_path
+from muster.devices.base import Description, DriverError, Meter, Reading, Unmeasured, ask, real_path
 
 PAUSE = 5.0
 MEGABYTE = 1 << 20
 LIMIT = 20.0  # seconds; with eight busy chips it takes some
 DRIVER = "usr/local/Ascend/driver/version.info"
-# Where CANN says its version: a toolkit, or what an older platform's images hold.
+# Files with the version of CANN: of a toolkit, or in images of an older platform.
 TOOLKITS = (
     "usr/local/Ascend/ascend-toolkit/latest/*/ascend_toolkit_install.info",
     "usr/local/Ascend/nnae/latest/*/ascend_nnae_install.info",
     "usr/local/Ascend/*/version.info",
     "usr/local/Ascend/version.info",
 )
-HARDWARE = ("driver", "firmware")  # their versions are not that of CANN
+HARDWARE = ("driver", "firmware")  # directories whose version is not that of CANN
 
 
 class Chip(NamedTuple):
@@ -59,20 +59,17 @@ class NpuSmi(Meter):
             raise Unmeasured("npu-smi does not show NPU {}".format(", ".join(self._ids)))
         return {id: chip.reading for id, chip in self._chips.items()}
 
-    def describe(self) -> list[dict[str, Any]]:
-        return [
-            {"id": id, "name": chip.name, "uuid": chip.bus, "memory": chip.memory, "driver": self.driver}
-            for id, chip in self._chips.items()
-        ]
+    def describe(self) -> list[Description]:
+        return [Description(id, chip.name, chip.bus, chip.memory, self.driver) for id, chip in self._chips.items()]
 
 
 def table(text: str) -> dict[str, Chip]:
-    """The chips in what `npu-smi info` prints, by the number of their device file.
+    """Parses the output of `npu-smi info` into chips, by the number of their device file.
 
     Each chip has two lines: NPU and name | health | power, temperature, pages, then chip | bus | use, memory (and HBM).
     """
     chips: dict[str, Chip] = {}
-    numbered = False  # whether the second line names the device file; else its number is that of the NPU
+    numbered = False  # the second line has the number of the device file; else that of the NPU is used
     above: list[list[str]] | None = None
     for line in text.splitlines():
         cells = [cell.split() for cell in line.strip().strip("|").split("|")]
@@ -116,7 +113,7 @@ def _cann() -> str | None:
 
 
 def _version(paths: list[str]) -> str | None:
-    """The version that the first of these files tells that tells any."""
+    """The version in the first of these files that has one."""
     for path in paths:
         try:
             with open(path, encoding="utf-8", errors="replace") as file:

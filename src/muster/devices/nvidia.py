@@ -1,24 +1,24 @@
-"""NVIDIA GPUs, as nvidia-smi shows them."""
+"""NVIDIA GPUs, listed by nvidia-smi."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.devices.base import Found, Meter, allowed, ask, first
+from muster.devices.base import DeviceInfo, Meter, allowed, ask, first
 
 
-def found() -> list[Found]:
+def found() -> list[DeviceInfo]:
     text = ask(["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"])
     devices = []
     for line in text.splitlines():
         parts = [part.strip() for part in line.split(",", 2)]
         if len(parts) == 3 and parts[0].isdigit():
-            devices.append(Found(parts[0], parts[2], parts[1]))
+            devices.append(DeviceInfo(parts[0], parts[2], parts[1]))
     return allowed(devices, "CUDA_VISIBLE_DEVICES")
 
 
 def users() -> dict[str, list[int]]:
-    """The processes that compute on each device, by its unique id."""
+    """The pids that compute on each device, by its unique id."""
     text = ask(["nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader"])
     using: dict[str, list[int]] = {}
     for line in text.splitlines():
@@ -32,7 +32,7 @@ def impossible(count: int) -> str:
     return ""
 
 
-def choose(free: list[Found], count: int) -> list[Found] | None:
+def choose(free: list[DeviceInfo], count: int) -> list[DeviceInfo] | None:
     return first(free, count)
 
 

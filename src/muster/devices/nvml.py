@@ -1,9 +1,9 @@
-"""NVIDIA GPUs through NVML, the library of the driver itself.
+"""Use and power of NVIDIA GPUs through NVML, the library of the driver.
 
 Own code over ctypes: a node has a Python and the driver, but no packages such as nvidia-ml-py, and nvidia-smi takes a second
-and a process for each answer. Power is what the driver says, on most GPUs an average over the last second; the energy
-counter, which GPUs have since Volta, is exact and is what joules should be taken from. Asking for it takes milliseconds, where
-everything else takes some hundredths of one, so it is read of one GPU after another, as often as the allowance lets it.
+and a process for each answer. Power is an average over the last second on most GPUs; the energy counter, which GPUs have since
+Volta, is exact and is what joules should be taken from. Reading it takes milliseconds, everything else some hundredths of one,
+so it is read of one GPU after another, as often as the allowance permits.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import time
 from collections.abc import Sequence
 from typing import Any, Callable
 
-from muster.devices.base import Meter, Reading, Unmeasured
+from muster.devices.base import Description, Meter, Reading, Unmeasured
 
 LIBRARY = "libnvidia-ml.so.1"
 SUCCESS, NOT_SUPPORTED = 0, 3
 TEXT = 96
 ROUNDS = 20
 COSTLY = "energy"
-ALLOWANCE = 0.0015  # seconds of CPU that costly questions may take at each reading, on the average
+ALLOWANCE = 0.0015  # seconds of CPU for costly queries at each reading, on average
 
 
 class _Utilization(ctypes.Structure):
@@ -33,14 +33,14 @@ class _Memory(ctypes.Structure):
     _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
 
 
-# What is asked for each field of a reading: the function, its arguments between device and answer, the answer, its meaning.
+# For each field of a reading: the function, its arguments between device and result, the result's type, its conversion.
 _Field = tuple[str, tuple[int, ...], Any, Callable[[Any], float]]
 FIELDS: dict[str, _Field] = {
-    "util": ("nvmlDeviceGetUtilizationRates", (), _Utilization, lambda answer: float(answer.gpu)),
-    "mem": ("nvmlDeviceGetMemoryInfo", (), _Memory, lambda answer: float(answer.used)),
-    "power": ("nvmlDeviceGetPowerUsage", (), ctypes.c_uint, lambda answer: answer.value / 1e3),
-    "temp": ("nvmlDeviceGetTemperature", (0,), ctypes.c_uint, lambda answer: float(answer.value)),
-    "energy": ("nvmlDeviceGetTotalEnergyConsumption", (), ctypes.c_ulonglong, lambda answer: answer.value / 1e3),
+    "util": ("nvmlDeviceGetUtilizationRates", (), _Utilization, lambda result: float(result.gpu)),
+    "mem": ("nvmlDeviceGetMemoryInfo", (), _Memory, lambda result: float(result.used)),
+    "power": ("nvmlDeviceGetPowerUsage", (), ctypes.c_uint, lambda result: result.value / 1e3),
+    "temp": ("nvmlDeviceGetTemperature", (0,), ctypes.c_uint, lambda result: float(result.value)),
+    "energy": ("nvmlDeviceGetTotalEnergyConsumption", (), ctypes.c_ulonglong, lambda result: result.value / 1e3),
 }
 
 
@@ -55,33 +55,33 @@ class Nvml(Meter):
             raise Unmeasured(f"NVML cannot be loaded: {error}") from None
         self._check(self._library.nvmlInit_v2(), "NVML does not start")
         self._handles = {id: self._handle(id) for id in ids}
-        answers = {name: answer() for name, (_, _, answer, _) in FIELDS.items()}
-        self._questions = {id: self._ask_for(id, handle, answers) for id, handle in self._handles.items()}
+        results = {name: result() for name, (_, _, result, _) in FIELDS.items()}
+        self._queries = {id: self._queries_of(id, handle, results) for id, handle in self._handles.items()}
         self._turns = itertools.cycle(ids)
-        self._left = 0.0  # seconds of CPU that costly questions may take now
+        self._left = 0.0  # seconds of CPU that costly queries may take now
         self.driver = self._system("nvmlSystemGetDriverVersion")
         self.runtime = self._cuda()
 
     def read(self, whole: bool = False) -> dict[str, Reading]:
-        found = {id: self._reading(id, questions) for id, questions in self._questions.items()}
+        found = {id: self._reading(queries) for id, queries in self._queries.items()}
         self._left = min(0.0, self._left + ALLOWANCE)
-        asked = len(found) if whole else 1 if self._left == 0 else 0
+        count = len(found) if whole else 1 if self._left == 0 else 0
         began = time.thread_time()
-        for id in itertools.islice(self._turns, asked):
-            if COSTLY in self._questions[id]:
-                found[id] = found[id]._replace(energy=self._questions[id][COSTLY]())
+        for id in itertools.islice(self._turns, count):
+            if COSTLY in self._queries[id]:
+                found[id] = found[id]._replace(energy=self._queries[id][COSTLY]())
         self._left -= time.thread_time() - began
         return found
 
-    def describe(self) -> list[dict[str, Any]]:
+    def describe(self) -> list[Description]:
         return [
-            {
-                "id": id,
-                "name": self._text("nvmlDeviceGetName", handle),
-                "uuid": self._text("nvmlDeviceGetUUID", handle),
-                "memory": self._total(handle),
-                "driver": self.driver,
-            }
+            Description(
+                id,
+                self._text("nvmlDeviceGetName", handle),
+                self._text("nvmlDeviceGetUUID", handle),
+                self._total(handle),
+                self.driver,
+            )
             for id, handle in self._handles.items()
         ]
 
@@ -97,35 +97,35 @@ class Nvml(Meter):
         self._check(code, f"NVML does not find GPU {id}")
         return handle
 
-    def _ask_for(self, id: str, handle: ctypes.c_void_p, answers: dict[str, Any]) -> dict[str, Callable[[], float | None]]:
-        """The questions about one device, by field; what this library does not know is left out."""
-        questions = {}
-        for name, (function, between, _, meaning) in FIELDS.items():
+    def _queries_of(self, id: str, handle: ctypes.c_void_p, results: dict[str, Any]) -> dict[str, Callable[[], float | None]]:
+        """The queries of one device, by field, without functions that this version of the library does not have."""
+        queries = {}
+        for name, (function, between, _, convert) in FIELDS.items():
             call = getattr(self._library, function, None)
             if call is None:
                 self.missing[name] = f"this driver's NVML has no {function}"
             else:
-                questions[name] = self._question(id, name, call, (handle, *between), answers[name], meaning)
-        return questions
+                queries[name] = self._query(id, name, call, (handle, *between), results[name], convert)
+        return queries
 
-    def _question(
-        self, id: str, name: str, call: Any, arguments: tuple[Any, ...], answer: Any, meaning: Callable[[Any], float]
+    def _query(
+        self, id: str, name: str, call: Any, arguments: tuple[Any, ...], result: Any, convert: Callable[[Any], float]
     ) -> Callable[[], float | None]:
-        asked = (*arguments, ctypes.byref(answer))
+        passed = (*arguments, ctypes.byref(result))
 
-        def ask() -> float | None:
-            code = call(*asked)
+        def query() -> float | None:
+            code = call(*passed)
             if code == SUCCESS:
-                return meaning(answer)
+                return convert(result)
             self.missing.setdefault(name, f"GPU {id}: {self._why(code)}")
-            if code == NOT_SUPPORTED:  # it never will be
-                del self._questions[id][name]
+            if code == NOT_SUPPORTED:
+                del self._queries[id][name]
             return None
 
-        return ask
+        return query
 
-    def _reading(self, id: str, questions: dict[str, Callable[[], float | None]]) -> Reading:
-        return Reading(**{name: ask() for name, ask in list(questions.items()) if name != COSTLY})
+    def _reading(self, queries: dict[str, Callable[[], float | None]]) -> Reading:
+        return Reading(**{name: query() for name, query in list(queries.items()) if name != COSTLY})
 
     def _total(self, handle: ctypes.c_void_p) -> int | None:
         memory = _Memory()
@@ -143,7 +143,7 @@ class Nvml(Meter):
         return text.value.decode("utf-8", "replace") if code == SUCCESS else None
 
     def _cuda(self) -> str | None:
-        """The newest CUDA that this driver serves."""
+        """The newest CUDA version that this driver supports."""
         version = ctypes.c_int()
         code = self._library.nvmlSystemGetCudaDriverVersion_v2(ctypes.byref(version))
         return f"CUDA {version.value // 1000}.{version.value % 1000 // 10}" if code == SUCCESS else None
@@ -154,12 +154,12 @@ class Nvml(Meter):
 
     def _why(self, code: int) -> str:
         self._library.nvmlErrorString.restype = ctypes.c_char_p
-        said = self._library.nvmlErrorString(code)
-        return said.decode("utf-8", "replace") if said else f"error {code}"
+        text = self._library.nvmlErrorString(code)
+        return text.decode("utf-8", "replace") if text else f"error {code}"
 
 
 def main(ids: Sequence[str]) -> None:
-    """Shows what some GPUs are and how they are read, with the CPU time that it takes: `python -m muster.devices.nvml 0 1`."""
+    """Prints the readings of some GPUs, and the CPU time that these take: `python -m muster.devices.nvml 0 1`."""
     import json
 
     try:
@@ -170,8 +170,9 @@ def main(ids: Sequence[str]) -> None:
     readings = [meter.read(whole=True) for _ in range(ROUNDS)]
     cost = 1e3 * (time.thread_time() - began) / ROUNDS
     last = {id: reading.known() for id, reading in readings[-1].items()}
-    told = {"devices": meter.describe(), "runtime": meter.runtime, "readings": last, "missing": meter.missing, "cpu_ms": cost}
-    print(json.dumps(told, indent=1))
+    devices = [device._asdict() for device in meter.describe()]
+    found = {"devices": devices, "runtime": meter.runtime, "readings": last, "missing": meter.missing, "cpu_ms": cost}
+    print(json.dumps(found, indent=1))
     meter.close()
 
 

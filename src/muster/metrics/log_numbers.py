@@ -1,4 +1,4 @@
-"""Numbers in the logs of ranks: what the patterns of the job find, and `:::MLLOG` lines. Logs may be larger than memory."""
+"""Numbers in the logs of ranks: matches of the patterns of the job, and `:::MLLOG` lines. Logs may be larger than memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any, BinaryIO
 from muster.job import Job
 from muster.metrics import mllog, numbers
 from muster.metrics.patterns import LATER, LIMIT, Patterns
-from muster.metrics.recorded import Edge, Point
+from muster.metrics.recorded import Edge
+from muster.metrics.values import DataPoint
 from muster.records.files import read_json
 from muster.records.layout import AttemptDir, RunDir
 from muster.records.untrusted import open_regular
@@ -25,51 +26,51 @@ _LOG = re.compile(r"rank-(\d+)\.log\Z")
 
 @dataclass
 class Matches:
-    """What the pattern of a metric found in a log: numbers, until something else was found."""
+    """The numbers that the pattern of a metric matched in a log."""
 
     values: array[float] = field(default_factory=lambda: array("d"))
-    wrong: str | None = None
+    invalid: str | None = None  # the first match that is not a number
 
     def add(self, text: str) -> None:
         value = numbers.read(text)
         if value is not None:
             self.values.append(value)
-        elif self.wrong is None:
-            self.wrong = text
+        elif self.invalid is None:
+            self.invalid = text
 
 
 @dataclass(frozen=True)
-class Logged:
-    """What one log holds."""
+class LogContent:
+    """The metrics and phases in one log."""
 
-    points: list[Point]
+    points: list[DataPoint]
     edges: list[Edge]
     matches: dict[str, Matches]  # by metric
 
 
 @dataclass(frozen=True)
 class Unread:
-    """What of the logs is not read, because it held up the end of the run. The final record keeps it: all readers agree."""
+    """Logs and patterns that were skipped because they delayed the end of the run; the final record keeps this."""
 
-    logs: str = ""  # why, where it is all of them
-    metrics: tuple[str, ...] = ()  # those whose patterns were given up
+    logs: str = ""  # why all logs were skipped, if so
+    metrics: tuple[str, ...] = ()  # whose patterns were given up
 
     @classmethod
-    def noted(cls, attempt: AttemptDir) -> Unread | None:
-        """What the final record of the run says; None while there is no such record."""
+    def from_final_record(cls, attempt: AttemptDir) -> Unread | None:
+        """Reads it from the final record of the run; None while there is no such record."""
         final = read_json(RunDir(os.path.dirname(os.path.dirname(attempt.path))).final)
         if final is None:
             return None
-        told = final.get("unread") if isinstance(final, dict) else None
-        told = told if isinstance(told, dict) else {}
-        metrics = told.get("metrics")
-        return cls(str(told.get("logs") or ""), tuple(map(str, metrics)) if isinstance(metrics, list) else ())
+        unread = final.get("unread") if isinstance(final, dict) else None
+        unread = unread if isinstance(unread, dict) else {}
+        metrics = unread.get("metrics")
+        return cls(str(unread.get("logs") or ""), tuple(map(str, metrics)) if isinstance(metrics, list) else ())
 
     def to_json(self) -> dict[str, Any]:
         return {"logs": self.logs, "metrics": list(self.metrics)}
 
-    def why(self, job: Job, name: str) -> str:
-        """Why the logs gave no value of a metric, as the end of a sentence about a rank; empty where they were read for it."""
+    def reason(self, job: Job, name: str) -> str:
+        """Why the logs gave no value of a metric, as the end of a sentence about a rank; empty if they were read for it."""
         if self.logs:
             return f"reported no {name}: its log was not read, for {self.logs}"
         if name not in self.metrics:
@@ -80,12 +81,12 @@ class Unread:
 
 
 def wanted(job: Job) -> bool:
-    """Whether logs can hold numbers that matter; reading them takes time where they are long."""
+    """Whether logs have to be read for metrics, which takes time where they are long."""
     return job.bench is not None or any(metric.pattern for metric in job.metrics.values())
 
 
 def logs(attempt: AttemptDir, job: Job) -> dict[int, str]:
-    """The log of each rank. Ranks that a launcher started have theirs on the node where it put them."""
+    """The path of the log of each rank. Ranks that a launcher started have theirs on the node where it placed them."""
     found: dict[int, str] = {}
     for index in attempt.node_indexes():
         for path in attempt.node(index).rank_logs():
@@ -95,15 +96,15 @@ def logs(attempt: AttemptDir, job: Job) -> dict[int, str]:
     return found or {rank: attempt.node(node).log(name) for name, rank, node in job.programs if job.alone}
 
 
-def patterns(job: Job, noted: Unread | None) -> Patterns:
-    """The patterns to read logs with: those that were not given up by the first who read them, which `noted` says."""
-    known = noted or Unread()
-    given = {name: metric.pattern for name, metric in job.metrics.items() if metric.pattern and name not in known.metrics}
-    return Patterns(given, LIMIT if noted is None else LATER)
+def patterns(job: Job, unread: Unread | None) -> Patterns:
+    """The patterns of the job, without those that the first reader gave up."""
+    skipped = unread.metrics if unread else ()
+    given = {name: metric.pattern for name, metric in job.metrics.items() if metric.pattern and name not in skipped}
+    return Patterns(given, LIMIT if unread is None else LATER)
 
 
-def read(path: str, searched: Patterns) -> Logged:
-    """Reads a log once for everything."""
+def read(path: str, patterns: Patterns) -> LogContent:
+    """Reads a log in one pass."""
     reader = mllog.Reader()
     matches: dict[str, Matches] = {}
 
@@ -111,13 +112,13 @@ def read(path: str, searched: Patterns) -> Logged:
         matches.setdefault(name, Matches()).add(text)
 
     for line in _lines(path):
-        reader.take(line)
-        searched.search(line, found)
-    return Logged(reader.points, reader.edges, matches)
+        reader.feed(line)
+        patterns.search(line, found)
+    return LogContent(reader.points, reader.edges, matches)
 
 
 def _lines(path: str) -> Iterator[str]:
-    """The lines of a log; a carriage return ends one, too, as progress bars mean it."""
+    """The lines of a log; a carriage return also ends one, as in progress bars."""
     try:
         with open_regular(path) as file:
             yield from (line for whole in _cut(file) for line in whole.decode("utf-8", "replace").split("\r"))
@@ -126,7 +127,7 @@ def _lines(path: str) -> Iterator[str]:
 
 
 def _cut(file: BinaryIO) -> Iterator[bytes]:
-    """Lines that end with a newline, and what is longer than any in pieces that end where no number does."""
+    """Splits at newlines; cuts overlong lines at a carriage return or space, so that no number is split."""
     rest = b""
     for piece in iter(lambda: file.readline(LONGEST), b""):
         piece = rest + piece
@@ -138,7 +139,7 @@ def _cut(file: BinaryIO) -> Iterator[bytes]:
 
 
 def events(path: str) -> Iterator[tuple[mllog.Event, str]]:
-    """The `:::MLLOG` events of a log, each with its line as it was written, without what a launcher wrote before it."""
+    """The `:::MLLOG` events of a log, each with its line as it was written, without the prefix of a launcher."""
     for line in _lines(path):
         event = mllog.parse(line) if mllog.TOKEN in line else None
         if event is not None:

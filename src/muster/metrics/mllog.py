@@ -1,4 +1,4 @@
-"""`:::MLLOG` lines, the logging format of MLPerf: reading and writing them, and which of them are numbers and phases."""
+"""`:::MLLOG` lines, the logging format of MLPerf: parsing, writing, and the metrics and phases among them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.metrics.recorded import Edge, Point
+from muster.metrics.recorded import Edge
+from muster.metrics.values import DataPoint
 from muster.records.json_safe import number, whole
 from muster.records.untrusted import parse_json
 
@@ -16,7 +17,7 @@ POINT_IN_TIME = "POINT_IN_TIME"
 NAMES = {"eval_accuracy": "accuracy", "samples_per_sec": "throughput"}
 UNITS = {"accuracy": "1", "throughput": "samples/s"}
 TRACKED = "tracked_stats"  # its value holds several numbers
-STEPS = ("step_num", "step", "epoch_num", "epoch", "samples_count")  # which metadata say when a number was taken
+STEPS = ("step_num", "step", "epoch_num", "epoch", "samples_count")  # metadata that give the step of a value
 EDGES = {
     "init_start": ("prepare", "start"),
     "init_stop": ("prepare", "end"),
@@ -27,7 +28,7 @@ EDGES = {
 
 @dataclass(frozen=True)
 class Event:
-    """What one line says."""
+    """One line."""
 
     time_ms: float
     key: str
@@ -50,27 +51,24 @@ class Event:
 
 
 class Reader:
-    """Takes the lines of a log as they come, and keeps the numbers and phases that they tell."""
+    """Collects metrics and phases from the lines of a log."""
 
     def __init__(self) -> None:
-        self.points: list[Point] = []
+        self.points: list[DataPoint] = []
         self.edges: list[Edge] = []
-        self.broken = 0  # lines that begin like an event and are none
 
-    def take(self, line: str) -> None:
-        if TOKEN not in line:
-            return
-        event = parse(line)
+    def feed(self, line: str) -> None:
+        event = parse(line) if TOKEN in line else None
         if event is None:
-            self.broken += 1
-        elif event.key in EDGES:
+            return
+        if event.key in EDGES:
             self.edges.append(Edge(event.time_ms / 1000, *EDGES[event.key]))
         elif event.event_type == POINT_IN_TIME:
             self.points.extend(_points(event))
 
 
 def parse(line: str) -> Event | None:
-    """The event of a line, whatever a launcher wrote before it; None for a line that holds none."""
+    """The event of a line, also behind the prefix of a launcher; None if it has none or is malformed."""
     _, token, text = line.rpartition(TOKEN)
     if not token:
         return None
@@ -87,20 +85,20 @@ def parse(line: str) -> Event | None:
     return Event(time_ms, key, data.get("value"), metadata if isinstance(metadata, dict) else {}, event_type)
 
 
-def _points(event: Event) -> Iterator[Point]:
+def _points(event: Event) -> Iterator[DataPoint]:
     for key, value in _numbers(event):
         name = NAMES.get(key, key)
-        yield Point(event.time_ms / 1000, name, value, UNITS.get(name, ""), _step(event.metadata))
+        yield DataPoint(event.time_ms / 1000, name, value, UNITS.get(name, ""), _step(event.metadata))
 
 
 def _numbers(event: Event) -> Iterator[tuple[str, float]]:
     given = event.value if event.key == TRACKED and isinstance(event.value, dict) else {event.key: event.value}
-    for key, told in given.items():
-        value = number(told)
+    for key, raw in given.items():
+        value = number(raw)
         if value is not None:
             yield key, value
 
 
 def _step(metadata: dict[str, Any]) -> int | None:
-    """When a number was taken, as far as it was told in whole steps, epochs or samples."""
+    """The step, epoch or sample count of an event, where the metadata hold one."""
     return next((step for step in (whole(metadata.get(name)) for name in STEPS) if step is not None), None)

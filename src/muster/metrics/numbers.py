@@ -1,4 +1,4 @@
-"""Arithmetic of results. The order of additions is part of it: the same numbers give the same digits on every Python."""
+"""Arithmetic of results. The order of additions is fixed: the same numbers give the same digits on every Python."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?([eE][+-]?\d+)?\Z")
 
 
 def total(values: Sequence[float]) -> float:
-    """The sum from left to right; Python's own adds otherwise since 3.12."""
-    added = 0.0
+    """The sum from left to right; Python's own compensates rounding errors since 3.12."""
+    result = 0.0
     for value in values:
-        added += value
-    return added
+        result += value
+    return result
 
 
 def mean(values: Sequence[float]) -> float:
@@ -29,7 +29,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def deviation(values: Sequence[float]) -> float | None:
-    """The standard deviation of a sample; None for fewer than two values."""
+    """The sample standard deviation; None for fewer than two values."""
     if len(values) < 2:
         return None
     middle = mean(values)
@@ -37,7 +37,7 @@ def deviation(values: Sequence[float]) -> float | None:
 
 
 def spread(values: Sequence[float]) -> float | None:
-    """How far values lie apart, as a share of their mean; None for fewer than two values or a mean of zero."""
+    """The range relative to the magnitude of the mean, so never negative; None for fewer than two values or a mean of 0."""
     middle = mean(values) if len(values) > 1 else 0.0
     return finite((max(values) - min(values)) / abs(middle)) if middle else None
 
@@ -47,16 +47,16 @@ def finite(value: float) -> float | None:
 
 
 def thinned(count: int, most: int) -> Iterator[int]:
-    """The places in a list of `count` that stay when it is thinned evenly: the first and the last are among them."""
+    """Indexes into a list of `count` that thin it evenly to `most`, the first and the last included."""
     if count <= most:
         return iter(range(count))
     return (index * (count - 1) // (most - 1) for index in range(most))
 
 
 def read(text: str) -> float | None:
-    """The number that a text is, also one that is not finite; None for anything else."""
+    """Parses a number, also one that is not finite; None for any other text."""
     text = text.strip()
-    if "_" in text or not text.isascii():  # Python would take them for digits of a number
+    if "_" in text or not text.isascii():  # Python would accept these as digits
         return None
     if _THOUSANDS.match(text):
         text = text.replace(",", "")

@@ -1,7 +1,7 @@
-"""The patterns of a job, matched in bounded time: `re` may take for ever over one line, and with it the end of a run.
+"""The patterns of a job, matched in bounded time: `re` may backtrack for ever over one line and delay the end of a run.
 
-`re` lets signal handlers run while it matches: a timer of CPU time interrupts what takes too long. Python handles signals in
-the main thread alone, which is where supervisors, commands and the tester's judges read logs.
+`re` lets signal handlers run while it matches: a CPU timer interrupts slow matches. Python handles signals in the main thread
+only, which is where supervisors, commands and the tester's verifiers read logs.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from contextlib import contextmanager
 from typing import Any, Callable
 
 LIMIT = 1.0  # CPU seconds for one line when a run ends
-LATER = 5.0  # for whoever reads its record afterwards: what the first reader has found, a slower machine finds as well
+LATER = 5.0  # for later readers, so that a slower machine finds what the first reader found
 TICK = 0.2
 
 
 class _TooSlow(BaseException):
-    """Raised in the middle of a match."""
+    """Interrupts a match."""
 
 
 class Patterns:
-    """Patterns by metric, each until it is given up for being too slow."""
+    """Patterns by metric; those that are too slow are given up."""
 
     def __init__(self, patterns: Mapping[str, str], limit: float) -> None:
         self.given_up: list[str] = []
@@ -36,7 +36,7 @@ class Patterns:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Keeps the limit of the lines that are searched meanwhile."""
+        """Enforces the time limit while lines are searched."""
         if not self._patterns or threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -49,7 +49,7 @@ class Patterns:
             signal.signal(signal.SIGVTALRM, before or signal.SIG_DFL)
 
     def search(self, line: str, found: Callable[[str, str], None]) -> None:
-        """Hands over what each pattern finds in a line, as metric and text."""
+        """Calls `found` with metric and text for each match in a line."""
         for name, pattern in self._patterns:
             self._turn += 1
             try:

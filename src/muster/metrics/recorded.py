@@ -1,4 +1,4 @@
-"""The numbers and phases that ranks report, and the files in which `muster.record` keeps them."""
+"""The files of `muster.record`: metrics and phases that a rank recorded."""
 
 from __future__ import annotations
 
@@ -6,22 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from muster.metrics.values import DataPoint
 from muster.records.files import read_objects
 from muster.records.json_safe import number, whole
-
-
-@dataclass(frozen=True)
-class Point:
-    """One value of one metric; a final one speaks for the whole run of its rank, with the spread of its steps."""
-
-    t: float
-    name: str
-    value: float
-    unit: str = ""
-    step: int | None = None
-    final: bool = False
-    spread: dict[str, Any] | None = None
-    ranks: int | None = None  # how many trained together, as far as its rank knows
 
 
 @dataclass(frozen=True)
@@ -33,10 +20,10 @@ class Edge:
     edge: str  # start | end
 
 
-def read_record(path: str) -> tuple[list[Point], list[Edge]]:
-    """What a rank recorded in its `record-<rank>.jsonl`; lines that were cut off or that say something else are passed over.
+def read_record(path: str) -> tuple[list[DataPoint], list[Edge]]:
+    """Reads a `record-<rank>.jsonl`; skips lines that are cut off or of another kind.
 
-    Raises OSError for what is no regular file of its node.
+    Raises OSError if it is no regular file of its node.
     """
     points, edges = [], []
     for line in read_objects(path, os.path.dirname(os.path.dirname(path))):
@@ -51,15 +38,15 @@ def read_record(path: str) -> tuple[list[Point], list[Edge]]:
     return points, edges
 
 
-def _point(t: float, name: str, value: float, line: dict[str, Any]) -> Point:
-    unit, spread = line.get("unit"), line.get("spread")
-    return Point(
+def _point(t: float, name: str, value: float, line: dict[str, Any]) -> DataPoint:
+    unit, step_stats = line.get("unit"), line.get("spread")
+    return DataPoint(
         t,
         name,
         value,
         unit if isinstance(unit, str) else "",
         whole(line.get("step")),
         line.get("final") is True,
-        spread if isinstance(spread, dict) else None,
+        step_stats if isinstance(step_stats, dict) else None,
         whole(line.get("ranks")),
     )

@@ -1,4 +1,4 @@
-"""AISBench's result files: one number as text each, named after a rank or a server."""
+"""AISBench's result files: each holds one number as text and is named after a rank or a server."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from muster.records.layout import AttemptDir, NodeDir, is_number
 from muster.records.untrusted import NotRegular, is_regular, open_regular
 
 RANK_SIZE = "ranksize.json"
-REFUSED = "refused"  # the event of an agent that found something else than a file under the name of a result
+REFUSED = "refused"  # event of an agent that found something else than a regular file under the name of a result
 RECORD = re.compile(r"record-(\d{1,9})\.jsonl\Z")  # of `muster.record`
-LONGEST = 4096  # bytes of a file that is to hold one number
+LONGEST = 4096  # bytes that are read of a file
 _RATES = r"throughput_(?:(\d{1,9})\.json|rank_(\d{1,9}))"
 _ACCURACIES = r"(?:accuracy(?:_(\d{1,9}))?\.json|eval_acc\.log)"
-NAMES = "|".join((_RATES, _ACCURACIES, re.escape(RANK_SIZE)))  # of files in which scripts leave their numbers
+NAMES = "|".join((_RATES, _ACCURACIES, re.escape(RANK_SIZE)))  # of all result files
 _RATE, _ACCURACY, _ANY = (re.compile(f"(?:{names})\\Z") for names in (_RATES, _ACCURACIES, NAMES))
 
 
@@ -32,10 +32,10 @@ class ResultFile:
 
     node: int
     name: str
-    folder: str = ""  # the directory in the output, or in MUSTER_RESULTS, in which it lies
-    output: str = ""  # the output of the job to which it was written; none for MUSTER_RESULTS
-    path: str = ""  # where its copy lies
-    below: str = ""  # the directory of its node, out of which no link may lead
+    folder: str = ""  # its directory below the output or MUSTER_RESULTS
+    output: str = ""  # the output of the job to which it was written; empty for MUSTER_RESULTS
+    path: str = ""  # of its copy
+    below: str = ""  # the directory of its node, which links must not leave
     modified: float | None = None
     stale: bool = False
     error: str = ""  # why the agent could not copy it, if so
@@ -45,11 +45,11 @@ class ResultFile:
         return f"{name} in {self.output}" if self.output else name
 
     def server(self, job: Job) -> int:
-        """The node that is meant: the one that names its directory, else the one whose agent found it."""
+        """The node that its directory is named after, else the one whose agent found it."""
         return int(self.folder) if _is_index(self.folder, job.nodes) else self.node
 
     def text(self) -> str:
-        """What the file holds. Raises OSError, with the reason, for what is no regular file of the run or is not there."""
+        """The content of the file. Raises OSError, with the reason, if it is missing or no regular file of the run."""
         if self.error:
             raise OSError(errno.EINVAL, self.error)
         with open_regular(self.path, self.below) as file:
@@ -58,11 +58,11 @@ class ResultFile:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a file says it is: the metric of a rank; -1 for a rank that did not run."""
+    """The metric and rank that a file is named after; the rank is -1 if it did not run."""
 
     metric: str
     rank: int
-    order: int  # of several kinds of files the first one counts
+    order: int  # of several kinds of files, the one with the lowest counts
 
 
 def find(attempt: AttemptDir) -> list[ResultFile]:
@@ -75,7 +75,7 @@ def find(attempt: AttemptDir) -> list[ResultFile]:
 
 
 def claim(job: Job, file: ResultFile) -> Claim | None:
-    """Whose number a file holds; None for a file that is not read."""
+    """The metric and rank of a file; None for a file that is not read."""
     rate, accuracy = _RATE.match(file.name), _ACCURACY.match(file.name)
     if rate:
         return _rate(job, file, int(rate.group(1) or rate.group(2)))
@@ -110,7 +110,7 @@ def listed(folder: str) -> list[str]:
 
 
 def unseen(attempt: AttemptDir) -> Iterator[str]:
-    """Outputs at which the agents could not look, and why."""
+    """Outputs that the agents could not list, and why."""
     for index in attempt.node_indexes():
         for entry in _listing(attempt.node(index)):
             if entry.get("error") and not entry.get("path"):
@@ -126,7 +126,7 @@ def refused_folders(attempt: AttemptDir) -> Iterator[str]:
 
 
 def wrong_sizes(job: Job, files: list[ResultFile]) -> Iterator[str]:
-    """What is wrong with the numbers of ranks that scripts wrote down."""
+    """Problems with the number of ranks that scripts wrote to ranksize.json."""
     expected = world_size(job)
     for file in files:
         if file.name != RANK_SIZE or file.stale:
@@ -143,14 +143,14 @@ def wrong_sizes(job: Job, files: list[ResultFile]) -> Iterator[str]:
 
 
 def is_result(name: str) -> bool:
-    """Whether a file of this name holds a result."""
+    """Whether this is the name of a result file."""
     return bool(_ANY.match(name))
 
 
 def _direct(node: NodeDir, index: int) -> Iterator[ResultFile]:
-    """What ranks wrote to MUSTER_RESULTS itself: it was empty when they started."""
+    """Result files in MUSTER_RESULTS itself, which was empty when the ranks started."""
     refused = refusals(node)
-    for path in _told(node):
+    for path in _entries(node):
         folder, _, name = path.rpartition("/")
         full = os.path.join(node.results, path)
         if is_result(name) and path not in refused and is_regular(full, node.path):
@@ -161,8 +161,8 @@ def _direct(node: NodeDir, index: int) -> Iterator[ResultFile]:
             yield ResultFile(index, name, folder, error=reason)
 
 
-def _told(node: NodeDir) -> Iterator[str]:
-    """What lies in the results of a node and in their numbered folders, by its path there."""
+def _entries(node: NodeDir) -> Iterator[str]:
+    """The relative paths of what lies in the results of a node and in their numbered folders."""
     for name in listed(node.results):
         path = os.path.join(node.results, name)
         if is_number(name) and os.path.isdir(path) and not os.path.islink(path):
@@ -172,8 +172,8 @@ def _told(node: NodeDir) -> Iterator[str]:
 
 
 def irregular(node: NodeDir) -> Iterator[tuple[str, str]]:
-    """What lies there under the name of a result and is no regular file, with what it is."""
-    for path in _told(node):
+    """Paths with the name of a result that are no regular files, and what they are instead."""
+    for path in _entries(node):
         name = os.path.basename(path)
         if is_result(name) or is_number(name) or RECORD.match(name):
             try:
@@ -185,9 +185,9 @@ def irregular(node: NodeDir) -> Iterator[tuple[str, str]]:
 
 
 def refusals(node: NodeDir) -> dict[str, str]:
-    """What the agent of a node did not take for results, by its path, and why.
+    """What the agent of a node refused as results, by path, and why.
 
-    It is in the agent's record because it is in no bundle: there a link or a FIFO cannot be.
+    The agent's events have it because a bundle cannot hold a link or a FIFO.
     """
     try:
         events = [event for event in read_events(node.events) if event["event"] == REFUSED]
@@ -197,7 +197,7 @@ def refusals(node: NodeDir) -> dict[str, str]:
 
 
 def _of_outputs(node: NodeDir, index: int) -> Iterator[ResultFile]:
-    """What the agent copied from the outputs of the job."""
+    """Result files that the agent copied from the outputs of the job."""
     for entry in _listing(node):
         found = _listed(entry)
         if found is not None:
@@ -208,7 +208,7 @@ def _of_outputs(node: NodeDir, index: int) -> Iterator[ResultFile]:
 
 
 def _listing(node: NodeDir) -> list[dict[str, Any]]:
-    """What the agent said about the outputs of the job."""
+    """The agent's list of result files in the outputs of the job."""
     listing = read_json(os.path.join(node.results, "outputs.json"))
     return [entry for entry in listing if isinstance(entry, dict)] if isinstance(listing, list) else []
 

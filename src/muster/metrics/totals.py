@@ -1,108 +1,91 @@
-"""What the numbers of ranks make: one value per node, per world and for the run, complete or with the reason why not."""
+"""Totals of the numbers of ranks: one value per node, per world and for the run, complete or with the reason why not."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from muster.job import Job, Metric
 from muster.job.bench import KNOWN
 from muster.metrics import numbers
-from muster.metrics.observed import Observed, Reading
-from muster.metrics.rank_map import Seat, seats, world_size, worlds
+from muster.metrics.observed import Observed
+from muster.metrics.rank_map import Rank, all_ranks, world_size, worlds
+from muster.metrics.values import MetricTotals, RankReport, Value
 
 NOBODY = "nobody recorded it"
 LAUNCHED = "; a program that starts ranks itself counts as one: let Muster start them (`per: device`), or one report for all"
 
 
-@dataclass(frozen=True)
-class Value:
-    """A number, or the reason why there is none."""
-
-    value: float | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One metric of one run."""
-
-    name: str
-    metric: Metric
-    unit: str
-    whole: Value
-    nodes: dict[int, Value]
-    ranks: list[tuple[Seat, Reading]]
-
-
 def names(observed: Observed) -> list[str]:
-    """The metrics of a run: those that everybody asks for, those that the job names, and whatever else was recorded."""
+    """The metrics of a run: the standard ones, those that the job names, and all others that were recorded."""
     job = observed.job
     asked = ["throughput", "accuracy", *(job.needed if job.bench else job.metrics)]
-    return list(dict.fromkeys([*asked, *sorted({*observed.readings, *observed.strays})]))
+    return list(dict.fromkeys([*asked, *sorted({*observed.values, *observed.strays})]))
 
 
-def measure(observed: Observed, name: str) -> Measured:
+def measure(observed: Observed, name: str) -> MetricTotals:
     job = observed.job
-    metric = _meant(observed, name)
-    everybody = [(seat, observed.reading(name, seat)) for seat in seats(job)]
-    by_world = [_world([(seat, observed.reading(name, seat)) for seat in world], metric) for world in worlds(job)]
+    metric = _definition(observed, name)
+    ranks = [(rank, observed.value(name, rank)) for rank in all_ranks(job)]
+    by_world = [_world([ranks[rank.index] for rank in world], metric) for world in worlds(job)]
     if job.servers:
         nodes = dict(enumerate(by_world))
         whole = _mean(by_world)
     else:
-        together = metric.of == "rank"
-        nodes = {node: _world(of, metric) for node, of in _by_node(everybody).items()} if together else {}
+        size = job.ranks_per_node
+        by_node = [ranks[first : first + size] for first in range(0, len(ranks), size)]
+        nodes = {of[0][0].node: _world(of, metric) for of in by_node} if metric.of == "rank" else {}
         whole = by_world[0]
-    trouble = _trouble(observed, name, metric)
-    if trouble and name in observed.readings:
-        whole = Value(reason=trouble)
-    ranks = everybody if metric.of == "rank" else [(seat, reading) for seat, reading in everybody if reading.source]
-    return Measured(name, metric, _unit(observed, name), whole, nodes, ranks)
+    problem = _problem(observed, name, metric)
+    if problem and name in observed.values:
+        whole = Value(reason=problem)
+    shown = ranks if metric.of == "rank" else [(rank, value) for rank, value in ranks if value.source]
+    return MetricTotals(name, metric, _unit(observed, name), whole, nodes, shown)
 
 
-def _meant(observed: Observed, name: str) -> Metric:
-    """What a metric is; one that nobody described and that one rank alone reported stands for all."""
+def _definition(observed: Observed, name: str) -> Metric:
+    """The definition of a metric; an undeclared one that a single rank of each world reported is of the world."""
     metric = observed.job.metric(name)
-    described = name in observed.job.metrics or name in KNOWN
-    reported = observed.readings.get(name, {})
-    alone = all(sum(1 for seat in world if seat.rank in reported) == 1 for world in worlds(observed.job))
-    return replace(metric, of="world") if alone and not described else metric
+    declared = name in observed.job.metrics or name in KNOWN
+    reported = observed.values.get(name, {})
+    alone = all(sum(1 for rank in world if rank.index in reported) == 1 for world in worlds(observed.job))
+    return replace(metric, of="world") if alone and not declared else metric
 
 
 def _unit(observed: Observed, name: str) -> str:
-    """The unit of a metric: the one that the job names, else that in which it was reported."""
-    return _named(observed.job, name) or next(iter(observed.units.get(name, [])), observed.job.metric(name).unit)
+    """The unit of a metric: the one that the job declares, else that in which it was reported."""
+    return _declared_unit(observed.job, name) or next(iter(observed.units(name)), observed.job.metric(name).unit)
 
 
-def _named(job: Job, name: str) -> str:
-    """The unit that the job itself names, and not the usual one, which others may mean in other words."""
+def _declared_unit(job: Job, name: str) -> str:
+    """The unit that the job declares, unless it is the usual one, for which scripts may use other words."""
     unit = job.metric(name).unit if name in job.metrics else ""
-    return "" if unit == _usual(name) else unit
+    return "" if unit == _usual_unit(name) else unit
 
 
-def _usual(name: str) -> str:
+def _usual_unit(name: str) -> str:
     return KNOWN.get(name, Metric()).unit
 
 
-def _trouble(observed: Observed, name: str, metric: Metric) -> str | None:
-    """What is wrong with what was reported of a metric as a whole."""
-    told, strays, named = observed.units.get(name, []), observed.strays.get(name, []), _named(observed.job, name)
+def _problem(observed: Observed, name: str, metric: Metric) -> str | None:
+    """Why the reports of a metric make no total, whatever their numbers are."""
+    reported, declared = observed.units(name), _declared_unit(observed.job, name)
+    strays = observed.strays.get(name, [])
     if strays:
         return f"{strays[0]} came from no rank: {_ran(observed.job)}"
-    if len(told) > 1:
-        return f"it was reported in different units: {told[0]} and {told[1]}"
-    if named and told and told[0] not in (named, _usual(name)):
-        return f"it was reported in {told[0]}, and the job says {named}"
-    return _unknown(observed, name) or observed.separate or None if metric.of == "rank" else None
+    if len(reported) > 1:
+        return f"it was reported in different units: {reported[0]} and {reported[1]}"
+    if declared and reported and reported[0] not in (declared, _usual_unit(name)):
+        return f"it was reported in {reported[0]}, and the job says {declared}"
+    return _unknown_ranks(observed, name) or observed.separate or None if metric.of == "rank" else None
 
 
-def _unknown(observed: Observed, name: str) -> str | None:
-    """What is wrong where ranks know of others that Muster does not know of: their numbers are missing."""
-    job, told = observed.job, observed.ranks.get(name, 0)
-    if told <= (job.ranks if job.own_servers else world_size(job)):
+def _unknown_ranks(observed: Observed, name: str) -> str | None:
+    """Ranks report a larger world than Muster started: numbers of others are missing."""
+    job, reported = observed.job, observed.world_size(name)
+    if reported <= (job.ranks if job.own_servers else world_size(job)):
         return None
-    return f"its ranks say that they are {told}: {_ran(job)}"
+    return f"its ranks say that they are {reported}: {_ran(job)}"
 
 
 def _ran(job: Job) -> str:
@@ -110,35 +93,37 @@ def _ran(job: Job) -> str:
     return f"{job.ranks} ran{LAUNCHED if launched else ''}"
 
 
-def _world(ranks: Sequence[tuple[Seat, Reading]], metric: Metric) -> Value:
+def _world(ranks: Sequence[tuple[Rank, RankReport]], metric: Metric) -> Value:
     return _of_all(ranks, metric) if metric.of == "rank" else _of_one(ranks)
 
 
-def _of_all(ranks: Sequence[tuple[Seat, Reading]], metric: Metric) -> Value:
-    if not any(reading.source for _, reading in ranks):
+def _of_all(ranks: Sequence[tuple[Rank, RankReport]], metric: Metric) -> Value:
+    """The total over ranks, each of which must have a value."""
+    if not any(value.source for _, value in ranks):
         return Value(reason=NOBODY)
-    missing = [f"{seat} {reading.reason}" for seat, reading in ranks if reading.value is None]
+    missing = [f"{rank} {value.reason}" for rank, value in ranks if value.value is None]
     if missing:
         others = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
         return Value(reason=missing[0] + others)
-    return _finite(numbers.RULES[metric.over]([reading.value for _, reading in ranks if reading.value is not None]))
+    return _finite(numbers.RULES[metric.over]([value.value for _, value in ranks if value.value is not None]))
 
 
-def _of_one(ranks: Sequence[tuple[Seat, Reading]]) -> Value:
-    reported = [(seat, reading) for seat, reading in ranks if reading.source]
+def _of_one(ranks: Sequence[tuple[Rank, RankReport]]) -> Value:
+    """The value of a metric that one rank reports for all; several must report the same."""
+    reported = [(rank, value) for rank, value in ranks if value.source]
     if not reported:
         return Value(reason=NOBODY)
-    for seat, reading in reported:
-        if reading.value is None:
-            return Value(reason=f"{seat} {reading.reason}")
-    values = [reading.value for _, reading in reported]
+    for rank, value in reported:
+        if value.value is None:
+            return Value(reason=f"{rank} {value.reason}")
+    values = [value.value for _, value in reported]
     if len(set(values)) > 1:
         return Value(reason=f"{len(values)} ranks reported different values; let one of them report for all")
     return Value(values[0])
 
 
 def _mean(nodes: Sequence[Value]) -> Value:
-    """The mean over nodes that trained alone."""
+    """The mean over nodes that trained separately."""
     values = [node.value for node in nodes if node.value is not None]
     if len(values) == len(nodes):
         return _finite(numbers.mean(values))
@@ -150,10 +135,3 @@ def _mean(nodes: Sequence[Value]) -> Value:
 
 def _finite(value: float) -> Value:
     return Value(value) if numbers.finite(value) is not None else Value(reason="the values of its ranks are too large")
-
-
-def _by_node(ranks: Sequence[tuple[Seat, Reading]]) -> dict[int, list[tuple[Seat, Reading]]]:
-    found: dict[int, list[tuple[Seat, Reading]]] = {}
-    for seat, reading in ranks:
-        found.setdefault(seat.node, []).append((seat, reading))
-    return found

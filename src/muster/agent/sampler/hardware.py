@@ -1,4 +1,4 @@
-"""What a machine is: host, kernel, CPUs, memory and network, from files that cost nothing to read."""
+"""Description of a machine: kernel, CPUs, memory and network, from files in /proc and /sys."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 import re
 from typing import Any
 
-from muster.agent.sampler.machine import listed, real_names
+from muster.agent.sampler.host_usage import listed, real_names
 from muster.linux.proc import read
 
 CPUS = "/sys/devices/system/cpu"
-# ARM's /proc/cpuinfo has numbers for names: the implementer's and its part's.
+# ARM's /proc/cpuinfo has numbers instead of names: implementer and part.
 ARM = {
     ("0x41", "0xd0c"): "Neoverse-N1",
     ("0x41", "0xd40"): "Neoverse-V1",
@@ -24,17 +24,17 @@ ARM = {
 }
 
 
-def machine() -> str:
-    """The same for all nodes on one machine, until it starts anew."""
+def machine_id() -> str:
+    """An id that all nodes on one machine share until it reboots."""
     return hashlib.sha256(b"muster " + read("/proc/sys/kernel/random/boot_id").strip()).hexdigest()[:16]
 
 
 def describe() -> tuple[dict[str, Any], dict[str, str]]:
-    """What is known of this machine, and why the rest is not."""
+    """Describes this machine; the second dictionary has reasons for what is not known."""
     system = os.uname()
     model, (sockets, cores) = _model(), _topology()
     found: dict[str, Any] = {
-        "machine": machine(),
+        "machine": machine_id(),
         "kernel": system.release,
         "os": _os(),
         "arch": system.machine,
@@ -44,8 +44,8 @@ def describe() -> tuple[dict[str, Any], dict[str, str]]:
     }
     reasons = {
         "os": "there is no /etc/os-release",
-        "memory": "/proc/meminfo does not tell it",
-        "cpu.model": "/proc/cpuinfo does not tell it",
+        "memory": "/proc/meminfo does not report it",
+        "cpu.model": "/proc/cpuinfo does not report it",
         "cpu.sockets": f"{CPUS} shows no topology",
     }
     values = {**found, "cpu.model": model, "cpu.sockets": sockets}
@@ -63,7 +63,7 @@ def _memory() -> int | None:
 
 
 def _model() -> str | None:
-    """The name of the first CPU: the kernel takes a while to describe all of them."""
+    """The model of the first CPU: reading the whole of cpuinfo takes long on large machines."""
     try:
         with open("/proc/cpuinfo", "rb", buffering=0) as file:
             text = file.read(4096).decode("utf-8", "replace")
@@ -80,7 +80,7 @@ def _model() -> str | None:
 
 
 def _topology() -> tuple[int | None, int | None]:
-    """How many sockets and cores there are: CPUs that name the same siblings share one."""
+    """The numbers of sockets and cores: CPUs with the same list of siblings share one."""
     sockets: set[bytes] = set()
     cores: set[bytes] = set()
     for name in listed(CPUS):
@@ -97,14 +97,14 @@ def _interfaces() -> list[dict[str, Any]]:
 
 
 def _fabric() -> list[dict[str, Any]]:
-    """Adapters for RDMA, whose ports say `400 Gb/sec (4X NDR)`."""
+    """RDMA adapters; the rate of a port reads `400 Gb/sec (4X NDR)`."""
     names = listed("/sys/class/infiniband")
     rates = [_number(read(f"/sys/class/infiniband/{name}/ports/1/rate").split(b" ")[0]) for name in names]
     return [{"name": name, "speed": rate * 1000 if rate else None} for name, rate in zip(names, rates)]
 
 
 def _number(text: bytes) -> int | None:
-    """A speed; the kernel says -1, or nothing, where a link is down or has none."""
+    """A speed; the kernel has -1, or nothing, for links that are down."""
     try:
         number = int(float(text))
     except ValueError:

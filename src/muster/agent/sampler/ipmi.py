@@ -1,6 +1,6 @@
-"""Power of the whole server from its BMC, as `ipmitool dcmi power reading` tells it: this machine's own, or one on the network.
+"""Power of the whole server from its BMC, local or on the network, read with `ipmitool dcmi power reading`.
 
-The password is in the environment of ipmitool alone (`-E`), never on its command line.
+The password is passed in the environment of ipmitool (`-E`), never on its command line.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Ipmi:
             )
         except subprocess.TimeoutExpired:
             raise Unmeasured(f"ipmitool gave no answer within {LIMIT} s") from None
-        said = done.stdout.decode("utf-8", "replace")
+        output = done.stdout.decode("utf-8", "replace")
         if done.returncode != 0:
-            words = (said.strip().splitlines() or [f"code {done.returncode}"])[-1]
-            raise Unmeasured(f"ipmitool does not work: {words}")
-        return reading(said)
+            last = (output.strip().splitlines() or [f"code {done.returncode}"])[-1]
+            raise Unmeasured(f"ipmitool does not work: {last}")
+        return parse(output)
 
     def close(self) -> None:
-        """Nothing stays open between two readings."""
+        """Nothing is open between two readings."""
 
 
 def _remote(host: str, user: str, password: bool) -> list[str]:
@@ -58,11 +58,11 @@ def _remote(host: str, user: str, password: bool) -> list[str]:
     return ["-I", "lanplus", "-H", host, *(["-U", user] if user else []), *(["-E"] if password else [])]
 
 
-def reading(text: str) -> float:
-    """The watts in what ipmitool prints. BMCs that measure nothing say 0."""
+def parse(text: str) -> float:
+    """The watts in the output of ipmitool. BMCs that measure nothing report 0."""
     found = re.search(r"Instantaneous power reading:\s*(\d+)\s*Watts", text)
     if not found:
-        raise Unmeasured("ipmitool tells no power")
+        raise Unmeasured("ipmitool reports no power")
     if int(found.group(1)) == 0:
-        raise Unmeasured("the BMC tells 0 W: it does not measure power")
+        raise Unmeasured("the BMC reports 0 W: it does not measure power")
     return float(found.group(1))

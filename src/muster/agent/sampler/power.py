@@ -1,21 +1,22 @@
-"""Which sources of power a node has: what the settings ask for, as far as it is there."""
+"""The sources of power of a node: those that the settings ask for, as far as the machine has them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Protocol, TypeVar
 
 from muster.agent.sampler.ipmi import Ipmi
 from muster.agent.sampler.rapl import Rapl
 from muster.devices import Unmeasured
 
 VARIABLE = "MUSTER_POWER"
-PAUSE = 5.0  # seconds between two questions to a BMC
+PAUSE = 5.0  # seconds between two requests to a BMC
+Opened = TypeVar("Opened")
 
 
 class Settings(NamedTuple):
-    """What config.toml says for one node."""
+    """The settings in config.toml for one node."""
 
     source: str = "auto"
     redfish: str = ""
@@ -24,65 +25,76 @@ class Settings(NamedTuple):
     password: str = ""
     ca: str = ""
     verify: bool = True
-    apart: bool = False  # whether the password is not here, but with a process that answers for the BMC
+    apart: bool = False  # the password is not here, but with the process that queries the BMC
+
+
+class Bmc(Protocol):
+    """Measures the power of the whole server."""
+
+    name: str
+
+    def watts(self) -> float: ...
+
+    def close(self) -> None: ...
 
 
 class Sources(NamedTuple):
     rapl: Rapl | None
-    slow: list[Any]  # Ipmi or Redfish: they have a name, watts() and close()
+    bmcs: list[Bmc]
     missing: dict[str, str]
 
 
 def settings(text: str, facts: Mapping[str, Any]) -> Settings:
-    """The settings of one node, from those of all: what is said of its host counts more."""
-    told = json.loads(text) if text else {}
-    hosts = told.pop("hosts", {})
-    machine = told.pop("host", "")
+    """The settings of one node from those of all; settings for its host come first."""
+    common = json.loads(text) if text else {}
+    hosts = common.pop("hosts", {})
+    machine = common.pop("host", "")
     own = str(facts.get("host", ""))
     names = [own, own.partition(".")[0]]
     if str(facts.get("address", "")).startswith("127."):  # simulated, on the submitter's machine
         names = [machine, machine.partition(".")[0]]
     special: dict[str, Any] = next((hosts[name] for name in names if name in hosts), {})
-    return Settings(**{**told, **special})
+    return Settings(**{**common, **special})
 
 
-def open_sources(chosen: Settings, line: int | None = None) -> Sources:
-    """The sources that are there, and why the others are not; `line` leads to the process that has the password."""
+def open_sources(chosen: Settings, descriptor: int | None = None) -> Sources:
+    """Opens the sources that exist, and says why the others are missing.
+
+    `descriptor` is a socket to the process that has the password of the BMC, where there is one.
+    """
     if chosen.source == "off":
         return Sources(None, [], {"power": "it is switched off in config.toml"})
     missing: dict[str, str] = {}
-    found = {name: _open(name, make, missing) for name, make in makers(chosen, line).items()}
-    if not any(found.values()):
+    rapl = _open("rapl", Rapl, missing) if chosen.source in ("auto", "rapl") else None
+    opened = [_open(name, make, missing) for name, make in bmc_openers(chosen, descriptor).items()]
+    bmcs = [bmc for bmc in opened if bmc is not None]
+    if rapl is None and not bmcs:
         missing["power"] = "; ".join(missing.values())
-    rapl = found.pop("rapl", None)
-    return Sources(rapl, [source for source in found.values() if source], missing)
+    return Sources(rapl, bmcs, missing)
 
 
-def makers(chosen: Settings, line: int | None = None) -> dict[str, Callable[[], Any]]:
-    """How to open each of the sources that the settings ask for."""
-    found: dict[str, Callable[[], Any]] = {
-        "rapl": Rapl,
+def bmc_openers(chosen: Settings, descriptor: int | None = None) -> dict[str, Callable[[], Bmc]]:
+    """Functions that open the BMC in each of the ways that the settings ask for."""
+    found: dict[str, Callable[[], Bmc]] = {
         "ipmi": lambda: Ipmi(chosen.ipmi_host, chosen.user, chosen.password),
         "redfish": lambda: _redfish(chosen),
     }
-    if chosen.apart and line is not None:
-        from muster.agent.sampler.behind import Asked
+    if chosen.apart and descriptor is not None:
+        from muster.agent.sampler.bmc_proxy import BmcClient
 
-        found.update(ipmi=lambda: Asked("ipmi", line), redfish=lambda: Asked("redfish", line))
-    if chosen.source != "auto":
-        return {chosen.source: found[chosen.source]}
-    return found
+        found = {"ipmi": lambda: BmcClient("ipmi", descriptor), "redfish": lambda: BmcClient("redfish", descriptor)}
+    return {name: make for name, make in found.items() if chosen.source in ("auto", name)}
 
 
-def _redfish(chosen: Settings) -> Any:
+def _redfish(chosen: Settings) -> Bmc:
     if not chosen.redfish:
         raise Unmeasured("no `redfish` is configured")
-    from muster.agent.sampler.redfish import Redfish  # it brings in HTTP and TLS, which most nodes do not need
+    from muster.agent.sampler.redfish import Redfish  # imports HTTP and TLS, which most nodes do not need
 
     return Redfish(chosen.redfish, chosen.user, chosen.password, chosen.ca, chosen.verify)
 
 
-def _open(name: str, make: Callable[[], Any], missing: dict[str, str]) -> Any:
+def _open(name: str, make: Callable[[], Opened], missing: dict[str, str]) -> Opened | None:
     try:
         return make()
     except Unmeasured as error:

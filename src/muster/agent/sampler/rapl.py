@@ -1,17 +1,17 @@
-"""Energy of the CPU packages, from the counters that the kernel shows as RAPL. AMD's lie there as well."""
+"""Energy of the CPU packages, from the kernel's RAPL counters, which also cover AMD."""
 
 from __future__ import annotations
 
 import glob
 import os
-from typing import Any
 
-from muster.agent.sampler.pace import why
+from muster.agent.sampler.polling import describe
+from muster.agent.sampler.sample_writer import Sample
 from muster.devices import Unmeasured, real_path
 
 
 class Package:
-    """One counter, made to grow for ever: the kernel's begins again at its end."""
+    """The energy counter of one package, without the wraparound of the kernel's."""
 
     def __init__(self, folder: str) -> None:
         with open(folder + "/max_energy_range_uj", encoding="utf-8") as file:
@@ -21,7 +21,7 @@ class Package:
         self.total = self._last
 
     def read(self) -> int:
-        """Microjoules so far."""
+        """Returns the microjoules so far."""
         now = self._raw()
         self.total += now - self._last if now >= self._last else now - self._last + self._range
         self._last = now
@@ -41,13 +41,13 @@ class Rapl:
         self._packages = _open_packages()
         self._last: tuple[float, float] | None = None
 
-    def read(self, moment: float) -> dict[str, Any]:
+    def read(self, moment: float) -> Sample:
         joules = sum(package.read() for package in self._packages) / 1e6
         last, self._last = self._last, (moment, joules)
-        found: dict[str, Any] = {"energy": {"rapl": round(joules, 3)}}
+        sample = Sample(energy={self.name: round(joules, 3)})
         if last is not None and moment > last[0]:
-            found["power"] = {"rapl": round((joules - last[1]) / (moment - last[0]), 2)}
-        return found
+            sample.power[self.name] = round((joules - last[1]) / (moment - last[0]), 2)
+        return sample
 
     def close(self) -> None:
         for package in self._packages:
@@ -55,7 +55,7 @@ class Rapl:
 
 
 def _open_packages() -> list[Package]:
-    """The counters of whole packages: cores and memory controllers are parts of them, and `psys` counts more than CPUs."""
+    """Opens the counters of whole packages; cores and memory controllers are parts of them, `psys` counts more than CPUs."""
     folders = [folder for folder in sorted(glob.glob(real_path("sys/class/powercap/intel-rapl:*"))) if _is_package(folder)]
     if not folders:
         raise Unmeasured("the kernel shows no counters of CPU packages in /sys/class/powercap")
@@ -64,7 +64,7 @@ def _open_packages() -> list[Package]:
     except PermissionError:
         raise Unmeasured("the counters of CPU packages can be read by root alone") from None
     except (OSError, ValueError) as error:
-        raise Unmeasured(f"the counters of CPU packages cannot be read: {why(error)}") from None
+        raise Unmeasured(f"the counters of CPU packages cannot be read: {describe(error)}") from None
 
 
 def _is_package(folder: str) -> bool:

@@ -1,7 +1,7 @@
 """Power of the whole server from its BMC through Redfish: a resource of a chassis, over HTTPS.
 
-Own code over http.client: nodes have no packages. The name and password go with each request; where a BMC takes them only to
-open a session, one is opened, and closed at the end.
+Own code over http.client: nodes have no packages. Requests use basic authentication; where a BMC accepts only sessions, one is
+opened, and closed at the end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Redfish:
         if user:
             both = base64.b64encode((f"{user}:{password}").encode()).decode()
             self._headers["Authorization"] = "Basic " + both
-        self._session = ""  # the path of one that was opened
+        self._session = ""  # path of the open session
 
     def watts(self) -> float:
         answer = self._request("GET", self._path)
@@ -43,16 +43,16 @@ class Redfish:
             answer = self._request("GET", self._path)
         if answer.status != 200:
             raise Unmeasured(f"the BMC answers {answer.status} {answer.reason}")
-        return power(answer.data)
+        return parse(answer.data)
 
     def close(self) -> None:
-        """Gives back the session: a BMC has few of them."""
+        """Closes the session: a BMC has few of them."""
         try:
             if self._session:
                 self._connection.timeout = 1.0
                 self._request("DELETE", self._session)
         except Unmeasured:
-            pass  # it ends by itself after a while
+            pass  # it expires
         self._connection.close()
 
     def _open_session(self) -> None:
@@ -64,14 +64,14 @@ class Redfish:
         self._headers["X-Auth-Token"] = token
         self._session = urlsplit(answer.headers.get("Location", "")).path
 
-    def _request(self, method: str, path: str, data: dict[str, str] | None = None) -> _Answer:
-        """One request. A BMC closes a connection that was quiet for a while: then there is a second try."""
+    def _request(self, method: str, path: str, data: dict[str, str] | None = None) -> _Response:
+        """Sends one request, again on a new connection if the BMC had closed an idle one."""
         body = json.dumps(data) if data else None
         headers = dict(self._headers, **({"Content-Type": "application/json"} if data else {}))
         fresh = self._connection.sock is None
         try:
             self._connection.request(method, path, body, headers)
-            return _Answer(self._connection.getresponse())
+            return _Response(self._connection.getresponse())
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             if fresh or isinstance(error, TimeoutError):
@@ -79,22 +79,22 @@ class Redfish:
         return self._request(method, path, data)
 
 
-class _Answer:
+class _Response:
     def __init__(self, response: http.client.HTTPResponse) -> None:
         self.status, self.reason, self.headers = response.status, response.reason, response.headers
         self.data = response.read(MOST)
 
 
-def power(data: bytes) -> float:
-    """The watts in a Power resource, or in one of EnvironmentMetrics."""
+def parse(data: bytes) -> float:
+    """The watts in a Power or EnvironmentMetrics resource."""
     try:
         found = json.loads(data)
         control = found.get("PowerControl")
         watts: Any = control[0]["PowerConsumedWatts"] if control else found["PowerWatts"]["Reading"]
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise Unmeasured("the resource tells no power; `redfish` takes one such as .../Chassis/1/Power") from None
+        raise Unmeasured("the resource reports no power; `redfish` takes one such as .../Chassis/1/Power") from None
     if isinstance(watts, bool) or not isinstance(watts, (int, float)) or watts <= 0:
-        raise Unmeasured("the BMC tells no power: it does not measure it")
+        raise Unmeasured("the BMC reports no power: it does not measure it")
     return float(watts)
 
 

@@ -1,4 +1,4 @@
-"""What a job runs on: its Python with the packages that matter, and the variables that matter, from a process of a rank."""
+"""The software of a job: its Python, packages and environment variables, from a process of a rank."""
 
 from __future__ import annotations
 
@@ -16,48 +16,16 @@ from muster.linux import proc
 
 LIMIT = 20.0  # seconds
 PACKAGES = (
-    "accelerate",
-    "apex",
-    "datasets",
-    "deepspeed",
-    "flash-attn",
-    "horovod",
-    "jax",
-    "jaxlib",
-    "keras",
-    "megatron-core",
-    "mindformers",
-    "mindspore",
-    "mindspore-ascend",
-    "mindspore-gpu",
-    "mpi4py",
-    "npu-bridge",
-    "numpy",
-    "nvidia-cudnn-cu12",
-    "nvidia-cudnn-cu13",
-    "nvidia-nccl-cu12",
-    "nvidia-nccl-cu13",
-    "nvidia-nvimgcodec-cu12",
-    "nvidia-nvimgcodec-cu13",
-    "paddle-custom-npu",
-    "paddlepaddle",
-    "paddlepaddle-gpu",
-    "paddlepaddle-npu",
-    "pillow",
-    "tensorflow",
-    "tensorflow-cpu",
-    "tensorflow-gpu",
-    "torch",
-    "torch-npu",
-    "torchvision",
-    "transformers",
-    "triton",
-)
+    "accelerate apex datasets deepspeed flash-attn horovod jax jaxlib keras megatron-core mindformers mindspore "
+    "mindspore-ascend mindspore-gpu mpi4py npu-bridge numpy nvidia-cudnn-cu12 nvidia-cudnn-cu13 nvidia-nccl-cu12 "
+    "nvidia-nccl-cu13 nvidia-nvimgcodec-cu12 nvidia-nvimgcodec-cu13 paddle-custom-npu paddlepaddle paddlepaddle-gpu "
+    "paddlepaddle-npu pillow tensorflow tensorflow-cpu tensorflow-gpu torch torch-npu torchvision transformers triton"
+).split()
 PREFIXES = "ASCEND_ CUDA_ FLAGS_ GLOG_ GLOO_ HCCL_ HOROVOD_ MS_ NCCL_ OMP_ PYTORCH_ TORCH_ XLA_".split()
-NEEDED = (  # to start the Python of a rank as the rank did, without any of its secrets
+NEEDED = (  # to start the Python of a rank as the rank did, without its secrets
     "PATH HOME LD_LIBRARY_PATH PYTHONPATH PYTHONHOME PYTHONUSERBASE PYTHONNOUSERSITE CONDA_PREFIX VIRTUAL_ENV".split()
 )
-# Packages are found by the names of their directories, in isolation: nothing of the job is imported or run.
+# Finds packages by the names of their directories, in isolated mode: no code of the job is imported.
 QUERY = r"""
 import json, os, re, site, sys
 places = os.environ.get("PYTHONPATH", "").split(":")
@@ -76,14 +44,14 @@ print(json.dumps({"python": version, "packages": {name: found[name] for name in 
 
 
 class Program(NamedTuple):
-    """A process of a rank that tells what the job runs on."""
+    """A Python interpreter with the environment of a process of a rank."""
 
     python: str
     environment: dict[str, str]
 
 
 def pythons(pids: Iterable[int]) -> list[Program]:
-    """Those of the processes that are a Python, by the name under which they were started."""
+    """The Python interpreters among some processes, by the name under which they were started."""
     found = []
     for pid in pids:
         name = os.fsdecode(proc.command_line(pid).split(b"\0")[0])
@@ -94,15 +62,15 @@ def pythons(pids: Iterable[int]) -> list[Program]:
     return found
 
 
-def at_hand(pid: int) -> Program:
-    """The Python on the PATH of a process that is none."""
+def python_on_path(pid: int) -> Program:
+    """The Python on the PATH of another process."""
     environment = proc.environment(pid)
     path = environment.get("PATH", "")
     return Program(shutil.which("python", path=path) or shutil.which("python3", path=path) or "", environment)
 
 
 def packages(program: Program) -> dict[str, Any]:
-    """Version and packages of a Python, which is asked for them."""
+    """Runs a Python to list its version and packages."""
     if not program.python:
         raise Unmeasured("the job has no Python on its PATH")
     environment = {name: program.environment[name] for name in NEEDED if name in program.environment}
@@ -118,12 +86,12 @@ def packages(program: Program) -> dict[str, Any]:
         )
         found: dict[str, Any] = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
-        raise Unmeasured(f"{program.python} does not tell its packages") from None
+        raise Unmeasured(f"{program.python} does not list its packages") from None
     return found
 
 
 def variables(environment: dict[str, str], secrets: Sequence[str]) -> dict[str, str]:
-    """The variables that matter to frameworks. What looks like a secret, or like an address that may hold one, is left out."""
+    """The variables that frameworks read, without those that may hold a secret, such as a URL."""
     secret = re.compile(SECRET_NAME, re.IGNORECASE)
     return {
         name: value

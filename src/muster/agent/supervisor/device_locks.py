@@ -14,7 +14,7 @@ import socket
 import struct
 import time
 
-from muster.devices import KINDS, DriverError, Found, share
+from muster.devices import KINDS, DeviceInfo, DriverError, share
 from muster.linux.watch import readable
 
 TURN = b"\0muster/devices"  # held while a run chooses, so that two of them do not take each half of what both need
@@ -24,7 +24,7 @@ MOST_WAITING = 4096
 class Held:
     """The devices of a run, by node, until they are let go."""
 
-    def __init__(self, nodes: list[list[Found]], sockets: list[socket.socket]) -> None:
+    def __init__(self, nodes: list[list[DeviceInfo]], sockets: list[socket.socket]) -> None:
         self.nodes = nodes
         self.sockets = sockets
 
@@ -41,7 +41,7 @@ class Queue:
         self.nodes = nodes
         self.count = count
         self.reason = ""  # whom it waits for, in words
-        self._found: list[Found] = []
+        self._found: list[DeviceInfo] = []
         self._holders: dict[bytes, _Holder] = {}  # by the name of the lock
 
     def take(self) -> Held | None:
@@ -138,7 +138,7 @@ class _Holder:
         self.line = None
 
 
-def _name(kind: str, device: Found) -> bytes:
+def _name(kind: str, device: DeviceInfo) -> bytes:
     return b"\0muster/device/%s/%s" % (kind.encode(), os.fsencode(device.unique)[-80:])  # a socket's name has 107 bytes
 
 

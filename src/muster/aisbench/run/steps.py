@@ -20,6 +20,7 @@ from muster.aisbench.run import messages, network_mode
 from muster.aisbench.run.job_logs import JobLogs
 from muster.bench import runner
 from muster.bench.formats import aisbench_lines
+from muster.bench.model import Result
 from muster.config import ConfigError
 from muster.job.load import load
 from muster.job.source import JobError
@@ -65,18 +66,18 @@ def run_train(base: str, choices: Choices, go_to: GoTo) -> int:
             layout.remove_stubs_logs()
         prepared = runner.prepare(load(layout.job), None)
         plan = network_mode.plan(imported.test, _say) if network_mode.enabled() else None
-        measurement = runner.begin(prepared, sys.argv, plan, imported.package.system or None)
-        runs = runner.carry_out(measurement, prepared, lambda run: _follow(run, imported.kind, layout, go_to))
+        measurement = runner.create_bench(prepared, sys.argv, plan, imported.package.system or None)
+        runs = runner.run_repeats(measurement, prepared, lambda run: _follow(run, imported.kind, layout, go_to))
         states = [view["state"] for view in runs]
-        layout.store(measurement, runner.conclude(measurement))
+        layout.store(measurement, runner.write_result(measurement))
     return 0 if states and set(states) == {"succeeded"} else 1
 
 
 def run_eval(base: str) -> int:
     """Returns 0 where the result has an accuracy, else 1."""
-    accuracy = _result(base)["metrics"].get("accuracy") or {}
-    if accuracy.get("value") is None:
-        _say(f"[ERROR] there is no accuracy: {accuracy.get('reason') or 'nobody reported one'}")
+    accuracy = _result(base).metrics.get("accuracy")
+    if accuracy is None or accuracy.value is None:
+        _say(f"[ERROR] there is no accuracy: {(accuracy and accuracy.reason) or 'nobody reported one'}")
         return 1
     return 0
 
@@ -86,9 +87,9 @@ def get_result(base: str) -> int:
     result = _result(base)
     for line in aisbench_lines.lines(result):
         _say(line)
-    for problem in result["verdict"]["problems"]:
+    for problem in result.verdict.problems:
         _say(f"[ERROR] {problem}")
-    return 0 if result["verdict"]["passed"] else 1
+    return 0 if result.verdict.passed else 1
 
 
 def run(base: str, choices: Choices, go_to: GoTo) -> int:
@@ -168,7 +169,7 @@ def _follow(run: api.Run, kind: str, layout: PackageLayout, go_to: GoTo) -> Mapp
     return view
 
 
-def _result(base: str) -> dict[str, Any]:
+def _result(base: str) -> Result:
     result = PackageLayout(base).result
     if result is None:
         raise ConfigError(f"{base}/result/result.json is missing; run the training first")

@@ -46,7 +46,7 @@ def main(base: str, words: list[str], show: Callable[[Exception], int]) -> int:
         if result is not None:
             say("INFO", aisbench_lines.shown(result) + "\n")
         if network and result is not None and code != TRAIN:
-            code = _send(test, layout.bundle(result["id"]), say, show) or code
+            code = _send(test, layout.bundle(result.id), say, show) or code
         say("INFO", "BenchManager stop done")
         return code
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from muster.bench.bundle.contents import fault
+from muster.bench.bundle.contents import FileEntry, fault
 from muster.bench.errors import BundleError
 
 MOST = 16 << 30  # bytes unpacked, unless the reader says otherwise
@@ -34,21 +34,12 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Unpacked:
-    """One file of a bundle as it was found."""
-
-    path: str  # below the bundle's folder
-    size: int
-    sha256: str
-
-
-@dataclass(frozen=True)
 class Folder:
     """An unpacked bundle."""
 
     id: str  # the name of its one folder
     path: Path
-    files: dict[str, Unpacked]
+    files: dict[str, FileEntry]
 
 
 class _Readable(Protocol):
@@ -82,7 +73,7 @@ class _Refused(Exception):
 
 
 def _unpack(tar: _Tar, into: Path) -> Folder:
-    files: dict[str, Unpacked] = {}
+    files: dict[str, FileEntry] = {}
     top = ""
     for name, size, content in tar.members():
         folder, _, path = name.partition("/")
@@ -94,7 +85,7 @@ def _unpack(tar: _Tar, into: Path) -> Folder:
         if len(files) == MOST_FILES:
             raise _Refused(f"holds more than {MOST_FILES:,} files")
         top = folder
-        files[path] = Unpacked(path, size, _write(into / name, content))
+        files[path] = FileEntry(path, size, _write(into / name, content))
     if not top:
         raise _Refused("holds no files")
     return Folder(top, into / top, files)

@@ -1,7 +1,8 @@
-"""Checking a bundle: its sums, its signature, and every number in it against the records that it holds."""
+"""Verifies a bundle: its checksums, its signature, and every number in it against the records that it holds."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -9,25 +10,25 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from muster.bench.bundle import archive, recompute, signature, strict_json
-from muster.bench.bundle.contents import MANIFEST, SIGNATURE, belongs
-from muster.bench.bundle.write import canonical
+from muster import __version__
+from muster.bench.bundle import archive, recompute, signature, strict_json, write
+from muster.bench.bundle.contents import MANIFEST, SIGNATURE, FileEntry, belongs
 from muster.bench.errors import BundleError
+from muster.bench.model import Result
+from muster.records.files import temporary_name
 
-MOST_PROBLEMS = 1000  # told of one bundle; nobody reads more
+MOST_PROBLEMS = 1000  # listed of one bundle
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What was found out about a bundle."""
-
     passed: bool  # nothing differs, and the signature, where there is one, is right
     problems: list[str]
     signature: signature.State
     signed_by: str | None  # the signer, as the reader's list of trusted keys has it
     key: str | None  # the fingerprint of the key that signed
-    result: dict[str, Any] | None
-    bench: dict[str, Any] | None
+    result: Result | None  # None where it is no valid result
+    bench: Mapping[str, Any] | None  # `bench.json` as it is there
     digest: str  # of the manifest: the same for the same content, however it is packed
     files: int
     size: int  # bytes of all files
@@ -43,6 +44,27 @@ def verify(path: Path, signers: Path | None = None, most: int | None = None) -> 
         return _verify(folder, trusted)
 
 
+def export(bench_dir: Path, home: Path, target: Path, key: Path | None, force: bool = False) -> None:
+    """Writes the bundle of a bench and verifies it as its reader will; a bundle that does not verify is deleted."""
+    write.check_target(target, force)
+    temporary = Path(temporary_name(str(target)))
+    try:
+        write.write(bench_dir, home, temporary, key)
+        _check_own(verify(temporary))
+        write.check_target(target, force)  # packing may have taken a while
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _check_own(found: Verified) -> None:
+    """Raises BundleError for a bundle of this version that does not verify; another version may count differently."""
+    made_by = found.result.provenance.muster if found.result else __version__
+    if found.problems and made_by == __version__:
+        more = f" ({len(found.problems)} problems in all)" if len(found.problems) > 1 else ""
+        raise BundleError(f"the records of this bench contradict each other: {found.problems[0]}{more}; measure again")
+
+
 def _verify(folder: archive.Folder, trusted: Path | None) -> Verified:
     signed = _signature(folder, trusted)
     problems = list(islice(_problems(folder, signed), MOST_PROBLEMS))
@@ -52,7 +74,7 @@ def _verify(folder: archive.Folder, trusted: Path | None) -> Verified:
         signature=signed.state,
         signed_by=signed.signed_by,
         key=signed.key,
-        result=recompute.document(folder.path / "result.json"),
+        result=recompute.result_of(folder),
         bench=recompute.document(folder.path / "bench.json"),
         digest=folder.files[MANIFEST].sha256,
         files=len(folder.files),
@@ -84,16 +106,16 @@ def _problems(folder: archive.Folder, signed: signature.Signature) -> Iterator[s
 
 
 def _sums(folder: archive.Folder) -> Iterator[str]:
-    """Whether the manifest is, to the byte, what Muster writes about these files; and if not, why not."""
-    found = {path: asdict(file) for path, file in folder.files.items() if path not in (MANIFEST, SIGNATURE)}
+    """Differences between the manifest and what Muster would write about these files, to the byte."""
+    found = {path: file for path, file in folder.files.items() if path not in (MANIFEST, SIGNATURE)}
     yield from (f"{path}: is no part of a record" for path in sorted(found) if not belongs(path))
     written = (folder.path / MANIFEST).read_bytes()
-    if written != canonical(found.values()):
-        why = list(_why_not(written, found))
-        yield from why or [f"{MANIFEST}: is not written as Muster writes it"]
+    if written != write.canonical(found.values()):
+        differences = list(_differences(written, found))
+        yield from differences or [f"{MANIFEST}: is not written as Muster writes it"]
 
 
-def _why_not(written: bytes, found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _differences(written: bytes, found: Mapping[str, FileEntry]) -> Iterator[str]:
     try:
         listed = {entry["path"]: entry for entry in strict_json.loads(written)["files"]}
     except (strict_json.NotExact, TypeError, LookupError) as error:
@@ -103,5 +125,5 @@ def _why_not(written: bytes, found: Mapping[str, Mapping[str, Any]]) -> Iterator
     for path, entry in listed.items():
         if path not in found:
             yield f"{path}: is missing, though the manifest lists it"
-        elif entry != found[path]:
+        elif entry != asdict(found[path]):
             yield f"{path}: is not the file that the manifest lists, its size or SHA-256 differs"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from muster.records.files import files_below
 from muster.records.layout import RunDir
@@ -24,6 +25,15 @@ NODE_FOLDERS = ("logs", "results")
 LONGEST_PATH = 1024  # bytes
 LONGEST_NAME = 255  # bytes, between two slashes
 DEEPEST = 32  # folders
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file of a bundle, as the manifest lists it."""
+
+    path: str  # below the folder of the bundle
+    size: int
+    sha256: str
 
 
 def _one_of(names: tuple[str, ...]) -> str:

@@ -1,13 +1,13 @@
-"""Counting again: whether every number of an unpacked bundle follows from the raw records in it.
+"""Computes the result of an unpacked bundle again from the raw records in it, and compares every value.
 
-The records are those of strangers: whatever is wrong with them is a problem to tell, never a failure of the reader.
+The records come from strangers: whatever is wrong with them is a problem to report, never a failure of the reader.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,19 @@ from muster.bench import result
 from muster.bench.bundle import strict_json
 from muster.bench.bundle.archive import Folder
 from muster.bench.bundle.contents import NEEDED_FILES, is_document, is_lines
+from muster.bench.errors import ResultError
+from muster.bench.model import BenchRecord, Result
+from muster.bench.model.bench import FORMAT
 from muster.job import Job
 from muster.metrics.final import final
 from muster.metrics.recorded import read_record
 from muster.metrics.summary import collect
 from muster.records import failure_text, state
 from muster.records.files import read_events, read_object
-from muster.records.json_safe import number
+from muster.records.json_safe import number, plain
 from muster.records.layout import RunDir
 from muster.records.untrusted import parse_json
 
-FORMAT = "muster-bench/1"
 MOST_RANKS = 100_000
 LARGEST = 32 << 20  # bytes of a document, which is read as a whole
 # What a final record says that other files say as well.
@@ -69,6 +71,14 @@ def document(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return data if isinstance(data, dict) else None
+
+
+def result_of(folder: Folder) -> Result | None:
+    """The result of a bundle, or None where it is not valid."""
+    try:
+        return Result.from_json(document(folder.path / "result.json"))
+    except ResultError:
+        return None
 
 
 def whole(path: Path) -> bytes:
@@ -147,7 +157,7 @@ def _timers(run: RunDir) -> Iterator[str]:
     """Whether every throughput that a step timer recorded is that of its own samples and seconds."""
     for path in sorted(Path(run.attempts).glob("*/nodes/*/results/record-*.jsonl")):
         for point in read_record(str(path))[0]:
-            samples, seconds = (number((point.spread or {}).get(key)) for key in ("samples", "seconds"))
+            samples, seconds = (number((point.step_stats or {}).get(key)) for key in ("samples", "seconds"))
             if point.final and samples is not None and seconds and point.value != samples / seconds:
                 where = f"runs/{run.id}/{path.relative_to(run.path)}"
                 yield f"{where}: {point.value!r} stands there, {samples / seconds!r} follows from its samples and seconds"
@@ -166,15 +176,15 @@ def _exits(run: RunDir) -> Iterator[str]:
                 yield f"{where}: {written} stands there, {expected} in events.jsonl"
 
 
-def _result(folder: Folder, bench: Mapping[str, Any], runs: Sequence[RunDir]) -> Iterator[str]:
+def _result(folder: Folder, bench: dict[str, Any], runs: Sequence[RunDir]) -> Iterator[str]:
     there = strict_json.loads(whole(folder.path / "result.json"))
     if not isinstance(there, dict):
         yield "result.json: is not a result"
         return
-    follows = result.make(bench, runs)
-    found = list(_differences("", there, follows))
+    follows = result.make(BenchRecord.from_json(plain(bench)), runs)
+    found = list(_differences("", there, follows.to_json()))
     yield from found
-    made_by = follows["provenance"]["muster"]
+    made_by = follows.provenance.muster
     if found and made_by != __version__:
         yield f"result.json: was made by Muster {made_by}, and this is {__version__}, which may count differently"
 

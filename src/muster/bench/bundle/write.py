@@ -1,4 +1,4 @@
-"""Writing a bundle: a bench with the records of its runs in one file that anybody can check.
+"""Writes a bundle: a bench with the records of its runs in one file that anybody can verify.
 
 The same bench always gives the same bytes, unless a key is used that signs differently each time.
 """
@@ -13,13 +13,16 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from muster.bench.bundle import signature
-from muster.bench.bundle.contents import BENCH_FILES, FORMAT, MANIFEST, SIGNATURE, record
-from muster.bench.errors import BundleError
+from muster.bench.bundle.contents import BENCH_FILES, FORMAT, MANIFEST, SIGNATURE, FileEntry, record
+from muster.bench.errors import BundleError, ResultError
+from muster.bench.model import BenchRecord
 from muster.records.files import read_object
+from muster.records.json_safe import plain
 from muster.records.layout import RunDir, run_dir
 from muster.records.state import recorded
 from muster.records.untrusted import open_regular
@@ -30,7 +33,7 @@ LEVEL = 6
 def write(bench_dir: Path, home: Path, target: Path, key: Path | None) -> Path:
     """Writes the bundle of a bench that has ended to a new file; signed where a key is given."""
     bench = _bench(bench_dir)
-    runs = [_ended(run_dir(str(home), run)) for run in bench["runs"]]
+    runs = [_ended(run_dir(str(home), run)) for run in bench.runs]
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -41,14 +44,14 @@ def write(bench_dir: Path, home: Path, target: Path, key: Path | None) -> Path:
     return target
 
 
-def canonical(files: Iterable[dict[str, Any]]) -> bytes:
-    """The one way in which a manifest of these files is written."""
-    ordered = sorted(files, key=lambda entry: str(entry["path"]))
+def canonical(files: Iterable[FileEntry]) -> bytes:
+    """The manifest of these files as Muster writes it, the same for the same files."""
+    ordered = [asdict(entry) for entry in sorted(files, key=lambda entry: entry.path)]
     return (json.dumps({"format": FORMAT, "files": ordered}, ensure_ascii=False, indent=1) + "\n").encode()
 
 
 def check_target(target: Path, force: bool) -> None:
-    """Refuses a place at which no bundle can be written; an existing file stays, unless forced."""
+    """Raises BundleError for a path that no bundle can be written to; an existing file only with force."""
     if target.is_dir():
         raise BundleError(f"{target} is a directory; name a file such as {target / 'result.tar.gz'}")
     if not target.parent.is_dir():
@@ -57,11 +60,13 @@ def check_target(target: Path, force: bool) -> None:
         raise BundleError(f"{target} exists already; name another file, or write over it with --force")
 
 
-def _bench(folder: Path) -> dict[str, Any]:
-    bench = read_object(str(folder / "bench.json"))
-    if not bench or not (folder / "result.json").is_file():
-        raise BundleError(f"{folder} holds no bench that has ended; `muster bench` makes one")
-    return bench
+def _bench(folder: Path) -> BenchRecord:
+    try:
+        if (folder / "result.json").is_file():
+            return BenchRecord.from_json(plain(read_object(str(folder / "bench.json"))))
+    except ResultError as error:
+        raise BundleError(f"{folder}/bench.json is damaged: {error}; measure again") from None
+    raise BundleError(f"{folder} holds no bench that has ended; `muster bench` makes one")
 
 
 def _ended(run: RunDir) -> RunDir:
@@ -80,12 +85,12 @@ def _files(bench_dir: Path, runs: Iterable[RunDir]) -> list[tuple[str, Path]]:
     return sorted(found)
 
 
-def _pack(file: BinaryIO, bench: dict[str, Any], files: Iterable[tuple[str, Path]], key: Path | None) -> None:
+def _pack(file: BinaryIO, bench: BenchRecord, files: Iterable[tuple[str, Path]], key: Path | None) -> None:
     with (
         gzip.GzipFile("", "wb", LEVEL, file, mtime=0) as stream,
         tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT, encoding="utf-8") as tar,
     ):
-        packer = _Packer(tar, bench["id"], int(bench["created"]))
+        packer = _Packer(tar, bench.id, int(bench.created or 0))
         entries = [packer.add(name, path) for name, path in files]
         manifest = canonical(entries)
         packer.add_bytes(MANIFEST, manifest)
@@ -101,15 +106,15 @@ def _sign(manifest: bytes, key: Path) -> bytes:
 
 
 class _Packer:
-    """Puts files below the one folder of a bundle, each with the same owner, mode and time."""
+    """Adds files below the one folder of a bundle, each with the same owner, mode and time."""
 
     def __init__(self, tar: tarfile.TarFile, folder: str, moment: int) -> None:
         self.tar = tar
         self.folder = folder
         self.moment = moment
 
-    def add(self, name: str, path: Path) -> dict[str, Any]:
-        """Puts a file there and returns its entry in the manifest."""
+    def add(self, name: str, path: Path) -> FileEntry:
+        """Adds a file and returns its entry in the manifest."""
         with open_regular(str(path)) as file:
             size = os.fstat(file.fileno()).st_size
             hashed = _Hashed(file)
@@ -119,7 +124,7 @@ class _Packer:
                 if error.args[:1] == ("unexpected end of data",):
                     raise BundleError(f"{path} became shorter while it was read; something still writes to it") from None
                 raise
-        return {"path": name, "size": size, "sha256": hashed.digest.hexdigest()}
+        return FileEntry(name, size, hashed.digest.hexdigest())
 
     def add_bytes(self, name: str, content: bytes) -> None:
         self._put(name, len(content), io.BytesIO(content))
@@ -131,7 +136,7 @@ class _Packer:
 
 
 class _Hashed:
-    """A file whose sum is taken while it is read."""
+    """A file that is hashed while it is read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file

@@ -1,4 +1,4 @@
-"""Energy and power over a stretch of time, of anything whose power was sampled. What was not covered by samples is not made up.
+"""Energy and power of meters over a window. A window that samples do not cover has no value, only a reason.
 
 Joules come from an energy counter where there is one, else from trapezoids over the samples.
 """
@@ -10,23 +10,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from muster.bench.energy.samples import Series
+from muster.bench.samples import TimeSeries, Window
 from muster.metrics import numbers
+from muster.metrics.values import Value
 
 GAP = 3  # intervals without a sample that are bridged
 SLOWEST = 10.0  # seconds between two samples of a slow source, such as a BMC, at most
-IDLE = 3  # samples that an idle baseline takes
-
-
-@dataclass(frozen=True)
-class Window:
-    start: float
-    end: float
-    phase: str  # proc | attempt
-
-    @property
-    def seconds(self) -> float:
-        return self.end - self.start
+IDLE = 3  # samples that an idle baseline needs
 
 
 @dataclass(frozen=True)
@@ -35,84 +25,80 @@ class Meter:
 
     name: str
     machine: str
-    watts: Series
-    counter: Series = field(default_factory=Series)  # joules since some moment
+    watts: TimeSeries
+    counter: TimeSeries = field(default_factory=TimeSeries)  # joules since some moment
     interval: float = 1.0
-    whole_machine: bool = True  # whether all nodes of its machine share it
+    whole_machine: bool = True  # all nodes of its machine share it
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A number, or the reason why there is none."""
-
-    value: float | None = None
-    reason: str | None = None
-    method: str | None = None
+class Energy(Value):
+    method: str | None = None  # counters | trapezoids
 
 
-def joules(meter: Meter, window: Window) -> Figure:
-    """The energy that a meter saw in a window."""
+def joules(meter: Meter, window: Window) -> Energy:
+    """The energy that a meter measured in a window."""
     counter = _trusted(meter, window)
     counted = _counted(meter, counter, window)
     if counted is not None:
-        return Figure(counted, method="counters")
+        return Energy(counted, method="counters")
     reason = _uncovered(meter.watts, window, _bridged(meter.watts, meter.interval))
     if not reason:
-        return Figure(_trapezoids(meter.watts, window), method="trapezoids")
+        return Energy(_trapezoids(meter.watts, window), method="trapezoids")
     if counter:
-        return Figure(_on_line(counter, window.end) - _on_line(counter, window.start), method="counters")
-    return Figure(reason=f"{meter.name}: {reason}")
+        return Energy(_on_line(counter, window.end) - _on_line(counter, window.start), method="counters")
+    return Energy(reason=f"{meter.name}: {reason}")
 
 
-def idle(meters: Sequence[Meter], before: float) -> Figure:
+def idle(meters: Sequence[Meter], before: float) -> Value:
     """The mean power before the ranks started."""
     found = []
     for meter in meters:
         values = list(meter.watts.values[: bisect_left(meter.watts.times, before)])
         if len(values) < IDLE:
             hint = "`idle` in `bench` leaves time for it"
-            return Figure(reason=f"{meter.name}: fewer than {IDLE} samples before the ranks started; {hint}")
+            return Value(reason=f"{meter.name}: fewer than {IDLE} samples before the ranks started; {hint}")
         found.append(numbers.mean(values))
-    return Figure(numbers.total(found))
+    return Value(numbers.total(found))
 
 
-def peak(meters: Sequence[Meter], window: Window) -> Figure:
-    """The highest power of all meters together; of nodes that were sampled at other moments, what lies between samples."""
+def peak(meters: Sequence[Meter], window: Window) -> Value:
+    """The highest power of all meters together, interpolated where nodes were sampled at different moments."""
     for meter in meters:
         reason = _uncovered(meter.watts, window, _bridged(meter.watts, meter.interval))
         if reason:
-            return Figure(reason=f"{meter.name}: {reason}")
+            return Value(reason=f"{meter.name}: {reason}")
     sums = _sampled_together(meters)
     moments = [window.start, *max((_inside(one, window) for one in sums), key=len), window.end]
-    return Figure(max(numbers.total([_at(one, moment) for one in sums]) for moment in moments))
+    return Value(max(numbers.total([_at(one, moment) for one in sums]) for moment in moments))
 
 
-def _sampled_together(meters: Sequence[Meter]) -> list[Series]:
-    """The power of meters that were read at the same moments, added up: those of one node mostly were."""
-    groups: dict[bytes, list[Series]] = {}
+def _sampled_together(meters: Sequence[Meter]) -> list[TimeSeries]:
+    """Sums of meters that were read at the same moments, as those of one node mostly are."""
+    groups: dict[bytes, list[TimeSeries]] = {}
     for meter in meters:
         groups.setdefault(meter.watts.times.tobytes(), []).append(meter.watts)
     return [
-        Series(of[0].times, array("d", map(numbers.total, zip(*(one.values for one in of), strict=True))))
+        TimeSeries(of[0].times, array("d", map(numbers.total, zip(*(one.values for one in of), strict=True))))
         for of in groups.values()
     ]
 
 
-def _trusted(meter: Meter, window: Window) -> Series:
-    """The energy counter where it covers the window and was not reset; else nothing."""
+def _trusted(meter: Meter, window: Window) -> TimeSeries:
+    """The energy counter if it covers the window and was not reset; else an empty series."""
     counter = meter.counter
     if _uncovered(counter, window, _bridged(counter, meter.interval)):
-        return Series()
+        return TimeSeries()
     first, last = _used(counter, window)
     steps = zip(counter.values[first:last], counter.values[first + 1 : last + 1], strict=True)
-    return Series() if any(after < before for before, after in steps) else counter
+    return TimeSeries() if any(after < before for before, after in steps) else counter
 
 
-def _counted(meter: Meter, counter: Series, window: Window) -> float | None:
-    """What the counter gained between its first and last reading in the window, and what samples tell of the time around.
+def _counted(meter: Meter, counter: TimeSeries, window: Window) -> float | None:
+    """The difference between the counter's first and last reading in the window, plus trapezoids before and after.
 
-    None where there are no two: counters are costly to read, so they may be read far apart, and the line between a reading
-    before the window and one after it tells of a power that was not this window's.
+    None for fewer than two readings: counters are costly to read, so readings may lie far apart, and a line between one
+    before the window and one after it would mix in power of another time.
     """
     inside = [index for index, time in enumerate(counter.times) if window.start <= time <= window.end]
     if len(inside) < 2:
@@ -125,19 +111,19 @@ def _counted(meter: Meter, counter: Series, window: Window) -> float | None:
 
 
 def _sampled(meter: Meter, edge: Window) -> bool:
-    """Whether samples tell of the power in a short time, be it none."""
-    return edge.seconds == 0 or not _uncovered(meter.watts, edge, _bridged(meter.watts, meter.interval))
+    """True if samples cover a window, or it has no length."""
+    return edge.length == 0 or not _uncovered(meter.watts, edge, _bridged(meter.watts, meter.interval))
 
 
-def _bridged(series: Series, interval: float) -> float:
-    """How many seconds without a sample are bridged: a few intervals of the sampler, or of a source that is slower."""
+def _bridged(series: TimeSeries, interval: float) -> float:
+    """The longest gap in seconds that is bridged: a few intervals of the sampler, or of a slower source."""
     gaps = [after - before for before, after in zip(series.times, series.times[1:], strict=False)]
     return GAP * max(interval, min(SLOWEST, numbers.median(gaps)) if gaps else 0.0)
 
 
-def _uncovered(series: Series, window: Window, most: float) -> str | None:
-    """Why a window is not covered by samples."""
-    if window.seconds <= 0:
+def _uncovered(series: TimeSeries, window: Window, most: float) -> str | None:
+    """Why samples do not cover a window; None if they do."""
+    if window.length <= 0:
         return "the window has no length"
     if not series:
         return "there are no samples"
@@ -155,8 +141,8 @@ def _uncovered(series: Series, window: Window, most: float) -> str | None:
     return None
 
 
-def _used(series: Series, window: Window) -> tuple[int, int]:
-    """The samples that tell of a window: those in it, and the ones before and after."""
+def _used(series: TimeSeries, window: Window) -> tuple[int, int]:
+    """Indexes of the first and last sample that concern a window: those in it, and the ones before and after."""
     first = max(0, bisect_right(series.times, window.start) - 1)
     last = min(len(series.times) - 1, bisect_left(series.times, window.end))
     if first == last:  # the window lies before the first sample, or after the last one
@@ -164,11 +150,11 @@ def _used(series: Series, window: Window) -> tuple[int, int]:
     return first, last
 
 
-def _inside(series: Series, window: Window) -> list[float]:
+def _inside(series: TimeSeries, window: Window) -> list[float]:
     return list(series.times[bisect_right(series.times, window.start) : bisect_left(series.times, window.end)])
 
 
-def _trapezoids(series: Series, window: Window) -> float:
+def _trapezoids(series: TimeSeries, window: Window) -> float:
     times = [window.start, *_inside(series, window), window.end]
     powers = [_at(series, time) for time in times]
     areas = [
@@ -178,8 +164,8 @@ def _trapezoids(series: Series, window: Window) -> float:
     return numbers.total(areas)
 
 
-def _at(series: Series, time: float) -> float:
-    """The value at a moment: between two samples on the line between them, outside of all that of the nearest."""
+def _at(series: TimeSeries, time: float) -> float:
+    """The value at a moment, interpolated; outside of all samples that of the nearest."""
     if time <= series.times[0]:
         return series.values[0]
     if time >= series.times[-1]:
@@ -187,8 +173,8 @@ def _at(series: Series, time: float) -> float:
     return _on_line(series, time)
 
 
-def _on_line(series: Series, time: float) -> float:
-    """The value at a moment on the line through the two samples beside it, or nearest to it."""
+def _on_line(series: TimeSeries, time: float) -> float:
+    """The value at a moment on the line through the two nearest samples."""
     right = min(max(1, bisect_left(series.times, time)), len(series.times) - 1)
     before, after = series.times[right - 1], series.times[right]
     low, high = series.values[right - 1], series.values[right]

@@ -1,78 +1,34 @@
-"""The power and energy of a run and its nodes, and what came of it. Nodes of one machine share its meters."""
+"""The power, energy and efficiency of a run and its nodes. Nodes of one machine share its meters."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from muster.bench.energy import energy
-from muster.bench.energy.energy import Figure, Meter, Window
-from muster.bench.energy.samples import Samples, Series
+from muster.bench.energy.energy import Meter
+from muster.bench.model import DevicePower, NodePower, Power, PowerWindow, RunPower
+from muster.bench.model.power import BOTH, DEVICES, PACKAGES, SERVER
+from muster.bench.samples import NodeSamples, TimeSeries, Window
 from muster.metrics import numbers
-from muster.metrics.observed import Reading
-from muster.metrics.totals import Measured, Value
+from muster.metrics.values import MetricTotals, RankReport, Value
 
-SERVER, BOTH, DEVICES, PACKAGES = "server", "devices and CPU packages", "devices", "CPU packages"
-BMCS = ("redfish", "ipmi")  # sources that tell the power of the whole server
+BMCS = ("redfish", "ipmi")  # sources that measure the whole server
 KEYS = ("idle", "average", "max", "joules", "samples_per_joule", "utilisation")
 
 
 @dataclass(frozen=True)
-class DeviceUse:
-    id: str
-    average: float | None
-    max: float | None
-    joules: float | None
-    utilisation: float | None
-
-
-@dataclass(frozen=True)
-class Power:
-    """What was used in the window; a figure that is missing has its reason."""
-
-    of: str | None = None
-    method: str | None = None
-    figures: Mapping[str, float | None] = field(default_factory=dict)
-    reasons: Mapping[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        figures = {key: self.figures.get(key) for key in KEYS}
-        return {"of": self.of, **figures, "method": self.method, "reasons": dict(self.reasons)}
-
-
-@dataclass(frozen=True)
-class NodePower:
-    node: int
-    power: Power
-    devices: tuple[DeviceUse, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"node": self.node, **self.power.to_json(), "devices": [vars(device) for device in self.devices]}
-
-
-@dataclass(frozen=True)
-class RunPower:
-    power: Power
-    window: Window | None
-    nodes: tuple[NodePower, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        window = self.window and {"start": self.window.start, "end": self.window.end, "phase": self.window.phase}
-        return {**self.power.to_json(), "window": window, "nodes": [node.to_json() for node in self.nodes]}
-
-
-@dataclass(frozen=True)
 class _Meters:
-    """What measures the power of a node, and what that is the power of."""
+    """The meters of a node, and what they measure."""
 
     of: str | None
     meters: tuple[Meter, ...]
     reason: str = ""
 
 
-def measure(samples: Sequence[Samples], window: Window | None, first_rank: float | None, rate: Measured) -> RunPower:
+def measure(samples: Sequence[NodeSamples], window: Window | None, first_rank: float | None, rate: MetricTotals) -> RunPower:
     """The power of a run; `rate` is its throughput."""
     if window is None:
         reason = "the attempt has no recorded start and end"
@@ -87,7 +43,7 @@ def measure(samples: Sequence[Samples], window: Window | None, first_rank: float
         own = alone if shared else _of_node(rate, of.node, window)
         nodes.append(NodePower(of.node, _power(found, window, first_rank, own, [of]), _devices(of, window)))
     whole = _power(_together(meters), window, first_rank, _of_all(rate, window), samples)
-    return RunPower(whole, window, tuple(nodes))
+    return RunPower(whole, PowerWindow(window.start, window.end, window.phase), tuple(nodes))
 
 
 def combine(runs: Sequence[tuple[str, Power]]) -> Power:
@@ -97,82 +53,84 @@ def combine(runs: Sequence[tuple[str, Power]]) -> Power:
     figures: dict[str, float | None] = {}
     reasons: dict[str, str] = {}
     for key in KEYS:
-        known = [value for _, power in runs if (value := power.figures.get(key)) is not None]
+        known = [value for _, power in runs if (value := getattr(power, key)) is not None]
         if not runs or len(known) < len(runs):
-            reasons[key] = _told("run", {run: power.reasons[key] for run, power in runs if key in power.reasons}, len(runs))
+            reasons[key] = _reason("run", {run: power.reasons[key] for run, power in runs if key in power.reasons}, len(runs))
         elif len(kinds) > 1 and key != "utilisation":
             reasons[key] = "the runs measured the power of different things"
         else:
             figures[key] = max(known) if key == "max" else numbers.mean(known)
-    return Power(kinds[0] if len(kinds) == 1 else None, methods[0] if len(methods) == 1 else None, figures, reasons)
+    of, method = (found[0] if len(found) == 1 else None for found in (kinds, methods))
+    return Power(of=of, method=method, reasons=reasons, **figures)
 
 
-def _told(kind: str, reasons: Mapping[Any, str], count: int) -> str:
-    """The reason of one of `count`, with its name unless all have the same."""
+def _reason(kind: str, reasons: Mapping[Any, str], count: int) -> str:
+    """The first reason, with the name of whose it is unless all `count` have the same."""
     for name, reason in reasons.items():
         return reason if len(reasons) == count and len(set(reasons.values())) == 1 else f"{kind} {name}: {reason}"
     return f"there was no {kind}"
 
 
-def _power(found: _Meters, window: Window, first_rank: float | None, made: Value, samples: Sequence[Samples]) -> Power:
+def _power(found: _Meters, window: Window, first_rank: float | None, made: Value, samples: Sequence[NodeSamples]) -> Power:
     figures = {"utilisation": _utilisation(samples, window)}
     used = [energy.joules(meter, window) for meter in found.meters]
     if found.of is None:
-        none = Figure(reason=found.reason)
+        none = Value(reason=found.reason)
         figures |= {"idle": none, "average": none, "max": none, "joules": none, "samples_per_joule": none}
     else:
         figures["joules"] = spent = _sum(used)
-        figures["average"] = Figure(spent.value / window.seconds) if spent.value is not None else spent
+        figures["average"] = Value(spent.value / window.length) if spent.value is not None else spent
         figures["max"] = energy.peak(found.meters, window)
-        unknown = Figure(reason="it is not known when the ranks started")
+        unknown = Value(reason="it is not known when the ranks started")
         figures["idle"] = energy.idle(found.meters, first_rank) if first_rank is not None else unknown
         figures["samples_per_joule"] = _efficiency(made, window, spent)
     methods = sorted({figure.method for figure in used if figure.method})
     reasons = {key: figure.reason or "" for key, figure in figures.items() if figure.value is None}
     known = {key: figure.value for key, figure in figures.items()}
-    return Power(found.of, " and ".join(methods) if "joules" not in reasons else None, known, reasons)
+    method = " and ".join(methods) if "joules" not in reasons else None
+    return Power(of=found.of, method=method, reasons=reasons, **known)
 
 
 def _missing(reason: str) -> Power:
     return Power(reasons=dict.fromkeys(KEYS, reason))
 
 
-def _efficiency(made: Value, window: Window, spent: Figure) -> Figure:
-    """Samples per joule; outside of the phase `proc` nobody knows how many samples there were."""
+def _efficiency(made: Value, window: Window, spent: Value) -> Value:
+    """Samples per joule; outside of the phase `proc` the number of samples is not known."""
     if window.phase != "proc":
-        return Figure(reason='it is not known when the ranks trained; `record.phase("proc")` or `record.timer` tells it')
+        return Value(reason='it is not known when the ranks trained; `record.phase("proc")` or `record.timer` tells it')
     if made.value is None:
-        return Figure(reason=made.reason)
+        return Value(reason=made.reason)
     if spent.value is None:
-        return Figure(reason=spent.reason)
-    return Figure(made.value / spent.value) if spent.value > 0 else Figure(reason="no energy was measured")
+        return Value(reason=spent.reason)
+    return Value(made.value / spent.value) if spent.value > 0 else Value(reason="no energy was measured")
 
 
-def _of_node(rate: Measured, node: int, window: Window) -> Value:
+def _of_node(rate: MetricTotals, node: int, window: Window) -> Value:
     """How many samples the ranks of a node made in the window."""
-    told = rate.nodes.get(node, Value(reason="that of a node alone is not known"))
-    return _made(told, [reading for seat, reading in rate.ranks if seat.node == node], rate, window)
+    value = rate.nodes.get(node, Value(reason="that of a node alone is not known"))
+    return _made(value, [value for rank, value in rate.ranks if rank.node == node], rate, window)
 
 
-def _of_all(rate: Measured, window: Window) -> Value:
+def _of_all(rate: MetricTotals, window: Window) -> Value:
     """How many samples all ranks made in the window: where each node trains alone, the result is the mean of nodes."""
     nodes = [node.value for node in rate.nodes.values() if node.value is not None]
     added = nodes and (rate.metric.of == "world" or rate.metric.over == "sum")
-    told = Value(numbers.total(nodes)) if added and rate.whole.value is not None else rate.whole
-    return _made(told, [reading for _, reading in rate.ranks], rate, window)
+    value = Value(numbers.total(nodes)) if added and rate.whole.value is not None else rate.whole
+    return _made(value, [value for _, value in rate.ranks], rate, window)
 
 
-def _made(told: Value, readings: Sequence[Reading], rate: Measured, window: Window) -> Value:
-    """What the step timers counted, which leave out pauses; without them the throughput is taken to hold all the time."""
-    if told.value is None:
-        return Value(reason=f"throughput: {told.reason}")
-    counts = [reading.spread["samples"] for reading in readings if reading.spread and "samples" in reading.spread]
-    timed = rate.metric.of == "rank" and rate.metric.over == "sum" and len(counts) == len(readings) > 0
-    return Value(numbers.total(counts) if timed else told.value * window.seconds)
+def _made(value: Value, ranks: Sequence[RankReport], rate: MetricTotals, window: Window) -> Value:
+    """The samples that step timers counted, without pauses; without timers the throughput times the window."""
+    if value.value is None:
+        return Value(reason=f"throughput: {value.reason}")
+    counts = [rank.step_stats["samples"] for rank in ranks if rank.step_stats and "samples" in rank.step_stats]
+    timed = rate.metric.of == "rank" and rate.metric.over == "sum" and len(counts) == len(ranks) > 0
+    return Value(numbers.total(counts) if timed else value.value * window.length)
 
 
-def _meters(samples: Samples) -> _Meters:
-    """What measures a node: its server where that is measured, else its devices and CPU packages."""
+def _meters(samples: NodeSamples) -> _Meters:
+    """The meters of a node: that of its server where there is one, else its devices and CPU packages."""
     for source in BMCS:
         if samples.power.get(source):
             meter = Meter(source, samples.machine, samples.power[source], interval=samples.interval)
@@ -182,7 +140,7 @@ def _meters(samples: Samples) -> _Meters:
         for id, columns in sorted(samples.devices.items())
     ]
     if not all(meter.watts or meter.counter for meter in devices):
-        devices = []  # those that show theirs are not the whole
+        devices = []  # some are not measured, so the sum would be too low
     packages = []
     if samples.power.get("rapl") or samples.energy.get("rapl"):
         packages = [Meter("rapl", samples.machine, samples.power["rapl"], samples.energy["rapl"], samples.interval)]
@@ -190,18 +148,18 @@ def _meters(samples: Samples) -> _Meters:
     return _Meters(of, (*devices, *packages), "" if of else _why_not(samples))
 
 
-def _why_not(samples: Samples) -> str:
-    said = [samples.missing[key] for key in ("samples", "power", "devices") if samples.missing.get(key)]
-    return "; ".join(dict.fromkeys(said)) or "no source of power was sampled"
+def _why_not(samples: NodeSamples) -> str:
+    reasons = [samples.missing[key] for key in ("samples", "power", "devices") if samples.missing.get(key)]
+    return "; ".join(dict.fromkeys(reasons)) or "no source of power was sampled"
 
 
 def _together(meters: Mapping[int, _Meters]) -> _Meters:
-    """What measures all nodes; a meter that several of them share counts once."""
+    """The meters of all nodes; one that several nodes share counts once."""
     if not meters:
         return _Meters(None, (), "no node was sampled")
     missing = {node: found.reason for node, found in meters.items() if found.of is None}
     if missing:
-        return _Meters(None, (), _told("node", missing, len(meters)))
+        return _Meters(None, (), _reason("node", missing, len(meters)))
     kinds = dict.fromkeys(found.of for found in meters.values())
     if len(kinds) > 1:
         return _Meters(None, (), f"nodes measured the power of different things: {' and '.join(map(str, kinds))}")
@@ -214,38 +172,38 @@ def _together(meters: Mapping[int, _Meters]) -> _Meters:
     return _Meters(next(iter(kinds)), tuple(distinct.values()))
 
 
-def _sum(figures: Sequence[Figure]) -> Figure:
+def _sum(figures: Sequence[Value]) -> Value:
     for figure in figures:
         if figure.value is None:
             return figure
-    return Figure(numbers.total([figure.value for figure in figures if figure.value is not None]))
+    return Value(numbers.total([figure.value for figure in figures if figure.value is not None]))
 
 
-def _utilisation(samples: Sequence[Samples], window: Window) -> Figure:
-    """The mean over devices and time; one that does not show its own leaves the mean open."""
-    series: dict[tuple[str, str], Series] = {}
+def _utilisation(samples: Sequence[NodeSamples], window: Window) -> Value:
+    """The mean over devices and time; none if a device does not report its utilisation."""
+    series: dict[tuple[str, str], TimeSeries] = {}
     reasons: dict[int, str] = {}
     for of in samples:
         loads = {(of.machine, id): columns["util"] for id, columns in of.devices.items()}
-        if not loads or not all(load.between(window.start, window.end) for load in loads.values()):
+        if not loads or not all(load.within(window) for load in loads.values()):
             reasons[of.node] = of.missing.get("samples") or of.missing.get("devices") or "a device shows no utilisation"
         series |= loads
     if reasons or not series:
-        return Figure(reason=_told("node", reasons, len(samples)))
-    return Figure(numbers.mean([numbers.mean(load.between(window.start, window.end)) for load in series.values()]))
+        return Value(reason=_reason("node", reasons, len(samples)))
+    return Value(numbers.mean([numbers.mean(load.within(window)) for load in series.values()]))
 
 
-def _devices(samples: Samples, window: Window) -> tuple[DeviceUse, ...]:
-    """What each device of a node used."""
+def _devices(samples: NodeSamples, window: Window) -> tuple[DevicePower, ...]:
+    """Power, energy and utilisation of each device of a node."""
     found = []
     for id, columns in sorted(samples.devices.items()):
         meter = Meter(f"device {id}", samples.machine, columns["power"], columns["energy"], samples.interval)
         spent = energy.joules(meter, window).value
-        load = columns["util"].between(window.start, window.end)
+        load = columns["util"].within(window)
         found.append(
-            DeviceUse(
+            DevicePower(
                 id,
-                spent / window.seconds if spent is not None else None,
+                spent / window.length if spent is not None else None,
                 energy.peak([meter], window).value,
                 spent,
                 numbers.mean(load) if load else None,

@@ -1,42 +1,40 @@
-"""What a run used of its nodes: CPU, memory, disk and network, over the same window as its energy."""
+"""CPU, memory, disk and network use of a run, over the same window as its energy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from muster.bench.energy.energy import Window
-from muster.bench.energy.samples import Samples, Series
+from muster.bench.model import NodeUse, RankUse
+from muster.bench.samples import NodeSamples, TimeSeries, Window
 from muster.metrics import numbers
 
 RATES = ("disk_read", "disk_write", "net_in", "net_out")
 
 
-def use(samples: Sequence[Samples], window: Window | None) -> list[dict[str, Any]]:
-    """A table with a row per node; what was not sampled is null."""
-    return [_node(of, window) for of in samples if window is not None]
+def use(samples: Sequence[NodeSamples], window: Window | None) -> tuple[NodeUse, ...]:
+    return tuple(_node(of, window) for of in samples if window is not None)
 
 
-def _node(samples: Samples, window: Window) -> dict[str, Any]:
+def _node(samples: NodeSamples, window: Window) -> NodeUse:
     ranks = [
-        {"rank": int(rank), "cpu": _mean(columns["cpu"], window), "mem_max": _max(columns["mem"], window)}
+        RankUse(int(rank), _mean(columns["cpu"], window), _max(columns["mem"], window))
         for rank, columns in samples.ranks.items()
         if rank.isascii() and rank.isdigit() and len(rank) < 10
     ]
-    return {
-        "node": samples.node,
-        "cpu": _mean(samples.own["cpu"], window),
-        "cpu_max": _max(samples.own["cpu"], window),
-        "mem_max": _max(samples.own["mem"], window),
+    return NodeUse(
+        node=samples.node,
+        cpu=_mean(samples.own["cpu"], window),
+        cpu_max=_max(samples.own["cpu"], window),
+        mem_max=_max(samples.own["mem"], window),
         **{name: _mean(samples.own[name], window) for name in RATES},
-        "ranks": sorted(ranks, key=lambda row: row["rank"]),
-    }
+        ranks=tuple(sorted(ranks, key=lambda row: row.rank)),
+    )
 
 
-def _mean(series: Series, window: Window) -> float | None:
-    values = series.between(window.start, window.end)
+def _mean(series: TimeSeries, window: Window) -> float | None:
+    values = series.within(window)
     return numbers.mean(values) if values else None
 
 
-def _max(series: Series, window: Window) -> float | None:
-    return max(series.between(window.start, window.end), default=None)
+def _max(series: TimeSeries, window: Window) -> float | None:
+    return max(series.within(window), default=None)

@@ -1,6 +1,6 @@
 """The `:::MLLOG` lines that a script itself logged in a run, as one log.
 
-Ranks that all log the same are one voice: of each key the lines of the first rank that logged it are kept. Where a run has
+Ranks that log the same count once: of each key the lines of the first rank that logged it are kept. Where a run has
 several attempts, the first that began to train says what came before, and the last one what came of it.
 """
 
@@ -39,26 +39,26 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Voice:
+class AttemptLog:
     """What the ranks of one attempt logged."""
 
     logs: Mapping[int, str] = field(default_factory=dict)  # by rank
     began: float = 0.0  # lines older than this are of another run, whose log the script prints again
-    speakers: Mapping[str, int] = field(default_factory=dict)  # by key, the first rank that logged it
+    first_ranks: Mapping[str, int] = field(default_factory=dict)  # by key, the first rank that logged it
 
     def lines(self) -> Iterator[Line]:
-        return heapq.merge(*map(self._of, sorted(set(self.speakers.values()))), key=lambda line: line.time_ms)
+        return heapq.merge(*map(self._of, sorted(set(self.first_ranks.values()))), key=lambda line: line.time_ms)
 
     def _of(self, rank: int) -> Iterator[Line]:
-        return (line for line in _lines(self.logs[rank], self.began) if self.speakers.get(line.key) == rank)
+        return (line for line in _lines(self.logs[rank], self.began) if self.first_ranks.get(line.key) == rank)
 
 
 @dataclass(frozen=True)
 class ScriptLog:
     """All that is kept of what a script logged."""
 
-    began: Voice  # the first attempt that began to train
-    resumed: Voice | None = None  # the last attempt, where that is a later one
+    began: AttemptLog  # the first attempt that began to train
+    resumed: AttemptLog | None = None  # the last attempt, where that is a later one
 
     def lines(self) -> Iterator[Line]:
         return _joined(self.began, self.resumed) if self.resumed else self.began.lines()
@@ -75,24 +75,24 @@ class ScriptLog:
 def read(run: RunDir) -> ScriptLog:
     """Looks through the logs of a run."""
     job = Job.from_json(read_json(run.job) or {})
-    voices = [_voice(run, run.attempt(number), job) for number in run.attempt_numbers()] or [Voice()]
-    last = voices[-1]
-    began = next((voice for voice in voices if BEGIN in voice.speakers), last)
+    attempts = [_attempt_log(run, run.attempt(number), job) for number in run.attempt_numbers()] or [AttemptLog()]
+    last = attempts[-1]
+    began = next((attempt for attempt in attempts if BEGIN in attempt.first_ranks), last)
     return ScriptLog(began, None if began is last else last)
 
 
-def _voice(run: RunDir, attempt: AttemptDir, job: Job) -> Voice:
+def _attempt_log(run: RunDir, attempt: AttemptDir, job: Job) -> AttemptLog:
     started = timeline.read(run, attempt, job).started
     began = -math.inf if started is None else started - SKEW
     logs = log_numbers.logs(attempt, job)
-    speakers: dict[str, int] = {}
+    first_ranks: dict[str, int] = {}
     for rank in sorted(logs):
         for line in _lines(logs[rank], began):
-            speakers.setdefault(line.key, rank)
-    return Voice(logs, began, speakers)
+            first_ranks.setdefault(line.key, rank)
+    return AttemptLog(logs, began, first_ranks)
 
 
-def _joined(began: Voice, resumed: Voice) -> Iterator[Line]:
+def _joined(began: AttemptLog, resumed: AttemptLog) -> Iterator[Line]:
     """What one attempt logged until it began to train, and a later one from there on."""
     known: set[str] = set()
     latest = -math.inf

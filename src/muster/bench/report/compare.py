@@ -1,19 +1,18 @@
-"""Several results beside the first: differences in percent, and whether they exceed the spread."""
+"""Compares results with the first: differences in percent, and whether they exceed the spread."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from json import dumps
 from typing import Any
 
+from muster.bench.model import Phase, Result, RunResult
 from muster.bench.report import figures, machines
-from muster.bench.report.machines import mapping
 from muster.bench.report.phrase import Phrase, joined, named, say
+from muster.metrics import numbers
 
-Result = Mapping[str, Any]
-Pick = Callable[[Mapping[str, Any]], float | None]
+Pick = Callable[[RunResult], float | None]
 Show = Callable[[float | None], str]
 
 SHOWN = 60  # differing settings
@@ -79,36 +78,34 @@ def rows(results: Sequence[Result]) -> list[Row]:
 
 def quantities(result: Result) -> Iterator[Quantity]:
     """What of a result can be compared."""
-    metrics = result["metrics"]
-    for name in sorted(metrics, key=lambda name: (name != result["metric"], name)):
-        metric = metrics[name]
-        shown = figures.with_unit(metric["value"], metric["unit"])
-        why, spread = metric["reason"] or "", spread_of(result, name)
-        yield Quantity(name, named(name), shown, metric["value"], why, metric.get("better"), spread, metric["unit"])
-    for target in result["targets"]:
-        name = say("time_to", metric=named(target["metric"]), value=figures.figure(target["target"]))
-        key = f"time to {target['metric']}"
-        seconds, why = target["seconds"], target["reason"] or ""
-        yield Quantity(key, name, figures.duration(seconds), seconds, why, "lower", None, target["target"])
+    for name in sorted(result.metrics, key=lambda name: (name != result.metric, name)):
+        metric = result.metrics[name]
+        shown = figures.with_unit(metric.value, metric.unit)
+        why, spread = metric.reason or "", spread_of(result, name)
+        yield Quantity(name, named(name), shown, metric.value, why, metric.better, spread, metric.unit)
+    for target in result.targets:
+        words = say("time_to", metric=named(target.metric), value=figures.figure(target.target))
+        shown = figures.duration(target.seconds)
+        why = target.reason or ""
+        yield Quantity(f"time to {target.metric}", words, shown, target.seconds, why, "lower", None, target.target)
     yield _per_run(result, "time", say("time"), figures.duration, _seconds("total"), "lower")
     yield _per_run(result, "training time", say("name.proc"), figures.duration, _seconds("proc"), "lower")
-    for key, name, unit, better in (
+    for key, words, unit, better in (
         ("joules", say("energy"), "J", "lower"),
         ("average", say("power"), "W", "lower"),
         ("samples_per_joule", say("efficiency"), "1/J", "higher"),
     ):
-        power = result["power"]
-        quantity = _per_run(result, key, name, _with_unit(unit), _power(key), better, power["reasons"].get(key))
-        yield replace(quantity, kind=power.get("of"))
+        why = result.power.reasons.get(key, "")
+        yield replace(_per_run(result, key, words, _with_unit(unit), _power(key), better, why), kind=result.power.of)
 
 
 def spread_of(result: Result, name: str) -> Spread | None:
     """The spread over repeats where there are several, else that over nodes or ranks, else none."""
-    metric = result["metrics"][name]
-    if metric["spread"] is not None:
-        return Spread("repeats", metric["spread"])
-    over = "nodes" if result["scope"] == "server" else "ranks"
-    spreads = [run["metrics"].get(name, {}).get("spread") for run in result["runs"]]
+    over_repeats = result.metrics[name].statistics.spread
+    if over_repeats is not None:
+        return Spread("repeats", over_repeats)
+    over = "nodes" if result.scope == "server" else "ranks"
+    spreads = [run.metrics[name].statistics.spread for run in result.runs if name in run.metrics]
     known = [spread for spread in spreads if spread is not None]
     return Spread(over, max(known)) if known else None
 
@@ -121,12 +118,19 @@ def differences(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
     return [(key, values) for key, values in table if len(set(values)) > 1]
 
 
-def to_json(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """The comparison for machines, with full precision."""
+def json(results: Sequence[Result]) -> str:
+    """The results as they are, with full precision, and how each differs from the first."""
+    comparison = to_json(results) if len(results) > 1 else []
+    found = {"results": [result.to_json() for result in results], "comparison": comparison}
+    return dumps(found, ensure_ascii=False, indent=2) + "\n"
+
+
+def to_json(results: Sequence[Result]) -> list[dict[str, str | float | bool | None]]:
+    """A row for each quantity and result, with full precision."""
     return [
         {
             "quantity": row.key,
-            "result": result["id"],
+            "result": result.id,
             "value": cell.value,
             "difference": cell.difference,
             "better": cell.better,
@@ -176,21 +180,22 @@ def _larger(one: Spread | None, other: Spread | None) -> Spread | None:
     return max(known, key=lambda spread: spread.fraction, default=None)
 
 
-def _per_run(result: Result, key: str, name: Phrase, show: Show, pick: Pick, better: str, why: str | None = None) -> Quantity:
+def _per_run(result: Result, key: str, name: Phrase, show: Show, pick: Pick, better: str, why: str = "") -> Quantity:
     """The mean over repeats of something that each of them has."""
-    values = [value for value in map(pick, result["runs"]) if value is not None]
-    complete = bool(values) and len(values) == len(result["runs"])
-    mean = fmean(values) if complete else None
-    spread = Spread("repeats", (max(values) - min(values)) / mean) if mean and len(values) > 1 else None
-    return Quantity(key, name, show(mean), mean, why or "", better, spread)
+    values = [value for value in map(pick, result.runs) if value is not None]
+    complete = bool(values) and len(values) == len(result.runs)
+    mean = numbers.mean(values) if complete else None
+    spread = numbers.spread(values) if complete else None
+    over_repeats = Spread("repeats", spread) if spread is not None else None
+    return Quantity(key, name, show(mean), mean, why, better, over_repeats)
 
 
 def _seconds(phase: str) -> Pick:
-    return lambda run: run["phases"].get(phase, {}).get("seconds")
+    return lambda run: run.phases.get(phase, Phase()).seconds
 
 
 def _power(key: str) -> Pick:
-    return lambda run: run["power"].get(key)
+    return lambda run: getattr(run.power.figures, key)
 
 
 def _with_unit(unit: str) -> Show:
@@ -198,16 +203,16 @@ def _with_unit(unit: str) -> Show:
 
 
 def _settings(result: Result) -> dict[str, Any]:
-    origin = result["provenance"]
-    machine = mapping(next(iter(origin.get("nodes") or []), None))
+    origin = result.provenance
     kept = ("os", "kernel", "arch", "cpu", "memory", "driver", "runtime", "python", "packages", "network")
-    devices = machines.rows(origin)[0].devices if machine else None
+    first = next(iter(origin.nodes), None)
+    machine = {**{key: first.facts.get(key) for key in kept}, "devices": machines.row(first).devices} if first else {}
     return {
-        "job": origin.get("job"),
-        "muster": origin.get("muster"),
-        "code": origin.get("code"),
-        "environment": origin.get("environment"),
-        "machine": {**{key: machine.get(key) for key in kept}, "devices": devices},
+        "job": origin.job,
+        "muster": origin.muster,
+        "code": origin.code,
+        "environment": origin.environment,
+        "machine": machine,
     }
 
 
@@ -217,4 +222,4 @@ def _leaves(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
         for key, value in data.items():
             yield from _leaves(value, f"{path}.{key}" if path else str(key))
     elif data not in (None, {}, [], ""):
-        yield path, data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+        yield path, data if isinstance(data, str) else dumps(data, ensure_ascii=False)

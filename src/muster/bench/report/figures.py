@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import time
-from typing import Any
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL = (("G", 1e9), ("M", 1e6), ("k", 1e3))
@@ -12,8 +12,8 @@ LAST = 253_402_300_800  # the end of the year 9999
 
 
 def figure(value: float | None) -> str:
-    """A number with about five digits that matter."""
-    if value is None:
+    """A number with about five significant digits."""
+    if value is None or math.isinf(value):
         return NONE
     size = abs(value)
     if value == int(value) and size < 1e12:
@@ -42,7 +42,7 @@ def percent(fraction: float | None, sign: bool = False) -> str:
 
 def duration(seconds: float | None) -> str:
     """A length of time with its two largest units."""
-    if seconds is None:
+    if seconds is None or math.isinf(seconds):
         return NONE
     if seconds < 0.1:
         return f"{seconds * 1000:.3g} ms"
@@ -75,8 +75,8 @@ def scaled(value: float | None, unit: str) -> str:
     return f"{figure(value)} {unit}"
 
 
-def moment(seconds: Any) -> str:
-    """A point in time, the same wherever it is read; what is none shows as nothing."""
-    if not isinstance(seconds, int | float) or not 0 < seconds < LAST:
+def moment(seconds: float | None) -> str:
+    """A point in time, in UTC; a dash for one that no clock shows."""
+    if seconds is None or not 0 < seconds < LAST:
         return NONE
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from muster.bench.model import Limit, Phase, Result, Target
 from muster.bench.report import figures
 from muster.bench.report.phrase import Phrase, joined, named, same, say
-
-Result = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -36,28 +34,22 @@ class Check:
 
 def main_tile(result: Result) -> Tile:
     """The number that the result is about."""
-    return _metric(result, result["metric"], _basis(result))
+    return _metric(result, result.metric, _basis(result))
 
 
 def tiles(result: Result) -> list[Tile]:
     """The numbers beside it; those that were not measured say why."""
-    others = [name for name in sorted(result["metrics"]) if name != result["metric"]]
+    others = [name for name in sorted(result.metrics) if name != result.metric]
     return _once([*(_metric(result, name) for name in others), _time(result), *_power(result)])
 
 
 def checks(result: Result) -> list[Check]:
     """Every target and limit of the job."""
-    return [*map(_target, result["targets"]), *map(_limit, result["limits"])]
+    return [*map(_target, result.targets), *map(_limit, result.limits)]
 
 
 def count(key: str, number: int) -> Phrase:
     return say(f"{key}.one") if number == 1 else say(key, count=f"{number:,}")
-
-
-def sizes(result: Result) -> tuple[int, int]:
-    """How many nodes and ranks a result is about."""
-    metric: Mapping[str, Any] = next((run["metrics"].get(result["metric"]) or {} for run in result["runs"]), {})
-    return len(metric.get("nodes", ())), len(metric.get("ranks", ()))
 
 
 def _once(tiles: Sequence[Tile]) -> list[Tile]:
@@ -69,29 +61,31 @@ def _once(tiles: Sequence[Tile]) -> list[Tile]:
 
 
 def _metric(result: Result, name: str, basis: Sequence[Phrase] = ()) -> Tile:
-    metric = result["metrics"].get(name) or {"value": None, "unit": "", "reason": "nobody recorded it", "spread": None}
+    metric = result.metrics.get(name)
+    if metric is None:
+        return Tile(named(name), figures.NONE, "", basis, "nobody recorded it")
     details = list(basis)
-    if metric["spread"] is not None:
-        details += [_repeats(result), say("spread_is", spread=figures.percent(metric["spread"]))]
-    unit = "" if metric["unit"] == "1" or metric["value"] is None else metric["unit"]
-    return Tile(named(name), figures.figure(metric["value"]), unit, details, metric["reason"] or "")
+    if metric.statistics.spread is not None:
+        details += [_repeats(result), say("spread_is", spread=figures.percent(metric.statistics.spread))]
+    unit = "" if metric.unit == "1" or metric.value is None else metric.unit
+    return Tile(named(name), figures.figure(metric.value), unit, details, metric.reason or "")
 
 
 def _basis(result: Result) -> list[Phrase]:
     """What the main number is made of."""
-    nodes, ranks = (count(key, number) for key, number in zip(("node_count", "rank_count"), sizes(result), strict=True))
-    metric: Mapping[str, Any] = next((run["metrics"].get(result["metric"]) or {} for run in result["runs"]), {})
-    if not metric:
+    metric = result.runs[0].metrics.get(result.metric) if result.runs else None
+    if metric is None:
         return []
-    if result["scope"] == "server":
+    nodes, ranks = count("node_count", len(metric.nodes)), count("rank_count", len(metric.ranks))
+    if result.scope == "server":
         return [say("of_server", nodes=nodes, ranks=ranks)]
-    if metric.get("of") == "world":
+    if metric.of == "world":
         return [say("of_world")]
-    return [say("of_cluster", nodes=nodes, ranks=ranks, over=say(f"over.{metric.get('over', 'sum')}"))]
+    return [say("of_cluster", nodes=nodes, ranks=ranks, over=say(f"over.{metric.over}"))]
 
 
 def _repeats(result: Result) -> Phrase:
-    return say(f"combined.{result['combine']}", count=len(result["runs"]))
+    return say(f"combined.{result.combine}", count=len(result.runs))
 
 
 def _time(result: Result) -> Tile:
@@ -103,53 +97,51 @@ def _time(result: Result) -> Tile:
 
 def _seconds(result: Result, phase: str) -> float | None:
     """The mean length of a phase over the repeats."""
-    lengths = [run["phases"].get(phase, {}).get("seconds") for run in result["runs"]]
+    lengths = [run.phases.get(phase, Phase()).seconds for run in result.runs]
     known = [length for length in lengths if length is not None]
     return sum(known) / len(known) if known and len(known) == len(lengths) else None
 
 
 def _power(result: Result) -> list[Tile]:
-    power = result["power"]
-    reasons = power.get("reasons") or {}
-    window = next((run["power"].get("window") or {} for run in result["runs"]), {})
+    power, reasons = result.power, result.power.reasons
+    window = result.runs[0].power.window if result.runs else None
     of = []
-    if power.get("of"):
-        phase = say(f"window.{window.get('phase') or 'attempt'}")
-        of.append(say("energy.of", what=say(f"power.{power['of']}"), phase=phase))
-    known = [key for key in ("max", "idle") if power.get(key) is not None]
-    around = [say(f"power.{key}", power=figures.scaled(power[key], "W")) for key in known]
-    utilisation = None if power.get("utilisation") is None else power["utilisation"] / 100
-    efficiency = figures.figure(power.get("samples_per_joule"))
+    if power.of:
+        phase = say(f"window.{window.phase if window else 'attempt'}")
+        of.append(say("energy.of", what=say(f"power.{power.of}"), phase=phase))
+    around = [
+        say(f"power.{key}", power=figures.scaled(watts, "W"))
+        for key, watts in (("max", power.max), ("idle", power.idle))
+        if watts is not None
+    ]
+    utilisation = None if power.utilisation is None else power.utilisation / 100
+    efficiency = figures.figure(power.samples_per_joule)
     return [
-        Tile(say("energy"), figures.scaled(power.get("joules"), "J"), "", of, _why(power, reasons, "joules")),
-        Tile(say("power"), figures.scaled(power.get("average"), "W"), "", around, _why(power, reasons, "average")),
-        Tile(say("efficiency"), efficiency, "", [], _why(power, reasons, "samples_per_joule")),
+        Tile(say("energy"), figures.scaled(power.joules, "J"), "", of, reasons.get("joules", "")),
+        Tile(say("power"), figures.scaled(power.average, "W"), "", around, reasons.get("average", "")),
+        Tile(say("efficiency"), efficiency, "", [], reasons.get("samples_per_joule", "")),
         Tile(
             say("utilisation"),
             figures.percent(utilisation),
             "",
             [say("utilisation.of")] if utilisation is not None else [],
-            _why(power, reasons, "utilisation"),
+            reasons.get("utilisation", ""),
         ),
     ]
 
 
-def _why(power: Mapping[str, Any], reasons: Mapping[str, str], key: str) -> str:
-    return "" if power.get(key) is not None else reasons.get(key) or ""
+def _target(target: Target) -> Check:
+    what = say(f"target.{target.better}", metric=named(target.metric), value=figures.figure(target.target))
+    verdict = say("target.reached" if target.reached else "target.missed")
+    if target.seconds is not None:
+        verdict = say("target.after", time=figures.duration(target.seconds))
+    return Check(what, figures.figure(target.value), target.reached, verdict, target.reason or "")
 
 
-def _target(target: Mapping[str, Any]) -> Check:
-    what = say(f"target.{target['better']}", metric=named(target["metric"]), value=figures.figure(target["target"]))
-    verdict = say("target.reached" if target["reached"] else "target.missed")
-    if target["seconds"] is not None:
-        verdict = say("target.after", time=figures.duration(target["seconds"]))
-    return Check(what, figures.figure(target["value"]), target["reached"], verdict, target["reason"] or "")
-
-
-def _limit(limit: Mapping[str, Any]) -> Check:
-    what = say("limit", over=say(f"over.{limit['over']}"), limit=figures.percent(limit["limit"]))
-    key = "unknown" if limit["held"] is None else "held" if limit["held"] else "broken"
-    return Check(what, figures.percent(limit["spread"]), limit["held"], say(f"limit.{key}"), limit["reason"] or "")
+def _limit(limit: Limit) -> Check:
+    what = say("limit", over=say(f"over.{limit.over}"), limit=figures.percent(limit.limit))
+    key = "unknown" if limit.held is None else "held" if limit.held else "broken"
+    return Check(what, figures.percent(limit.spread), limit.held, say(f"limit.{key}"), limit.reason or "")
 
 
 def sentence(tile: Tile) -> Phrase:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from muster.bench.model import Phase, RankUse, RankValue, RunMetric, RunResult
 from muster.bench.report.drawings import stragglers, use
 from muster.bench.report.drawings.bars import WORST, BarChart, bar_charts
 from muster.bench.report.drawings.charts import NARROW, WIDE, LineChart, line_chart
-from muster.bench.report.drawings.timeline import Window, recorded
+from muster.bench.report.drawings.timeline import recorded
 from muster.bench.report.phrase import Phrase, named, say
-
-Run = Mapping[str, Any]
+from muster.bench.samples import Window
 
 RANKS = 128  # rows of the table; of more, the slowest
 METRICS = 6  # drawings of metrics over time
@@ -23,16 +22,16 @@ METRICS = 6  # drawings of metrics over time
 class RankRow:
     """A rank in the table."""
 
-    place: stragglers.Place
+    member: stragglers.Member
     versus: float | None  # the mean, as a fraction
-    entry: Mapping[str, Any]
-    use: Mapping[str, Any]
+    entry: RankValue
+    use: RankUse
 
 
 @dataclass(frozen=True)
 class RunView:
     number: int
-    run: Run
+    run: RunResult
     bars: Sequence[BarChart]
     over_time: Sequence[LineChart]
     use: Sequence[LineChart]
@@ -41,18 +40,22 @@ class RunView:
     rank_count: int
 
     @property
-    def phases(self) -> list[tuple[Phrase, Mapping[str, Any]]]:
+    def phases(self) -> list[tuple[Phrase, Phase]]:
         order = {name: index for index, name in enumerate(("prepare", "dataload", "proc"))}
-        names = sorted(self.run["phases"], key=lambda name: (name == "total", order.get(name, 9)))
-        return [(named(name), self.run["phases"][name]) for name in names]
+        names = sorted(self.run.phases, key=lambda name: (name == "total", order.get(name, 9)))
+        return [(named(name), self.run.phases[name]) for name in names]
+
+    @property
+    def total(self) -> Phase:
+        return self.run.phases.get("total", Phase())
 
 
-def view(id: str, number: int, run: Run, metric: str, scope: str, samples: use.Samples) -> RunView:
+def view(id: str, number: int, run: RunResult, metric: str, scope: str, samples: use.Samples) -> RunView:
     """Everything that is drawn of one run."""
-    ranks = stragglers.ranks(run["metrics"].get(metric) or {})
+    ranks = stragglers.ranks(run.metrics.get(metric))
     rows = _rows(run, metric, ranks)
     window = window_of(run)
-    drawn, missing = use.charts(id, samples, window, run["phases"]) if window else ([], [])
+    drawn, missing = use.charts(id, samples, window, run.phases) if window else ([], [])
     return RunView(
         number,
         run,
@@ -61,31 +64,31 @@ def view(id: str, number: int, run: Run, metric: str, scope: str, samples: use.S
         drawn,
         [*(_untimed(run, window) if window else []), *missing],
         rows if len(rows) <= RANKS else rows[:WORST],
-        len(ranks.places),
+        len(ranks.members),
     )
 
 
-def window_of(run: Run) -> Window | None:
+def window_of(run: RunResult) -> Window | None:
     """From the start of the run to its end; None when it never started or has not ended."""
-    start, end = run.get("started"), run.get("ended")
-    return Window.of(start, end) if start and end and end > start else None
+    start, end = run.started, run.ended
+    return Window(start, end) if start and end and end > start else None
 
 
-def over_time(id: str, run: Run, main: str, window: Window) -> list[LineChart]:
+def over_time(id: str, run: RunResult, main: str, window: Window) -> list[LineChart]:
     """A drawing for each metric that was recorded more than once, the main one first."""
-    names = [name for name, metric in run["metrics"].items() if _repeated(metric, window)]
+    names = [name for name, metric in run.metrics.items() if _repeated(metric, window)]
     names = sorted(names, key=lambda name: (name != main, name != "accuracy", name))[:METRICS]
     charts: list[LineChart] = []
     for name in names:
-        metric = run["metrics"][name]
+        metric = run.metrics[name]
         charts.append(
             line_chart(
                 f"{id}-over-time-{len(charts)}",
                 say("metric_over_time", metric=named(name)),
-                metric["unit"] if metric["unit"] != "1" else "",
-                recorded(metric["series"], window),
+                metric.unit if metric.unit != "1" else "",
+                recorded(metric.series, window),
                 window,
-                run["phases"],
+                run.phases,
                 zero=name == main,
                 size=WIDE if name == main or len(names) == 1 else NARROW,
             )
@@ -93,42 +96,40 @@ def over_time(id: str, run: Run, main: str, window: Window) -> list[LineChart]:
     return charts
 
 
-def _repeated(metric: Mapping[str, Any], window: Window) -> bool:
-    """Whether a rank reported a metric more than once: a single value has no course."""
-    ranks = Counter(point["rank"] for point in metric.get("series") or () if window.holds(point["t"]))
+def _repeated(metric: RunMetric, window: Window) -> bool:
+    """True if a rank reported a metric more than once, so that there is a line to draw."""
+    ranks = Counter(point.rank for point in metric.series if window.holds(point.t))
     return any(count > 1 for count in ranks.values())
 
 
-def _timed(metric: Mapping[str, Any], window: Window) -> bool:
-    """Whether anything of a metric can be drawn over time."""
-    return any(window.holds(point["t"]) for point in metric.get("series") or ())
-
-
-def _untimed(run: Run, window: Window) -> list[Phrase]:
-    """The metrics that cannot be drawn, because nothing tells when their values were reported."""
-    names = [name for name, metric in run["metrics"].items() if metric.get("series") and not _timed(metric, window)]
+def _untimed(run: RunResult, window: Window) -> list[Phrase]:
+    """The metrics that cannot be drawn over time, because the times of their values are not known."""
+    names = [
+        name
+        for name, metric in run.metrics.items()
+        if metric.series and not any(window.holds(point.t) for point in metric.series)
+    ]
     return [say("untimed", metric=named(name)) for name in names]
 
 
-def _bars(id: str, run: Run, main: str, scope: str, ranks: stragglers.Standing) -> list[BarChart]:
+def _bars(id: str, run: RunResult, main: str, scope: str, ranks: stragglers.Distribution) -> list[BarChart]:
     charts: list[BarChart] = []
-    metric = run["metrics"].get(main) or {}
-    if len(ranks.places) > 1:
-        charts += bar_charts(f"{id}-ranks", named(main), metric["unit"], ranks, "rank")
-    for name, entry in run["metrics"].items():
-        nodes = stragglers.nodes(entry)
-        if len(nodes.places) > 1 and (name == main or scope == "server"):
-            charts += bar_charts(f"{id}-nodes-{len(charts)}", named(name), entry["unit"], nodes, "node")
+    if len(ranks.members) > 1:
+        charts += bar_charts(f"{id}-ranks", named(main), run.metrics[main].unit, ranks, "rank")
+    for name, metric in run.metrics.items():
+        nodes = stragglers.nodes(metric)
+        if len(nodes.members) > 1 and (name == main or scope == "server"):
+            charts += bar_charts(f"{id}-nodes-{len(charts)}", named(name), metric.unit, nodes, "node")
     return charts
 
 
-def _rows(run: Run, metric: str, ranks: stragglers.Standing) -> list[RankRow]:
+def _rows(run: RunResult, metric: str, ranks: stragglers.Distribution) -> list[RankRow]:
     """The ranks in order, or the worst first when there are too many for a table."""
-    entries = {entry["rank"]: entry for entry in (run["metrics"].get(metric) or {}).get("ranks", ())}
-    uses = {entry["rank"]: entry for node in run["use"] for entry in node.get("ranks", ())}
-    places = ranks.places if len(ranks.places) <= RANKS else ranks.worst_first
+    entries = {entry.rank: entry for entry in run.metrics[metric].ranks} if metric in run.metrics else {}
+    uses = {entry.rank: entry for node in run.use for entry in node.ranks}
+    members = ranks.members if len(ranks.members) <= RANKS else ranks.worst_first
     rows = []
-    for place in places:
-        versus = place.value / ranks.mean - 1 if place.value is not None and ranks.mean else None
-        rows.append(RankRow(place, versus, entries[place.number], uses.get(place.number, {})))
+    for member in members:
+        versus = member.value / ranks.mean - 1 if member.value is not None and ranks.mean else None
+        rows.append(RankRow(member, versus, entries[member.number], uses.get(member.number, RankUse(member.number))))
     return rows

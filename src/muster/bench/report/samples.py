@@ -4,55 +4,65 @@ from __future__ import annotations
 
 import re
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from muster.bench.energy.samples import MOST_BYTES
+from muster.bench.samples import MOST_BYTES, NodeSamples
+from muster.records.json_safe import plain
 from muster.records.layout import RunDir
 from muster.records.untrusted import LONGEST_LINE, parse_json, read_lines
 
 LINES = 100_000  # of all nodes of a run together
-LARGEST = 1e30  # what is larger is no measurement, nor is what is no number
 LEAST = 100  # of one node
+UNDRAWN = ("energy", "ranks")  # parts of a sample that no drawing shows
 _MEMBER = re.compile(r"[^/]+/runs/([^/]+)/attempts/(\d+)/nodes/(\d+)/metrics\.jsonl")
 
-Lines = list[dict[str, Any]]
-ByNode = dict[int, Lines]
+ByNode = dict[int, NodeSamples]
+Rows = list[dict[str, Any]]
 
 
 def of_run(run: RunDir, attempt: int) -> ByNode:
-    """What the nodes of one attempt of a run sampled."""
+    """The samples of the nodes of one attempt of a run."""
     folder = run.attempt(attempt)
     nodes = folder.node_indexes()
     found = {}
     for node in nodes:
         try:
-            lines = read_lines(f"{folder.node(node).path}/metrics.jsonl", most=MOST_BYTES)
-            found[node] = thinned(lines, _most(len(nodes)))
+            lines = read_lines(folder.node(node).metrics, most=MOST_BYTES)
+            found[node] = NodeSamples.from_rows(node, _rows(thinned(lines, _most(len(nodes)))))
         except OSError:
             continue
     return found
 
 
 def of_bundle(path: Path) -> dict[str, ByNode]:
-    """What the nodes of all runs of a bundle sampled, each run's last attempt. Nothing is written to the disk."""
-    found: dict[str, dict[int, ByNode]] = {}
+    """The samples of all runs in a bundle."""
+    return {run: from_rows(nodes) for run, nodes in bundle_rows(path).items()}
+
+
+def from_rows(nodes: dict[Any, Rows]) -> ByNode:
+    return {int(node): NodeSamples.from_rows(int(node), rows) for node, rows in nodes.items()}
+
+
+def bundle_rows(path: Path) -> dict[str, dict[int, Rows]]:
+    """The thinned lines of `metrics.jsonl` by run and node, of each run's last attempt. Nothing is unpacked to the disk."""
+    found: dict[str, dict[int, dict[int, Rows]]] = {}
     with tarfile.open(path, "r:*") as bundle:
         members = [(member, match) for member in bundle if member.isfile() and (match := _MEMBER.fullmatch(member.name))]
         for member, match in members:
             file = bundle.extractfile(member)
             if file is not None:
                 lines = thinned(iter(partial(file.readline, LONGEST_LINE), b""), _most(len(members)))
-                found.setdefault(match[1], {}).setdefault(int(match[2]), {})[int(match[3])] = lines
+                found.setdefault(match[1], {}).setdefault(int(match[2]), {})[int(match[3])] = list(_rows(lines))
     return {run: attempts[max(attempts)] for run, attempts in found.items()}
 
 
-def thinned(lines: Iterable[bytes], most: int) -> Lines:
-    """The header, and every so many of the other lines that at most `most` remain. Only what is kept is parsed."""
-    kept: list[bytes] = []
+def thinned(lines: Iterable[bytes], most: int) -> list[bytes]:
+    """The header, and at most `most` of the other lines, evenly distributed."""
     header: list[bytes] = []
+    kept: list[bytes] = []
     every = 1
     for number, line in enumerate(lines):
         if number == 0:
@@ -61,50 +71,20 @@ def thinned(lines: Iterable[bytes], most: int) -> Lines:
             kept.append(line)
             if len(kept) > 2 * most:
                 kept, every = kept[1::2], every * 2
-    return [data for line in [*header, *kept[:: max(1, -(-len(kept) // most))]] if (data := _parsed(line)) is not None]
+    return [*header, *kept[:: max(1, -(-len(kept) // most))]]
 
 
 def _most(nodes: int) -> int:
     return max(LEAST, LINES // max(1, nodes))
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    """A line with its numbers alone: bundles come from strangers, and a full disk or a crash cuts lines off."""
-    try:
-        data = parse_json(line)
-    except ValueError:
-        return None
-    if not isinstance(data, dict):
-        return None
-    if "format" in data:
-        return _header(data)
-    sample = _sample(data)
-    return sample if "t" in sample else None
-
-
-def _header(data: dict[str, Any]) -> dict[str, Any]:
-    interval, missing = _numbers(data).get("interval", 0.0), data.get("missing")
-    return {
-        "format": data["format"],
-        "interval": interval if interval > 0 else 1.0,
-        "machine": str(data.get("machine") or ""),
-        "missing": {key: str(why) for key, why in missing.items()} if isinstance(missing, dict) else {},
-    }
-
-
-def _sample(data: dict[str, Any]) -> dict[str, Any]:
-    """The numbers under their names, and devices and meters with theirs."""
-    found = _numbers(data)
-    devices, power = data.get("devices"), data.get("power")
-    by_device = devices.items() if isinstance(devices, dict) else ()
-    found["devices"] = {name: _numbers(device) for name, device in by_device if isinstance(device, dict)}
-    found["power"] = _numbers(power) if isinstance(power, dict) else {}
-    return found
-
-
-def _numbers(data: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if _number(value)}
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
+def _rows(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Parses lines; skips those that are damaged or cut off."""
+    for line in lines:
+        try:
+            data = parse_json(line)
+        except ValueError:
+            continue
+        if isinstance(data, dict):
+            row: dict[str, Any] = plain({key: value for key, value in data.items() if key not in UNDRAWN})
+            yield row

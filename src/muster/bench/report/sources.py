@@ -1,20 +1,18 @@
-"""What a report is about: runs, benches, bundles and result files by the names that people give."""
+"""Finds the results that a report is about: runs, benches, bundles and result files, by name or path."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from jinja2 import TemplateError
-
 from muster.bench import result
 from muster.bench.bundle import check
-from muster.bench.errors import BundleError
+from muster.bench.errors import BundleError, ResultError
+from muster.bench.model import FORMAT, BenchRecord, Result, Verdict
 from muster.bench.report import samples
-from muster.bench.report.formats.as_html import html
 from muster.launch import api, names
 from muster.launch.names import RunNotFound
 from muster.records import damage
@@ -23,16 +21,12 @@ from muster.records.json_safe import plain
 from muster.records.layout import BenchDir, RunDir, home, run_dir
 from muster.records.untrusted import parse_json
 
-SHOWN = 8  # names in an error
-PARTS = ("id", "name", "metric", "metrics", "verdict", "runs", "power", "targets", "limits", "provenance")
-NEEDED = {"id": str, "name": str, "created": int | float, "repeats": int, "runs": list}  # of a bench.json
-
 
 @dataclass(frozen=True)
 class Source:
-    """A result, the samples of its runs, and the directory that its page belongs to, where it has one."""
+    """A result, the samples of its runs, and the directory that its page is written to, where it has one."""
 
-    result: dict[str, Any]
+    result: Result
     samples: dict[str, samples.ByNode]
     folder: Path | None = None
     doubts: list[str] = field(default_factory=list)
@@ -48,24 +42,23 @@ def find(name: str) -> Source:
 
 def _bench(bench: BenchDir) -> Source:
     runs = [run_dir(home(), run) for run in names.listed_runs(bench)]
-    made = read_json(bench.result)
-    if made is None:
-        record = _record(bench)
-        for run in runs:
-            _must_have_ended(run)
-            damage.need(run)
-        made = result.make(record, runs)
-    return Source(_checked(made, bench.result), _samples(made, runs), Path(bench.path))
+    written = read_json(bench.result)
+    found = _valid(written, bench.result) if written is not None else _made(bench, runs)
+    return Source(found, _samples(found, runs), Path(bench.path))
 
 
-def _record(bench: BenchDir) -> dict[str, Any]:
-    """The record of a measurement with what a result needs of it."""
-    record = read_object(bench.bench)
-    missing = [key for key, kinds in NEEDED.items() if not isinstance(record.get(key), kinds)]
-    reason = damage.unreadable(bench.bench) or (f"`{missing[0]}` is missing or damaged" if missing else "")
-    if reason:
-        raise BundleError(f"{bench.bench} cannot be read: {reason}; measure again with `muster bench`")
-    return record
+def _made(bench: BenchDir, runs: Sequence[RunDir]) -> Result:
+    """The result of a bench that was interrupted before it wrote one."""
+    reason = damage.unreadable(bench.bench)
+    try:
+        record = BenchRecord.from_json(plain(read_object(bench.bench)))
+    except ResultError as error:
+        words = f"{bench.bench} cannot be read: {reason or error}; measure again with `muster bench`"
+        raise BundleError(words) from None
+    for run in runs:
+        _must_have_ended(run)
+        damage.need(run)
+    return result.make(record, runs)
 
 
 def _run(run: RunDir) -> Source:
@@ -80,9 +73,9 @@ def _must_have_ended(run: RunDir) -> None:
         raise RunNotFound(f"{run.id} has not ended; `muster wait {run.id}` waits for it")
 
 
-def _samples(made: dict[str, Any], runs: Iterable[RunDir]) -> dict[str, samples.ByNode]:
-    attempts = {run["run"]: run.get("attempt") for run in made["runs"]}
-    return {run.id: samples.of_run(run, attempts[run.id]) for run in runs if attempts.get(run.id)}
+def _samples(made: Result, runs: Iterable[RunDir]) -> dict[str, samples.ByNode]:
+    attempts = {run.run: run.attempt for run in made.runs}
+    return {run.id: samples.of_run(run, attempt) for run in runs if (attempt := attempts.get(run.id))}
 
 
 def _file(path: Path) -> Source:
@@ -94,32 +87,25 @@ def _file(path: Path) -> Source:
         made = parse_json(path.read_bytes())
     except ValueError:
         raise BundleError(f"{path} is neither a bundle nor a result.json; name a file that `muster bench` wrote") from None
-    return Source(_shown(_checked(made, str(path)), path), {})
+    return Source(_valid(made, str(path)), {})
 
 
 def _bundle(path: Path) -> Source:
-    """A bundle that verifies; of another one, what it says, with a verdict that nobody can overlook."""
+    """A bundle that verifies; one that does not is shown as failed, with the reason as its only problem."""
     verified = check.verify(path)
-    made = _checked(verified.result, str(path))
+    if verified.result is None:
+        raise BundleError(f"{path} is damaged: {verified.problems[0]}; write it again with `muster bench`")
     if verified.passed:
-        return Source(made, samples.of_bundle(path))
+        return Source(verified.result, samples.of_bundle(path))
     doubt = f"{path} does not verify: {verified.problems[0]}; `muster verify {path}` tells all"
-    doubted = {**made, "verdict": {"passed": False, "problems": [doubt]}}
-    return Source(_shown(doubted, path), samples.of_bundle(path), None, [doubt])
+    doubted = replace(verified.result, verdict=Verdict(False, (doubt,)))
+    return Source(doubted, samples.of_bundle(path), None, [doubt])
 
 
-def _shown(made: dict[str, Any], path: Path) -> dict[str, Any]:
-    """A file may hold anything; what cannot be shown is no result."""
+def _valid(data: Any, path: str) -> Result:
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise BundleError(f"{path} holds no result of the format {FORMAT}; `muster bench` writes such files")
     try:
-        html([made], {})
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, TemplateError) as error:
-        raise BundleError(f"{path} is damaged: {type(error).__name__} {error}; write it again with `muster bench`") from None
-    return made
-
-
-def _checked(made: Any, path: str) -> dict[str, Any]:
-    """A result has at least its parts; its numbers are not this module's business."""
-    if not isinstance(made, dict) or made.get("format") != result.FORMAT or any(part not in made for part in PARTS):
-        raise BundleError(f"{path} holds no result of the format {result.FORMAT}; `muster bench` writes such files")
-    shown: dict[str, Any] = plain(made)
-    return shown
+        return Result.from_json(data)
+    except ResultError as error:
+        raise BundleError(f"{path} is damaged: {error}; write it again with `muster bench`") from None

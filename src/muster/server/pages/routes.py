@@ -11,6 +11,8 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 from markupsafe import Markup
 
 from muster.bench import report
+from muster.bench.errors import ResultError
+from muster.bench.model import Result
 from muster.server.core.access import BAD_TOKEN, COOKIE, Context, Reader
 from muster.server.core.context import AppContext
 from muster.server.core.tokens import SESSION
@@ -148,11 +150,12 @@ def _form(body: bytes) -> dict[str, str]:
 
 
 def _report(context: AppContext, found: Sequence[Details]) -> Markup:
-    """Renders the report of results; a note instead where their numbers, such as 1e308, break the charts."""
+    """Renders the report of results; a note instead where one is invalid."""
     try:
         rows = [details.entry for details in found]
-        return report.fragment([details.result for details in found], samples.of_results(context.layout, rows))
-    except (ArithmeticError, LookupError, TypeError, ValueError):
+        results = [Result.from_json(details.result) for details in found]
+        return report.fragment(results, samples.of_results(context.layout, rows))
+    except ResultError:  # accepted by a version that validated less
         return Markup(templating.templates().get_template("undrawn.html").render())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from muster.bench.report.samples import of_bundle
+from muster.bench.report.samples import ByNode, bundle_rows, from_rows
 from muster.records.files import read_json, write_json
 from muster.server.core.layout import ServerLayout
 from muster.server.results.result_row import ResultRow
@@ -15,24 +15,24 @@ from muster.server.results.result_row import ResultRow
 MAX_VALUE = 500  # characters
 
 
-def of_results(layout: ServerLayout, results: Iterable[ResultRow]) -> dict[str, dict[int, Any]]:
+def of_results(layout: ServerLayout, results: Iterable[ResultRow]) -> dict[str, ByNode]:
     """Returns the thinned samples of all runs in these results, by run and node."""
-    samples: dict[str, dict[int, Any]] = {}
+    samples: dict[str, ByNode] = {}
     for result in results:
         samples.update(_cached(layout, result))
     return samples
 
 
-def _cached(layout: ServerLayout, result: ResultRow) -> dict[str, dict[int, Any]]:
+def _cached(layout: ServerLayout, result: ResultRow) -> dict[str, ByNode]:
     """Reads the samples of a bundle, which may hold gigabytes of logs, once; later from a file beside it."""
     bundle = layout.bundle(result.sha256)
     cache = str(bundle.with_name(f"{result.sha256}.samples.json"))
     samples = read_json(cache)
     if samples is None:
-        samples = of_bundle(bundle)
+        samples = bundle_rows(bundle)
         with suppress(OSError):  # reading goes on with a full disk
             write_json(cache, samples)
-    return {run: {int(node): lines for node, lines in nodes.items()} for run, nodes in samples.items()}
+    return {run: from_rows(nodes) for run, nodes in samples.items()}
 
 
 def system_lines(system: Any) -> list[tuple[str, str]]:

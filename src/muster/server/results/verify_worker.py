@@ -82,8 +82,8 @@ def _verify(task: VerifyTask) -> Verification:
         if error.errno not in MACHINE_ERRORS:
             raise
         return Verification(False, machine_error=str(error.strerror).lower())
-    signed_by = found.signed_by or found.key
-    return Verification(found.passed, found.problems, found.signature, signed_by, found.result, found.bench)
+    signed_by, result = found.signed_by or found.key, found.result.to_json() if found.result else None
+    return Verification(found.passed, found.problems, found.signature, signed_by, result, found.bench)
 
 
 if __name__ == "__main__":

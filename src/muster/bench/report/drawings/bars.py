@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from muster.bench.report.drawings import scale
 from muster.bench.report.drawings.charts import BOTTOM, LEFT, NARROW, TOP, WIDE, Tick
-from muster.bench.report.drawings.stragglers import Place, Standing
+from muster.bench.report.drawings.stragglers import Distribution, Member
 from muster.bench.report.figures import figure, percent
 from muster.bench.report.phrase import Phrase, joined, same, say
 
@@ -58,32 +58,32 @@ class BarChart:
         return self.height - BOTTOM
 
 
-def bar_charts(id: str, metric: Phrase, unit: str, standing: Standing, who: str) -> list[BarChart]:
+def bar_charts(id: str, metric: Phrase, unit: str, distribution: Distribution, who: str) -> list[BarChart]:
     """All of them, or the curve of all and, where one can say which those are, the worst; `who` is `rank` or `node`."""
-    places = standing.places
-    drawing = _Drawing(standing, who, unit)
-    if len(places) <= MOST:
-        return [drawing.chart(id, say(f"by_{who}", metric=metric), note(standing, who), places)]
-    count = f"{len(places):,}"
-    charts = [drawing.chart(id, say(f"sorted_by_{who}", metric=metric, count=count), note(standing, who))]
-    if standing.sign:
-        charts.append(drawing.chart(f"{id}-worst", say("worst_first", count=WORST), None, standing.worst_first[:WORST]))
+    members = distribution.members
+    drawing = _Drawing(distribution, who, unit)
+    if len(members) <= MOST:
+        return [drawing.chart(id, say(f"by_{who}", metric=metric), note(distribution, who), members)]
+    count = f"{len(members):,}"
+    charts = [drawing.chart(id, say(f"sorted_by_{who}", metric=metric, count=count), note(distribution, who))]
+    if distribution.sign:
+        charts.append(drawing.chart(f"{id}-worst", say("worst_first", count=WORST), None, distribution.worst_first[:WORST]))
     return charts
 
 
 class _Drawing:
-    """Draws the values of one standing; all of its charts have the same axis and the same mean."""
+    """Draws the values of one distribution; all of its charts have the same axis and the same mean."""
 
-    def __init__(self, standing: Standing, who: str, unit: str) -> None:
-        self._standing, self._who, self._unit = standing, who, unit
-        values = [*standing.values, 0.0]
-        self._ticks = scale.ticks(min(values), max(values)) if standing.values else [0.0, 1.0]
+    def __init__(self, distribution: Distribution, who: str, unit: str) -> None:
+        self._distribution, self._who, self._unit = distribution, who, unit
+        values = [*distribution.values, 0.0]
+        self._ticks = scale.ticks(min(values), max(values)) if distribution.values else [0.0, 1.0]
 
-    def chart(self, id: str, title: Phrase, words: Phrase | None, places: Sequence[Place] = ()) -> BarChart:
-        """The bars of some places; of none, the curve of all."""
-        width, height = NARROW if len(places) <= FEW else WIDE
+    def chart(self, id: str, title: Phrase, words: Phrase | None, members: Sequence[Member] = ()) -> BarChart:
+        """The bars of some members; of none, the curve of all."""
+        width, height = NARROW if len(members) <= FEW else WIDE
         y = scale.Scale(self._ticks[0], self._ticks[-1], height - BOTTOM, TOP)
-        mean = self._standing.mean
+        mean = self._distribution.mean
         return BarChart(
             id,
             title,
@@ -92,29 +92,29 @@ class _Drawing:
             width,
             height,
             [Tick(y(tick), scale.tick_label(tick, self._ticks)) for tick in self._ticks],
-            self._bars(places, y, width),
-            "" if places else self._curve(y, width),
+            self._bars(members, y, width),
+            "" if members else self._curve(y, width),
             None if mean is None else y(mean),
         )
 
-    def _bars(self, places: Sequence[Place], y: scale.Scale, width: int) -> list[Bar]:
-        step = min(90.0, (width - LEFT - RIGHT) / max(1, len(places)))
+    def _bars(self, members: Sequence[Member], y: scale.Scale, width: int) -> list[Bar]:
+        step = min(90.0, (width - LEFT - RIGHT) / max(1, len(members)))
         thick = round(min(step * 0.78, 56.0), 2)
-        room = 8 + 7 * max((len(str(place.number)) for place in places), default=1)
+        room = 8 + 7 * max((len(str(member.number)) for member in members), default=1)
         every = max(1, math.ceil(room / step))
         bars = []
-        for index, place in enumerate(places):
+        for index, member in enumerate(members):
             at = round(LEFT + index * step + (step - thick) / 2, 2)
-            shown = y(place.value) if place.value is not None else y(0.0) - 14
-            label = str(place.number) if index % every == 0 else ""
-            words = tip(place, self._standing, self._who, self._unit)
+            shown = y(member.value) if member.value is not None else y(0.0) - 14
+            label = str(member.number) if index % every == 0 else ""
+            words = tip(member, self._distribution, self._who, self._unit)
             top, tall = min(shown, y(0.0)), round(abs(y(0.0) - shown), 2)
-            bars.append(Bar(at, thick, top, tall, label, words, place.slow, place.value is None))
+            bars.append(Bar(at, thick, top, tall, label, words, member.slow, member.value is None))
         return bars
 
     def _curve(self, y: scale.Scale, width: int) -> str:
         """All values from the worst to the best, as an area over zero, no finer than the paper."""
-        values = [place.value for place in self._standing.worst_first if place.value is not None]
+        values = [member.value for member in self._distribution.worst_first if member.value is not None]
         if not values:
             return ""
         x = scale.Scale(0, max(1, len(values) - 1), LEFT, width - RIGHT)
@@ -124,40 +124,40 @@ class _Drawing:
         return f"M{x(0):g},{y(0):g}L{along}L{x(len(values) - 1):g},{y(0):g}Z"
 
 
-def note(standing: Standing, who: str) -> Phrase:
+def note(distribution: Distribution, who: str) -> Phrase:
     """The picture in words."""
-    if standing.mean is None:
+    if distribution.mean is None:
         return say("no_standing")
-    low, mean, high = map(figure, (min(standing.values), standing.mean, max(standing.values)))
-    parts = [say("standing", mean=mean, low=low, high=high, spread=percent(standing.spread))]
-    if len(standing.values) == 1:
+    low, mean, high = map(figure, (min(distribution.values), distribution.mean, max(distribution.values)))
+    parts = [say("standing", mean=mean, low=low, high=high, spread=percent(distribution.spread))]
+    if len(distribution.values) == 1:
         parts = [say("one_standing", value=mean)]
-    if standing.missing:
-        parts.append(say("missing", what=_names(standing.missing, who)))
-    if standing.slow:
-        parts += [say("slow", what=_names(standing.slow, who)), say("rule")]
-    elif standing.sign and len(standing.values) > 2:
+    if distribution.missing:
+        parts.append(say("missing", what=_names(distribution.missing, who)))
+    if distribution.slow:
+        parts += [say("slow", what=_names(distribution.slow, who)), say("rule")]
+    elif distribution.sign and len(distribution.values) > 2:
         parts.append(say("no_slow"))
     return joined(parts, (" · ", " · "))
 
 
-def tip(place: Place, standing: Standing, who: str, unit: str) -> Phrase:
+def tip(member: Member, distribution: Distribution, who: str, unit: str) -> Phrase:
     """What is to be said of one bar."""
-    parts = [say(who, **{who: place.number})]
+    parts = [say(who, **{who: member.number})]
     if who == "rank":
-        parts.append(say("node", node=place.node))
-    if place.value is None:
-        return joined([*parts, say("no_value"), same(place.reason)])
-    parts.append(same(f"{figure(place.value)} {unit}"))
-    if standing.mean:
-        parts.append(say("to_mean", difference=percent(place.value / standing.mean - 1, sign=True)))
-    if place.slow:
+        parts.append(say("node", node=member.node))
+    if member.value is None:
+        return joined([*parts, say("no_value"), same(member.reason)])
+    parts.append(same(f"{figure(member.value)} {unit}"))
+    if distribution.mean:
+        parts.append(say("to_mean", difference=percent(member.value / distribution.mean - 1, sign=True)))
+    if member.slow:
         parts.append(say("straggler"))
     return joined(parts)
 
 
-def _names(places: Sequence[Place], who: str) -> Phrase:
-    named = [say(who, **{who: place.number}) for place in places[:NAMED]]
-    if len(places) > NAMED:
-        named.append(say("more", count=f"{len(places) - NAMED:,}"))
+def _names(members: Sequence[Member], who: str) -> Phrase:
+    named = [say(who, **{who: member.number}) for member in members[:NAMED]]
+    if len(members) > NAMED:
+        named.append(say("more", count=f"{len(members) - NAMED:,}"))
     return joined(named)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from muster.bench.model import Phase
 from muster.bench.report.drawings import scale
-from muster.bench.report.drawings.timeline import Series, Values, Window
+from muster.bench.report.drawings.timeline import Series, Values
 from muster.bench.report.phrase import Phrase, named
+from muster.bench.samples import Window
 
 LEFT, RIGHT, TOP, BOTTOM = 58, 22, 26, 28
 NARROW, WIDE = (490, 230), (1000, 270)  # half of a page, and all of it
@@ -87,7 +88,7 @@ def line_chart(
     unit: str,
     series: Sequence[Series],
     window: Window,
-    phases: Mapping[str, Mapping[str, Any]] | None = None,
+    phases: Mapping[str, Phase] | None = None,
     note: Phrase | None = None,
     zero: bool = True,
     size: tuple[int, int] = NARROW,
@@ -115,12 +116,12 @@ def paper(size: tuple[int, int], times: tuple[float, float], values: tuple[float
     )
 
 
-def bands(phases: Mapping[str, Mapping[str, Any]], window: Window, sheet: Paper) -> list[Band]:
+def bands(phases: Mapping[str, Phase], window: Window, sheet: Paper) -> list[Band]:
     """The phases whose beginning and end are known, cut to the window."""
     found = []
-    known = {name: phase for name, phase in phases.items() if name != "total" and phase.get("start") and phase.get("end")}
-    for kind, (name, phase) in enumerate(sorted(known.items(), key=lambda item: item[1]["start"])):
-        begin, end = (min(max(phase[edge] - window.start, 0.0), window.length) for edge in ("start", "end"))
+    known = [(name, phase.start, phase.end) for name, phase in phases.items() if name != "total" and phase.start and phase.end]
+    for kind, (name, *edges) in enumerate(sorted(known, key=lambda phase: phase[1])):
+        begin, end = (min(max(edge - window.start, 0.0), window.length) for edge in edges)
         if end > begin:
             found.append(Band(sheet.x(begin), round(sheet.x(end) - sheet.x(begin), 2), named(name), kind % 4))
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+SMALLEST = 1e-300  # distance of two values on an axis
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 
@@ -24,9 +25,9 @@ class Scale:
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
     """Round numbers from below `low` to above `high`, at most `most` steps apart."""
-    if high <= low:
-        high = low + (abs(low) or 1.0)
-    step = _round_step((high - low) / most)
+    if high / most - low / most < SMALLEST:
+        high = low + (abs(low) if abs(low) > most * SMALLEST else 1.0)
+    step = _round_step(high / most - low / most)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
 

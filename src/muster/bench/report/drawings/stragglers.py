@@ -1,4 +1,4 @@
-"""How ranks or nodes stand to each other, and which of them hold the others back.
+"""The distribution of a metric over ranks or nodes, and the stragglers among them.
 
 A straggler is worse than the median by more than 2 % and by more than five times the median deviation: both hold also when
 several straggle at once, and neither depends on how far off the stragglers are.
@@ -6,18 +6,20 @@ several straggle at once, and neither depends on how far off the stragglers are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import fmean, median
-from typing import Any
+from statistics import median
+
+from muster.bench.model import NodeValue, RankValue, RunMetric
+from muster.metrics import numbers
 
 LEAST = 0.02  # of the median: less is noise
 FACTOR = 5.0  # times the median deviation
 
 
 @dataclass(frozen=True)
-class Place:
+class Member:
     """The value of one rank or node."""
 
     number: int
@@ -28,60 +30,60 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """The values of all of them."""
+class Distribution:
+    """The values of all ranks, or of all nodes."""
 
-    places: Sequence[Place]
-    sign: int  # 1 where more is better, -1 where less is, 0 where nobody said: then nobody straggles
+    members: Sequence[Member]
+    sign: int  # 1 if more is better, -1 if less is; 0 if that is not known: then there are no stragglers
 
     @cached_property
     def values(self) -> list[float]:
-        return [place.value for place in self.places if place.value is not None]
+        return [member.value for member in self.members if member.value is not None]
 
     @cached_property
     def mean(self) -> float | None:
-        return fmean(self.values) if self.values else None
+        return numbers.mean(self.values) if self.values else None
 
     @property
     def spread(self) -> float | None:
-        return (max(self.values) - min(self.values)) / self.mean if self.mean and len(self.values) > 1 else None
+        return numbers.spread(self.values)
 
     @property
-    def slow(self) -> list[Place]:
-        return [place for place in self.worst_first if place.slow]
+    def slow(self) -> list[Member]:
+        return [member for member in self.worst_first if member.slow]
 
     @property
-    def missing(self) -> list[Place]:
-        return [place for place in self.places if place.value is None]
+    def missing(self) -> list[Member]:
+        return [member for member in self.members if member.value is None]
 
     @property
-    def worst_first(self) -> list[Place]:
+    def worst_first(self) -> list[Member]:
         """Those without a value, then the others from the worst to the best, or from the lowest to the highest."""
         sign = self.sign or 1
-        known = [(sign * place.value, place) for place in self.places if place.value is not None]
-        return [*self.missing, *(place for _, place in sorted(known, key=lambda pair: (pair[0], pair[1].number)))]
+        known = [(sign * member.value, member) for member in self.members if member.value is not None]
+        return [*self.missing, *(member for _, member in sorted(known, key=lambda pair: (pair[0], pair[1].number)))]
 
 
-def ranks(metric: Mapping[str, Any]) -> Standing:
-    """How the ranks of a run stand in one metric."""
-    return _standing([(entry["rank"], entry["node"], entry) for entry in metric.get("ranks", ())], metric)
+def ranks(metric: RunMetric | None) -> Distribution:
+    """The distribution of a metric over the ranks of a run."""
+    return _distribution([(entry.rank, entry) for entry in metric.ranks] if metric else [], metric)
 
 
-def nodes(metric: Mapping[str, Any]) -> Standing:
-    """How its nodes stand."""
-    return _standing([(entry["node"], entry["node"], entry) for entry in metric.get("nodes", ())], metric)
+def nodes(metric: RunMetric | None) -> Distribution:
+    """The distribution of a metric over the nodes of a run."""
+    return _distribution([(entry.node, entry) for entry in metric.nodes] if metric else [], metric)
 
 
-def _standing(entries: Sequence[tuple[int, int, Mapping[str, Any]]], metric: Mapping[str, Any]) -> Standing:
-    sign = {"higher": 1, "lower": -1}.get(metric.get("better") or "", 0)
-    values = [entry["value"] for _, _, entry in entries if entry["value"] is not None]
+def _distribution(entries: Sequence[tuple[int, RankValue | NodeValue]], metric: RunMetric | None) -> Distribution:
+    sign = {"higher": 1, "lower": -1}.get((metric and metric.better) or "", 0)
+    values = [entry.value for _, entry in entries if entry.value is not None]
     bound = _bound(values)
     middle = median(values) if values else 0.0
-    places = []
-    for number, node, entry in entries:
-        behind = 0.0 if entry["value"] is None else (middle - entry["value"]) * sign
-        places.append(Place(number, node, entry["value"], entry.get("reason") or "", behind > bound))
-    return Standing(places, sign)
+    members = []
+    for number, entry in entries:
+        behind = 0.0 if entry.value is None else (middle - entry.value) * sign
+        members.append(Member(number, entry.node, entry.value, entry.reason or "", behind > bound))
+    return Distribution(members, sign)
 
 
 def _bound(values: Sequence[float]) -> float:

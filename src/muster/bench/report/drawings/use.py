@@ -1,18 +1,19 @@
-"""What the machines did during a run, drawn from the samples of its nodes."""
+"""Charts of what the machines did during a run, drawn from the samples of its nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
+from muster.bench.model import Phase
 from muster.bench.report.drawings.charts import LineChart, line_chart
-from muster.bench.report.drawings.timeline import Pick, Sample, Series, Values, Window, lines_or_bands, sampled
+from muster.bench.report.drawings.timeline import Bins, Series, Values, lines_or_bands
 from muster.bench.report.figures import duration
 from muster.bench.report.phrase import Phrase, say
+from muster.bench.samples import NodeSamples, TimeSeries, Window
 
-Samples = Mapping[int, Sequence[Sample]]  # the lines of metrics.jsonl by node
+Samples = Mapping[int, NodeSamples]  # by node
 
 GIB, MB = float(1 << 30), 1e6
 DEVICES = 256  # of more, each machine is drawn
@@ -24,65 +25,78 @@ class Machine:
     """One machine: nodes that share it measured the same."""
 
     name: Phrase
-    node: int
-    header: Sample  # of metrics.jsonl: what was measured, and why other things were not
-    lines: Sequence[Sample]
+    samples: NodeSamples  # of its first node
 
     @property
     def devices(self) -> list[str]:
-        found = {device for line in self.lines for device in line.get("devices", {})}
-        return sorted(found, key=lambda device: (len(device), device))
+        return sorted(self.samples.devices, key=lambda device: (len(device), device))
+
+    def of_devices(self, key: str) -> list[TimeSeries]:
+        return [columns[key] for columns in self.samples.devices.values()]
+
+    def server_power(self, bins: Bins) -> Values:
+        sources = self.samples.power.items()
+        return _binned(next((series for source, series in sources if source != PACKAGES), TimeSeries()), bins)
+
+    def device_power(self, bins: Bins) -> Values:
+        return _combined(self.of_devices("power"), sum, bins)
+
+    def package_power(self, bins: Bins) -> Values:
+        return _binned(self.samples.power[PACKAGES], bins)
+
+    def total_power(self, bins: Bins) -> Values:
+        """The power of the server if that was measured, else the sum of the parts that were."""
+        server = self.server_power(bins)
+        parts = [self.device_power(bins), self.package_power(bins)]
+        return server if any(value is not None for value in server) else _reduced(parts, sum)
 
 
-def charts(id: str, samples: Samples, window: Window, phases: Mapping[str, Any]) -> tuple[list[LineChart], list[Phrase]]:
-    """The drawings that there are samples for, and why others are not there."""
+def charts(id: str, samples: Samples, window: Window, phases: Mapping[str, Phase]) -> tuple[list[LineChart], list[Phrase]]:
+    """The charts that there are samples for, and why others are missing."""
     machines = _machines(samples)
     drawn: list[LineChart] = []
-    if not any(machine.lines for machine in machines):
+    if not any(machine.samples for machine in machines):
         return drawn, [say("no_samples")]
-    window = Window.of(window.start, window.end, _interval(machines))
-    note = say("binned", time=duration(window.bin)) if window.bin > 1.5 * _interval(machines) else None
-    for key, unit, series in _all(machines, window):
+    interval = machines[0].samples.interval
+    bins = Bins.fit(window, interval)
+    note = say("binned", time=duration(bins.width)) if bins.width > 1.5 * interval else None
+    for key, unit, series in _all(machines, bins):
         if any(value is not None for line in series for value in line.values):
             drawn.append(line_chart(f"{id}-{key}", say(f"chart.{key}"), unit, series, window, phases, note))
     return drawn, _missing(machines)
 
 
-def totals(samples: Samples, window: Window) -> list[tuple[Phrase, Values]]:
+def totals(samples: Samples, bins: Bins) -> list[tuple[Phrase, Values]]:
     """Power of all machines together, mean utilisation of their devices and mean CPU, each as one line."""
-    machines = [machine for machine in _machines(samples) if machine.lines]
-    picks: dict[str, Pick] = {"power": _whole, "util": _device_mean("util", 1.0), "cpu": _value("cpu", 1.0)}
-    found: list[tuple[Phrase, Values]] = []
-    for key, pick in picks.items():
-        many = [sampled(machine.lines, pick, window) for machine in machines]
-        columns = [[value for value in column if value is not None] for column in zip(*many, strict=True)]
-        combine = sum if key == "power" else fmean
-        found.append((say(f"chart.{key}"), [combine(column) if column else None for column in columns]))
-    return found
-
-
-def _all(machines: Sequence[Machine], window: Window) -> list[tuple[str, str, list[Series]]]:
+    machines = [machine for machine in _machines(samples) if machine.samples]
     return [
-        ("power", "W", _power(machines, window)),
-        ("util", "%", _of_devices(machines, "util", 1.0, window)),
-        ("device_memory", "GiB", _of_devices(machines, "mem", GIB, window)),
-        ("temperature", "°C", _of_devices(machines, "temp", 1.0, window)),
-        ("cpu", "%", _of_machines(machines, {"": "cpu"}, 1.0, window)),
-        ("memory", "GiB", _of_machines(machines, {"": "mem"}, GIB, window)),
-        ("network", "MB/s", _of_machines(machines, {"net_in": "net_in", "net_out": "net_out"}, MB, window)),
-        ("disk", "MB/s", _of_machines(machines, {"disk_read": "disk_read", "disk_write": "disk_write"}, MB, window)),
+        (say("chart.power"), _reduced([machine.total_power(bins) for machine in machines], sum)),
+        (say("chart.util"), _reduced([_combined(machine.of_devices("util"), fmean, bins) for machine in machines], fmean)),
+        (say("chart.cpu"), _reduced([_binned(machine.samples.own["cpu"], bins) for machine in machines], fmean)),
+    ]
+
+
+def _all(machines: Sequence[Machine], bins: Bins) -> list[tuple[str, str, list[Series]]]:
+    return [
+        ("power", "W", _power(machines, bins)),
+        ("util", "%", _of_devices(machines, "util", 1.0, bins)),
+        ("device_memory", "GiB", _of_devices(machines, "mem", GIB, bins)),
+        ("temperature", "°C", _of_devices(machines, "temp", 1.0, bins)),
+        ("cpu", "%", _of_machines(machines, {"": "cpu"}, 1.0, bins)),
+        ("memory", "GiB", _of_machines(machines, {"": "mem"}, GIB, bins)),
+        ("network", "MB/s", _of_machines(machines, {"net_in": "net_in", "net_out": "net_out"}, MB, bins)),
+        ("disk", "MB/s", _of_machines(machines, {"disk_read": "disk_read", "disk_write": "disk_write"}, MB, bins)),
     ]
 
 
 def _machines(samples: Samples) -> list[Machine]:
-    headers = {node: next((line for line in samples[node] if "format" in line), {}) for node in sorted(samples)}
-    nodes: dict[Any, list[int]] = {}
-    for node, header in headers.items():
-        nodes.setdefault(header.get("machine") or ("node", node), []).append(node)
+    nodes: dict[str, list[int]] = {}
+    for node in sorted(samples):
+        nodes.setdefault(samples[node].machine, []).append(node)
     machines = []
     for first, *others in nodes.values():
         name = say("machine", nodes=_numbers([first, *others])) if others else say("node", node=first)
-        machines.append(Machine(name, first, headers[first], [line for line in samples[first] if "t" in line]))
+        machines.append(Machine(name, samples[first]))
     return machines
 
 
@@ -91,97 +105,70 @@ def _numbers(nodes: Sequence[int]) -> str:
     return f"{nodes[0]}–{nodes[-1]}" if consecutive and len(nodes) > 2 else ", ".join(map(str, nodes))
 
 
-def _interval(machines: Sequence[Machine]) -> float:
-    return float(next((machine.header["interval"] for machine in machines if machine.header.get("interval")), 1.0))
-
-
-def _power(machines: Sequence[Machine], window: Window) -> list[Series]:
-    picks: dict[str, Pick] = {"server": _server, "devices": _devices, "packages": _packages}
+def _power(machines: Sequence[Machine], bins: Bins) -> list[Series]:
+    sources = {"server": Machine.server_power, "devices": Machine.device_power, "packages": Machine.package_power}
     groups: dict[Phrase, list[tuple[Phrase, Values]]] = {}
-    for key, pick in picks.items():
+    for key, power in sources.items():
         for machine in machines:
-            values = sampled(machine.lines, pick, window)
+            values = power(machine, bins)
             if any(value is not None for value in values):
                 what = say(f"source.{key}")
                 groups.setdefault(what, []).append((say("of_node", what=what, node=machine.name), values))
-    return lines_or_bands(groups, window)
+    return lines_or_bands(groups, bins)
 
 
-def _server(line: Sample) -> float | None:
-    return next((watts for source, watts in line.get("power", {}).items() if source != PACKAGES), None)
-
-
-def _packages(line: Sample) -> float | None:
-    watts: float | None = line.get("power", {}).get(PACKAGES)
-    return watts
-
-
-def _devices(line: Sample) -> float | None:
-    watts = [device["power"] for device in line.get("devices", {}).values() if device.get("power") is not None]
-    return sum(watts) if watts else None
-
-
-def _whole(line: Sample) -> float | None:
-    """The power of a machine: as the server says, else as far as its parts were measured."""
-    server = _server(line)
-    parts = [watts for watts in (_devices(line), _packages(line)) if watts is not None]
-    return server if server is not None else sum(parts) if parts else None
-
-
-def _of_devices(machines: Sequence[Machine], key: str, factor: float, window: Window) -> list[Series]:
+def _of_devices(machines: Sequence[Machine], key: str, factor: float, bins: Bins) -> list[Series]:
     """A quantity of each device; where there are very many of them, its mean in each machine."""
-    devices = {machine.node: machine.devices for machine in machines}
-    if sum(map(len, devices.values())) > DEVICES:
-        means = [(machine.name, sampled(machine.lines, _device_mean(key, factor), window)) for machine in machines]
-        return lines_or_bands({say("hardware"): means}, window)
+    if sum(len(machine.devices) for machine in machines) > DEVICES:
+        means = [(machine.name, _scaled(_combined(machine.of_devices(key), fmean, bins), factor)) for machine in machines]
+        return lines_or_bands({say("hardware"): means}, bins)
     found: list[tuple[Phrase, Values]] = []
     for machine in machines:
-        for device in devices[machine.node]:
-            name = say("device", node=machine.node, device=device)
-            found.append((name, sampled(machine.lines, _device_value(device, key, factor), window)))
-    return lines_or_bands({say("devices"): found}, window) if found else []
+        for device in machine.devices:
+            name = say("device", node=machine.samples.node, device=device)
+            found.append((name, _scaled(_binned(machine.samples.devices[device][key], bins), factor)))
+    return lines_or_bands({say("devices"): found}, bins) if found else []
 
 
-def _device_mean(key: str, factor: float) -> Pick:
-    def pick(line: Sample) -> float | None:
-        values = [device[key] for device in line.get("devices", {}).values() if device.get(key) is not None]
-        return sum(values) / len(values) / factor if values else None
-
-    return pick
-
-
-def _device_value(device: str, key: str, factor: float) -> Pick:
-    def pick(line: Sample) -> float | None:
-        value = line.get("devices", {}).get(device, {}).get(key)
-        return None if value is None else value / factor
-
-    return pick
-
-
-def _of_machines(machines: Sequence[Machine], keys: Mapping[str, str], factor: float, window: Window) -> list[Series]:
-    """`keys` are what a line is called beside its machine, and the key of the samples."""
+def _of_machines(machines: Sequence[Machine], keys: Mapping[str, str], factor: float, bins: Bins) -> list[Series]:
+    """A line for each machine and key; `keys` maps what a line is called beside its machine to the key of the samples."""
     groups: dict[Phrase, list[tuple[Phrase, Values]]] = {}
     for label, key in keys.items():
         for machine in machines:
-            values = sampled(machine.lines, _value(key, factor), window)
             name = say("of_node", what=say(label), node=machine.name) if label else machine.name
+            values = _scaled(_binned(machine.samples.own[key], bins), factor)
             groups.setdefault(say(label) if label else say("hardware"), []).append((name, values))
-    return lines_or_bands(groups, window)
+    return lines_or_bands(groups, bins)
 
 
-def _value(key: str, factor: float) -> Pick:
-    def pick(line: Sample) -> float | None:
-        value = line.get(key)
-        return None if value is None else value / factor
+def _binned(series: TimeSeries, bins: Bins) -> Values:
+    return bins.means(zip(series.times, series.values, strict=True))
 
-    return pick
+
+def _combined(many: Iterable[TimeSeries], combine: Callable[[list[float]], float], bins: Bins) -> Values:
+    """Devices that were sampled at the same moments, combined into one line."""
+    by_time: dict[float, list[float]] = {}
+    for series in many:
+        for time, value in zip(series.times, series.values, strict=True):
+            by_time.setdefault(time, []).append(value)
+    return bins.means((time, combine(values)) for time, values in by_time.items())
+
+
+def _reduced(many: Sequence[Values], combine: Callable[[list[float]], float]) -> Values:
+    """Several lines combined into one, bin by bin."""
+    columns = [[value for value in column if value is not None] for column in zip(*many, strict=True)]
+    return [combine(column) if column else None for column in columns]
+
+
+def _scaled(values: Values, factor: float) -> Values:
+    return [None if value is None else value / factor for value in values]
 
 
 def _missing(machines: Sequence[Machine]) -> list[Phrase]:
     """Why power or devices were not measured, each reason once."""
     found: dict[Phrase, None] = {}
     for machine in machines:
-        reasons = machine.header.get("missing") or {}
+        reasons = machine.samples.missing
         for key in ("power", "devices"):
             if key in reasons:
                 found[say("not_sampled", what=say(key), why=reasons[key])] = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv as format
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+
+from muster.bench.model import Power, Result, RunResult
 
 COLUMNS = ("result", "name", "level", "repeat", "run", "node", "rank", "quantity", "value", "unit", "reason", "source")
 POWER = {
@@ -18,64 +19,54 @@ POWER = {
 }
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
-Row = dict[str, Any]
+Row = dict[str, str | float | None]
 
 
-def csv(results: Sequence[Mapping[str, Any]]) -> str:
+def csv(results: Sequence[Result]) -> str:
     """The table, ready for a spreadsheet."""
     paper = io.StringIO()
     writer = format.DictWriter(paper, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     for result in results:
         for row in _rows(result):
-            row = {"result": result["id"], "name": result["name"], **row}
+            row = {"result": result.id, "name": result.name, **row}
             writer.writerow({column: _cell(row[column]) for column in COLUMNS if row.get(column) is not None})
     return paper.getvalue()
 
 
-def _rows(result: Mapping[str, Any]) -> Iterator[Row]:
-    for name, metric in result["metrics"].items():
-        yield _row("result", name, metric, unit=metric["unit"])
-    yield from _power("result", result["power"])
-    for repeat, run in enumerate(result["runs"], 1):
-        of_run: Row = {"repeat": repeat, "run": run["run"]}
+def _rows(result: Result) -> Iterator[Row]:
+    for name, metric in result.metrics.items():
+        yield _row("result", name, metric.value, metric.unit, metric.reason)
+    yield from _power("result", result.power)
+    for repeat, run in enumerate(result.runs, 1):
         for row in _of_run(run):
-            yield {**row, **of_run}
+            yield {**row, "repeat": repeat, "run": run.run}
 
 
-def _of_run(run: Mapping[str, Any]) -> Iterator[Row]:
-    for name, metric in run["metrics"].items():
-        yield _row("run", name, metric, unit=metric["unit"])
-        for entry in metric["nodes"]:
-            yield _row("node", name, entry, unit=metric["unit"])
-        for entry in metric["ranks"]:
-            yield _row("rank", name, entry, unit=metric["unit"])
-    for name, phase in run["phases"].items():
-        yield {"level": "run", "quantity": f"{name} time", "value": phase["seconds"], "unit": "s", "reason": phase["reason"]}
-    yield from _power("run", run["power"])
-    for node in run["power"].get("nodes") or ():
-        yield from _power("node", node)
+def _of_run(run: RunResult) -> Iterator[Row]:
+    for name, metric in run.metrics.items():
+        yield _row("run", name, metric.value, metric.unit, metric.reason)
+        for node in metric.nodes:
+            yield {**_row("node", name, node.value, metric.unit, node.reason), "node": node.node}
+        for rank in metric.ranks:
+            row = _row("rank", name, rank.value, metric.unit, rank.reason)
+            yield {**row, "node": rank.node, "rank": rank.rank, "source": rank.source}
+    for name, phase in run.phases.items():
+        yield _row("run", f"{name} time", phase.seconds, "s", phase.reason)
+    yield from _power("run", run.power.figures)
+    for of_node in run.power.nodes:
+        yield from ({**row, "node": of_node.node} for row in _power("node", of_node.figures))
 
 
-def _row(level: str, name: str, entry: Mapping[str, Any], unit: str) -> Row:
-    kept = {key: entry.get(key) for key in ("node", "rank", "value", "reason", "source")}
-    return {"level": level, "quantity": name, "unit": unit, **kept}
-
-
-def _power(level: str, power: Mapping[str, Any]) -> Iterator[Row]:
-    reasons = power.get("reasons") or {}
+def _power(level: str, power: Power) -> Iterator[Row]:
     for key, unit in POWER.items():
-        if key in power:
-            yield {
-                "level": level,
-                "node": power.get("node"),
-                "quantity": key,
-                "value": power[key],
-                "unit": unit,
-                "reason": reasons.get(key),
-            }
+        yield _row(level, key, getattr(power, key), unit, power.reasons.get(key))
 
 
-def _cell(value: Any) -> Any:
+def _row(level: str, quantity: str, value: float | None, unit: str, reason: str | None) -> Row:
+    return {"level": level, "quantity": quantity, "value": value, "unit": unit, "reason": reason}
+
+
+def _cell(value: str | float | None) -> str | float | None:
     """A spreadsheet takes a text that begins like a formula for one; an apostrophe keeps it a text."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

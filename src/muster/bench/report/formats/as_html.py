@@ -10,18 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from muster.bench.model import Result
 from muster.bench.report import compare, figures, headline, machines
 from muster.bench.report.drawings import overlay
 from muster.bench.report.drawings.use import Samples
 from muster.bench.report.phrase import named, say
 from muster.bench.report.run_view import RunView, view
 
-Result = Mapping[str, Any]
 AllSamples = Mapping[str, Samples]  # by run
 
 CHARTED = 12  # runs of a page whose drawings are shown
@@ -49,26 +48,22 @@ class ResultView:
 
     @property
     def machines(self) -> list[machines.MachineRow]:
-        return machines.rows(self.result["provenance"])
+        return [machines.row(machine) for machine in self.result.provenance.nodes]
 
     @property
-    def packages(self) -> dict[str, Any]:
-        return machines.packages(self.result["provenance"])
-
-    @property
-    def environment(self) -> dict[str, Any]:
-        return machines.mapping(self.result["provenance"].get("environment"))
+    def packages(self) -> Mapping[str, object]:
+        """The packages of the first node."""
+        return self.result.provenance.nodes[0].packages if self.result.provenance.nodes else {}
 
     @property
     def command(self) -> str:
-        words = self.result["provenance"].get("command")
-        return shlex.join(map(str, words)) if isinstance(words, list) else str(words or figures.NONE)
+        return shlex.join(self.result.provenance.command or ()) or figures.NONE
 
 
 def html(results: Sequence[Result], samples: AllSamples, language: str = "en") -> str:
     """A whole page: the report of one result, or the comparison of several."""
     word = say("report" if len(results) == 1 else "comparison").within(language)
-    names = ", ".join(dict.fromkeys(str(result["name"]) for result in results))
+    names = ", ".join(dict.fromkeys(result.name for result in results))
     return page(fragment(results, samples), f"{names} · {word}", language)
 
 
@@ -110,12 +105,11 @@ def script() -> str:
 
 def result_view(id: str, result: Result, samples: AllSamples, most: int) -> ResultView:
     """Everything about one result, with the drawings of its first runs."""
-    runs = result["runs"]
     shown = [
-        view(f"{id}-{index}", index + 1, run, result["metric"], result["scope"], samples.get(run["run"], {}))
-        for index, run in enumerate(runs[:most])
+        view(f"{id}-{index}", index + 1, run, result.metric, result.scope, samples.get(run.run, {}))
+        for index, run in enumerate(result.runs[:most])
     ]
-    left_out = max(0, len(runs) - most)
+    left_out = max(0, len(result.runs) - most)
     return ResultView(result, headline.main_tile(result), headline.tiles(result), headline.checks(result), shown, left_out)
 
 

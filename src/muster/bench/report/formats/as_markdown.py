@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
+from muster.bench.model import Result, RunResult
 from muster.bench.report import compare, figures, headline
 from muster.bench.report.drawings import stragglers
 from muster.bench.report.drawings.bars import MOST, WORST, note
 from muster.bench.report.phrase import Phrase, named, say
-
-Result = Mapping[str, Any]
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -27,12 +25,12 @@ def markdown(results: Sequence[Result], language: str = "en") -> str:
 
 
 def _result(result: Result, language: str) -> Iterator[str]:
-    verdict = say("passed" if result["verdict"]["passed"] else "failed").within(language)
-    yield from (f"# {_plain(result['name'])}", "")
-    yield from (f"**{verdict}** · {_plain(result['id'])} · {figures.moment(result['created'])}", "")
-    for problem in result["verdict"]["problems"]:
+    verdict = say("passed" if result.verdict.passed else "failed").within(language)
+    yield from (f"# {_plain(result.name)}", "")
+    yield from (f"**{verdict}** · {_plain(result.id)} · {figures.moment(result.created)}", "")
+    for problem in result.verdict.problems:
         yield f"- {_plain(problem)}"
-    if result["verdict"]["problems"]:
+    if result.verdict.problems:
         yield ""
     tiles = [headline.main_tile(result), *headline.tiles(result)]
     yield from _table([say("quantity"), say("measured")], [[tile.name, headline.sentence(tile)] for tile in tiles], language)
@@ -41,34 +39,36 @@ def _result(result: Result, language: str) -> Iterator[str]:
         yield from _heading(say("checks"), language)
         rows: list[list[Phrase | str]] = [[check.what, check.measured, check.verdict, check.reason] for check in checks]
         yield from _table([say("target"), say("measured"), say("verdict"), say("reason")], rows, language)
-    for number, run in enumerate(result["runs"], 1):
+    for number, run in enumerate(result.runs, 1):
         yield from _run(result, number, run, language)
 
 
-def _run(result: Result, number: int, run: Mapping[str, Any], language: str) -> Iterator[str]:
-    metric = run["metrics"].get(result["metric"]) or {}
-    title = say("repeat", number=number) if len(result["runs"]) > 1 else say("run")
-    yield from _heading(title, language, run["run"])
-    phases = [[named(name), figures.duration(phase["seconds"]), phase["reason"] or ""] for name, phase in run["phases"].items()]
+def _run(result: Result, number: int, run: RunResult, language: str) -> Iterator[str]:
+    metric = run.metrics.get(result.metric)
+    title = say("repeat", number=number) if len(result.runs) > 1 else say("run")
+    yield from _heading(title, language, run.run)
+    phases: list[list[Phrase | str]] = [
+        [named(name), figures.duration(phase.seconds), phase.reason or ""] for name, phase in run.phases.items()
+    ]
     if phases:
         yield from _table([say("phase"), say("length"), say("reason")], phases, language)
-    for who, places in (("node", stragglers.nodes(metric)), ("rank", stragglers.ranks(metric))):
-        if len(places.places) > 1:
-            yield from (_plain(note(places, who).within(language)), "")
-            yield from _places(who, places, named(result["metric"]), language)
+    for who, distribution in (("node", stragglers.nodes(metric)), ("rank", stragglers.ranks(metric))):
+        if len(distribution.members) > 1:
+            yield from (_plain(note(distribution, who).within(language)), "")
+            yield from _members(who, distribution, named(result.metric), language)
 
 
-def _places(who: str, places: stragglers.Standing, metric: Phrase, language: str) -> Iterator[str]:
-    shown = places.places if len(places.places) <= MOST else places.worst_first[:WORST]
+def _members(who: str, distribution: stragglers.Distribution, metric: Phrase, language: str) -> Iterator[str]:
+    shown = distribution.members if len(distribution.members) <= MOST else distribution.worst_first[:WORST]
     rows = [[str(one.number), figures.figure(one.value), say("straggler") if one.slow else one.reason] for one in shown]
-    if len(shown) < len(places.places):
+    if len(shown) < len(distribution.members):
         yield from (say("worst_first", count=len(shown)).within(language), "")
     yield from _table([say(f"table.{who}"), metric, say("reason")], rows, language)
 
 
 def _comparison(results: Sequence[Result], language: str) -> Iterator[str]:
     yield from (f"# {say('comparison').within(language)}", "")
-    heads: list[Phrase | str] = [say("quantity"), *(f"{index}. {result['name']}" for index, result in enumerate(results, 1))]
+    heads: list[Phrase | str] = [say("quantity"), *(f"{index}. {result.name}" for index, result in enumerate(results, 1))]
     rows: list[list[Phrase | str]] = [
         [row.name, *(_cell(cell, language) for cell in row.cells)] for row in compare.rows(results)
     ]

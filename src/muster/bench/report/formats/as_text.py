@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
+from muster.bench.model import Result, RunMetric, RunResult
 from muster.bench.report import compare, figures, headline
 from muster.bench.report.drawings import stragglers, timeline, use
 from muster.bench.report.drawings.bars import note
 from muster.bench.report.phrase import Phrase, named, say
 from muster.bench.report.run_view import window_of
 
-Result = Mapping[str, Any]
 Paint = Callable[[str, str], str]  # a text in a colour: good, bad, quiet or bold
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -48,7 +47,7 @@ class _Writer:
 
     def result(self, result: Result, samples: Mapping[str, use.Samples]) -> Iterator[str]:
         yield self._headline(result)
-        problems = result["verdict"]["problems"]
+        problems = result.verdict.problems
         for problem in problems[:PROBLEMS]:
             yield from self._fold(f"  ✗ {_plain(problem)}")
         if len(problems) > PROBLEMS:
@@ -56,11 +55,10 @@ class _Writer:
         rows = [(tile.name, headline.sentence(tile)) for tile in [headline.main_tile(result), *headline.tiles(result)]]
         rows += [(check.what, _verdict(check)) for check in headline.checks(result)]
         yield from self._rows(rows)
-        run = next(iter(result["runs"]), None)
-        if run is not None:
-            yield from self._curves(run, result["metric"], samples.get(run["run"], {}))
-            for who, places in self._standings(run["metrics"].get(result["metric"]) or {}):
-                yield from self._bars(who, places, named(result["metric"]))
+        for run in result.runs[:1]:
+            yield from self._curves(run, result.metric, samples.get(run.run, {}))
+            for who, distribution in self._distributions(run.metrics.get(result.metric)):
+                yield from self._bars(who, distribution, named(result.metric))
 
     def comparison(self, results: Sequence[Result]) -> Iterator[str]:
         for number, result in enumerate(results, 1):
@@ -80,9 +78,9 @@ class _Writer:
             yield "  " + self._say(say("more", count=len(different) - PROBLEMS))
 
     def _headline(self, result: Result) -> str:
-        passed = result["verdict"]["passed"]
+        passed = result.verdict.passed
         verdict = self._say(say("passed" if passed else "failed"))
-        return f"{self._paint(('✓ ' if passed else '✗ ') + verdict, 'good' if passed else 'bad')}  {_plain(result['id'])}"
+        return f"{self._paint(('✓ ' if passed else '✗ ') + verdict, 'good' if passed else 'bad')}  {_plain(result.id)}"
 
     def _cell(self, cell: compare.Cell) -> str:
         if cell.value is None:
@@ -92,45 +90,45 @@ class _Writer:
         worth = self._say(cell.words)
         return f"{cell.shown}  {worth}" if cell.difference is None else f"{cell.shown}  {cell.signed}, {worth}"
 
-    def _standings(self, metric: Mapping[str, Any]) -> Iterator[tuple[str, stragglers.Standing]]:
-        for who, places in (("node", stragglers.nodes(metric)), ("rank", stragglers.ranks(metric))):
-            if len(places.places) > 1 and places.values:
-                yield who, places
+    def _distributions(self, metric: RunMetric | None) -> Iterator[tuple[str, stragglers.Distribution]]:
+        for who, distribution in (("node", stragglers.nodes(metric)), ("rank", stragglers.ranks(metric))):
+            if len(distribution.members) > 1 and distribution.values:
+                yield who, distribution
 
-    def _curves(self, run: Mapping[str, Any], metric: str, samples: use.Samples) -> Iterator[str]:
+    def _curves(self, run: RunResult, metric: str, samples: use.Samples) -> Iterator[str]:
         """The main metric, accuracy and power over time, on one line each."""
         window = window_of(run)
         if window is None:
             return
-        window = timeline.Window(window.start, window.end, min(CURVE, max(8, self._width - 50)))
+        bins = timeline.Bins(window, min(CURVE, max(8, self._width - 50)))
         rows: list[tuple[Phrase, timeline.Values]] = []
         for name in dict.fromkeys((metric, "accuracy")):
-            points = (run["metrics"].get(name) or {}).get("series") or ()
-            rows.append((named(name), _held(window.means((point["t"], point["value"]) for point in points))))
-        rows += [(label, _held(values)) for label, values in use.totals(samples, window)]
+            points = run.metrics[name].series if name in run.metrics else ()
+            rows.append((named(name), _held(bins.means((point.t, point.value) for point in points))))
+        rows += [(label, _held(values)) for label, values in use.totals(samples, bins)]
         for label, values in rows:
             known = [value for value in values if value is not None]
             if len(known) > 1:
                 ends = f"{figures.figure(min(known))} … {figures.figure(max(known))}"
                 yield f"  {_padded(self._say(label), 22)}{spark(values)}  {self._paint(ends, 'quiet')}"
 
-    def _bars(self, who: str, places: stragglers.Standing, metric: Phrase) -> Iterator[str]:
-        many = len(places.places) > MOST
+    def _bars(self, who: str, distribution: stragglers.Distribution, metric: Phrase) -> Iterator[str]:
+        many = len(distribution.members) > MOST
         key = f"sorted_by_{who}" if many else f"by_{who}"
-        yield self._paint(self._say(say(key, metric=metric, count=f"{len(places.places):,}")), "bold")
-        yield from self._fold("  " + self._say(note(places, who)), 2)
+        yield self._paint(self._say(say(key, metric=metric, count=f"{len(distribution.members):,}")), "bold")
+        yield from self._fold("  " + self._say(note(distribution, who)), 2)
         if many:
-            ordered = [place.value for place in places.worst_first if place.value is not None]
+            ordered = [member.value for member in distribution.worst_first if member.value is not None]
             yield "  " + spark(_thin(ordered, min(CURVE, self._width - 4)), low=0.0)
-        top = max(map(abs, places.values)) or 1.0
+        top = max(map(abs, distribution.values)) or 1.0
         room = max(8, min(CURVE, self._width - 42))
-        for place in places.worst_first[:WORST] if many else places.places:
-            label = _padded(self._say(say(who, **{who: place.number})), 12)
-            if place.value is None:
-                yield f"  {label}{self._paint('?', 'bad')} {_plain(place.reason)}"
+        for member in distribution.worst_first[:WORST] if many else distribution.members:
+            label = _padded(self._say(say(who, **{who: member.number})), 12)
+            if member.value is None:
+                yield f"  {label}{self._paint('?', 'bad')} {_plain(member.reason)}"
                 continue
-            mark = self._paint(" ▼ " + self._say(say("straggler")), "bad") if place.slow else ""
-            yield f"  {label}{bar(place.value / top, room)} {figures.figure(place.value)}{mark}"
+            mark = self._paint(" ▼ " + self._say(say("straggler")), "bad") if member.slow else ""
+            yield f"  {label}{bar(member.value / top, room)} {figures.figure(member.value)}{mark}"
 
     def _rows(self, rows: Sequence[tuple[Phrase, Phrase]]) -> Iterator[str]:
         names = [self._say(name) for name, _ in rows]
@@ -158,8 +156,8 @@ def spark(values: timeline.Values, low: float | None = None) -> str:
     if not known:
         return ""
     bottom = min(known) if low is None else low
-    reach = max(known) - bottom
-    heights = [None if value is None else (value - bottom) / reach if reach else 0.5 for value in values]
+    reach = max(known) / 2 - bottom / 2  # halves, because a difference of huge values is not finite
+    heights = [None if value is None else (value / 2 - bottom / 2) / reach if reach else 0.5 for value in values]
     return "".join(" " if height is None else BLOCKS[min(7, int(height * 8))] for height in heights)
 
 

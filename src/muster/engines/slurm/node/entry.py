@@ -17,7 +17,7 @@ from muster.agent.sandbox import agent_process, memory, namespaces, rootfs
 from muster.agent.supervisor import device_locks, heartbeat
 from muster.agent.supervisor.site import Assignment
 from muster.agent.tools import Tools
-from muster.devices import Found, found, resolve
+from muster.devices import DeviceInfo, found, resolve
 from muster.engines.slurm.node import pmi_launcher
 from muster.engines.slurm.node.allocation import MARGIN, Allocation, allocation_file
 from muster.linux import syscalls
@@ -132,7 +132,7 @@ class _Node:
         )
 
 
-def _take(kind: str, count: int) -> tuple[Sequence[Found], device_locks.Held | None]:
+def _take(kind: str, count: int) -> tuple[Sequence[DeviceInfo], device_locks.Held | None]:
     """The devices of this node: those that Slurm has left visible, or as many of them as the job asks for."""
     trouble: list[str] = []
     there = found(kind, trouble.append)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from muster.agent.sampler import trees
-from muster.agent.sampler.trees import Trees
+from muster.agent.sampler import process_tree
+from muster.agent.sampler.process_tree import ProcessTree
+from muster.agent.sampler.sample_writer import Sample
 
 # Told a line, runs a child that burns CPU, waits for it and says so.
 RANK = """
@@ -22,7 +23,7 @@ for line in sys.stdin:
 """
 
 
-Look = Callable[..., Trees]
+Look = Callable[..., ProcessTree]
 
 
 class Rank:
@@ -41,10 +42,10 @@ class Rank:
 @pytest.fixture
 def look() -> Iterator[Look]:
     """Looks at the descendants of this process, less a branch."""
-    made: list[Trees] = []
+    made: list[ProcessTree] = []
 
-    def make(left_out: int = 0) -> Trees:
-        made.append(Trees(os.getpid(), left_out))
+    def make(left_out: int = 0) -> ProcessTree:
+        made.append(ProcessTree(os.getpid(), left_out))
         return made[-1]
 
     yield make
@@ -60,16 +61,14 @@ def rank() -> Iterator[Rank]:
     rank.process.communicate()
 
 
-def used(found: dict[str, object], rank: str = "0") -> float:
-    ranks = found["ranks"]
-    assert isinstance(ranks, dict)
-    return float(ranks[rank]["cpu"])
+def used(sample: Sample, rank: str = "0") -> float:
+    return sample.ranks[rank]["cpu"]
 
 
 def test_processes_that_came_and_went_between_two_looks_count(rank: Rank, look: Look) -> None:
     found = look()
-    found.tell({"0": rank.process.pid})
-    assert found.read(0.0) == {}
+    found.set_ranks({"0": rank.process.pid})
+    assert found.read(0.0) == Sample()
     rank.burn()
     assert used(found.read(1.0)) >= 25  # 0.3 s of CPU in what is said to be one second
     assert used(found.read(2.0)) < 25  # and once
@@ -80,7 +79,7 @@ def test_what_was_counted_while_it_lived_is_not_counted_again_when_it_has_ended(
     shell = ["bash", "-c", f'{sys.executable} -S -c "{burn}"; read again']
     process = subprocess.Popen(shell, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
     found = look()
-    found.tell({"0": process.pid})
+    found.set_ranks({"0": process.pid})
     found.read(0.0)
     assert process.stdout is not None and process.stdin is not None
     assert process.stdout.readline() == b"burnt\n"
@@ -96,9 +95,9 @@ def test_what_was_counted_while_it_lived_is_not_counted_again_when_it_has_ended(
 def test_ranks_that_are_told_later_have_all_of_their_processes(rank: Rank, look: Look) -> None:
     found = look()
     found.read(0.0)
-    assert "ranks" not in found.read(1.0)
-    found.tell({"7": rank.process.pid})
-    assert list(found.of("7")) == [rank.process.pid]
+    assert not found.read(1.0).ranks
+    found.set_ranks({"7": rank.process.pid})
+    assert list(found.pids("7")) == [rank.process.pid]
     assert used(found.read(2.0), "7") < 25
 
 
@@ -106,8 +105,7 @@ def test_a_branch_can_be_left_out(rank: Rank, look: Look) -> None:
     whole, less = look(), look(rank.process.pid)
     for found in (whole, less):
         found.read(0.0)
-    more, fewer = whole.read(1.0)["procs_mem"], less.read(1.0)["procs_mem"]
-    assert isinstance(more, int) and isinstance(fewer, int)
+    more, fewer = whole.read(1.0).node["procs_mem"], less.read(1.0).node["procs_mem"]
     assert more - fewer > 1 << 20  # other children count for both
 
 
@@ -146,16 +144,15 @@ def test_files_of_processes_do_not_pile_up(look: Look) -> None:
 def test_more_processes_than_files_may_be_open_are_counted_all_the_same(
     monkeypatch: pytest.MonkeyPatch, look: Look, held: list[subprocess.Popen[bytes]]
 ) -> None:
-    monkeypatch.setattr(trees, "MOST_OPEN", 1)
+    monkeypatch.setattr(process_tree, "MOST_OPEN", 1)
     found = look()
     before = descriptors()
     found.read(0.0)
-    everything = found.read(1.0)["procs_mem"]
+    everything = found.read(1.0).node["procs_mem"]
     assert descriptors() == before + 1
     for process in held[1:]:
         process.kill()
         process.wait()
-    one = found.read(2.0)["procs_mem"]
-    assert isinstance(everything, int) and isinstance(one, int)
+    one = found.read(2.0).node["procs_mem"]
     assert one > 32 << 20
     assert everything - one > (len(held) - 1) * (32 << 20)

@@ -1,9 +1,10 @@
-"""What the machine does as a whole: CPUs, memory, disks and network, from files of /proc that stay open."""
+"""CPU, memory, disk and network use of the whole machine, from files in /proc that are kept open."""
 
 from __future__ import annotations
 
 import os
 
+from muster.agent.sampler.sample_writer import Sample
 from muster.devices import Unmeasured
 
 SECTOR = 512  # bytes, whatever the disk's own are
@@ -11,36 +12,36 @@ MOST = 1 << 18
 
 
 class Cpu:
-    """The share of all CPUs that was busy since the last reading."""
+    """The busy share of all CPUs since the last reading, in percent."""
 
     def __init__(self) -> None:
         self._file = open_file("/proc/stat")
         self._last: tuple[int, int] | None = None
 
-    def read(self, moment: float) -> dict[str, float]:
+    def read(self, moment: float) -> Sample:
         words = os.pread(self._file, 256, 0).split(b"\n", 1)[0].split()[1:9]
         times = [int(word) for word in words]  # user, nice, system, idle, iowait, ...
         now = (sum(times), sum(times[3:5]))
         last, self._last = self._last, now
         if last is None or now[0] <= last[0]:
-            return {}
-        return {"cpu": round(100.0 * (1 - (now[1] - last[1]) / (now[0] - last[0])), 1)}
+            return Sample()
+        return Sample({"cpu": round(100.0 * (1 - (now[1] - last[1]) / (now[0] - last[0])), 1)})
 
 
 class Memory:
-    """The bytes that programs could not have any more."""
+    """The bytes that are not available to programs."""
 
     def __init__(self) -> None:
         self._file = open_file("/proc/meminfo")
 
-    def read(self, moment: float) -> dict[str, float]:
+    def read(self, moment: float) -> Sample:
         lines = os.pread(self._file, 4096, 0).split(b"\n", 3)[:3]  # MemTotal, MemFree, MemAvailable
         total, _, available = (int(line.split()[1]) for line in lines)
-        return {"mem": (total - available) * 1024}
+        return Sample({"mem": (total - available) * 1024})
 
 
 class Rates:
-    """Bytes per second in and out of some things, from a file that counts them all since the machine started."""
+    """Bytes per second in and out of devices, from a file with counters since boot."""
 
     def __init__(self, path: str, names: list[str], keys: tuple[str, str]) -> None:
         self._file = open_file(path)
@@ -48,20 +49,20 @@ class Rates:
         self._keys = keys
         self._last: tuple[float, int, int] | None = None
 
-    def read(self, moment: float) -> dict[str, float]:
+    def read(self, moment: float) -> Sample:
         now = (moment, *self._count(os.pread(self._file, MOST, 0)))
         last, self._last = self._last, now
         if last is None or moment <= last[0]:
-            return {}
+            return Sample()
         seconds = now[0] - last[0]
-        return {key: round(max(0, now[1 + i] - last[1 + i]) / seconds) for i, key in enumerate(self._keys)}
+        return Sample({key: round(max(0, now[1 + i] - last[1 + i]) / seconds) for i, key in enumerate(self._keys)})
 
     def _count(self, text: bytes) -> tuple[int, int]:
         raise NotImplementedError
 
 
 class Disks(Rates):
-    """Real disks alone: what lies on top of them, such as volumes, would count twice."""
+    """Physical disks only: volumes on top of them would count twice."""
 
     def __init__(self) -> None:
         names = real_names("/sys/block")
@@ -75,7 +76,7 @@ class Disks(Rates):
 
 
 class Network(Rates):
-    """Real interfaces, or those that a container was given; never what stays on the machine, and no RDMA."""
+    """Physical interfaces, or those of a container; neither loopback nor RDMA."""
 
     def __init__(self) -> None:
         names = real_names("/sys/class/net") or [name for name in listed("/sys/class/net") if name != "lo"]
@@ -101,7 +102,7 @@ def open_file(path: str) -> int:
 
 
 def real_names(folder: str) -> list[str]:
-    """The entries of a class of devices that are hardware, a virtual machine's included."""
+    """The devices of a class that are hardware, also of a virtual machine."""
     return [name for name in listed(folder) if os.path.exists(f"{folder}/{name}/device")]
 
 

@@ -1,0 +1,204 @@
+"""CPU and memory use of the processes of a node, by rank.
+
+A process belongs to the rank that its parent belonged to when it was first seen, so an orphan stays with its rank. The files
+/proc/PID/stat are kept open, which makes a reading three times cheaper, and never show another process that reuses the pid.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from muster.agent.sampler.sample_writer import Sample
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+MOST_OPEN = 256  # files; those of further processes are opened for each reading
+
+
+class Stat(NamedTuple):
+    """The state of one process at one moment."""
+
+    alive: bool  # False for a zombie
+    parent: int
+    session: int
+    own: int  # CPU time, in ticks
+    reaped: int  # CPU time of children that it has waited for
+    pages: int  # of memory
+
+
+class Process:
+    """A process of the node, with its state at the last reading."""
+
+    def __init__(self, pid: int, first: Stat) -> None:
+        self.pid = pid
+        self.file = -1  # opened once the process is known to be of this node
+        self.parent = first.parent
+        self.session = first.session
+        self.rank = ""
+        self.stat = first._replace(own=0, reaped=0)  # all its CPU time was used since the last reading
+
+
+class Usage:
+    """CPU time and memory of a group of processes between two readings, in ticks and pages."""
+
+    def __init__(self) -> None:
+        self.alive = False
+        self.ticks = 0
+        self.pages = 0
+        self._reaped = 0
+        self._gone = 0
+
+    def add(self, before: Stat, now: Stat) -> None:
+        self.alive = self.alive or now.alive
+        self.ticks += now.own - before.own
+        self._reaped += now.reaped - before.reaped
+        self.pages += now.pages
+
+    def remove(self, last: Stat) -> None:
+        """Counts a process that has ended since the last reading."""
+        self._gone += last.own + last.reaped
+
+    def total(self) -> int:
+        """CPU time including processes that lived only between two readings.
+
+        That is the time of all children that were waited for, less what was counted while they lived.
+        """
+        return self.ticks + max(0, self._reaped - self._gone)
+
+
+class ProcessTree:
+    """All descendants of one process, without one branch: the sampler's own."""
+
+    def __init__(self, root: int, left_out: int) -> None:
+        self._root = root
+        self._left_out = left_out
+        self._names: Iterable[str] = ()
+        self._processes: dict[int, Process] = {}
+        self._ranks: dict[int, str] = {}
+        self.new_pids: list[int] = []  # first seen at the last reading
+        self._open = 0
+        self._last: float | None = None
+
+    def set_ranks(self, ranks: dict[str, int]) -> None:
+        """Sets the ranks of this node, with the pids of their first processes."""
+        self._ranks = {pid: rank for rank, pid in ranks.items()}
+        for process in self._processes.values():
+            process.rank = ""
+        for process in self._processes.values():
+            process.rank = self._rank(process)
+
+    def pids(self, rank: str) -> list[int]:
+        """The pids of a rank, the oldest first."""
+        return [pid for pid, process in self._processes.items() if process.rank == rank]
+
+    def read(self, moment: float) -> Sample:
+        self._discover()
+        everything, ranks = Usage(), {rank: Usage() for rank in self._ranks.values()}
+        for process in list(self._processes.values()):
+            uses = [everything, ranks[process.rank]] if process.rank in ranks else [everything]
+            before, now = process.stat, _read(process.file) if process.file >= 0 else _read_once(process.pid)
+            if now is None:
+                self._forget(process)
+            for use in uses:
+                use.remove(before) if now is None else use.add(before, now)
+            if now is not None:
+                process.stat = now
+        last, self._last = self._last, moment
+        seconds = moment - last if last is not None else 0.0
+        if seconds <= 0:
+            return Sample()  # the first reading
+        by_rank = {rank: _used(use, seconds) for rank, use in ranks.items() if use.alive}
+        return Sample({f"procs_{name}": value for name, value in _used(everything, seconds).items()}, by_rank)
+
+    def close(self) -> None:
+        for process in list(self._processes.values()):
+            self._forget(process)
+
+    def _discover(self) -> None:
+        """Finds processes that have started since the last reading. Those of other nodes are examined only once."""
+        names = set(os.listdir("/proc"))
+        fresh = sorted(int(name) for name in names.difference(self._names) if name.isdigit())
+        self._names = names
+        candidates = {pid: Process(pid, first) for pid, first in ((pid, self._examine(pid)) for pid in fresh) if first}
+        self.new_pids = [pid for pid in candidates if self._belongs(pid, candidates)]
+        for pid in self.new_pids:
+            self._keep(candidates[pid])
+
+    def _examine(self, pid: int) -> Stat | None:
+        return None if pid in self._processes or pid in (self._root, self._left_out) else _read_once(pid)
+
+    def _keep(self, process: Process) -> None:
+        self._processes[process.pid] = process
+        process.rank = self._rank(process)
+        if self._open < MOST_OPEN:
+            try:
+                process.file = os.open(f"/proc/{process.pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+                self._open += 1
+            except OSError:
+                pass  # it has ended, which the next reading notices
+
+    def _belongs(self, pid: int, candidates: dict[int, Process]) -> bool:
+        seen = set()
+        while pid in candidates and pid not in seen:
+            seen.add(pid)
+            pid = candidates[pid].parent
+        return pid == self._root or pid in self._processes
+
+    def _rank(self, process: Process) -> str:
+        """The rank of a process by its ancestors, or by the session in which each rank is started."""
+        seen = set()
+        pid = process.pid
+        while pid not in seen:
+            seen.add(pid)
+            if pid in self._ranks:
+                return self._ranks[pid]
+            above = self._processes.get(pid)
+            if above is None:
+                break
+            if above is not process and above.rank:
+                return above.rank
+            pid = above.parent
+        return self._ranks.get(process.session, process.rank)
+
+    def _forget(self, process: Process) -> None:
+        del self._processes[process.pid]
+        if process.file >= 0:
+            os.close(process.file)
+            self._open -= 1
+
+
+def _read_once(pid: int) -> Stat | None:
+    try:
+        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return _read(file)
+    finally:
+        os.close(file)
+
+
+def _read(file: int) -> Stat | None:
+    try:
+        text = os.pread(file, 1024, 0)
+    except OSError:  # it has ended
+        return None
+    words = text[text.rfind(b")") + 2 :].split(b" ", 22)  # the name may contain anything, also parentheses
+    if len(words) < 22:
+        return None
+    user, system, of_children, system_of_children = map(int, words[11:15])
+    return Stat(
+        alive=words[0] not in (b"Z", b"X"),
+        parent=int(words[1]),
+        session=int(words[3]),
+        own=user + system,
+        reaped=of_children + system_of_children,
+        pages=int(words[21]),
+    )
+
+
+def _used(use: Usage, seconds: float) -> dict[str, float]:
+    """CPU in percent of one core, and memory in bytes."""
+    return {"cpu": round(100.0 * use.total() / TICKS / seconds, 1), "mem": use.pages * PAGE}

@@ -1,0 +1,214 @@
+"""Reads frozen dataclasses from JSON and writes them as JSON, by the types of their fields.
+
+Reading validates: kinds of values, bounds, finite numbers, text that UTF-8 can hold. Keys that a class does not have are
+passed over, so that a later version may add some; a field with a default may be missing, as in files of earlier versions.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from muster.bench.errors import ResultError
+
+LARGEST = sys.float_info.max
+SHOWN = 40  # characters of a value in an error
+
+T = TypeVar("T")
+Reader = Callable[[Any, str], Any]
+"""Takes a JSON value and its place in the document, and returns the value of a field."""
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """The texts that a field may hold."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Within:
+    """The bounds of a number."""
+
+    low: float
+    high: float
+
+
+INLINE = object()  # the fields of this dataclass stand among those of its owner
+WHOLE = object()  # the whole object that the others are read from; it is what is written
+Moment = Annotated[float, Within(0.0, 32_503_680_000.0)]  # seconds since 1970, until the year 3000
+Count = Annotated[int, Within(0, 10**9)]
+
+
+def read(kind: type[T], data: Any, place: str = "") -> T:
+    """An instance of a dataclass from JSON. Raises ResultError, which names the place of what is wrong."""
+    return cast(T, _object(cast(Any, kind))(data, place))
+
+
+def write(value: Any) -> Any:
+    """A dataclass as JSON, its keys in the order of its fields."""
+    if is_dataclass(value):
+        written: dict[str, Any] = {}
+        for name, mark in _marks(cast(Any, type(value))):
+            inner = write(getattr(value, name))
+            if mark is WHOLE:
+                return inner
+            written.update(inner if mark is INLINE else {name: inner})
+        return written
+    if isinstance(value, Mapping):
+        return {key: write(inner) for key, inner in value.items()}
+    return [write(inner) for inner in value] if isinstance(value, tuple | list) else value
+
+
+@cache
+def _marks(kind: type) -> list[tuple[str, Any]]:
+    """The fields of a dataclass, each with its mark; the whole object first."""
+    hints = get_type_hints(kind, include_extras=True)
+    marks = [(field.name, getattr(hints[field.name], "__metadata__", (None,))[0]) for field in fields(kind)]
+    return sorted(marks, key=lambda pair: pair[1] is not WHOLE)
+
+
+@cache
+def _object(kind: type) -> Reader:
+    hints, marks = get_type_hints(kind, include_extras=True), dict(_marks(kind))
+    readers = {name: _reader(hint) for name, hint in hints.items() if name in marks}
+    required = {field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING}
+
+    def take(data: Any, place: str) -> Any:
+        if not isinstance(data, dict):
+            raise _wrong(place, data, "an object")
+        found: dict[str, Any] = {}
+        for name, reader in readers.items():
+            if marks[name] is INLINE or marks[name] is WHOLE:
+                found[name] = reader(data, place)
+            elif name in data:
+                found[name] = reader(data[name], _join(place, name))
+            elif name in required:
+                raise ResultError(f"{_join(place, name)}: is missing")
+        try:
+            return kind(**found)
+        except ResultError as error:
+            raise ResultError(_join(place, str(error))) from None
+
+    return take
+
+
+@cache
+def _reader(hint: Any) -> Reader:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _bounded(_reader(arguments[0]), arguments[1])
+    if origin is Union or origin is UnionType:
+        kinds = tuple(kind for kind in arguments if kind is not NoneType)
+        one = _reader(kinds[0]) if len(kinds) == 1 else _either([_reader(kind) for kind in kinds])
+        return lambda data, place: None if data is None else one(data, place)
+    if origin is tuple:
+        return _list(_reader(arguments[0]))
+    if origin is not None and issubclass(origin, Mapping):
+        return _table(_reader(arguments[1]))
+    return _PLAIN[hint] if hint in _PLAIN else _object(hint)
+
+
+def _bounded(reader: Reader, bound: Any) -> Reader:
+    def take(data: Any, place: str) -> Any:
+        value = reader(data, place)
+        if isinstance(bound, OneOf) and value not in bound.texts:
+            raise _wrong(place, value, f"one of {', '.join(bound.texts)}")
+        if isinstance(bound, Within) and not bound.low <= value <= bound.high:
+            raise _wrong(place, value, f"between {bound.low:g} and {bound.high:g}")
+        return value
+
+    return take
+
+
+def _either(readers: list[Reader]) -> Reader:
+    def take(data: Any, place: str) -> Any:
+        for reader in readers[:-1]:
+            try:
+                return reader(data, place)
+            except ResultError:
+                continue
+        return readers[-1](data, place)
+
+    return take
+
+
+def _list(inner: Reader) -> Reader:
+    def take(data: Any, place: str) -> tuple[Any, ...]:
+        if not isinstance(data, list):
+            raise _wrong(place, data, "a list")
+        return tuple(inner(value, f"{place}[{index}]") for index, value in enumerate(data))
+
+    return take
+
+
+def _table(inner: Reader) -> Reader:
+    def take(data: Any, place: str) -> dict[str, Any]:
+        if not isinstance(data, dict):
+            raise _wrong(place, data, "an object")
+        return {_text(name, place): inner(value, _join(place, name)) for name, value in data.items()}
+
+    return take
+
+
+def _text(data: Any, place: str) -> str:
+    if not isinstance(data, str):
+        raise _wrong(place, data, "a text")
+    try:
+        data.encode()
+    except UnicodeEncodeError:
+        raise ResultError(f"{place}: contains invalid Unicode (lone surrogates)") from None
+    return data
+
+
+def _flag(data: Any, place: str) -> bool:
+    if not isinstance(data, bool):
+        raise _wrong(place, data, "true or false")
+    return data
+
+
+def _whole(data: Any, place: str) -> int:
+    if isinstance(data, bool) or not isinstance(data, int):
+        raise _wrong(place, data, "a whole number")
+    return data
+
+
+def _number(data: Any, place: str) -> float:
+    """A number as it stands there: 5 stays 5, so that it is written as it was read."""
+    if isinstance(data, bool) or not isinstance(data, int | float):
+        raise _wrong(place, data, "a number")
+    if not -LARGEST <= data <= LARGEST:
+        raise _wrong(place, data, "a finite number")
+    return data
+
+
+def _anything(data: Any, place: str) -> Any:
+    if isinstance(data, dict):
+        return _table(_anything)(data, place)
+    if isinstance(data, list):
+        return [_anything(value, f"{place}[{index}]") for index, value in enumerate(data)]
+    if isinstance(data, str):
+        return _text(data, place)
+    return _number(data, place) if isinstance(data, float) else data
+
+
+_PLAIN: dict[Any, Reader] = {str: _text, bool: _flag, int: _whole, float: _number, Any: _anything}
+
+
+def _join(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
+def _wrong(place: str, data: Any, expected: str) -> ResultError:
+    shown = "an object" if isinstance(data, dict) else "a list" if isinstance(data, list) else _shown(data)
+    return ResultError(f"{place or 'it'}: {shown} is not {expected}")
+
+
+def _shown(data: Any) -> str:
+    text = f"{data:.6g}" if isinstance(data, float) else json.dumps(data)
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"

@@ -1,0 +1,130 @@
+"""The one reader of `metrics.jsonl`: the samples of a node as time series, in arrays because runs may last for weeks."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster.bench.timeline import moment
+from muster.records.files import read_objects
+from muster.records.json_safe import number
+from muster.records.layout import NodeDir
+
+FORMAT = "muster-metrics/1"
+HIGHEST = 1e18  # of any quantity: bytes, watts, joules
+MOST_BYTES = 8 << 30  # of the samples of one node
+LONGEST = 3600.0  # seconds between two samples
+
+
+@dataclass(frozen=True)
+class Window:
+    """A period of time in a run."""
+
+    start: float
+    end: float
+    phase: str = "attempt"  # or proc
+
+    @property
+    def length(self) -> float:
+        return self.end - self.start
+
+    def holds(self, moment: float | None) -> bool:
+        """True if a moment lies in it; numbers from logs have none, and a wrong clock may have given any."""
+        return moment is not None and self.start <= moment <= self.end
+
+
+@dataclass(frozen=True)
+class TimeSeries:
+    """One quantity over time."""
+
+    times: array[float] = field(default_factory=lambda: array("d"))
+    values: array[float] = field(default_factory=lambda: array("d"))
+
+    def add(self, time: float, value: Any) -> None:
+        """Appends a value; ignores what is no number and times that do not increase."""
+        measured = number(value)
+        if measured is not None and abs(measured) < HIGHEST and not (self.times and time <= self.times[-1]):
+            self.times.append(time)
+            self.values.append(measured)
+
+    def within(self, window: Window) -> list[float]:
+        """The values that were measured in a window."""
+        return list(self.values[bisect_left(self.times, window.start) : bisect_right(self.times, window.end)])
+
+    def __bool__(self) -> bool:
+        return bool(self.times)
+
+
+class Columns(dict[str, TimeSeries]):
+    """Time series by quantity; one that was not sampled is empty."""
+
+    def __missing__(self, name: str) -> TimeSeries:
+        return TimeSeries()
+
+    def add(self, time: float, values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            if name not in self:
+                self[name] = TimeSeries()
+            self[name].add(time, value)
+
+
+@dataclass(frozen=True)
+class NodeSamples:
+    """What was sampled on one node."""
+
+    node: int
+    machine: str
+    interval: float = 1.0
+    missing: dict[str, str] = field(default_factory=dict)  # why something was not measured
+    own: Columns = field(default_factory=Columns)  # of the machine as a whole
+    power: Columns = field(default_factory=Columns)  # by source
+    energy: Columns = field(default_factory=Columns)  # by source
+    devices: dict[str, Columns] = field(default_factory=dict)  # by id
+    ranks: dict[str, Columns] = field(default_factory=dict)
+
+    @classmethod
+    def from_rows(cls, node: int, rows: Iterable[dict[str, Any]]) -> NodeSamples:
+        """The samples in the lines of a `metrics.jsonl`, of which the first is the header."""
+        remaining = iter(rows)
+        header = next(remaining, {})
+        if header.get("format") != FORMAT:
+            return cls(node, f"node {node}", missing={"samples": "the node was not sampled"})
+        interval = number(header.get("interval")) or 0.0
+        missing = {str(key): str(why) for key, why in _table(header.get("missing")).items()}
+        machine = str(header.get("machine") or f"node {node}")
+        samples = cls(node, machine, interval if 0 < interval < LONGEST else 1.0, missing)
+        for row in remaining:
+            time = moment(row.get("t"))
+            if time is not None:
+                samples._add(time, row)
+        return samples
+
+    def _add(self, time: float, row: dict[str, Any]) -> None:
+        self.own.add(time, {name: value for name, value in row.items() if name != "t" and not isinstance(value, dict)})
+        self.power.add(time, _table(row.get("power")))
+        self.energy.add(time, _table(row.get("energy")))
+        for tables, key in ((self.devices, "devices"), (self.ranks, "ranks")):
+            for id, values in _table(row.get(key)).items():
+                tables.setdefault(id, Columns()).add(time, _table(values))
+
+    def __bool__(self) -> bool:
+        return any((self.own, self.power, self.energy, self.devices, self.ranks))
+
+
+def read(folder: NodeDir, node: int) -> NodeSamples:
+    """All samples of a node."""
+    return NodeSamples.from_rows(node, _rows(folder.metrics))
+
+
+def _rows(path: str) -> Iterator[dict[str, Any]]:
+    try:
+        yield from read_objects(path, most=MOST_BYTES)
+    except OSError:
+        return
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
