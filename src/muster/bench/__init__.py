@@ -1,1 +1,1 @@
-"""What runs were worth: results that anybody can compute again from the records, energy, bundles, reports."""
+"""Benchmarks: results that can be computed again from the records, energy, bundles, reports."""

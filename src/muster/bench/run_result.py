@@ -150,7 +150,7 @@ def _window(found: dict[str, Phase]) -> Window | None:
 
 
 def _problems(run: str, state: str, reason: str, observed: Observed, metrics: dict[str, MetricTotals]) -> Iterator[str]:
-    """Why a run has no result, or not all of it."""
+    """The reasons why a run has no result, or not all of it."""
     if state != "succeeded":
         yield f"run {run} {'was ' if state in ('stopped', 'lost') else ''}{state}: {reason}"
         return

@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from muster.bench.model.codec import END_OF_TIME
 from muster.job import Job
 from muster.records.files import read_events
 from muster.records.json_safe import number
 from muster.records.layout import AttemptDir, RunDir
 from muster.records.ranks import ranks
 
-END_OF_TIME = 32_503_680_000.0  # the year 3000: a clock that is later than that is broken
-
 
 def moment(value: Any) -> float | None:
     """A time that a clock can have shown; None for anything else."""
-    told = number(value)
-    return told if told is not None and 0 <= told < END_OF_TIME else None
+    time = number(value)
+    return time if time is not None and 0 <= time < END_OF_TIME else None
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def command(
     with errors.told_as_json(json), named_as_typed(given):
         if tester is not None and test_id is None:
             raise click.UsageError("--tester needs to know which plan is answered; add --test-id ID")
-        bundle = exporting.asked(export, sign, force, sending=test_id is not None)
+        bundle = exporting.checked(export, sign, force, sending=test_id is not None)
         for path in (path for path in (mllog, html) if path is not None):
             exporting.writable(path)
         described = _description(system)

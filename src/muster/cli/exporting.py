@@ -1,4 +1,4 @@
-"""Bundles as commands make them: where one is to go and who signs it, checked before anything else happens."""
+"""The options of commands that write bundles, checked before anything else happens."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Export:
         export(Path(bench_dir(home(), bench).path), Path(home()), target, self.key, self.force)
 
 
-def asked(export: Path | None, sign: str | None, force: bool, sending: bool = False) -> Export:
-    """What is asked for, if that can be done; `sending` bundles are written without --export."""
+def checked(export: Path | None, sign: str | None, force: bool, sending: bool = False) -> Export:
+    """Checks the options of an export; `sending` bundles are written without --export."""
     if sign is not None and export is None and not sending:
         raise click.UsageError("--sign signs a bundle; add --export FILE, or --tester and --test-id")
     if export is not None:

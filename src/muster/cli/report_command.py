@@ -76,7 +76,7 @@ def command(
     form = "json" if json else form
     if target is not None and form is None:
         raise click.UsageError("-o goes with --csv, --md or --json; --html FILE names the page")
-    bundle = exporting.asked(export, sign, force)
+    bundle = exporting.checked(export, sign, force)
     sources = _sources(names)
     if export is not None:
         bundle.write(_only_bench(sources))
@@ -86,7 +86,7 @@ def command(
     else:
         _show(sources, language)
     if html is not None or form is None:
-        path = html or _place(sources)
+        path = html or _default_path(sources)
         _write(sources, path, language)
         click.echo(f"muster: page {path}", err=True)
     return 0
@@ -165,8 +165,8 @@ def _writing(path: Path) -> Iterator[None]:
         raise click.UsageError(f"{path} cannot be written: {reason}; name another file with --html or -o") from None
 
 
-def _place(sources: Sequence[Source]) -> Path:
-    """Where the page goes when nobody said it."""
+def _default_path(sources: Sequence[Source]) -> Path:
+    """The default path of the page."""
     first = sources[0]
     if len(sources) == 1 and first.folder is not None:
         return first.folder / "report.html"

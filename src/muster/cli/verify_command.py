@@ -53,7 +53,7 @@ def _show(found: Verified, passed: bool, signed: bool) -> None:
         ("files", f"{found.files:,} files, {found.size:,} bytes"),
         ("records", f"{count:,} problem{'s' * (count > 1)}" if count else "every sum is right, every number follows"),
         ("signature", _signature(found) + (", and a good one is required" if signed and found.signature != "good" else "")),
-        *_worth(found),
+        *_result_row(found),
     ]
     for title, text in rows:
         click.echo(f"  {title.ljust(10)}  {output.plain(text)}")
@@ -71,8 +71,8 @@ def _signature(found: Verified) -> str:
     return "bad: it does not fit" if found.signature == "bad" else "none"
 
 
-def _worth(found: Verified) -> list[tuple[str, str]]:
-    """What the bench was worth, once every number of it is known to be right."""
+def _result_row(found: Verified) -> list[tuple[str, str]]:
+    """The result of the bench, once every number of it is verified."""
     if found.problems or not found.result:
         return []
     name, metric = found.result.metric, found.result.metrics.get(found.result.metric)

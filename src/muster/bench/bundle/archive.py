@@ -1,4 +1,4 @@
-"""Unpacking a bundle that anybody may have made.
+"""Unpacks a bundle from an untrusted source.
 
 Why not `tarfile` alone: it takes a broken header for the end, reads headers of any size into memory, and does not look at
 what lies behind the end. Here a header is read by it, and everything else that is not a plain file is refused.
@@ -47,7 +47,7 @@ class _Readable(Protocol):
 
 
 def unpack(bundle: Path, into: Path, most: int | None = None) -> Folder:
-    """Unpacks a bundle into an empty directory, or says why it is none. Nothing is written elsewhere."""
+    """Unpacks a bundle into an empty directory, and writes nowhere else. Raises BundleError."""
     try:
         with _opened(bundle) as file, gzip.open(file) as stream:
             return _unpack(_Tar(stream, MOST if most is None else most), into)
@@ -69,7 +69,7 @@ def _opened(bundle: Path) -> BinaryIO:
 
 
 class _Refused(Exception):
-    """What is in an archive that no bundle has."""
+    """The archive holds something that no bundle has."""
 
 
 def _unpack(tar: _Tar, into: Path) -> Folder:
@@ -106,7 +106,7 @@ def _write(path: Path, content: Iterator[bytes]) -> str:
 
 
 class _Tar:
-    """The files of a tar stream, one after the other, with an eye on how much comes out of it."""
+    """The files of a tar stream, one after the other, up to a number of bytes."""
 
     def __init__(self, stream: _Readable, most: int) -> None:
         self.stream = stream
@@ -114,7 +114,7 @@ class _Tar:
         self.left = most
 
     def members(self) -> Iterator[tuple[str, int, Iterator[bytes]]]:
-        """Each plain file with its size and content; a caller has to take the content before the next."""
+        """Yields each regular file with its size and content; the content has to be read before the next file."""
         long_name = ""
         while (info := self._header()) is not None:
             if info.type in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE):

@@ -1,4 +1,4 @@
-"""What a bundle holds: which files of a bench and of its runs, and which names such a file may have."""
+"""The files of a bundle: which files of a bench and of its runs it has, and which paths are valid in it."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ _OF_RANKS = re.compile(f"/nodes/[0-9]+/{_one_of(NODE_FOLDERS)}/")
 
 
 def belongs(path: str) -> bool:
-    """Whether a file is part of a record that travels; work, code, inputs, outputs and keys are not."""
+    """True for a path that a bundle may have; work, code, inputs, outputs and keys are no part of it."""
     return _PART.fullmatch(path) is not None
 
 
 def is_document(path: str) -> bool:
-    """Whether Muster wrote the file as one JSON text."""
+    """True for a file that Muster wrote as one JSON text."""
     return path.endswith(".json") and (not _OF_RANKS.search(path) or path.endswith("/results/outputs.json"))
 
 
 def is_lines(path: str) -> bool:
-    """Whether the file holds JSON texts of Muster's, one per line."""
+    """True for a file that Muster wrote as JSON lines."""
     return path.endswith(".jsonl") and (not _OF_RANKS.search(path) or "/results/record-" in path)
 
 
 def record(run: RunDir) -> Iterator[str]:
-    """The files of a run that travel, below its directory; a link could lead anywhere, and some names nobody could unpack."""
+    """The paths below a run directory that a bundle has: regular files whose names can be unpacked."""
     candidates = list(RUN_FILES)
     for number in run.attempt_numbers():
         attempt = run.attempt(number)
@@ -82,7 +82,7 @@ def _below(root: str, folder: str) -> Iterator[str]:
 
 
 def fault(path: str) -> str:
-    """Why a path inside a bundle cannot be, or nothing."""
+    """Why a path is not valid in a bundle; empty if it is."""
     parts = path.split("/")
     if path.startswith("/"):
         return "is absolute"

@@ -37,8 +37,8 @@ _SAID_TWICE = ("run", "phase", "name", "framework", "nodes", "ranks", "up", "eng
 
 
 def problems(folder: Folder) -> Iterator[str]:
-    """Everything in which the records contradict themselves or each other, each as `where: what`."""
-    yield from _unclear(folder)
+    """All contradictions within and between the records, each as `where: what`."""
+    yield from _ambiguous(folder)
     bench = document(folder.path / "bench.json")
     if bench is None:
         yield "bench.json: is missing or damaged, and without it nothing can be computed"
@@ -53,9 +53,9 @@ def problems(folder: Folder) -> Iterator[str]:
     if missing:
         return
     runs = [RunDir(str(folder.path / "runs" / name)) for name in bench["runs"]]
-    beyond = [problem for run in runs for problem in _guarded(f"runs/{run.id}", _beyond, run)]
-    yield from beyond
-    if beyond:
+    oversized = [problem for run in runs for problem in _guarded(f"runs/{run.id}", _oversized, run)]
+    yield from oversized
+    if oversized:
         return
     for run in runs:
         yield from _guarded(f"runs/{run.id}", _record, run)
@@ -65,7 +65,7 @@ def problems(folder: Folder) -> Iterator[str]:
 
 
 def document(path: Path) -> dict[str, Any] | None:
-    """A document as others use it, or None where it is none."""
+    """The JSON object in a file, or None."""
     try:
         data = parse_json(whole(path))
     except (OSError, ValueError):
@@ -82,14 +82,14 @@ def result_of(folder: Folder) -> Result | None:
 
 
 def whole(path: Path) -> bytes:
-    """The content of a document, unless it is larger than any can be."""
+    """The content of a document. Raises NotExact for one that is too large."""
     if path.stat().st_size > LARGEST:
         raise strict_json.NotExact(f"is larger than {LARGEST >> 20} MB")
     return path.read_bytes()
 
 
-def _unclear(folder: Folder) -> Iterator[str]:
-    """Files of Muster's that leave open what they say."""
+def _ambiguous(folder: Folder) -> Iterator[str]:
+    """Files of Muster's that hold ambiguous or invalid JSON."""
     for path in sorted(folder.files):
         try:
             if is_document(path):
@@ -101,7 +101,7 @@ def _unclear(folder: Folder) -> Iterator[str]:
 
 
 def _missing(folder: Folder, listed: Any) -> Iterator[str]:
-    """What lacks for computing anything: the records of exactly the runs that the bench lists, each once."""
+    """Differences between the runs that the bench lists and the records in the bundle."""
     if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
         yield "bench.json: runs: is not a list of runs"
         return
@@ -121,20 +121,20 @@ def _guarded(where: str, look: Callable[..., Iterable[str]], *about: Any) -> Ite
     try:
         yield from look(*about)
     except strict_json.NotExact:
-        return  # that has been told already
+        return  # reported by _ambiguous
     except Exception as error:
         yield f"{where}: is not as Muster writes records ({type(error).__name__}: {error})"
 
 
-def _beyond(run: RunDir) -> Iterator[str]:
-    """Jobs of sizes that only a forger writes down, to keep the reader busy."""
+def _oversized(run: RunDir) -> Iterator[str]:
+    """Jobs of sizes that would only keep the reader busy."""
     job = Job.from_json(read_object(run.job))
     if not 0 < job.ranks <= MOST_RANKS or not 0 < job.nodes + job.ps <= MOST_RANKS:
         yield f"runs/{run.id}/job.json: {job.ranks} ranks on {job.nodes + job.ps} nodes cannot be counted"
 
 
 def _record(run: RunDir) -> Iterator[str]:
-    """Whether the final record of a run says what its other files say."""
+    """Compares the final record of a run with its other files."""
     record = state.read(run)
     recorded = strict_json.loads(whole(Path(run.final)))
     found = final(record)
@@ -154,7 +154,7 @@ def _record(run: RunDir) -> Iterator[str]:
 
 
 def _timers(run: RunDir) -> Iterator[str]:
-    """Whether every throughput that a step timer recorded is that of its own samples and seconds."""
+    """Compares every throughput that a step timer recorded with its own samples and seconds."""
     for path in sorted(Path(run.attempts).glob("*/nodes/*/results/record-*.jsonl")):
         for point in read_record(str(path))[0]:
             samples, seconds = (number((point.step_stats or {}).get(key)) for key in ("samples", "seconds"))
@@ -164,7 +164,7 @@ def _timers(run: RunDir) -> Iterator[str]:
 
 
 def _exits(run: RunDir) -> Iterator[str]:
-    """Whether processes ended as the agents saw it when they did."""
+    """Compares the ends of processes in exit.json with the events that agents wrote."""
     for path in sorted(Path(run.attempts).glob("*/nodes/*/exit.json")):
         events = read_events(str(path.with_name("events.jsonl")))
         seen = {event["process"]: event for event in events if event["event"] == "exit"}

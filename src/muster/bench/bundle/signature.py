@@ -1,4 +1,4 @@
-"""Signatures of ssh keys, made and checked by OpenSSH's own `ssh-keygen -Y`."""
+"""Signs and verifies with ssh keys, by OpenSSH's `ssh-keygen -Y`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from muster.records.layout import make_home
 
 NAMESPACE = "muster"
 USUAL_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
-PATIENCE = 60.0  # seconds for a program that asks nobody
+TIMEOUT = 60.0  # seconds for a program that asks for nothing
 _GOOD = re.compile(r'Good "muster" signature .*with (\S+) key (SHA256:\S+)')
 
 State = Literal["good", "bad", "untrusted", "none"]
@@ -37,7 +37,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a signature is worth to this reader."""
+    """The outcome of verifying a signature."""
 
     state: State
     signed_by: str | None = None  # the name that the reader's list has for the key
@@ -45,25 +45,25 @@ class Signature:
 
 
 def allowed_signers() -> Path:
-    """Where the list of trusted keys lies, unless the reader names another."""
+    """The default path of the list of trusted keys."""
     return Path("~/.config/muster/allowed_signers").expanduser()
 
 
 def choose(given: str | None) -> Key:
     """The key that was given, else the user's usual one, else the first of the ssh agent; one that can sign."""
     if given is not None:
-        return _tried(_there(Path(given).expanduser()))
+        return _checked(_from_file(Path(given).expanduser()))
     folder = Path("~/.ssh").expanduser()
     usual = next((folder / name for name in USUAL_KEYS if (folder / name).is_file()), None)
     if usual is not None:
-        return _tried(Key(usual, str(usual)))
+        return _checked(Key(usual, str(usual)))
     public = _first_of_agent()
     kind, _, comment = (*public.split(maxsplit=2), "")[:3]
-    return _tried(Key(_noted(public), f"{kind} {comment}".strip() + " of the ssh agent"))
+    return _checked(Key(_public_key_file(public), f"{kind} {comment}".strip() + " of the ssh agent"))
 
 
-def _tried(key: Key) -> Key:
-    """The key, tried out where that bothers nobody: who hears only at the end that it cannot sign has measured for nothing."""
+def _checked(key: Key) -> Key:
+    """The key after a trial signature where no one is asked for anything, so that a useless key is known before the run."""
     public = key.path if key.path.suffix == ".pub" else Path(f"{key.path}.pub")
     if public.is_file() and public.read_text(errors="replace").startswith("sk-"):
         return key  # lies in hardware that has to be touched
@@ -78,14 +78,14 @@ def _tried(key: Key) -> Key:
     raise _refusal(key.path, done.stderr)
 
 
-def _there(key: Path) -> Key:
+def _from_file(key: Path) -> Key:
     if not key.is_file():
         raise BundleError(f"there is no key {key}; name the file of a private key, `ssh-keygen -t ed25519` makes one")
     return Key(key, str(key))
 
 
-def _noted(public: str) -> Path:
-    """A file for a public key, which is how ssh-keygen is told which key of the agent is meant."""
+def _public_key_file(public: str) -> Path:
+    """Writes a public key to a file, by which ssh-keygen finds the key in the agent."""
     path = f"{make_home()}/ssh-agent.pub"
     write_text(path, public + "\n")
     return Path(path)
@@ -124,7 +124,7 @@ def _refusal(key: Path, said: str | None) -> BundleError:
 
 
 def check(file: Path, made: Path, signers: Path | None) -> Signature:
-    """What the signature of a file is worth to a reader who trusts the keys in `signers`."""
+    """Verifies the signature of a file against the keys in `signers`."""
     whole = _verify(file, made, ["check-novalidate"])
     if whole is None:
         return Signature("bad")
@@ -148,7 +148,7 @@ def _verify(file: Path, made: Path, how: Sequence[str]) -> str | None:
 
 
 def _run(words: Sequence[str], content: Any = subprocess.DEVNULL, asks: bool = False) -> subprocess.CompletedProcess[str]:
-    """Runs a program of OpenSSH, which opens no window; unless it may ask, it has no terminal either."""
+    """Runs a program of OpenSSH without a window; without a terminal, too, unless it may ask."""
     environment = {**os.environ, "SSH_ASKPASS_REQUIRE": "never"}
     try:
         return subprocess.run(
@@ -160,9 +160,9 @@ def _run(words: Sequence[str], content: Any = subprocess.DEVNULL, asks: bool = F
             errors="replace",
             env=environment,
             start_new_session=not asks,
-            timeout=None if asks else PATIENCE,
+            timeout=None if asks else TIMEOUT,
         )
     except FileNotFoundError:
         raise BundleError(f"{words[0]} is not installed; install OpenSSH's client (openssh-client)") from None
     except subprocess.TimeoutExpired:
-        raise BundleError(f"{words[0]} did not answer within {PATIENCE:.0f} s; look at the ssh agent") from None
+        raise BundleError(f"{words[0]} did not answer within {TIMEOUT:.0f} s; look at the ssh agent") from None

@@ -1,4 +1,4 @@
-"""JSON that others wrote, read without losing a digit, and where two such values differ."""
+"""Reads JSON of others without losing a digit, and finds where two values differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z")
 
 
 class NotExact(ValueError):
-    """JSON that leaves open what it says: a key that stands there twice, NaN, or what is no JSON at all."""
+    """Ambiguous or invalid JSON: a duplicate key, NaN, a syntax error."""
 
 
 def loads(text: bytes | str) -> Any:
@@ -27,16 +27,16 @@ def loads(text: bytes | str) -> Any:
 
 
 def check(text: bytes) -> None:
-    """Refuses a document that Muster cannot have written, be it for one digit that a float would not tell."""
+    """Raises NotExact for a document that Muster cannot have written, such as one with more digits than a float has."""
     _parsed(text, _as_written)
 
 
 def check_lines(path: Path) -> None:
-    """The same for lines of JSON; one that a crash cut off is nobody's fault, and a rank may have measured NaN."""
+    """The same for JSON lines; lines that a crash cut off are skipped, and NaN is allowed, as ranks may measure it."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                parse_json(line)  # what no reader takes for a line says nothing
+                parse_json(line)  # lines that no reader takes are skipped
                 json.loads(line, parse_float=_as_written, object_pairs_hook=_object)
             except NotExact as error:
                 raise NotExact(f"line {number} {error}") from None
@@ -57,7 +57,7 @@ def _parsed(text: bytes | str, number: Callable[[str], Decimal]) -> Any:
 
 
 def differences(there: Any, follows: Any, path: str = "") -> Iterator[str]:
-    """What differs between the value that stands there and the one that follows from the records, leaf by leaf."""
+    """The differences between the recorded value and the one that follows from the records, leaf by leaf."""
     if isinstance(there, dict) and isinstance(follows, dict):
         for key in dict.fromkeys((*follows, *there)):
             yield from _under(there.get(key, _NOTHING), follows.get(key, _NOTHING), _join(path, key))
@@ -82,7 +82,7 @@ def shown(value: Any) -> str:
 
 
 class _Nothing:
-    """Stands where there is no value."""
+    """Marks a missing value."""
 
 
 _NOTHING = _Nothing()

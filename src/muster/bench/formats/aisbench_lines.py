@@ -58,7 +58,7 @@ def shown(result: Result) -> str:
 
 
 def lines(result: Result) -> list[str]:
-    """What AISBench's tools print of a result, for each of its runs. A number that is missing has no line."""
+    """The lines that AISBench's tools print for each run. A number that is missing has no line."""
     of_run = _servers if result.scope == "server" else _cluster
     return [line for run in result.runs for line in of_run(run.metrics)]
 

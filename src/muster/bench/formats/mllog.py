@@ -1,6 +1,6 @@
 """A result as a log in MLPerf's style: one log per run, with the keys that the public package `mlperf-logging` knows.
 
-What the script itself logged stands there as it was written. Of the rest only what is known is told.
+Lines that the script itself logged are kept as written; only what is known is added.
 """
 
 from __future__ import annotations
@@ -88,12 +88,12 @@ def _edges(run: RunResult, outcome: Mapping[str, str | float]) -> list[Event]:
 
 
 def _submission(result: Result, plan: Mapping[str, Any], time_ms: float) -> Iterator[Event]:
-    told = {
+    entries = {
         "submission_benchmark": plan.get("model") or result.name,
         "submission_division": DIVISIONS.get(plan.get("division", "")),
         "submission_platform": _platform(result.provenance.nodes),
     }
-    return (Event(time_ms, key, value) for key, value in told.items() if value)
+    return (Event(time_ms, key, value) for key, value in entries.items() if value)
 
 
 def _platform(nodes: Iterable[Machine]) -> str:

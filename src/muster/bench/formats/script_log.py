@@ -40,7 +40,7 @@ class Span:
 
 @dataclass(frozen=True)
 class AttemptLog:
-    """What the ranks of one attempt logged."""
+    """The lines that the ranks of one attempt logged."""
 
     logs: Mapping[int, str] = field(default_factory=dict)  # by rank
     began: float = 0.0  # lines older than this are of another run, whose log the script prints again
@@ -93,7 +93,7 @@ def _attempt_log(run: RunDir, attempt: AttemptDir, job: Job) -> AttemptLog:
 
 
 def _joined(began: AttemptLog, resumed: AttemptLog) -> Iterator[Line]:
-    """What one attempt logged until it began to train, and a later one from there on."""
+    """The lines of one attempt until it began to train, then those of a later attempt from there on."""
     known: set[str] = set()
     latest = -math.inf
     for line in began.lines():

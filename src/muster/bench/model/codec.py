@@ -17,6 +17,7 @@ from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, g
 from muster.bench.errors import ResultError
 
 LARGEST = sys.float_info.max
+END_OF_TIME = 32_503_680_000.0  # the year 3000: a clock that shows a later time is broken
 SHOWN = 40  # characters of a value in an error
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ class Within:
 
 INLINE = object()  # the fields of this dataclass stand among those of its owner
 WHOLE = object()  # the whole object that the others are read from; it is what is written
-Moment = Annotated[float, Within(0.0, 32_503_680_000.0)]  # seconds since 1970, until the year 3000
+Moment = Annotated[float, Within(0.0, END_OF_TIME)]  # seconds since 1970
 Count = Annotated[int, Within(0, 10**9)]
 
 

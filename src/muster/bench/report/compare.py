@@ -21,7 +21,7 @@ LONGEST = 200  # characters of one of them
 
 @dataclass(frozen=True)
 class Spread:
-    """How far values that should be equal lie apart, and over what."""
+    """The spread of values that should be equal, as a fraction, and what it is over."""
 
     over: str  # repeats, nodes or ranks
     fraction: float
@@ -36,7 +36,7 @@ class Quantity:
     shown: str
     value: float | None
     reason: str
-    better: str | None  # higher or lower; None where nobody said
+    better: str | None  # higher or lower; None where the job does not say
     spread: Spread | None
     kind: Any = None  # what has to be alike for two of them to be compared: a unit, a target, what the power is of
 
@@ -77,7 +77,7 @@ def rows(results: Sequence[Result]) -> list[Row]:
 
 
 def quantities(result: Result) -> Iterator[Quantity]:
-    """What of a result can be compared."""
+    """The quantities of a result that can be compared."""
     for name in sorted(result.metrics, key=lambda name: (name != result.metric, name)):
         metric = result.metrics[name]
         shown = figures.with_unit(metric.value, metric.unit)
@@ -165,7 +165,7 @@ def _direction(first: Quantity, quantity: Quantity) -> str | None:
 
 
 def _words(difference: float, better: bool | None, spread: Spread | None) -> Phrase:
-    """What the difference is worth."""
+    """A difference in words: better or worse, and within the spread or beyond it."""
     if difference == 0:
         return say("equal")
     judged = [] if better is None else [say("better" if better else "worse")]

@@ -28,7 +28,7 @@ def figure(value: float | None) -> str:
 
 
 def with_unit(value: float | None, unit: str) -> str:
-    """A number and its unit; a plain number has the unit 1, which nobody wants to read."""
+    """A number and its unit; the unit 1 of a plain number is left out."""
     return figure(value) if value is None or unit in ("", "1") else f"{figure(value)} {unit}"
 
 

@@ -23,7 +23,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Check:
-    """A target or a limit, and whether it was met; None when nobody knows."""
+    """A target or a limit, and whether it was met; None where that is not known."""
 
     what: Phrase
     measured: str
@@ -72,7 +72,7 @@ def _metric(result: Result, name: str, basis: Sequence[Phrase] = ()) -> Tile:
 
 
 def _basis(result: Result) -> list[Phrase]:
-    """What the main number is made of."""
+    """How the main number is composed: over which ranks and nodes."""
     metric = result.runs[0].metrics.get(result.metric) if result.runs else None
     if metric is None:
         return []

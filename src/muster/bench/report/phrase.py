@@ -40,7 +40,7 @@ def say(key: str, **values: object) -> Phrase:
 
 
 def same(text: object) -> Phrase:
-    """What users and programs called something, which is not translated."""
+    """A name given by users or programs, which is not translated."""
     return Phrase(str(text), str(text))
 
 

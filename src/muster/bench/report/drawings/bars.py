@@ -142,7 +142,7 @@ def note(distribution: Distribution, who: str) -> Phrase:
 
 
 def tip(member: Member, distribution: Distribution, who: str, unit: str) -> Phrase:
-    """What is to be said of one bar."""
+    """The tooltip of one bar."""
     parts = [say(who, **{who: member.number})]
     if who == "rank":
         parts.append(say("node", node=member.node))

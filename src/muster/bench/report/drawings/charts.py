@@ -1,4 +1,4 @@
-"""Where everything of a drawing lies on the paper. The templates turn this into SVG.
+"""Computes the coordinates of everything in a drawing. The templates turn them into SVG.
 
 Own code instead of a chart library: the drawings are in the file itself, are there without JavaScript and in print, follow the
 colours of the page, and a page with ten of them stays small.

@@ -29,7 +29,7 @@ MACHINES = 64  # in the table
 
 @dataclass(frozen=True)
 class Assets:
-    """Where a server has the style and the script, for a page that links them."""
+    """URLs of the style sheet and the script, for a page that links them."""
 
     style: str
     script: str
@@ -99,7 +99,7 @@ def style() -> str:
 
 
 def script() -> str:
-    """What makes a page comfortable, and nothing that it needs: the language switch, tooltips, hiding lines."""
+    """The script of all pages: language switch, tooltips, hiding lines. Pages are complete without it."""
     return _file("script.js")
 
 
@@ -137,7 +137,7 @@ def _templates() -> Environment:
 
 
 def _digest(text: str) -> str:
-    """How a content security policy names a style or script that is inside the page, and so allows no other."""
+    """The hash by which a content security policy allows an inline style or script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 

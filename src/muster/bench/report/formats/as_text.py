@@ -87,8 +87,8 @@ class _Writer:
             return f"{figures.NONE} {cell.reason}".strip()
         if cell.words is None:
             return cell.shown
-        worth = self._say(cell.words)
-        return f"{cell.shown}  {worth}" if cell.difference is None else f"{cell.shown}  {cell.signed}, {worth}"
+        words = self._say(cell.words)
+        return f"{cell.shown}  {words}" if cell.difference is None else f"{cell.shown}  {cell.signed}, {words}"
 
     def _distributions(self, metric: RunMetric | None) -> Iterator[tuple[str, stragglers.Distribution]]:
         for who, distribution in (("node", stragglers.nodes(metric)), ("rank", stragglers.ranks(metric))):
@@ -168,7 +168,7 @@ def bar(fraction: float, room: int) -> str:
 
 
 def wide(line: str) -> int:
-    """How many places a text takes on a terminal."""
+    """The width of a text on a terminal, in columns."""
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in line)
 
 
