@@ -14,6 +14,7 @@ from muster.launch import api
 from muster.records import exposure
 from muster.records.damage import DAMAGED
 from muster.records.failure_text import signal_name
+from muster.records.state import ENDED, recorded
 
 
 @click.command("show")
@@ -36,6 +37,8 @@ def command(run: str, json: bool) -> int:
     show_warnings(view, err=False)
     if view.get("failure"):
         show_failure(view["failure"], tail=True, err=False)
+    if view["state"] in ENDED and recorded(found.dir) is None:
+        click.echo(f"  its end is not recorded yet; `muster reconcile {found.id}` does that, and removes what is left of it")
     if view["state"] == DAMAGED:
         return 0  # the headline says what is known, and what to do
     facts = [

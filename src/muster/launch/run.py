@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from threading import Lock
 from typing import Any
 
 from muster.engines import registry
 from muster.engines.base import Engine, EngineError
 from muster.job import Job
-from muster.launch import create, names, resubmit, stopping
+from muster.launch import create, names, reconcile, stopping, views
 from muster.launch.follow import Chunk, Follower
 from muster.launch.names import RunNotFound
 from muster.linux.watch import Watch
-from muster.metrics import final
-from muster.metrics.log_numbers import Unread
 from muster.records import state as states
 from muster.records import submissions
 from muster.records.damage import Damaged, guarded
 from muster.records.files import delete_tree, read_object, write_once
-from muster.records.json_safe import number
 from muster.records.layout import RunDir, home, runs_dir
-from muster.records.logs import last_lines
 from muster.records.ranks import nodes, ranks
 
-FULL = 1 << 16  # bytes left on a disk on which nothing more can be written down
 POLL = 1.0  # between two questions to the engine whether a run is still alive
 STUCK = 15.0  # a run that has not ended this long after it was told to end now does not listen
-CREATING = 120.0  # seconds in which a run may be created on another machine, whose lock is not seen here
 GOES_ON = "it goes on"
 RELEASE_LIMIT = 5.0  # for a supervisor to go after it has written how the run ended
 
@@ -64,6 +56,7 @@ class Run:
         self.id = dir.id
         self.trouble = ""  # why its engine could not be asked the last time, if it could not
         self._said: states.Status | None = None  # what it said when it could
+        self._own = own  # whether this process started it, and looks after it
         self._tie = tie  # closed by the system with this process, which tells the supervisor
         if own:
             _started.append(self)
@@ -73,16 +66,18 @@ class Run:
 
     @property
     def view(self) -> dict[str, Any]:
-        """Everything about the run as it stands. Who first sees that it was lost writes that down."""
+        """Everything about the run as it stands."""
         return self.view_with(None)
 
     def view_with(self, status: states.Status | None) -> dict[str, Any]:
         """The same with what its engine has said already, if it has."""
-        recorded = states.recorded(self.dir)
-        if recorded is None:
-            return self._observe(status or self._status())
-        self._release()
-        return recorded
+        return states.recorded(self.dir) or views.view(self.dir, status or self._status())
+
+    def reconcile(self) -> reconcile.Reconciled:
+        """Does what is left to do for the run, such as recording how it ended where its supervisor was killed."""
+        done = reconcile.reconcile(self.dir)
+        self._said = done.status or self._said
+        return done
 
     @property
     def state(self) -> str:
@@ -115,7 +110,7 @@ class Run:
 
     @property
     def handle(self) -> str | None:
-        """What its engine calls the run, such as the number of a batch job; None while nobody has written it down."""
+        """What its engine calls the run, such as the number of its Slurm job; None while nobody has written it down."""
         return submissions.handle(self.dir)
 
     def ranks(self, attempt: int | None = None) -> list[dict[str, Any]]:
@@ -194,7 +189,7 @@ class Run:
         watch.add(self.dir.path)
         try:
             while True:
-                if self.seen_to_end():
+                if self.attend():
                     self._release(wait=True)
                     return self.state
                 if self.halted != said:
@@ -208,9 +203,16 @@ class Run:
             watch.close()
 
     def seen_to_end(self) -> bool:
-        """Whether the run has ended, as far as can be told: who waits for it does so too while its engine is out of reach."""
+        """Whether the run has ended; false also while its engine is out of reach."""
+        return self._is_over(lambda: self.view)
+
+    def attend(self) -> bool:
+        """The same, and does what is left to do for the run: for those who wait for it."""
+        return self._is_over(lambda: self.reconcile().view)
+
+    def _is_over(self, look: Callable[[], dict[str, Any]]) -> bool:
         try:
-            ended = self.ended
+            ended = look()["state"] in states.ENDED
         except EngineError as error:
             self.trouble = str(error)
             return False
@@ -249,7 +251,10 @@ class Run:
             return follower.names()
 
     def pieces(self, follower: Follower, tick: float = POLL) -> Iterator[Chunk | None]:
-        """What a follower finds, until the run ends; None whenever nothing came for a while."""
+        """What a follower finds, until the run ends; None whenever nothing came for a while.
+
+        A run that this process started is looked after meanwhile; others are only read.
+        """
         asked = time.monotonic()
         changed: list[tuple[str, str]] | None = None
         lost = False  # known here even where a full disk keeps it from being written down
@@ -267,7 +272,7 @@ class Run:
             changed = follower.wait(tick)
             if time.monotonic() - asked >= POLL:
                 asked = time.monotonic()
-                lost = self.seen_to_end()
+                lost = self.attend() if self._own else self.seen_to_end()
 
     def stop(
         self,
@@ -283,7 +288,7 @@ class Run:
         if listening or not self.seen_to_end():
             self.ask_to_stop(now, reason)
         if not wait:
-            return str(self.peek()["state"]) if listening else self.state
+            return str(self.peek()["state"] if listening else self.reconcile().view["state"])
         if listening and stopping.wait_to_be_heard(self.dir):
             stopping.wait_for_record(self.dir, STUCK if now else self.job.grace + STUCK)
         deaf = listening and not stopping.heard(self.dir)
@@ -317,7 +322,7 @@ class Run:
 
     def remove(self) -> None:
         """Deletes the record of a run that has ended. Under a name that no run has, so that nobody reads half of it."""
-        if not self.ended:
+        if self.reconcile().view["state"] not in states.ENDED:
             raise RunNotFound(f"{self.id} has not ended; stop it first")
         doomed = f"{runs_dir(home())}/.{self.id}"
         os.rename(self.dir.path, doomed)
@@ -339,46 +344,12 @@ class Run:
                 _started.remove(self)
 
     def _status(self) -> states.Status:
-        if create.under_way(self.dir):
-            return states.Status(True, "it is just being created")
-        record = read_object(self.dir.run)
-        if not record and not os.path.lexists(self.dir.run):
-            raise RunNotFound(f"{self.id} was removed")
-        engine = self._engine()
-        handle = self.handle or engine.find(self.dir.path)
-        created = number(record.get("created")) or 0.0
-        if handle is None and record and record.get("host") != os.uname().nodename and time.time() - created < CREATING:
-            return states.Status(True, "it is just being created on another machine")
-        if handle is None:
-            return states.Status(False, "it was never started: the command that created it was killed")
-        self._said = engine.status([handle])[handle]
+        self._said = views.ask(self.dir)
         return self._said
 
     def _cancel(self) -> None:
         if handle := self.handle:
             self._engine().cancel(handle)
 
-    def _withdraw(self) -> None:
-        if handle := self.handle:
-            self._engine().cancel(handle, queued_only=True)
-
     def _engine(self) -> Engine:
         return registry.engine_of(self.dir)
-
-    def _observe(self, status: states.Status) -> dict[str, Any]:
-        if status.state == "pending" and (os.path.exists(self.dir.stop) or os.path.exists(self.dir.kill)):
-            self._withdraw()  # nobody is there to read the request
-        if not status.alive and states.recorded(self.dir) is None:
-            with suppress(Damaged):
-                status = resubmit.go_on(self.dir, self._engine(), status)
-        if not status.alive and states.recorded(self.dir) is None:
-            said = [] if status.state else last_lines(self.dir.log, 1)  # a supervisor that fails leaves a word there
-            status = states.Status(False, f"its supervisor failed: {said[0]}") if said else status
-            self._engine().sweep(self.id)
-            for number in self.dir.attempt_numbers():
-                delete_tree(self.dir.attempt(number).ssh)  # a supervisor that is gone has left keys there
-            if shutil.disk_usage(self.dir.path).free < FULL:
-                status = replace(status, reason=f"{status.reason}; the disk of its run directory is full")
-            unread = Unread("its supervisor was killed before that")  # who looks at a run is not kept waiting by its logs
-            return final.conclude(self.dir, status, unread)
-        return states.view(self.dir, status)

@@ -25,15 +25,20 @@ def final(record: state.Record, status: state.Status | None = None, unread: Unre
     return view
 
 
-def conclude(run: RunDir, status: state.Status | None = None, unread: Unread | None = None) -> dict[str, Any]:
-    """Writes the final record, once; who comes second gets what the first wrote."""
+def derived(run: RunDir, status: state.Status | None = None, unread: Unread | None = None) -> dict[str, Any]:
+    """The final record of a run that has none yet; of one whose files are damaged, the record that says so."""
     try:
         with guarded(run):
-            found = state.checked(final(state.read(run), status, unread))
+            return state.checked(final(state.read(run), status, unread))
     except Damaged as damage:
-        found = stand_in(run, str(damage), alive=False)
+        return stand_in(run, str(damage), alive=False)
+
+
+def conclude(run: RunDir, status: state.Status | None = None, unread: Unread | None = None) -> dict[str, Any]:
+    """Writes the final record, once; a second process gets what the first wrote."""
+    found = derived(run, status, unread)
     try:
         write_once(run.final, found, is_final)
     except OSError:
-        return found  # a full disk: the next observer may have more luck
+        return found  # a full disk: it can be written later
     return state.recorded(run) or found

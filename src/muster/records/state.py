@@ -215,8 +215,9 @@ def derive(record: Record, status: Status | None) -> dict[str, Any]:
         if last:
             known = outcome(record, last)["reason"] if last.ended else again[-1]["reason"] if again else ""
             why = f" ({known})" if known else ""
-            how = "submitted again" if again else "requeued"
-            reason = "; ".join(filter(None, [f"{how} after attempt {last.dir.number}{why}", reason]))
+            how = "submitted again after" if again else "requeued after"
+            how = "interrupted in" if status and status.interrupted else how
+            reason = "; ".join(filter(None, [f"{how} attempt {last.dir.number}{why}", reason]))
     elif last is None:
         waiting = [event for event in record.events if event["event"] == "waiting"]
         state, phase = "pending", "queued"
