@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from live import Live
@@ -81,7 +80,7 @@ def test_a_lock_that_another_process_holds_is_respected_and_freed_with_it(lost: 
     with holder:
         assert holder.stdout and holder.stdout.readline() == "held\n"
         busy = reconcile.reconcile(lost.run)
-        assert (busy.view["state"], busy.did) == ("lost", ())
+        assert (busy.view.state, busy.did) == ("lost", ())
         assert not os.path.exists(lost.run.final)
         holder.kill()
     assert reconcile.reconcile(lost.run).did == (SWEEP, RECORD)
@@ -130,7 +129,7 @@ class Batch:
     def submit(self, request: Request, follower: int | None = None) -> str:
         if self.refusal:
             raise Refused(self.refusal)
-        self.submitted.append(request.environment["MUSTER_SUBMISSION"])
+        self.submitted.append(request.request.environment["MUSTER_SUBMISSION"])
         self.answer = Status(True, "waiting", "pending", 1e10)
         return "13"
 
@@ -167,8 +166,8 @@ def test_an_interrupted_run_is_shown_as_waiting_and_submitted_again_once(
     with batch(monkeypatch, NODE_FAILED) as engine:
         before = names(interrupted.run)
         seen = views.view(interrupted.run, NODE_FAILED)
-        assert (seen["state"], seen["phase"]) == ("pending", "queued")
-        assert seen["reason"] == (
+        assert (seen.state, seen.phase) == ("pending", "queued")
+        assert seen.reason == (
             "interrupted in attempt 1; a node of its Slurm job 12 failed; `muster reconcile` submits it again"
         )
         assert names(interrupted.run) == before
@@ -182,31 +181,31 @@ def test_an_interrupted_run_of_somebody_else_is_left_to_them(interrupted: Writte
     interrupted.put(interrupted.run.run, {"engine": "slurm", "user": "ada", "created": 100.0, "handle": "12"})
     with batch(monkeypatch, NODE_FAILED) as engine:
         done = reconcile.reconcile(interrupted.run)
-        assert (done.view["state"], done.did, engine.submitted) == ("pending", (), [])
-        assert "`muster reconcile` of ada submits it again" in done.view["reason"]
+        assert (done.view.state, done.did, engine.submitted) == ("pending", (), [])
+        assert "`muster reconcile` of ada submits it again" in done.view.reason
 
 
 def test_an_interrupted_run_waits_for_secrets_that_are_not_here(interrupted: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted.put(interrupted.run.job, {**interrupted.job.to_json(), "secrets": ["NOT_SET_HERE"]})
     with batch(monkeypatch, NODE_FAILED):
         done = reconcile.reconcile(interrupted.run)
-        assert (done.view["state"], done.did) == ("pending", ())
-        assert "it cannot be submitted again from here" in done.view["reason"]
+        assert (done.view.state, done.did) == ("pending", ())
+        assert "it cannot be submitted again from here" in done.view.reason
 
 
 def test_an_interrupted_run_that_its_engine_refuses_is_lost(interrupted: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     with batch(monkeypatch, NODE_FAILED) as engine:
         engine.refusal = "the partition is gone"
         done = reconcile.reconcile(interrupted.run)
-    assert (done.view["state"], done.did) == ("lost", (SWEEP, RECORD))
-    assert "it cannot be submitted again: the partition is gone" in done.view["reason"]
+    assert (done.view.state, done.did) == ("lost", (SWEEP, RECORD))
+    assert "it cannot be submitted again: the partition is gone" in done.view.reason
 
 
 def test_an_interrupted_run_that_was_asked_to_stop_is_stopped(interrupted: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted.put(interrupted.run.stop, {"reason": "enough"})
     with batch(monkeypatch, NODE_FAILED) as engine:
         done = reconcile.reconcile(interrupted.run)
-        assert (done.view["state"], done.view["reason"], engine.submitted) == ("stopped", "enough", [])
+        assert (done.view.state, done.view.reason, engine.submitted) == ("stopped", "enough", [])
 
 
 def test_a_run_that_was_stopped_while_it_waited_is_taken_out_of_the_queue(
@@ -214,7 +213,7 @@ def test_a_run_that_was_stopped_while_it_waited_is_taken_out_of_the_queue(
 ) -> None:
     interrupted.put(interrupted.run.stop, {"reason": "enough"})
     with batch(monkeypatch, Status(True, "waiting", "pending", 1e10)) as engine:
-        seen: dict[str, Any] = views.view(interrupted.run, engine.answer)
-        assert (seen["state"], engine.withdrawn) == ("stopping", [])
+        seen = views.view(interrupted.run, engine.answer)
+        assert (seen.state, engine.withdrawn) == ("stopping", [])
         assert reconcile.reconcile(run_dir(os.environ["MUSTER_HOME"], interrupted.run.id)).did == (WITHDRAW,)
         assert engine.withdrawn == ["12"]

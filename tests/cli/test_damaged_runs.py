@@ -14,7 +14,7 @@ from going import going, only_run
 
 from conftest import Muster, WriteJob, processes_with
 from muster.launch import api, gc, views
-from muster.records.state import ENDED
+from muster.records.run_view import ENDED
 
 DEEP = '{"a":' * 100_000
 OTHER_SHAPES = ("[]", "{}", "", '{"event": 1}', '{"state": [], "attempts": {}, "a": "\\ud800"}')
@@ -133,7 +133,7 @@ def test_a_living_run_with_a_damaged_record_is_not_lost(muster: Muster, write_jo
         for how in ("fifo", "deep", "says []"):
             damage(home / "runs" / run_id, "run.json", how)
             (view,) = views.views([api.get(run_id)])
-            assert view["state"] == "running", view
+            assert view.state == "running", view
             assert muster("rm", run_id).returncode == 2
         (home / "runs" / run_id / "run.json").unlink()
         shutil.move(home / "kept", home / "runs" / run_id / "run.json")

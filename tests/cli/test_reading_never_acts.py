@@ -20,6 +20,8 @@ from conftest import Muster, WriteJob, gone
 # Runs every command line in a child of its own, as if it was typed; prints exit codes, outputs and errors.
 LOOK = """
 import json, os, sys, tempfile
+from muster.bench import report  # and what else would be imported by every child
+from muster.bench.report import sources
 from muster.cli import logs_command, main, ps_command, report_command, show_command
 said = []
 for words in json.loads(sys.argv[1]):
@@ -114,6 +116,7 @@ def runs(muster: Muster, write_job: WriteJob, home: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.timeout(300)
 def test_every_state_can_be_read_where_nothing_can_be_written(
     runs: dict[str, str], read_only: list[str], home: Path, tmp_path: Path
 ) -> None:
@@ -121,7 +124,7 @@ def test_every_state_can_be_read_where_nothing_can_be_written(
     looks = [("show", "--json"), ("show",), ("logs", "--all"), ("report", "--md")]
     words = [["ps"], ["ps", "--json"], *([name, run, *more] for run in runs.values() for name, *more in looks)]
     program = [*read_only, sys.executable, "-c", LOOK, json.dumps(words)]
-    done = subprocess.run(program, capture_output=True, text=True, cwd=tmp_path, stdin=subprocess.DEVNULL, timeout=100)
+    done = subprocess.run(program, capture_output=True, text=True, cwd=tmp_path, stdin=subprocess.DEVNULL, timeout=240)
     assert done.returncode == 0, done.stderr
     assert files(home) == before
     said = {tuple(words): (code, out, err) for words, code, out, err in json.loads(done.stdout)}

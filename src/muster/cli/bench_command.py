@@ -105,7 +105,7 @@ def _measure(
 
         def showing(run: api.Run) -> Mapping[str, Any]:
             interrupts.go_to(run)
-            return follow(run, json)
+            return follow(run, json).to_json()
 
         ends = list(_told(runner.carry_out(measurement, prepared, showing), measurement.record["repeats"], json))
     result = runner.conclude(measurement)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from muster.cli import errors, output
@@ -39,8 +41,7 @@ def command(runs: tuple[str, ...], json: bool) -> int:
     found = list(map(api.get, runs)) if runs else [run for run in api.list_runs() if recorded(run.dir) is None]
     done, code = _reconcile(found)
     if json:
-        keys = ("run", "state", "reason")
-        output.print_json([{**{key: one.view[key] for key in keys}, "did": list(one.did)} for one in done])
+        output.print_json([_to_json(one) for one in done])
     elif done:
         output.table(("RUN", "STATE", "DONE", "REASON"), [_row(one) for one in done])
     elif not code:
@@ -62,6 +63,10 @@ def _reconcile(runs: list[api.Run]) -> tuple[list[Reconciled], int]:
     return done, max(map(errors.show, trouble.values()), default=0)
 
 
+def _to_json(done: Reconciled) -> dict[str, Any]:
+    return {"run": done.view.run, "state": done.view.state.value, "reason": done.view.reason, "did": list(done.did)}
+
+
 def _row(done: Reconciled) -> tuple[str, ...]:
     words = ", ".join(DONE[name] for name in done.did) or "nothing to do"
-    return (done.view["run"], done.view["state"], words, output.fit(done.view["reason"], 70))
+    return (done.view.run, done.view.state.value, words, output.fit(done.view.reason, 70))

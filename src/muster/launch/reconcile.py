@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, replace
-from typing import Any
 
 from muster.engines import registry
 from muster.engines.base import Engine, Refused
@@ -17,6 +16,7 @@ from muster.metrics import final
 from muster.records import state, submissions
 from muster.records.files import delete_tree, locked_file
 from muster.records.layout import RunDir
+from muster.records.run_view import RunView
 from muster.records.state import Status
 
 # A second process waits, because it needs the outcome: `rm` must not delete what another one is writing. Not for ever, because
@@ -30,15 +30,15 @@ WITHDRAW, RESUBMIT, SWEEP, RECORD = "withdraw", "resubmit", "sweep", "record"
 class Reconciled:
     """How a run stands, what its engine said if it was asked, and what was done: the names of the actions."""
 
-    view: dict[str, Any]
+    view: RunView
     status: Status | None = None
     did: tuple[str, ...] = ()
 
 
 def reconcile(run: RunDir) -> Reconciled:
     """Does what is left to do for a run. Raises EngineError: an engine that does not answer is never an end."""
-    if recorded := state.recorded(run):
-        return Reconciled(recorded)
+    if found := state.recorded(run):
+        return Reconciled(found)
     status = views.ask(run)
     if not _is_due(run, status):
         return Reconciled(views.view(run, status), status)
@@ -57,8 +57,8 @@ def _waits_in_vain(run: RunDir, status: Status) -> bool:
 
 def _act(run: RunDir) -> Reconciled:
     """Does it, for the only process that does; another one may have done it meanwhile."""
-    if recorded := state.recorded(run):
-        return Reconciled(recorded)
+    if found := state.recorded(run):
+        return Reconciled(found)
     engine, number = registry.engine_of(run), submissions.current(run)
     said = views.ask(run)
     if _waits_in_vain(run, said):
@@ -98,5 +98,4 @@ def _conclude(run: RunDir, engine: Engine, status: Status) -> Reconciled:
     for attempt in run.attempt_numbers():
         delete_tree(run.attempt(attempt).ssh)
     found = final.conclude(run, status, views.UNREAD)
-    recorded = state.recorded(run) is not None  # not where the disk is full
-    return Reconciled(found, status, (SWEEP, RECORD) if recorded else (SWEEP,))
+    return Reconciled(found, status, (SWEEP, RECORD) if found.recorded else (SWEEP,))  # not where the disk is full

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from muster.engines.base import Engine, Request
 from muster.launch import create
-from muster.records import state, submissions
+from muster.records import derive, state, submissions
 from muster.records.layout import RunDir
 from muster.records.state import Record, Status
 
@@ -25,7 +25,7 @@ def expected(run: RunDir, status: Status) -> Status:
         return status
     if record.stop is not None:
         return replace(status, state="stopped")
-    if vain := state.in_vain(record):
+    if vain := derive.in_vain(record):
         return replace(status, state="lost", reason=f"{vain}; the last time: {status.reason}")
     owner = "" if is_ours(record) else f" of {record.run.get('user')}"
     reason = f"{status.reason}; `muster reconcile`{owner} submits it again"

@@ -16,12 +16,14 @@ from muster.launch import create, names, reconcile, stopping, views
 from muster.launch.follow import Chunk, Follower
 from muster.launch.names import RunNotFound
 from muster.linux.watch import Watch
+from muster.records import derive, submissions
 from muster.records import state as states
-from muster.records import submissions
 from muster.records.damage import Damaged, guarded
 from muster.records.files import delete_tree, read_object, write_once
 from muster.records.layout import RunDir, home, runs_dir
-from muster.records.ranks import nodes, ranks
+from muster.records.ranks import RankView, nodes, ranks
+from muster.records.run_view import ENDED, AttemptOutcome, RunView
+from muster.records.state import Status, recorded
 
 POLL = 1.0  # between two questions to the engine whether a run is still alive
 STUCK = 15.0  # a run that has not ended this long after it was told to end now does not listen
@@ -55,7 +57,7 @@ class Run:
         self.dir = dir
         self.id = dir.id
         self.trouble = ""  # why its engine could not be asked the last time, if it could not
-        self._said: states.Status | None = None  # what it said when it could
+        self._said: Status | None = None  # what it said when it could
         self._own = own  # whether this process started it, and looks after it
         self._tie = tie  # closed by the system with this process, which tells the supervisor
         if own:
@@ -65,13 +67,13 @@ class Run:
         return f"<Run {self.id}>"
 
     @property
-    def view(self) -> dict[str, Any]:
+    def view(self) -> RunView:
         """Everything about the run as it stands."""
         return self.view_with(None)
 
-    def view_with(self, status: states.Status | None) -> dict[str, Any]:
+    def view_with(self, status: Status | None) -> RunView:
         """The same with what its engine has said already, if it has."""
-        return states.recorded(self.dir) or views.view(self.dir, status or self._status())
+        return recorded(self.dir) or views.view(self.dir, status or self._status())
 
     def reconcile(self) -> reconcile.Reconciled:
         """Does what is left to do for the run, such as recording how it ended where its supervisor was killed."""
@@ -81,26 +83,25 @@ class Run:
 
     @property
     def state(self) -> str:
-        return str(self.view["state"])
+        return self.view.state.value
 
     @property
     def reason(self) -> str:
-        return str(self.view["reason"])
+        return self.view.reason
 
     @property
     def result(self) -> dict[str, Any] | None:
         """What the run was worth: the numbers that its ranks recorded, or None."""
-        result: dict[str, Any] | None = self.view["result"]
-        return result
+        return self.view.result
 
     @property
     def warnings(self) -> list[str]:
         """What is to be said of the run although it may have succeeded."""
-        return list(self.view.get("warnings", ()))  # records of older versions have none
+        return list(self.view.warnings)
 
     @property
     def ended(self) -> bool:
-        return self.state in states.ENDED
+        return self.view.state.ended
 
     @property
     def job(self) -> Job:
@@ -115,32 +116,39 @@ class Run:
 
     def ranks(self, attempt: int | None = None) -> list[dict[str, Any]]:
         """The processes of an attempt (the last one) with their states, exit codes and times."""
-        known = self.attempts()
+        return [rank.to_json() for rank in self.processes(attempt)]
+
+    def processes(self, attempt: int | None = None) -> list[RankView]:
+        """The same as objects. Raises Damaged."""
+        known = self.outcomes()
         if not known and attempt is None:
             return []
-        number = names.attempt_number(self.dir, attempt) if attempt is not None else known[-1]["attempt"]
-        over = any(entry["attempt"] == number and entry["state"] in states.ENDED for entry in known)
+        number = names.attempt_number(self.dir, attempt) if attempt is not None else known[-1].attempt
+        over = any(entry.attempt == number and entry.state.ended for entry in known)
         with guarded(self.dir):
             return ranks(self.dir.attempt(number), self.job, over)
 
-    def peek(self) -> dict[str, Any]:
+    def peek(self) -> RunView:
         """The run as its files tell it, with what the engine said last but without asking it."""
-        return states.view(self.dir, self._said if self._said and self._said.alive else None)
+        return derive.view(self.dir, self._said if self._said and self._said.alive else None)
 
     def details(self) -> dict[str, Any]:
         """Everything about the run: its view, and each attempt with its nodes and ranks; only the view of a damaged one."""
-        view = self.view
         extra: dict[str, Any] = {"handle": None, "attempts": [], "submissions": [], "job": None}
+        view = self.view
         with suppress(Damaged), guarded(self.dir):
-            extra = self._details()
-        return {**view, "failure": view.get("failure"), **extra}
+            extra = self._details(view)
+        return {**view.to_json(), "failure": view.failure.to_json() if view.failure else None, **extra}
 
-    def _details(self) -> dict[str, Any]:
+    def _details(self, view: RunView) -> dict[str, Any]:
         job, attempts = self.job, []
-        for attempt in self.attempts():
-            folder = self.dir.attempt(attempt["attempt"])
-            over = attempt["state"] in states.ENDED
-            attempts.append({**attempt, "nodes": nodes(folder, job), "ranks": ranks(folder, job, over)})
+        for attempt in self._outcomes(view):
+            folder = self.dir.attempt(attempt.attempt)
+            inner = {
+                "nodes": [node.to_json() for node in nodes(folder, job)],
+                "ranks": [rank.to_json() for rank in ranks(folder, job, attempt.state.ended)],
+            }
+            attempts.append({**attempt.to_json(), **inner})
         return {"handle": self.handle, "attempts": attempts, "submissions": self.submissions(), "job": job.to_json()}
 
     def submissions(self) -> list[dict[str, Any]]:
@@ -149,31 +157,25 @@ class Run:
 
     def attempts(self) -> list[dict[str, Any]]:
         """The attempts so far, each with its state, reason and times. Raises Damaged."""
-        with guarded(self.dir):
-            return self._attempts()
+        return [attempt.to_json() for attempt in self.outcomes()]
 
-    def _attempts(self) -> list[dict[str, Any]]:
-        view, record = self.view, states.read(self.dir)
-        known = {attempt["attempt"]: attempt for attempt in view.get("attempts", [])}
+    def outcomes(self) -> list[AttemptOutcome]:
+        """The same as objects. Raises Damaged."""
+        with guarded(self.dir):
+            return self._outcomes(self.view)
+
+    def _outcomes(self, view: RunView) -> list[AttemptOutcome]:
+        record = states.read(self.dir)
+        known = {attempt.attempt: attempt for attempt in view.attempts}
         found = []
         for attempt in record.attempts:
             number = attempt.dir.number
             if number in known:
                 found.append(known[number])
             elif attempt.ended is not None:
-                found.append(states.outcome(record, attempt))
+                found.append(derive.outcome(record, attempt))
             else:
-                found.append(
-                    {
-                        "attempt": number,
-                        "state": view["state"],
-                        "reason": view["reason"],
-                        "cause": None,
-                        "started": attempt.started,
-                        "ended": None,
-                        "failure": None,
-                    }
-                )
+                found.append(AttemptOutcome(number, view.state, view.reason, None, attempt.started, None))
         return found
 
     @property
@@ -210,9 +212,9 @@ class Run:
         """The same, and does what is left to do for the run: for those who wait for it."""
         return self._is_over(lambda: self.reconcile().view)
 
-    def _is_over(self, look: Callable[[], dict[str, Any]]) -> bool:
+    def _is_over(self, look: Callable[[], RunView]) -> bool:
         try:
-            ended = look()["state"] in states.ENDED
+            ended = look().state.ended
         except EngineError as error:
             self.trouble = str(error)
             return False
@@ -222,7 +224,7 @@ class Run:
     def _until_change(self, watch: Watch, timeout: float) -> None:
         """Sleeps until the run may have ended; most changes of its directory are not that."""
         deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline and states.recorded(self.dir) is None:
+        while time.monotonic() < deadline and recorded(self.dir) is None:
             watch.wait(deadline - time.monotonic())
 
     def logs(self, rank: int | None = None, process: str | None = None, attempt: int | None = None) -> Iterator[bytes]:
@@ -288,24 +290,24 @@ class Run:
         if listening or not self.seen_to_end():
             self.ask_to_stop(now, reason)
         if not wait:
-            return str(self.peek()["state"] if listening else self.reconcile().view["state"])
+            return (self.peek() if listening else self.reconcile().view).state.value
         if listening and stopping.wait_to_be_heard(self.dir):
             stopping.wait_for_record(self.dir, STUCK if now else self.job.grace + STUCK)
         deaf = listening and not stopping.heard(self.dir)
-        if (now or deaf) and self.wait(STUCK) not in states.ENDED and (now or not stopping.heard(self.dir)):
+        if (now or deaf) and self.wait(STUCK) not in ENDED and (now or not stopping.heard(self.dir)):
             self._cancel()
         return self.wait(say=say)
 
     def _end_survivors(self) -> None:
         """Ends what still runs although the record says that the run has ended, which a rank can write there, too."""
-        if not self._engine().lasting and states.recorded(self.dir) and self._status().alive:
+        if not self._engine().lasting and recorded(self.dir) and self._status().alive:
             self._cancel()
             self._engine().sweep(self.id)
 
     @property
     def listening(self) -> bool:
         """Whether a supervisor elsewhere seems to be at work, by the files alone: it can be asked without its engine."""
-        return self._engine().lasting and self.peek()["phase"] in stopping.AT_WORK
+        return self._engine().lasting and self.peek().phase in stopping.AT_WORK
 
     def ask_to_stop(self, now: bool, reason: str) -> None:
         """Leaves the request for the supervisor, and nothing else: a signal handler may call it at any moment."""
@@ -322,7 +324,7 @@ class Run:
 
     def remove(self) -> None:
         """Deletes the record of a run that has ended. Under a name that no run has, so that nobody reads half of it."""
-        if self.reconcile().view["state"] not in states.ENDED:
+        if not self.reconcile().view.state.ended:
             raise RunNotFound(f"{self.id} has not ended; stop it first")
         doomed = f"{runs_dir(home())}/.{self.id}"
         os.rename(self.dir.path, doomed)
@@ -330,7 +332,7 @@ class Run:
 
     def _release(self, wait: bool = False) -> None:
         """Once a run has ended, gives back what this process holds for it; with `wait`, when its supervisor is gone."""
-        if self not in _started or states.recorded(self.dir) is None:
+        if self not in _started or recorded(self.dir) is None:
             return
         lasting = self._engine().lasting
         deadline = time.monotonic() + (RELEASE_LIMIT if wait else 0.0)
@@ -343,7 +345,7 @@ class Run:
             if not alive and self in _started:
                 _started.remove(self)
 
-    def _status(self) -> states.Status:
+    def _status(self) -> Status:
         self._said = views.ask(self.dir)
         return self._said
 

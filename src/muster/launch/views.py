@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from muster.engines import registry
 from muster.engines.base import EngineError
@@ -16,13 +16,13 @@ from muster.launch import create, resubmit
 from muster.launch.names import RunNotFound
 from muster.metrics import final
 from muster.metrics.log_numbers import Unread
-from muster.records import state as states
-from muster.records import submissions
+from muster.records import derive, submissions
 from muster.records.damage import Damaged
 from muster.records.files import read_object
 from muster.records.json_safe import number
 from muster.records.layout import RunDir, home
-from muster.records.state import Status
+from muster.records.run_view import RunView
+from muster.records.state import Status, recorded
 
 if TYPE_CHECKING:
     from muster.launch.run import Run
@@ -61,23 +61,24 @@ def expected(run: RunDir, status: Status) -> Status:
     return status
 
 
-def view(run: RunDir, status: Status) -> dict[str, Any]:
+def view(run: RunDir, status: Status) -> RunView:
     """The run as it stands: its final record, what that will be once it is written, or what it is doing now."""
     status = expected(run, status)
     if status.alive:
-        return states.view(run, status)
-    return states.recorded(run) or final.derived(run, status, UNREAD)
+        return derive.view(run, status)
+    return recorded(run) or final.derived(run, status, UNREAD)
 
 
-def views(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+def views(runs: Sequence[Run]) -> Iterator[RunView]:
     """The views of many runs, with one question to each engine; those that are removed meanwhile are left out.
 
     Where an engine cannot be reached, its runs are shown as their files tell, and EngineError is raised after the last.
     """
-    answers, trouble = _ask_together(runs)
+    ended = {run.id: found for run in runs if (found := recorded(run.dir))}
+    answers, trouble = _ask_together([run.dir for run in runs if run.id not in ended])
     for run in runs:
         try:
-            yield run.view_with(answers.get(run.id))
+            yield ended.get(run.id) or run.view_with(answers.get(run.id))
         except RunNotFound:
             continue
         except EngineError as error:
@@ -87,18 +88,18 @@ def views(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
         raise trouble
 
 
-def _ask_together(runs: Sequence[Run]) -> tuple[dict[str, Status], EngineError | None]:
-    """What the engines say of runs that have not ended, by the ids of the runs."""
+def _ask_together(runs: Sequence[RunDir]) -> tuple[dict[str, Status], EngineError | None]:
+    """What the engines say of runs, by the ids of the runs."""
     handles: dict[str, dict[str, str]] = {}
-    for run in (run for run in runs if states.recorded(run.dir) is None):
-        if handle := submissions.handle(run.dir):
-            handles.setdefault(registry.engine_name(run.dir), {})[run.id] = handle
+    for run in runs:
+        if handle := submissions.handle(run):
+            handles.setdefault(registry.engine_name(run), {})[run.id] = handle
     answers: dict[str, Status] = {}
     trouble: EngineError | None = None
     for name, known in handles.items():
         try:
             said = registry.get(name, home()).status(known.values())
-            answers.update({run: said[handle] for run, handle in known.items()})
+            answers.update({run_id: said[handle] for run_id, handle in known.items()})
         except EngineError as error:
             trouble = error
             answers.update(dict.fromkeys(known, Status(True, str(error))))
