@@ -129,7 +129,7 @@ class Batch:
     def submit(self, request: Request, follower: int | None = None) -> str:
         if self.refusal:
             raise Refused(self.refusal)
-        self.submitted.append(request.request.environment["MUSTER_SUBMISSION"])
+        self.submitted.append(request.environment["MUSTER_SUBMISSION"])
         self.answer = Status(True, "waiting", "pending", 1e10)
         return "13"
 
