@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from conftest import outside, until
+from muster.records.derive import view
 from muster.records.layout import RunDir
 from muster.records.ranks import ranks
-from muster.records.state import read, view
+from muster.records.state import read
 
 
 class Live:
@@ -46,12 +47,12 @@ class Live:
 
     @property
     def state(self) -> str:
-        return str(view(self.run)["state"])
+        return view(self.run).state.value
 
     @property
     def processes(self) -> list[dict[str, Any]]:
         last = self.run.last_attempt()
-        return ranks(last, read(self.run).job, False) if last else []
+        return [rank.to_json() for rank in ranks(last, read(self.run).job, False)] if last else []
 
     def until_running(self, count: int = 1) -> None:
         """Waits until this many processes said `up` in their logs."""

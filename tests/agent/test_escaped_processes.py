@@ -55,7 +55,7 @@ def test_agents_are_stopped_and_the_supervisor_is_killed(live: Live, muster: Mus
     os.kill(live.supervisor, signal.SIGKILL)
     until(lambda: not proc.alive(live.supervisor))
     assert left(pids) == pids
-    assert " lost " in muster("ps").stdout
+    assert " lost " in muster("reconcile").stdout
     until(lambda: left(pids) == [])
     assert gone(f"MUSTER_RUN={live.run.id}") == []
 
@@ -67,7 +67,7 @@ def test_everybody_is_killed_at_once(live: Live, muster: Muster) -> None:
     for pid in (live.supervisor, live.agent(0), live.agent(1)):
         os.kill(pid, signal.SIGKILL)
     until(lambda: not proc.alive(live.supervisor))
-    assert " lost " in muster("ps").stdout
+    assert " lost " in muster("reconcile").stdout
     until(lambda: left(pids[::2]) == [])  # those that still write to the log of their rank
     assert gone(f"MUSTER_RUN={live.run.id}") == []
 

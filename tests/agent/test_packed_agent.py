@@ -64,9 +64,9 @@ def test_the_agent_runs_with_another_python_than_the_one_that_packed_it(
     prepared = replace(prepare(load(job), str(home)), engine=LocalWith(home, python))
     run = api.start(prepared, detach=True)
     assert run.wait(60) == "succeeded", run.reason
-    first, second = run.view["attempts"]
-    assert first["reason"] == "rank 3 on node 1 exited with code 1: ValueError: not this time"
-    assert second["state"] == "succeeded"
+    first, second = run.view.attempts
+    assert first.reason == "rank 3 on node 1 exited with code 1: ValueError: not this time"
+    assert second.state == "succeeded"
     said = b"".join(run.logs(rank=0)).decode()
     assert f"python{version}" in said.split("python of the agent:")[1].splitlines()[0]
     assert "from setup: yes" in said

@@ -11,9 +11,11 @@ import pytest
 
 from muster.job import Job
 from muster.metrics.final import conclude, final
+from muster.records.derive import derive, view
 from muster.records.layout import RunDir
 from muster.records.ranks import nodes, ranks
-from muster.records.state import Status, derive, read, view
+from muster.records.run_view import RunView, is_final
+from muster.records.state import Status, read
 
 ALIVE, GONE = Status(True), Status(False, "its supervisor was killed")
 
@@ -67,10 +69,10 @@ class Written:
 
     def derived(self, status: Status | None = ALIVE) -> tuple[str, str, str]:
         found = derive(read(self.run), status)
-        return found["state"], found["phase"], found["reason"]
+        return found.state, found.phase, found.reason
 
     def ended(self, status: Status | None = None) -> dict[str, Any]:
-        return final(read(self.run), status)
+        return final(read(self.run), status).to_json()
 
 
 @pytest.fixture
@@ -90,7 +92,7 @@ def test_a_run_goes_from_pending_to_running_as_its_files_appear(written: Written
     assert written.derived() == ("starting", "staging", "1 of 2 nodes are up")
     written.meet("up.1")
     assert written.derived() == ("running", "running", "")
-    assert derive(read(written.run), ALIVE)["up"] == 2
+    assert derive(read(written.run), ALIVE).up == 2
     assert written.derived(Status(True, "Slurm has suspended it")) == ("running", "running", "Slurm has suspended it")
 
 
@@ -238,7 +240,7 @@ def test_memory_and_plans_have_words_of_their_own(written: Written) -> None:
 def test_the_final_record_is_written_once_and_is_what_everybody_sees(written: Written) -> None:
     written.attempt()
     first = conclude(written.run, GONE)
-    assert first["state"] == "lost"
+    assert first.state == "lost"
     written.stop("finished")
     written.event("ended")
     assert conclude(written.run) == first
@@ -250,7 +252,7 @@ def test_a_record_that_cannot_be_written_is_still_told(written: Written, monkeyp
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "link", full)
-    assert conclude(written.run, GONE)["state"] == "lost"
+    assert conclude(written.run, GONE).state == "lost"
     assert not os.path.exists(written.run.final)
     assert [name for name in os.listdir(written.run.path) if name.endswith(".tmp")] == []
 
@@ -266,7 +268,7 @@ def test_half_written_files_are_not_there_yet(written: Written) -> None:
 def test_an_empty_run_directory_is_a_pending_run(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     found = view(RunDir(str(tmp_path / "run")))
-    assert (found["state"], found["attempt"], found["created"]) == ("pending", 0, None)
+    assert (found.state, found.attempt, found.created) == ("pending", 0, None)
 
 
 def test_ranks_have_the_states_that_their_agents_wrote(written: Written) -> None:
@@ -276,9 +278,9 @@ def test_ranks_have_the_states_that_their_agents_wrote(written: Written) -> None
         written.node_event(0, "start", process=f"rank-{rank}", rank=rank, pid=100 + rank)
     written.node_event(0, "exit", process="rank-1", rank=1, code=0, signal=None)
     found = ranks(attempt, written.job, False)
-    assert [rank["state"] for rank in found] == ["running", "succeeded", "pending", "pending"]
-    assert [rank["pid"] for rank in found] == [100, 101, None, None]
-    assert ranks(attempt, written.job, True)[0]["state"] == "lost"
+    assert [rank.state for rank in found] == ["running", "succeeded", "pending", "pending"]
+    assert [rank.pid for rank in found] == [100, 101, None, None]
+    assert ranks(attempt, written.job, True)[0].state == "lost"
     entry = {"pid": 7, "started": 1.0, "ended": 2.0, "code": 0, "signal": None, "stopped": False}
     processes = [
         {**entry, "process": "rank-2", "rank": 2, "code": 3},
@@ -287,7 +289,7 @@ def test_ranks_have_the_states_that_their_agents_wrote(written: Written) -> None
         {**entry, "process": "setup", "rank": -1},
     ]
     written.put(attempt.node(1).exit, {"node": 1, "cause": "failure", "ended": 2.0, "processes": processes})
-    assert [(rank["process"], rank["rank"], rank["state"]) for rank in ranks(attempt, written.job, True)][2:] == [
+    assert [(rank.process, rank.rank, rank.state) for rank in ranks(attempt, written.job, True)][2:] == [
         ("rank-2", 2, "failed"),
         ("rank-3", 3, "stopped"),
         ("scheduler", None, "succeeded"),
@@ -299,9 +301,40 @@ def test_nodes_are_missing_then_up_then_ended(written: Written) -> None:
     attempt = written.run.attempt(1)
     facts = {"host": "node-1", "address": "127.1.2.3", "device": "cpu", "devices": [{"id": "0", "ip": ""}], "agent": 77}
     written.put(attempt.node(1).facts, facts)
-    assert [(node["state"], node["host"], node["agent"]) for node in nodes(attempt, written.job)] == [
+    assert [(node.state, node.host, node.agent) for node in nodes(attempt, written.job)] == [
         ("missing", None, None),
         ("up", "node-1", 77),
     ]
     written.put(attempt.node(1).exit, {"node": 1, "cause": "stop", "ended": 5.0, "processes": []})
-    assert [(node["state"], node["ended"]) for node in nodes(attempt, written.job)][1] == ("ended", 5.0)
+    assert [(node.state, node.ended) for node in nodes(attempt, written.job)][1] == ("ended", 5.0)
+
+
+def test_a_final_record_is_read_as_it_was_written(written: Written) -> None:
+    written.attempt()
+    written.log(3, "Traceback (most recent call last):\n  File x\nValueError: a\n")
+    written.learned(3)
+    found = failed(written)
+    assert found["failure"]["exception"] == "ValueError: a"
+    again = RunView.from_json(found).to_json()
+    assert json.dumps(again) == json.dumps(found)
+
+
+def test_a_record_of_an_older_version_has_no_warnings(written: Written) -> None:
+    found = written.ended(GONE)
+    assert found.pop("warnings") == []
+    assert RunView.from_json(found).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *[("state", "running"), ("state", []), ("reason", 3), ("dir", None), ("framework", 3), ("created", "x")],
+        *[("ended", 1e300), ("ranks", 1.5), ("nodes", -1), ("up", None), ("warnings", [3]), ("attempts", {})],
+        *[("attempts", [{"attempt": 1}]), ("failure", {"tail": [], "others": []}), ("result", {"throughput": 3})],
+        ("result", {"throughput": {"value": float("nan"), "unit": "1", "reason": None}}),
+    ],
+)
+def test_what_muster_never_writes_is_no_final_record(written: Written, key: str, value: Any) -> None:
+    found = written.ended(GONE)
+    assert is_final(found)
+    assert not is_final({**found, key: value})

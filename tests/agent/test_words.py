@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from muster.records.failure_text import cause, duration, sentence, signal_name, size
+from muster.records.run_view import Failure
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,7 @@ def test_signals_have_names_as_far_as_linux_names_them() -> None:
 )
 def test_a_failure_is_one_sentence_with_one_cause(failure: dict[str, Any], words: str, kind: str) -> None:
     whole = {"process": "rank-5", "rank": 5, "node": 2, "code": None, "signal": None, "oom": False, **failure}
-    assert sentence(whole) == words
-    assert cause(whole) == kind
-    assert sentence(whole, "ValueError: x") == f"{words}: ValueError: x"
+    found = Failure.from_json(whole)
+    assert sentence(found) == words
+    assert cause(found) == kind
+    assert sentence(found, "ValueError: x") == f"{words}: ValueError: x"

@@ -36,7 +36,7 @@ def measured(home: Path, id: str = "resnet-20260919-000000-abcd", **fields: Any)
 
 def finish(run: RunRecord, succeeded: bool = True) -> None:
     """Writes the final record of a run, as the first observer of its end does."""
-    found = final(state.read(run.dir))
+    found = final(state.read(run.dir)).to_json()
     ended: dict[str, Any] = {"state": "failed", "reason": "rank 0 failed", "result": None}
     if succeeded:
         ended = {"state": "succeeded", "reason": "all ranks succeeded", "result": collect(run.attempt, run.job)}

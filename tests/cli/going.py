@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from conftest import Muster, until
+from muster.records.derive import view
 from muster.records.layout import run_dir
-from muster.records.state import view
 
 READY = "ready\n"
 
@@ -40,8 +40,8 @@ def going(muster: Muster, job: Path, *words: object) -> Iterator[str]:
 def until_ready(run_id: str) -> None:
     """Waits until a run is running and all of its ranks have said so."""
     run = run_dir(os.environ["MUSTER_HOME"], run_id)
-    until(lambda: view(run)["state"] == "running")
-    until(lambda: all(says(log_of(run_id, rank), READY) for rank in range(view(run)["ranks"])))
+    until(lambda: view(run).state == "running")
+    until(lambda: all(says(log_of(run_id, rank), READY) for rank in range(view(run).ranks or 0)))
 
 
 @contextmanager

@@ -39,7 +39,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 
 def test_bash_completes_commands_and_options(path: str) -> None:
-    assert completions(path, "r") == ["run", "rerun", "report", "rm", "ranktable"]
+    assert completions(path, "r") == ["run", "reconcile", "rerun", "report", "rm", "ranktable"]
     assert completions(path, "logs", "--f") == ["--follow", "--from"]
     assert completions(path, "ps", "--state", "st") == ["starting", "stopping", "stopped"]
 
@@ -52,7 +52,7 @@ def test_bash_completes_run_ids_the_newest_first(path: str, muster: Muster, writ
     ids = [muster("run", write_job({"command": "true", "name": name}), "--detach").stdout.strip() for name in ("ab", "ac", "b")]
     for run_id in ids:
         muster("wait", run_id)
-    for command in ("show", "logs", "wait", "stop", "rerun", "exec", "rm"):
+    for command in ("show", "logs", "wait", "stop", "reconcile", "rerun", "exec", "rm"):
         assert completions(path, command, "a") == [ids[1], ids[0]]
     assert completions(path, "show", "") == ["last", *ids[::-1]]
     assert completions(path, "show", "zz") == []

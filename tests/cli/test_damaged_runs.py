@@ -13,8 +13,8 @@ import pytest
 from going import going, only_run
 
 from conftest import Muster, WriteJob, processes_with
-from muster.launch import api, batch_status, gc
-from muster.records.state import ENDED
+from muster.launch import api, gc, views
+from muster.records.run_view import ENDED
 
 DEEP = '{"a":' * 100_000
 OTHER_SHAPES = ("[]", "{}", "", '{"event": 1}', '{"state": [], "attempts": {}, "a": "\\ud800"}')
@@ -80,11 +80,11 @@ def test_a_damaged_record_is_shown_and_can_be_removed(how: str, ended: Path, mus
     damaged = copies(ended, how)
     listed = muster("ps", "--all", "--json")
     assert (listed.returncode, listed.stderr) == (0, "")
-    views = {view["run"]: view for view in json.loads(listed.stdout)}
-    assert {ended.name, *damaged} <= {*views}
-    assert (views[ended.name]["state"], views[ended.name]["result"]["throughput"]["value"]) == ("succeeded", 12.5)
+    shown = {view["run"]: view for view in json.loads(listed.stdout)}
+    assert {ended.name, *damaged} <= {*shown}
+    assert (shown[ended.name]["state"], shown[ended.name]["result"]["throughput"]["value"]) == ("succeeded", 12.5)
     for run_id, name in damaged.items():
-        view = views[run_id]
+        view = shown[run_id]
         assert view["state"] in ENDED, (name, view)
         if view["state"] == "damaged":
             assert f"muster rm {run_id}" in view["reason"]
@@ -123,6 +123,7 @@ def test_the_reason_names_the_file_and_what_to_do(ended: Path, muster: Muster) -
 def test_a_record_with_a_wrong_end_is_derived_again(ended: Path, muster: Muster) -> None:
     damage(ended, "final.json", "deep")
     assert "succeeded" in muster("ps").stdout
+    assert muster("reconcile").returncode == 0
     assert json.loads((ended / "final.json").read_text())["state"] == "succeeded"
 
 
@@ -131,8 +132,8 @@ def test_a_living_run_with_a_damaged_record_is_not_lost(muster: Muster, write_jo
         shutil.copy(home / "runs" / run_id / "run.json", home / "kept")
         for how in ("fifo", "deep", "says []"):
             damage(home / "runs" / run_id, "run.json", how)
-            (view,) = batch_status.views([api.get(run_id)])
-            assert view["state"] == "running", view
+            (view,) = views.views([api.get(run_id)])
+            assert view.state == "running", view
             assert muster("rm", run_id).returncode == 2
         (home / "runs" / run_id / "run.json").unlink()
         shutil.move(home / "kept", home / "runs" / run_id / "run.json")
@@ -146,7 +147,7 @@ def test_leftovers_of_a_damaged_run_are_killed_before_it_is_removed(muster: Must
         supervisor = int(json.loads((home / "runs" / run_id / "run.json").read_text())["handle"].split(":")[0])
         damage(home / "runs" / run_id, "job.json", "says []")
         os.kill(supervisor, signal.SIGKILL)
-        assert muster("ps").returncode == 0
+        assert muster("reconcile").returncode == 0
         assert not processes_with(f"MUSTER_RUN={run_id}")
         assert muster("rm", run_id).returncode == 0
 

@@ -40,6 +40,7 @@ def test_every_command_has_it(muster: Muster, write_job: WriteJob, servers: Path
     call("rerun", "last")
     call("wait", "last")
     call("ps")
+    call("reconcile")
     call("show", "last")
     call("logs", "last")
     call("bench", write_job({"command": "echo 5 > $MUSTER_RESULTS/throughput_0.json"}), "--export", "result.tar.gz")

@@ -19,7 +19,7 @@ from going import only_run, until_ready
 
 import muster
 from conftest import WriteJob, gone, until
-from muster.launch import api
+from muster.launch import run as run_module
 
 pytestmark = pytest.mark.engines
 
@@ -94,7 +94,7 @@ def test_a_run_that_goes_on_is_not_removed(write_job: WriteJob) -> None:
 
 @pytest.mark.engines("local")  # its supervisor is a process of this machine
 def test_a_supervisor_that_stands_still_cannot_keep_a_run_alive(write_job: WriteJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "STUCK", 0.5)
+    monkeypatch.setattr(run_module, "STUCK", 0.5)
     run = muster.run(write_job({"command": "sleep 1000"}))
     until(lambda: run.state == "running")
     os.kill(int(json.loads(Path(run.dir.run).read_text())["handle"].split(":")[0]), signal.SIGSTOP)
@@ -109,7 +109,7 @@ def test_a_run_can_be_stopped_where_no_request_can_be_written(write_job: WriteJo
 
     run = muster.run(write_job({"command": "sleep 1000"}))
     until(lambda: run.state == "running")
-    monkeypatch.setattr(api, "write_once", full)
+    monkeypatch.setattr(run_module, "write_once", full)
     assert run.stop() == "stopped"
 
 
@@ -229,14 +229,13 @@ def test_threads_that_stop_and_wait_for_one_run_agree() -> None:
 @pytest.mark.engines("local")  # its supervisors are children of this process
 def test_runs_that_have_ended_leave_neither_descriptors_nor_zombies() -> None:
     before = set(os.listdir("/proc/self/fd"))
-    waited, looked_at, followed, stopped = (muster.run(QUICK) for _ in range(4))
+    waited, followed, stopped = (muster.run(QUICK) for _ in range(3))
     detached = muster.run(QUICK, detach=True)
     waited.wait()
     detached.wait()
     stopped.stop()
     list(followed.follow())
-    until(lambda: looked_at.ended)
-    until(lambda: [run.state for run in (waited, looked_at, followed, stopped, detached)] and not children())
+    until(lambda: [run.state for run in (waited, followed, stopped, detached)] and not children())
     assert set(os.listdir("/proc/self/fd")) == before
 
 

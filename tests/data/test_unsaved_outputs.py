@@ -110,11 +110,11 @@ def test_an_upload_goes_on_while_it_takes_and_ends_when_it_has_to(
         timeout = "60" if now else "5"
         env = {**s3.env, "MUSTER_STORAGE_ENDPOINT": guard.endpoint, "MUSTER_STORAGE_TIMEOUT": timeout}
         run = api.get(muster("run", job, "--detach", **env).stdout.strip())
-        until(lambda: run.view["phase"] == "uploading")
+        until(lambda: run.view.phase == "uploading")
         assert run.state == "running"
         if now:
             assert muster("stop", run.id, "--now").returncode == 0
         assert run.wait(90) == "failed"
     assert run.reason.startswith("the outputs of node 0 could not be uploaded and are kept in its directory: ")
     assert ("it was stopped at once" in run.reason) is now
-    assert kept(run.view) == ["model-0.ckpt"]
+    assert kept(run.view.to_json()) == ["model-0.ckpt"]

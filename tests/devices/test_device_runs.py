@@ -23,8 +23,8 @@ from fake_devices import Gpus, Machine, Npus
 
 from conftest import Muster, WriteJob, gone, until
 from muster.agent.supervisor.supervisor import DEVICE_PAUSE
+from muster.records.derive import view
 from muster.records.layout import RunDir
-from muster.records.state import view
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -50,11 +50,11 @@ class Started:
 
     @property
     def state(self) -> str:
-        return str(view(self.run)["state"])
+        return str(view(self.run).state)
 
     @property
     def reason(self) -> str:
-        return str(view(self.run)["reason"])
+        return str(view(self.run).reason)
 
     def log(self) -> str:
         return "".join(log.read_text() for log in Path(self.run.path).glob("attempts/*/nodes/*/logs/rank-*.log"))
@@ -323,7 +323,7 @@ def test_a_run_that_waits_can_be_stopped_and_the_one_that_holds_does_not_mind(
     second = Started(muster, job, **machine.env)
     second.until_waiting()
     assert muster("stop", second.id).returncode == 0
-    assert (second.state, view(second.run)["attempts"]) == ("stopped", [])
+    assert (second.state, view(second.run).attempts) == ("stopped", ())
     go.touch()
     assert first.end() == "succeeded"
 
@@ -358,8 +358,8 @@ def test_a_retried_run_keeps_its_devices_between_attempts(
     second.until_waiting()
     go.touch()
     assert (first.end(), second.end()) == ("succeeded", "succeeded")
-    first_done, second_began = view(first.run)["attempts"][-1]["ended"], view(second.run)["attempts"][0]["started"]
-    assert first_done <= second_began
+    first_done, second_began = view(first.run).attempts[-1].ended, view(second.run).attempts[0].started
+    assert first_done and second_began and first_done <= second_began
 
 
 # -- used by somebody else

@@ -86,7 +86,7 @@ def test_a_run_that_is_cancelled_for_another_goes_back_into_the_queue(slurm_site
     assert len(run.jobs) == 1
 
 
-def test_a_run_whose_head_node_died_for_good_is_submitted_again_by_who_looks_first(
+def test_a_run_whose_head_node_died_for_good_is_submitted_again_by_the_first_who_reconciles(
     slurm_site: MakeSite, start: Start, muster: Muster, command: list[str]
 ) -> None:
     site = slurm_site(Nodes(count=4), KillWait=5, **SOON_NOTICED)
@@ -96,10 +96,14 @@ def test_a_run_whose_head_node_died_for_good_is_submitted_again_by_who_looks_fir
     site.kill_node("node1")
     site.until(lambda: site.job(run.job)["JobState"] == "NODE_FAIL", "the job did not end")
     over = time.time()
-    words = [*command, "show", run.id, "--json"]
-    looking = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    views = [json.loads(looker.communicate(timeout=60)[0]) for looker in looking]
-    assert {view["state"] for view in views} <= {"pending", "starting", "running"}
+    shown = json.loads(muster("show", run.id, "--json").stdout)
+    assert (shown["state"], len(run.jobs)) == ("pending", 1)
+    assert "`muster reconcile` submits it again" in shown["reason"]
+    words = [*command, "reconcile", run.id, "--json"]
+    acting = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    done = [json.loads(process.communicate(timeout=60)[0])[0] for process in acting]
+    assert {entry["state"] for entry in done} <= {"pending", "starting", "running"}
+    assert sorted(entry["did"] for entry in done) == [[], [], ["resubmit"]]
     run.until_up(3, attempt=2)
     ended = run.let_end()
     assert [attempt["state"] for attempt in ended["attempts"]] == ["lost", "succeeded"]
@@ -107,8 +111,8 @@ def test_a_run_whose_head_node_died_for_good_is_submitted_again_by_who_looks_fir
     assert "node1 is down" in ended["attempts"][0]["reason"]
     assert ended["attempts"][0]["ended"] < over
     assert run.run.submission_numbers() == [2]
-    done = [job for job in run.jobs if site.job(job)["JobState"] == "COMPLETED"]
-    assert (read_json(run.run.submission(2)) or {})["handle"] in map(str, done)
+    completed = [job for job in run.jobs if site.job(job)["JobState"] == "COMPLETED"]
+    assert (read_json(run.run.submission(2)) or {})["handle"] in map(str, completed)
 
 
 def test_a_stop_of_an_interrupted_run_is_kept(slurm_site: MakeSite, start: Start, muster: Muster) -> None:

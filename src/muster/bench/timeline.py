@@ -32,9 +32,9 @@ class Timeline:
 def read(run: RunDir, attempt: AttemptDir, job: Job) -> Timeline:
     events = [event for event in read_events(run.events) if event.get("attempt") == attempt.number]
     times = {event.get("event"): moment(event.get("time")) for event in events}
-    programs = [entry for entry in ranks(attempt, job, ended=True) if entry["rank"] is not None]
-    starts = [started for entry in programs if (started := moment(entry["started"])) is not None]
-    missing = [entry["process"] for entry in programs if moment(entry["started"]) is None]
+    programs = [entry for entry in ranks(attempt, job, ended=True) if entry.rank is not None]
+    starts = [started for entry in programs if (started := moment(entry.started)) is not None]
+    missing = [entry.process for entry in programs if moment(entry.started) is None]
     return Timeline(
         attempt.number,
         times.get("attempt"),

@@ -108,7 +108,7 @@ def _measure(
 
         def showing(run: api.Run) -> Mapping[str, Any]:
             interrupts.go_to(run)
-            return follow(run, json)
+            return follow(run, json).to_json()
 
         runs = runner.run_repeats(measurement, prepared, showing)
         ends = list(_progress(runs, measurement.record.repeats, json))

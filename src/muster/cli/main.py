@@ -24,6 +24,7 @@ COMMANDS = {
     "logs": ("Show or follow the logs of a run.", "查看或跟踪日志"),
     "wait": ("Wait for a run to end.", "等待运行结束"),
     "stop": ("Stop a run.", "停止运行"),
+    "reconcile": ("Finish runs whose supervisors were killed.", "处理监督进程已失联的运行"),
     "rerun": ("Run a recorded job again, with its code as it was.", "用当时的代码重新运行"),
     "exec": ("Run a command beside a rank, with its environment.", "在某个 rank 的节点和环境中执行命令"),
     "report": ("Show what runs were worth, as a page, a table or data.", "生成结果报告：网页、表格或数据"),

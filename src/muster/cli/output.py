@@ -14,6 +14,8 @@ from typing import Any
 import click
 
 from muster.records.failure_text import duration
+from muster.records.ranks import RankView
+from muster.records.run_view import RunView
 
 COLOURS = {
     "succeeded": "green",
@@ -41,15 +43,10 @@ def say(text: str) -> None:
     click.echo(f"muster: {plain(text)}", err=True)
 
 
-def brief(view: dict[str, Any]) -> dict[str, Any]:
+def brief(view: RunView) -> dict[str, Any]:
     """The object that `run --json` prints."""
-    known = {**view, "warnings": warnings(view)}
+    known = view.to_json()
     return {key: known[key] for key in MAIN_KEYS}
-
-
-def warnings(view: dict[str, Any]) -> list[str]:
-    """What is to be said of a run however it ended; records of older versions have none."""
-    return list(view.get("warnings", ()))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -93,10 +90,10 @@ def state_word(state: str) -> str:
     return style(state, fg=COLOURS.get(state), bold=True)
 
 
-def headline(view: dict[str, Any]) -> str:
+def headline(view: RunView) -> str:
     """A run on one line: id, state and reason."""
-    reason = plain(view["reason"])
-    return f"{view['run']}  {state_word(view['state'])}" + (f": {reason}" if reason else "")
+    reason = plain(view.reason)
+    return f"{view.run}  {state_word(view.state)}" + (f": {reason}" if reason else "")
 
 
 def plain(text: str) -> str:
@@ -125,12 +122,12 @@ def ago(moment: float | None) -> str:
     return duration(seconds if seconds < 60 else seconds - seconds % 60) + " ago" if seconds >= 1 else "now"
 
 
-def took(view: dict[str, Any]) -> str:
-    """How long a run took, or has taken so far."""
-    if not view["started"]:
+def took(view: RunView | RankView) -> str:
+    """How long a run or a process took, or has taken so far."""
+    if not view.started:
         return "-"
-    end = view["ended"] or (time.time() if view["state"] not in EXIT_CODES else None)
-    return duration(max(0.0, end - view["started"])) if end else "-"
+    end = view.ended or (None if view.state.ended else time.time())
+    return duration(max(0.0, end - view.started)) if end else "-"
 
 
 def number(value: float) -> str:

@@ -9,10 +9,11 @@ import click
 from muster.cli import errors, output
 from muster.cli.options import as_json
 from muster.engines.base import EngineError
-from muster.launch import api, batch_status
-from muster.records.state import STATES
+from muster.launch import api, views
+from muster.records.run_view import RunView, State
 
 SHOWN = 25
+STATES = [state.value for state in State]
 
 
 @click.command("ps")
@@ -41,40 +42,46 @@ def command(states: tuple[str, ...], everything: bool, json: bool) -> int:
         older = len(runs[SHOWN:])
         runs = runs[:SHOWN]  # the others need not be read
     found, code = _views(runs)
-    views = [view for view in found if not states or view["state"] in states]
+    shown = [view for view in found if not states or view.state in states]
     if json:
-        output.print_json([{key: view[key] for key in view if key not in ("failure", "attempts")} for view in views])
+        output.print_json([_to_json(view) for view in shown])
         return code
     if not everything and states:
-        older = len(views[SHOWN:])
-        views = views[:SHOWN]
-    if not views:
+        older = len(shown[SHOWN:])
+        shown = shown[:SHOWN]
+    if not shown:
         hint = f" that are {' or '.join(states)}" if states else "; `muster run job.yaml` starts one"
         click.echo(f"no runs{hint}", err=True)
         return code
-    output.table(("RUN", "STATE", "RANKS", "TIME", "CREATED", "REASON"), [_row(view) for view in views])
+    output.table(("RUN", "STATE", "RANKS", "TIME", "CREATED", "REASON"), [_row(view) for view in shown])
     if older:
         click.echo(f"and {older} older one{'s' if older > 1 else ''}; --all shows them", err=True)
+    if left := sum(1 for view in shown if view.state.ended and not view.recorded):
+        click.echo(f"the end of {left} of them is not recorded yet; `muster reconcile` does that", err=True)
     return code
 
 
-def _views(runs: list[api.Run]) -> tuple[list[dict[str, Any]], int]:
+def _to_json(view: RunView) -> dict[str, Any]:
+    return {key: value for key, value in view.to_json().items() if key not in ("failure", "attempts")}
+
+
+def _views(runs: list[api.Run]) -> tuple[list[RunView], int]:
     """What is known of the runs, and the exit code: an engine that cannot be reached hides nothing of what their files tell."""
-    found: list[dict[str, Any]] = []
+    found: list[RunView] = []
     try:
-        for view in batch_status.views(runs):
+        for view in views.views(runs):
             found.append(view)
     except EngineError as error:
         return found, errors.show(error)
     return found, 0
 
 
-def _row(view: dict[str, Any]) -> tuple[str, ...]:
+def _row(view: RunView) -> tuple[str, ...]:
     return (
-        view["run"],
-        view["state"],
-        "-" if view["ranks"] is None else str(view["ranks"]),
+        view.run,
+        view.state.value,
+        "-" if view.ranks is None else str(view.ranks),
         output.took(view),
-        output.ago(view["created"]),
-        output.fit(view["reason"], 70),
+        output.ago(view.created),
+        output.fit(view.reason, 70),
     )

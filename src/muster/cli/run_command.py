@@ -25,10 +25,10 @@ from muster.launch import prepare as preparing
 from muster.launch.follow import Follower
 from muster.launch.prepare import Prepared
 from muster.launch.run import GOES_ON, POLL
-from muster.records import exposure
+from muster.records import keys
 from muster.records.files import read_events
 from muster.records.layout import home
-from muster.records.state import ENDED
+from muster.records.run_view import RunView, State
 
 TICK = 0.25
 
@@ -105,11 +105,11 @@ def begin(prepared: Prepared, detach: bool, json: bool) -> int:
         view = follow(run, json, interrupts.leaving)
     if json:
         output.print_json(output.brief(view))
-    elif view["state"] not in ENDED:
+    elif not view.state.ended:
         _say(f"{run.id} goes on; `muster logs {run.id} --follow` comes back to it")
     else:
         show_end(view, sys.stdout.isatty())
-    return output.EXIT_CODES.get(view["state"], 0)  # one that goes on was left
+    return output.EXIT_CODES.get(view.state, 0)  # one that goes on was left
 
 
 def _loaded(job: str | None, words: list[str] | None, shortcuts: dict[str, str | None], sets: tuple[str, ...]) -> LoadedJob:
@@ -179,7 +179,7 @@ def _dry_run(prepared: Prepared, json: bool) -> int:
     return 0
 
 
-def follow(run: api.Run, json: bool, leaving: Callable[[], bool] = lambda: False) -> dict[str, Any]:
+def follow(run: api.Run, json: bool, leaving: Callable[[], bool] = lambda: False) -> RunView:
     """Shows what a run writes until it ends or `leaving` says that nobody wants to see it; returns how it stands then."""
     live = sys.stdout.isatty() and not json and os.environ.get("TERM") != "dumb"
     shown: Lines | Live = Live() if live else Lines(sys.stderr.buffer if json else sys.stdout.buffer)
@@ -221,15 +221,15 @@ class Story:
         if self._sharing:
             self._tell_shared()
         if self._exposure is None:
-            self._exposure = exposure.warning(self._run.dir)
+            self._exposure = keys.exposure(self._run.dir)
             if self._exposure:
                 self._shown.interlude()
                 _say(self._exposure)
         newest = attempt or (self._run.dir.attempt_numbers() or [1])[-1]
         if newest > self._attempt:
             self._shown.interlude()
-            ended = self._run.attempts()[: newest - 1]
-            free = sum(1 for one in ended if one["state"] != "failed")  # those cost no retry
+            ended = self._run.outcomes()[: newest - 1]
+            free = sum(1 for one in ended if one.state is not State.FAILED)  # those cost no retry
             show_retry(ended[self._attempt - 1 :], self._run.job.retries + 1 + free, self._live)
             self._attempt = newest
         if self._run.trouble != self._trouble:
@@ -242,8 +242,8 @@ class Story:
             _say(self._halted or GOES_ON)
         if attempt is None and not self._live:
             view = self._run.peek()
-            if view["state"] == "pending" and view["reason"] not in ("", self._waiting):
-                self._waiting = view["reason"]
+            if view.state is State.PENDING and view.reason not in ("", self._waiting):
+                self._waiting = view.reason
                 _say(self._waiting)
 
     def _tell_shared(self) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, BinaryIO, TextIO
+from typing import BinaryIO, TextIO
 
 from muster.cli.output import fit, plain, state_word, style, terminal_width
 from muster.launch.follow import Chunk
+from muster.records.run_view import RunView, State
 
 CLEAR = "\r\x1b[2K"
 DRAW_PAUSE = 0.1
@@ -75,20 +76,20 @@ class Live:
         self._terminal.buffer.write(before.encode() + chunk.data + self._line.encode())
         self._terminal.buffer.flush()
 
-    def draw(self, view: dict[str, Any]) -> None:
+    def draw(self, view: RunView) -> None:
         self._turn += 1
         self._next = time.monotonic() + DRAW_PAUSE
         elapsed = int(time.monotonic() - self._begun)
-        per_node = view["ranks"] // max(1, view["nodes"])
-        up = min(view["ranks"], view["up"] * per_node) if view["state"] != "running" else view["ranks"]
-        parts = [f"{up}/{view['ranks']} ranks", f"{elapsed // 60}:{elapsed % 60:02d}", view["run"]]
-        if view["attempt"] > 1:
-            parts.insert(0, f"attempt {view['attempt']}")
-        if view["reason"]:
-            parts.append(view["reason"])
-        text = fit("  ".join(parts), terminal_width() - len(view["state"]) - 5)
+        ranks = view.ranks or 0  # not known of a damaged run
+        up = min(ranks, view.up * (ranks // max(1, view.nodes or 1))) if view.state is not State.RUNNING else ranks
+        parts = [f"{up}/{ranks} ranks", f"{elapsed // 60}:{elapsed % 60:02d}", view.run]
+        if view.attempt > 1:
+            parts.insert(0, f"attempt {view.attempt}")
+        if view.reason:
+            parts.append(view.reason)
+        text = fit("  ".join(parts), terminal_width() - len(view.state) - 5)
         mark = SPIN[self._turn % len(SPIN)]
-        self._line = f"{mark} {state_word(view['state'])}  {style(text, dim=True)}"
+        self._line = f"{mark} {state_word(view.state)}  {style(text, dim=True)}"
         self._terminal.write(CLEAR + self._line)
         self._terminal.flush()
 

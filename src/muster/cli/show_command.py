@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import click
 
@@ -11,9 +11,10 @@ from muster.cli.options import as_json, run_argument
 from muster.cli.summary import numbers, show_failure, show_warnings
 from muster.engines import registry
 from muster.launch import api
-from muster.records import exposure
-from muster.records.damage import DAMAGED
+from muster.records import keys
 from muster.records.failure_text import signal_name
+from muster.records.ranks import RankView
+from muster.records.run_view import RunView, State
 
 
 @click.command("show")
@@ -34,38 +35,36 @@ def command(run: str, json: bool) -> int:
     view = found.view
     click.echo(output.headline(view))
     show_warnings(view, err=False)
-    if view.get("failure"):
-        show_failure(view["failure"], tail=True, err=False)
-    if view["state"] == DAMAGED:
+    if view.failure:
+        show_failure(view.failure, tail=True, err=False)
+    if view.state.ended and not view.recorded:
+        click.echo(f"  its end is not recorded yet; `muster reconcile {found.id}` does that, and removes what is left of it")
+    if view.state is State.DAMAGED:
         return 0  # the headline says what is known, and what to do
-    facts = [
-        ("created", f"{output.when(view['created'])} by {view['user']} on engine {view['engine']}"),
-        ("time", output.took(view)),
-        *numbers(view["result"]),
-        ("run directory", view["dir"]),
-    ]
-    if found.handle and (identity := registry.engine_of(found.dir).identity(found.handle)):
-        facts.append(identity)
-    facts += [
-        (f"attempt {entry['attempt']}", f"{entry['state']}: {output.plain(entry['reason'])}") for entry in found.attempts()[:-1]
-    ]
-    facts += [
-        ("submitted again", f"{output.when(entry['time'])} as {entry['handle']}: {output.plain(entry['reason'])}")
-        for entry in found.submissions()
-    ]
-    if warning := exposure.warning(found.dir):
-        facts.append(("keys", output.plain(warning)))
-    for name, value in facts:
+    for name, value in _facts(found, view):
         click.echo(f"  {name.ljust(18)}  {output.plain(value)}")
     click.echo()
-    ranks = found.ranks()
-    if ranks:
+    if ranks := found.processes():
         output.table(("PROCESS", "NODE", "STATE", "EXIT", "PID", "TIME"), [_row(rank) for rank in ranks])
     return 0
 
 
-def _row(rank: dict[str, Any]) -> tuple[str, ...]:
-    end = "" if rank["code"] is None else str(rank["code"])
-    if rank["signal"]:
-        end = signal_name(rank["signal"])
-    return (rank["process"], str(rank["node"]), rank["state"], end, str(rank["pid"] or ""), output.took(rank))
+def _facts(run: api.Run, view: RunView) -> Iterator[tuple[str, str]]:
+    """What is known of a run, each with its name."""
+    yield "created", f"{output.when(view.created)} by {view.user} on engine {view.engine}"
+    yield "time", output.took(view)
+    yield from numbers(view.result)
+    yield "run directory", view.dir
+    if run.handle and (identity := registry.engine_of(run.dir).identity(run.handle)):
+        yield identity
+    for attempt in run.outcomes()[:-1]:
+        yield f"attempt {attempt.attempt}", f"{attempt.state}: {attempt.reason}"
+    for entry in run.submissions():
+        yield "submitted again", f"{output.when(entry['time'])} as {entry['handle']}: {entry['reason']}"
+    if warning := keys.exposure(run.dir):
+        yield "keys", warning
+
+
+def _row(rank: RankView) -> tuple[str, ...]:
+    end = signal_name(rank.signal) if rank.signal else "" if rank.code is None else str(rank.code)
+    return (rank.process, str(rank.node), rank.state.value, end, str(rank.pid or ""), output.took(rank))

@@ -89,13 +89,13 @@ def _process(run: Run, rank: int) -> int:
     name = rank_log(run.dir, run.job, rank)
     if run.job.framework in LAUNCHERS:
         name = _launcher(run, rank)
-    found = next((entry for entry in run.ranks() if entry["process"] == name), None)
-    state = found["state"] if found else run.state
-    if found is None or state != "running":
+    found = next((entry for entry in run.processes() if entry.process == name), None)
+    state = found.state if found else run.state
+    if found is None or found.pid is None or state != "running":
         raise RunNotFound(f"rank {rank} of {run.id} is not running ({state}); a command can only run beside a running rank")
-    if enter := registry.engine_of(run.dir).remote_shell(run.handle or "", found["node"]):
+    if enter := registry.engine_of(run.dir).remote_shell(run.handle or "", found.node):
         raise RunNotFound(f"rank {rank} of {run.id} is on a node of the cluster, not here; `{enter}` goes there")
-    return int(found["pid"])
+    return found.pid
 
 
 def _launcher(run: Run, rank: int) -> str:

@@ -13,7 +13,7 @@ from muster.launch import api, zipapp
 from muster.launch.names import RunNotFound, bench_ids, listed_runs
 from muster.records.files import delete_tree, files_below, read_object
 from muster.records.layout import BenchDir, bench_dir, home, run_dir
-from muster.records.state import ENDED, recorded
+from muster.records.state import recorded
 
 YOUNG = 3600.0  # a run that is just being created may be about to use it
 
@@ -46,10 +46,10 @@ def ended_before(run: api.Run, limit: float) -> bool:
     except RunNotFound:  # somebody else removed it
         return False
     try:
-        moment = view["ended"] or view["created"] or os.lstat(run.dir.path).st_mtime
+        moment = view.ended or view.created or os.lstat(run.dir.path).st_mtime
     except FileNotFoundError:
         return False
-    return view["state"] in ENDED and moment < limit
+    return view.state.ended and moment < limit
 
 
 def unused(cleared: Cleared) -> None:

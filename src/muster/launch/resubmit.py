@@ -1,4 +1,4 @@
-"""Submitting a run again whose job a failed node or a preemption has ended for good: the first who sees that does it."""
+"""Submitting a run again whose job a failed node or a preemption has ended for good."""
 
 from __future__ import annotations
 
@@ -6,32 +6,36 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from muster.engines.base import Engine, Refused, Request
+from muster.engines.base import Engine, Request
 from muster.launch import create
-from muster.launch.environment import MissingSecrets, of_recorded
-from muster.records import state, submissions
+from muster.launch.environment import of_recorded
+from muster.records import derive, state, submissions
 from muster.records.layout import RunDir, home
 from muster.records.state import Record, Status
 
 CAUSES = ("preempted", "lost")  # with which a supervisor leaves that wants to go on
 
 
-def go_on(run: RunDir, engine: Engine, status: Status) -> Status:
-    """What becomes of a run whose job has ended as `status` says: it waits as a new job, or that was its end."""
+def expected(run: RunDir, status: Status) -> Status:
+    """What follows for a run whose job has ended as `status` says: it waits to be submitted again, or that was its end.
+
+    Raises Damaged.
+    """
     record = state.read(run)
     if not _interrupted(record, status):
         return status
     if record.stop is not None:
         return replace(status, state="stopped")
-    if vain := state.in_vain(record):
+    if vain := derive.in_vain(record):
         return replace(status, state="lost", reason=f"{vain}; the last time: {status.reason}")
-    number = submissions.current(run)
-    handle = submissions.handle(run, number)
-    if handle and (newer := engine.status([handle])[handle]).alive:
-        return newer  # somebody else was faster
-    if record.run.get("user") != create.user():
-        return Status(True, f"{status.reason}; it goes on once {record.run.get('user')} looks at it", "pending", time.time())
-    return _submit(run, engine, record, status, number + 1)
+    owner = "" if is_ours(record) else f" of {record.run.get('user')}"
+    reason = f"{status.reason}; `muster reconcile`{owner} submits it again"
+    return Status(True, reason, "pending", time.time(), interrupted=True)
+
+
+def is_ours(record: Record) -> bool:
+    """Whether this user created the run: only its owner can submit it again."""
+    return bool(record.run.get("user") == create.user())
 
 
 def _interrupted(record: Record, status: Status) -> bool:
@@ -41,14 +45,14 @@ def _interrupted(record: Record, status: Status) -> bool:
     return status.interrupted or (status.state == "lost" and left)
 
 
-def _submit(run: RunDir, engine: Engine, record: Record, status: Status, number: int) -> Status:
-    try:
-        environment = of_recorded(record.job, home())
-        handle = engine.submit(Request.again(Path(run.script).read_text(), {**environment, submissions.VARIABLE: str(number)}))
-    except MissingSecrets as error:
-        return Status(True, f"{status.reason}; it cannot be submitted again from here: {error}", "pending", time.time())
-    except (Refused, FileNotFoundError) as error:
-        return replace(status, reason=f"{status.reason}; it cannot be submitted again: {error}")
-    if not submissions.claim(run, number, handle, status.reason):
-        engine.cancel(handle)
-    return Status(True, "it has just been submitted", "pending", time.time())
+def submit(run: RunDir, engine: Engine, number: int, reason: str) -> bool:
+    """Submits a run as its submission `number`; false where another process was faster.
+
+    Raises MissingSecrets, Refused, or FileNotFoundError where the batch script is gone.
+    """
+    environment = of_recorded(state.read(run).job, home())
+    handle = engine.submit(Request.again(Path(run.script).read_text(), {**environment, submissions.VARIABLE: str(number)}))
+    if submissions.claim(run, number, handle, reason):
+        return True
+    engine.cancel(handle)
+    return False

@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from threading import Lock
 from typing import Any
 
 from muster.engines import registry
 from muster.engines.base import Engine, EngineError
 from muster.job import Job
-from muster.launch import create, names, resubmit, stopping
+from muster.launch import create, names, reconcile, stopping, views
 from muster.launch.follow import Chunk, Follower
 from muster.launch.names import RunNotFound
 from muster.launch.prepare import Prepared
 from muster.linux.watch import Watch
-from muster.metrics import final
-from muster.metrics.log_numbers import Unread
+from muster.records import derive, submissions
 from muster.records import state as states
-from muster.records import submissions
 from muster.records.damage import Damaged, guarded
 from muster.records.files import delete_tree, read_object, write_once
-from muster.records.json_safe import number
 from muster.records.layout import RunDir, home, runs_dir
-from muster.records.logs import last_lines
-from muster.records.ranks import nodes, ranks
+from muster.records.ranks import RankView, nodes, ranks
+from muster.records.run_view import ENDED, AttemptOutcome, RunView
+from muster.records.state import Status, recorded
 
-FULL = 1 << 16  # bytes left on a disk on which nothing more can be written down
 POLL = 1.0  # between two questions to the engine whether a run is still alive
 STUCK = 15.0  # a run that has not ended this long after it was told to end now does not listen
-CREATING = 120.0  # seconds in which a run may be created on another machine, whose lock is not seen here
 GOES_ON = "it goes on"
 RELEASE_LIMIT = 5.0  # for a supervisor to go after it has written how the run ended
 
@@ -64,7 +58,8 @@ class Run:
         self.dir = dir
         self.id = dir.id
         self.trouble = ""  # why its engine could not be asked the last time, if it could not
-        self._said: states.Status | None = None  # what it said when it could
+        self._said: Status | None = None  # what it said when it could
+        self._own = own  # whether this process started it, and looks after it
         self._tie = tie  # closed by the system with this process, which tells the supervisor
         if own:
             _started.append(self)
@@ -73,40 +68,41 @@ class Run:
         return f"<Run {self.id}>"
 
     @property
-    def view(self) -> dict[str, Any]:
-        """Everything about the run as it stands. Who first sees that it was lost writes that down."""
+    def view(self) -> RunView:
+        """Everything about the run as it stands."""
         return self.view_with(None)
 
-    def view_with(self, status: states.Status | None) -> dict[str, Any]:
+    def view_with(self, status: Status | None) -> RunView:
         """The same with what its engine has said already, if it has."""
-        recorded = states.recorded(self.dir)
-        if recorded is None:
-            return self._observe(status or self._status())
-        self._release()
-        return recorded
+        return recorded(self.dir) or views.view(self.dir, status or self._status())
+
+    def reconcile(self) -> reconcile.Reconciled:
+        """Does what is left to do for the run, such as recording how it ended where its supervisor was killed."""
+        done = reconcile.reconcile(self.dir)
+        self._said = done.status or self._said
+        return done
 
     @property
     def state(self) -> str:
-        return str(self.view["state"])
+        return self.view.state.value
 
     @property
     def reason(self) -> str:
-        return str(self.view["reason"])
+        return self.view.reason
 
     @property
     def result(self) -> dict[str, Any] | None:
         """What the run was worth: the numbers that its ranks recorded, or None."""
-        result: dict[str, Any] | None = self.view["result"]
-        return result
+        return self.view.result
 
     @property
     def warnings(self) -> list[str]:
         """What is to be said of the run although it may have succeeded."""
-        return list(self.view.get("warnings", ()))  # records of older versions have none
+        return list(self.view.warnings)
 
     @property
     def ended(self) -> bool:
-        return self.state in states.ENDED
+        return self.view.state.ended
 
     @property
     def job(self) -> Job:
@@ -116,37 +112,44 @@ class Run:
 
     @property
     def handle(self) -> str | None:
-        """What its engine calls the run, such as the number of a batch job; None while nobody has written it down."""
+        """What its engine calls the run, such as the number of its Slurm job; None while nobody has written it down."""
         return submissions.handle(self.dir)
 
     def ranks(self, attempt: int | None = None) -> list[dict[str, Any]]:
         """The processes of an attempt (the last one) with their states, exit codes and times."""
-        known = self.attempts()
+        return [rank.to_json() for rank in self.processes(attempt)]
+
+    def processes(self, attempt: int | None = None) -> list[RankView]:
+        """The same as objects. Raises Damaged."""
+        known = self.outcomes()
         if not known and attempt is None:
             return []
-        number = names.attempt_number(self.dir, attempt) if attempt is not None else known[-1]["attempt"]
-        over = any(entry["attempt"] == number and entry["state"] in states.ENDED for entry in known)
+        number = names.attempt_number(self.dir, attempt) if attempt is not None else known[-1].attempt
+        over = any(entry.attempt == number and entry.state.ended for entry in known)
         with guarded(self.dir):
             return ranks(self.dir.attempt(number), self.job, over)
 
-    def peek(self) -> dict[str, Any]:
+    def peek(self) -> RunView:
         """The run as its files tell it, with what the engine said last but without asking it."""
-        return states.view(self.dir, self._said if self._said and self._said.alive else None)
+        return derive.view(self.dir, self._said if self._said and self._said.alive else None)
 
     def details(self) -> dict[str, Any]:
         """Everything about the run: its view, and each attempt with its nodes and ranks; only the view of a damaged one."""
-        view = self.view
         extra: dict[str, Any] = {"handle": None, "attempts": [], "submissions": [], "job": None}
+        view = self.view
         with suppress(Damaged), guarded(self.dir):
-            extra = self._details()
-        return {**view, "failure": view.get("failure"), **extra}
+            extra = self._details(view)
+        return {**view.to_json(), "failure": view.failure.to_json() if view.failure else None, **extra}
 
-    def _details(self) -> dict[str, Any]:
+    def _details(self, view: RunView) -> dict[str, Any]:
         job, attempts = self.job, []
-        for attempt in self.attempts():
-            folder = self.dir.attempt(attempt["attempt"])
-            over = attempt["state"] in states.ENDED
-            attempts.append({**attempt, "nodes": nodes(folder, job), "ranks": ranks(folder, job, over)})
+        for attempt in self._outcomes(view):
+            folder = self.dir.attempt(attempt.attempt)
+            inner = {
+                "nodes": [node.to_json() for node in nodes(folder, job)],
+                "ranks": [rank.to_json() for rank in ranks(folder, job, attempt.state.ended)],
+            }
+            attempts.append({**attempt.to_json(), **inner})
         return {"handle": self.handle, "attempts": attempts, "submissions": self.submissions(), "job": job.to_json()}
 
     def submissions(self) -> list[dict[str, Any]]:
@@ -155,31 +158,25 @@ class Run:
 
     def attempts(self) -> list[dict[str, Any]]:
         """The attempts so far, each with its state, reason and times. Raises Damaged."""
-        with guarded(self.dir):
-            return self._attempts()
+        return [attempt.to_json() for attempt in self.outcomes()]
 
-    def _attempts(self) -> list[dict[str, Any]]:
-        view, record = self.view, states.read(self.dir)
-        known = {attempt["attempt"]: attempt for attempt in view.get("attempts", [])}
+    def outcomes(self) -> list[AttemptOutcome]:
+        """The same as objects. Raises Damaged."""
+        with guarded(self.dir):
+            return self._outcomes(self.view)
+
+    def _outcomes(self, view: RunView) -> list[AttemptOutcome]:
+        record = states.read(self.dir)
+        known = {attempt.attempt: attempt for attempt in view.attempts}
         found = []
         for attempt in record.attempts:
             number = attempt.dir.number
             if number in known:
                 found.append(known[number])
             elif attempt.ended is not None:
-                found.append(states.outcome(record, attempt))
+                found.append(derive.outcome(record, attempt))
             else:
-                found.append(
-                    {
-                        "attempt": number,
-                        "state": view["state"],
-                        "reason": view["reason"],
-                        "cause": None,
-                        "started": attempt.started,
-                        "ended": None,
-                        "failure": None,
-                    }
-                )
+                found.append(AttemptOutcome(number, view.state, view.reason, None, attempt.started, None))
         return found
 
     @property
@@ -195,7 +192,7 @@ class Run:
         watch.add(self.dir.path)
         try:
             while True:
-                if self.seen_to_end():
+                if self.attend():
                     self._release(wait=True)
                     return self.state
                 if self.halted != said:
@@ -209,9 +206,16 @@ class Run:
             watch.close()
 
     def seen_to_end(self) -> bool:
-        """Whether the run has ended, as far as can be told: who waits for it does so too while its engine is out of reach."""
+        """Whether the run has ended; false also while its engine is out of reach."""
+        return self._is_over(lambda: self.view)
+
+    def attend(self) -> bool:
+        """The same, and does what is left to do for the run: for those who wait for it."""
+        return self._is_over(lambda: self.reconcile().view)
+
+    def _is_over(self, look: Callable[[], RunView]) -> bool:
         try:
-            ended = self.ended
+            ended = look().state.ended
         except EngineError as error:
             self.trouble = str(error)
             return False
@@ -221,7 +225,7 @@ class Run:
     def _until_change(self, watch: Watch, timeout: float) -> None:
         """Sleeps until the run may have ended; most changes of its directory are not that."""
         deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline and states.recorded(self.dir) is None:
+        while time.monotonic() < deadline and recorded(self.dir) is None:
             watch.wait(deadline - time.monotonic())
 
     def logs(self, rank: int | None = None, process: str | None = None, attempt: int | None = None) -> Iterator[bytes]:
@@ -250,7 +254,10 @@ class Run:
             return follower.names()
 
     def pieces(self, follower: Follower, tick: float = POLL) -> Iterator[Chunk | None]:
-        """What a follower finds, until the run ends; None whenever nothing came for a while."""
+        """What a follower finds, until the run ends; None whenever nothing came for a while.
+
+        A run that this process started is looked after meanwhile; others are only read.
+        """
         asked = time.monotonic()
         changed: list[tuple[str, str]] | None = None
         lost = False  # known here even where a full disk keeps it from being written down
@@ -268,7 +275,7 @@ class Run:
             changed = follower.wait(tick)
             if time.monotonic() - asked >= POLL:
                 asked = time.monotonic()
-                lost = self.seen_to_end()
+                lost = self.attend() if self._own else self.seen_to_end()
 
     def stop(
         self,
@@ -284,24 +291,24 @@ class Run:
         if listening or not self.seen_to_end():
             self.ask_to_stop(now, reason)
         if not wait:
-            return str(self.peek()["state"]) if listening else self.state
+            return (self.peek() if listening else self.reconcile().view).state.value
         if listening and stopping.wait_to_be_heard(self.dir):
             stopping.wait_for_record(self.dir, STUCK if now else self.job.grace + STUCK)
         deaf = listening and not stopping.heard(self.dir)
-        if (now or deaf) and self.wait(STUCK) not in states.ENDED and (now or not stopping.heard(self.dir)):
+        if (now or deaf) and self.wait(STUCK) not in ENDED and (now or not stopping.heard(self.dir)):
             self._cancel()
         return self.wait(say=say)
 
     def _end_survivors(self) -> None:
         """Ends what still runs although the record says that the run has ended, which a rank can write there, too."""
-        if not self._engine().lasting and states.recorded(self.dir) and self._status().alive:
+        if not self._engine().lasting and recorded(self.dir) and self._status().alive:
             self._cancel()
             self._engine().sweep(self.id)
 
     @property
     def listening(self) -> bool:
         """Whether a supervisor elsewhere seems to be at work, by the files alone: it can be asked without its engine."""
-        return self._engine().lasting and self.peek()["phase"] in stopping.AT_WORK
+        return self._engine().lasting and self.peek().phase in stopping.AT_WORK
 
     def ask_to_stop(self, now: bool, reason: str) -> None:
         """Leaves the request for the supervisor, and nothing else: a signal handler may call it at any moment."""
@@ -318,7 +325,7 @@ class Run:
 
     def remove(self) -> None:
         """Deletes the record of a run that has ended. Under a name that no run has, so that nobody reads half of it."""
-        if not self.ended:
+        if not self.reconcile().view.state.ended:
             raise RunNotFound(f"{self.id} has not ended; stop it first")
         doomed = f"{runs_dir(home())}/.{self.id}"
         os.rename(self.dir.path, doomed)
@@ -326,7 +333,7 @@ class Run:
 
     def _release(self, wait: bool = False) -> None:
         """Once a run has ended, gives back what this process holds for it; with `wait`, when its supervisor is gone."""
-        if self not in _started or states.recorded(self.dir) is None:
+        if self not in _started or recorded(self.dir) is None:
             return
         lasting = self._engine().lasting
         deadline = time.monotonic() + (RELEASE_LIMIT if wait else 0.0)
@@ -339,47 +346,13 @@ class Run:
             if not alive and self in _started:
                 _started.remove(self)
 
-    def _status(self) -> states.Status:
-        if create.under_way(self.dir):
-            return states.Status(True, "it is just being created")
-        record = read_object(self.dir.run)
-        if not record and not os.path.lexists(self.dir.run):
-            raise RunNotFound(f"{self.id} was removed")
-        engine = self._engine()
-        handle = self.handle or engine.find(self.dir.path)
-        created = number(record.get("created")) or 0.0
-        if handle is None and record and record.get("host") != os.uname().nodename and time.time() - created < CREATING:
-            return states.Status(True, "it is just being created on another machine")
-        if handle is None:
-            return states.Status(False, "it was never started: the command that created it was killed")
-        self._said = engine.status([handle])[handle]
+    def _status(self) -> Status:
+        self._said = views.ask(self.dir)
         return self._said
 
     def _cancel(self) -> None:
         if handle := self.handle:
             self._engine().cancel(handle)
 
-    def _withdraw(self) -> None:
-        if handle := self.handle:
-            self._engine().cancel(handle, queued_only=True)
-
     def _engine(self) -> Engine:
         return registry.engine_of(self.dir)
-
-    def _observe(self, status: states.Status) -> dict[str, Any]:
-        if status.state == "pending" and (os.path.exists(self.dir.stop) or os.path.exists(self.dir.kill)):
-            self._withdraw()  # nobody is there to read the request
-        if not status.alive and states.recorded(self.dir) is None:
-            with suppress(Damaged):
-                status = resubmit.go_on(self.dir, self._engine(), status)
-        if not status.alive and states.recorded(self.dir) is None:
-            said = [] if status.state else last_lines(self.dir.log, 1)  # a supervisor that fails leaves a word there
-            status = states.Status(False, f"its supervisor failed: {said[0]}") if said else status
-            self._engine().sweep(self.id)
-            for number in self.dir.attempt_numbers():
-                delete_tree(self.dir.attempt(number).ssh)  # a supervisor that is gone has left keys there
-            if shutil.disk_usage(self.dir.path).free < FULL:
-                status = replace(status, reason=f"{status.reason}; the disk of its run directory is full")
-            unread = Unread("its supervisor was killed before that")  # who looks at a run is not kept waiting by its logs
-            return final.conclude(self.dir, status, unread)
-        return states.view(self.dir, status)

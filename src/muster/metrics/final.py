@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from muster.metrics.log_numbers import Unread
 from muster.metrics.observed import observe
 from muster.metrics.summary import brief
-from muster.records import state
-from muster.records.damage import Damaged, guarded, stand_in
+from muster.records import derive, state
+from muster.records.damage import Damaged, damaged_view, guarded
 from muster.records.files import write_once
-from muster.records.final_record import is_final
 from muster.records.layout import RunDir
+from muster.records.run_view import RunView, State, is_final
 
 
-def final(record: state.Record, status: state.Status | None = None, unread: Unread | None = None) -> dict[str, Any]:
+def final(record: state.Record, status: state.Status | None = None, unread: Unread | None = None) -> RunView:
     """Computes the final record from the files of a run, except for logs listed in `unread`."""
-    view = state.final(record, status)
-    if record.attempts and view["state"] == "succeeded":
-        observed = observe(record.attempts[-1].dir, record.job, unread)
-        view["result"] = brief(observed)
-        if observed.unread != Unread():
-            view["unread"] = observed.unread.to_json()
-    return view
+    view = derive.final(record, status)
+    if not record.attempts or view.state is not State.SUCCEEDED:
+        return view
+    observed = observe(record.attempts[-1].dir, record.job, unread)
+    missing = observed.unread.to_json() if observed.unread != Unread() else None
+    return replace(view, result=brief(observed), unread=missing)
 
 
-def conclude(run: RunDir, status: state.Status | None = None, unread: Unread | None = None) -> dict[str, Any]:
-    """Writes the final record, once; who comes second gets what the first wrote."""
+def derived(run: RunDir, status: state.Status | None = None, unread: Unread | None = None) -> RunView:
+    """The final record of a run that has none yet; of one whose files are damaged, the record that says so."""
     try:
         with guarded(run):
-            found = state.checked(final(state.read(run), status, unread))
+            return final(state.read(run), status, unread)
     except Damaged as damage:
-        found = stand_in(run, str(damage), alive=False)
+        return damaged_view(run, str(damage), alive=False)
+
+
+def conclude(run: RunDir, status: state.Status | None = None, unread: Unread | None = None) -> RunView:
+    """Writes the final record, once; a second process gets what the first wrote."""
+    found = derived(run, status, unread)
     try:
-        write_once(run.final, found, is_final)
+        write_once(run.final, found.to_json(), is_final)
     except OSError:
-        return found  # a full disk: the next observer may have more luck
+        return found  # a full disk: it can be written later
     return state.recorded(run) or found

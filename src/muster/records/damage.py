@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from muster.records.layout import RunDir
+from muster.records.run_view import RunView, State
 from muster.records.untrusted import LARGEST, parse_json, read_regular
 
-DAMAGED = "damaged"
 # What code that expects records as Muster writes them runs into where a record is not. Errors of the system are among them:
 # a rank can take away the permission to read.
 _BROKEN = (OSError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
@@ -34,31 +33,17 @@ def guarded(run: RunDir) -> Iterator[None]:
         raise Damaged(_first(run) or f"it is not as Muster writes it ({type(error).__name__}: {error})") from error
 
 
-def stand_in(run: RunDir, damage: str, alive: bool) -> dict[str, Any]:
+def damaged_view(run: RunDir, damage: str, alive: bool) -> RunView:
     """The view of a run whose record is damaged; nothing in it is taken from the record."""
     what_to_do = "" if alive else f"; look into {run.path}, then `muster rm {run.id}` deletes it"
-    return {
-        "run": run.id,
-        "state": "running" if alive else DAMAGED,
-        "phase": "running" if alive else "ended",
-        "reason": f"its record is damaged: {damage}{what_to_do}",
-        "dir": run.path,
-        "result": None,
-        "warnings": [],
-        "name": run.id.rsplit("-", 3)[0],
-        "framework": None,
-        "nodes": None,
-        "ranks": None,
-        "up": 0,
-        "attempt": 0,
-        "engine": None,
-        "user": None,
-        "created": None,
-        "started": None,
-        "ended": None,
-        "failure": None,
-        "attempts": [],
-    }
+    return RunView(
+        run=run.id,
+        state=State.RUNNING if alive else State.DAMAGED,
+        phase="running" if alive else "ended",
+        reason=f"its record is damaged: {damage}{what_to_do}",
+        dir=run.path,
+        name=run.id.rsplit("-", 3)[0],
+    )
 
 
 def need(run: RunDir) -> None:

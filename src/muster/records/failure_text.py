@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-from typing import Any
+from dataclasses import replace
 
 from muster.records.files import read_events
 from muster.records.layout import AttemptDir
 from muster.records.logs import exception_line, last_lines
+from muster.records.run_view import Cause, Explanation, Failure
 from muster.records.untrusted import is_regular
 
 TAIL_LINES = 20
@@ -60,56 +61,54 @@ def over_time(limit: float) -> str:
     return f"it took longer than its time limit of {duration(limit)}"
 
 
-def who(failure: dict[str, Any]) -> str:
-    process = failure.get("process") or ""
-    name = f"rank {failure['rank']}" if failure.get("rank", -1) >= 0 and process != "main" else process
-    return f"{name} on node {failure['node']}"
+def who(failure: Failure) -> str:
+    is_rank = failure.rank >= 0 and failure.process != "main"
+    return f"{f'rank {failure.rank}' if is_rank else failure.process} on node {failure.node}"
 
 
-def sentence(failure: dict[str, Any], exception: str = "") -> str:
+def sentence(failure: Failure, exception: str = "") -> str:
     """One failure in words."""
-    kind = failure["kind"]
-    if kind == "start":
-        text = "{} could not be started: {}".format(who(failure), failure["message"])
-    elif kind == "setup":
-        text = "{} failed: {}".format(who(failure), failure["message"])
-    elif kind == "memory":
-        used, limit = size(failure["used"]), size(failure["limit"])
-        text = f"the processes of node {failure['node']} used {used} together, more than the job's `memory: {limit}`"
-    elif kind == "plan":
-        text = str(failure["message"])
-    elif kind == "code":
-        text = f"the code could not be brought to node {failure['node']} (code {failure['code']}): {failure['message']}"
-    elif kind == "input":
-        text = f"the inputs of node {failure['node']} could not be fetched: {failure['message']}"
-    elif kind == "output":
-        text = (
-            f"the outputs of node {failure['node']} could not be uploaded and are kept in its directory: {failure['message']}"
-        )
-    elif kind == "signal":
-        text = "{} was killed ({})".format(who(failure), signal_name(failure["signal"]))
-    else:
-        code = failure["code"]
-        text = f"{who(failure)} exited with code {code}"
-        if _as_signal(code):
-            text += f" (128 + {signal_name(code - 128)})"
-    if failure.get("oom"):
+    text = _what(failure)
+    if failure.oom:
         text += "; the kernel's counters show out of memory"
-    elif failure.get("oom_before"):
+    elif failure.oom_before:
         text += "; the kernel had killed another process of its node for memory"
     text = text if text.endswith(exception) else f"{text}: {exception}"
     return text + NO_MODULE if "ModuleNotFoundError: " in exception else text
 
 
-def cause(failure: dict[str, Any]) -> str:
+def _what(failure: Failure) -> str:
+    kind, node, message = failure.kind, failure.node, failure.message
+    if kind == "start":
+        return f"{who(failure)} could not be started: {message}"
+    if kind == "setup":
+        return f"{who(failure)} failed: {message}"
+    if kind == "memory":
+        used, limit = size(failure.used), size(failure.limit)
+        return f"the processes of node {node} used {used} together, more than the job's `memory: {limit}`"
+    if kind == "plan":
+        return message
+    if kind == "code":
+        return f"the code could not be brought to node {node} (code {failure.code}): {message}"
+    if kind == "input":
+        return f"the inputs of node {node} could not be fetched: {message}"
+    if kind == "output":
+        return f"the outputs of node {node} could not be uploaded and are kept in its directory: {message}"
+    if kind == "signal":
+        return f"{who(failure)} was killed ({signal_name(failure.signal or 0)})"
+    shell = f" (128 + {signal_name(failure.code - 128)})" if failure.code and _as_signal(failure.code) else ""
+    return f"{who(failure)} exited with code {failure.code}{shell}"
+
+
+def cause(failure: Failure) -> Cause:
     """The cause of a failure in the words of `retry_on`."""
-    if failure.get("oom") or failure["kind"] == "memory":
-        return "oom"
-    if failure["kind"] in ("input", "code"):
-        return "input"
-    if failure.get("process") == "setup":
-        return "setup"
-    return {"signal": "signal"}.get(failure["kind"], "exit")
+    if failure.oom or failure.kind == "memory":
+        return Cause.OOM
+    if failure.kind in ("input", "code"):
+        return Cause.INPUT
+    if failure.process == "setup":
+        return Cause.SETUP
+    return Cause.SIGNAL if failure.kind == "signal" else Cause.EXIT
 
 
 def where_stacks_are(attempt: AttemptDir) -> str:
@@ -123,35 +122,32 @@ def where_stacks_are(attempt: AttemptDir) -> str:
     return ""
 
 
-def details(attempt: AttemptDir, failures: list[dict[str, Any]]) -> dict[str, Any]:
+def explain(attempt: AttemptDir, failures: list[Failure]) -> Explanation:
     """The first failure with the end of its log, and the other distinct causes."""
-    first = failures[0]
-    explained = dict(first, **_log_end(attempt, first))
-    explained["sentence"] = sentence(first, explained["exception"])
-    seen = {_distinct(first, explained["exception"])}
+    first = _log_end(attempt, failures[0])
+    seen = {_distinct(first)}
     others = []
-    for failure in failures[1:]:
-        exception = _log_end(attempt, failure)["exception"]
-        if _distinct(failure, exception) not in seen:
-            seen.add(_distinct(failure, exception))
-            others.append(sentence(failure, exception))
-    explained["others"] = others
-    return explained
+    for found in (_log_end(attempt, failure) for failure in failures[1:]):
+        if _distinct(found) not in seen:
+            seen.add(_distinct(found))
+            others.append(sentence(found.failure, found.exception))
+    return replace(first, sentence=sentence(first.failure, first.exception), others=tuple(others))
 
 
-def _log_end(attempt: AttemptDir, failure: dict[str, Any]) -> dict[str, Any]:
-    if not failure.get("process"):
-        return {"log": None, "exception": "", "tail": []}
-    launched = _first_launched(attempt, failure) if failure["process"] == "main" and not failure.get("signal") else None
+def _log_end(attempt: AttemptDir, failure: Failure) -> Explanation:
+    """A failure with the last lines of the process, and the exception that ended it."""
+    if not failure.process:
+        return Explanation(failure, None, "", ())
+    launched = _first_launched(attempt, failure) if failure.process == "main" and not failure.signal else None
     if launched:
         return launched
-    path = attempt.node(failure["node"]).log(failure["process"])
+    path = attempt.node(failure.node).log(failure.process)
     lines = last_lines(path, 1000)
     # Who was killed may have printed a traceback long before: it says nothing about the end.
-    exception = "" if failure.get("signal") or _as_signal(failure.get("code")) else exception_line(lines)
-    if failure.get("code") != 1 and lines and exception != lines[-1].strip():
+    exception = "" if failure.signal or _as_signal(failure.code) else exception_line(lines)
+    if failure.code != 1 and lines and exception != lines[-1].strip():
         exception = ""  # Python ends with 1 of an exception: this one was handled, and something else ended it
-    return {"log": path, "exception": exception or _last_words(failure.get("code"), lines), "tail": lines[-TAIL_LINES:]}
+    return Explanation(failure, path, exception or _last_words(failure.code, lines), tuple(lines[-TAIL_LINES:]))
 
 
 def _last_words(code: int | None, lines: list[str]) -> str:
@@ -163,20 +159,20 @@ def _last_words(code: int | None, lines: list[str]) -> str:
     return ""
 
 
-def _first_launched(attempt: AttemptDir, failure: dict[str, Any]) -> dict[str, Any] | None:
+def _first_launched(attempt: AttemptDir, failure: Failure) -> Explanation | None:
     """The end of the log of the rank that failed first, of those that a launcher started: it only says that one did."""
     logs = [attempt.node(node).rank_logs() for node in attempt.node_indexes()]
     regular = (path for paths in logs for path in paths if is_regular(path))
     for path in sorted(regular, key=os.path.getmtime):
         lines = last_lines(path, 1000)
         exception = exception_line(lines)
-        if failure.get("code") in NOT_RUN:
-            exception = _last_words(failure["code"], lines[-1:])
+        if failure.code in NOT_RUN:
+            exception = _last_words(failure.code, lines[-1:])
         if exception and exception == lines[-1].strip():
             name = os.path.basename(path)[: -len(".log")].replace("-", " ")
-            return {"log": path, "exception": f"{name}: {exception}", "tail": lines[-TAIL_LINES:]}
+            return Explanation(failure, path, f"{name}: {exception}", tuple(lines[-TAIL_LINES:]))
     return None
 
 
-def _distinct(failure: dict[str, Any], exception: str) -> Any:
-    return (failure["kind"], failure.get("code"), failure.get("signal"), exception)
+def _distinct(found: Explanation) -> tuple[str, int | None, int | None, str]:
+    return (found.failure.kind, found.failure.code, found.failure.signal, found.exception)

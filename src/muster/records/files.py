@@ -14,6 +14,7 @@ from typing import Any, Callable
 
 from muster.records.untrusted import LARGEST, MOST_LINES, NotRegular, TooLarge, parse_json, read_lines, read_regular
 
+LOCK_PAUSE = 0.02  # seconds between two tries at a lock
 TRIES = 3  # at opening a log, where something else appears in its place
 
 
@@ -234,6 +235,34 @@ def locked(path: str) -> Iterator[None]:
 def open_log(path: str) -> int:
     """Opens a log for appending."""
     return _open_own(path, os.O_APPEND)
+
+
+@contextmanager
+def locked_file(path: str, limit: float) -> Iterator[bool]:
+    """Holds the lock of a file, which the system gives back for the dead; false after `limit` seconds of waiting for it.
+
+    Where the file cannot be made, on a full disk, nothing is locked.
+    """
+    try:
+        lock = open_log(path)
+    except OSError:
+        yield True
+        return
+    deadline = time.monotonic() + limit
+    try:
+        while not (taken := _take(lock)) and time.monotonic() < deadline:
+            time.sleep(LOCK_PAUSE)
+        yield taken
+    finally:
+        os.close(lock)
+
+
+def _take(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def open_anew(path: str) -> int:

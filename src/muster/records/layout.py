@@ -92,6 +92,7 @@ class RunDir:
         self.stop = path + "/stop.json"
         self.kill = path + "/kill.json"
         self.final = path + "/final.json"
+        self.lock = path + "/reconcile.lock"  # of the one process that does what the supervisor cannot
         self.attempts = path + "/attempts"
         self.probe = path + "/probe"  # an empty directory, to find out whether namespaces can be had
 

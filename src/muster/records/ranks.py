@@ -1,49 +1,92 @@
-"""The processes of an attempt: their states, exit codes and times, from what their agents wrote."""
+"""The processes and nodes of an attempt, from what their agents wrote."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from muster.job import Job
 from muster.records.files import read_events, read_object
+from muster.records.json_safe import number, whole
 from muster.records.layout import AttemptDir
+from muster.records.run_view import State
 
 
-def ranks(attempt: AttemptDir, job: Job, ended: bool) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class RankView:
+    """A process of an attempt: its state, exit code and times. `rank` is None for processes that are no ranks."""
+
+    process: str
+    rank: int | None
+    node: int
+    state: State
+    code: int | None
+    signal: int | None
+    pid: int | None
+    started: float | None
+    ended: float | None
+    log: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "state": self.state.value}
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """A node of an attempt, with what its agent found out and how it ended."""
+
+    node: int
+    state: str  # missing, up, ended
+    host: Any
+    address: Any
+    device: Any
+    devices: tuple[Any, ...]
+    agent: Any
+    ended: Any
+    dir: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "devices": list(self.devices)}
+
+
+def ranks(attempt: AttemptDir, job: Job, ended: bool) -> list[RankView]:
     """Every process that was started, and the ranks that were not."""
-    found: dict[str, dict[str, Any]] = {}
-    for name, rank, node in job.programs:
-        found[name] = _entry(name, rank, node, attempt)
+    found = {name: _unstarted(name, rank, node, attempt) for name, rank, node in job.programs}
     for index in range(job.nodes + job.ps):
         for process in _processes(attempt, index):
-            entry = found.setdefault(process["process"], _entry(process["process"], -1, index, attempt))
-            entry.update({key: process.get(key) for key in ("pid", "started", "ended", "code", "signal")})
-            entry["state"] = _state(process, ended)
+            name = process["process"]
+            entry = found[name] if name in found else _unstarted(name, -1, index, attempt)
+            found[name] = replace(
+                entry,
+                pid=whole(process.get("pid")),
+                started=number(process.get("started")),
+                ended=number(process.get("ended")),
+                code=whole(process.get("code")),
+                signal=whole(process.get("signal")),
+                state=_state(process, ended),
+            )
     return list(found.values())
 
 
-def nodes(attempt: AttemptDir, job: Job) -> list[dict[str, Any]]:
+def nodes(attempt: AttemptDir, job: Job) -> list[NodeView]:
     """The nodes of an attempt, with what their agents found out and how they ended."""
-    found = []
-    for index in range(job.nodes + job.ps):
-        folder = attempt.node(index)
-        facts = read_object(folder.facts)
-        ended = read_object(folder.exit)
-        state = "ended" if ended else "up" if facts else "missing"
-        found.append(
-            {
-                "node": index,
-                "state": state,
-                "host": facts.get("host"),
-                "address": facts.get("address"),
-                "device": facts.get("device"),
-                "devices": [device["id"] for device in facts.get("devices", [])],
-                "agent": facts.get("agent"),
-                "ended": ended.get("ended"),
-                "dir": folder.path,
-            }
-        )
-    return found
+    return [_node(attempt, index) for index in range(job.nodes + job.ps)]
+
+
+def _node(attempt: AttemptDir, index: int) -> NodeView:
+    folder = attempt.node(index)
+    facts, ended = read_object(folder.facts), read_object(folder.exit)
+    return NodeView(
+        node=index,
+        state="ended" if ended else "up" if facts else "missing",
+        host=facts.get("host"),
+        address=facts.get("address"),
+        device=facts.get("device"),
+        devices=tuple(device["id"] for device in facts.get("devices", [])),
+        agent=facts.get("agent"),
+        ended=ended.get("ended"),
+        dir=folder.path,
+    )
 
 
 def _processes(attempt: AttemptDir, index: int) -> list[dict[str, Any]]:
@@ -59,24 +102,14 @@ def _processes(attempt: AttemptDir, index: int) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _entry(name: str, rank: int, node: int, attempt: AttemptDir) -> dict[str, Any]:
-    return {
-        "process": name,
-        "rank": rank if rank >= 0 else None,
-        "node": node,
-        "state": "pending",
-        "code": None,
-        "signal": None,
-        "pid": None,
-        "started": None,
-        "ended": None,
-        "log": attempt.node(node).log(name),
-    }
+def _unstarted(name: str, rank: int, node: int, attempt: AttemptDir) -> RankView:
+    own = rank if rank >= 0 else None
+    return RankView(name, own, node, State.PENDING, None, None, None, None, None, attempt.node(node).log(name))
 
 
-def _state(process: dict[str, Any], ended: bool) -> str:
+def _state(process: dict[str, Any], ended: bool) -> State:
     if process.get("ended") is None:
-        return "lost" if ended else "running"
+        return State.LOST if ended else State.RUNNING
     if process.get("stopped"):
-        return "stopped"
-    return "succeeded" if process.get("code") == 0 else "failed"
+        return State.STOPPED
+    return State.SUCCEEDED if process.get("code") == 0 else State.FAILED

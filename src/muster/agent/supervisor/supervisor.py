@@ -18,7 +18,7 @@ from muster.linux.held_signals import release
 from muster.linux.signals import Signals, reap_children
 from muster.linux.watch import Watch, readable
 from muster.metrics import final, log_numbers
-from muster.records import state, submissions
+from muster.records import derive, state, submissions
 from muster.records.failure_text import duration, over_time, signal_name
 from muster.records.files import Events, delete_tree, read_events, read_object, write_once
 from muster.records.json_safe import number
@@ -56,7 +56,7 @@ class Supervisor:
             return 0
         syscalls.adopt_orphans()
         earlier = self._take_over()
-        hopeless = state.in_vain(state.read(self.run)) if earlier else ""
+        hopeless = derive.in_vain(state.read(self.run)) if earlier else ""
         if hopeless:
             return self._conclude(state="lost", reason="{}; the last time: {}".format(hopeless, earlier[-1]["reason"]))
         try:
@@ -128,7 +128,7 @@ class Supervisor:
                 self.events.add("attempt-ended", attempt=attempt.dir.number, **how, **until)
                 delete_tree(attempt.dir.ssh)
         record = state.read(self.run)
-        return [state.outcome(record, attempt) for attempt in record.attempts]
+        return [derive.outcome(record, attempt).to_json() for attempt in record.attempts]
 
     def _tell_submission(self) -> None:
         """Notes that the run was submitted again, which others than the one writer of its events may have done."""
@@ -208,7 +208,7 @@ class Supervisor:
         how = {"cause": verdict.cause, "reason": verdict.reason} if verdict else {}
         self.events.add("attempt-ended", attempt=number, **how)
         record = state.read(self.run)
-        return state.outcome(record, record.attempts[-1])
+        return derive.outcome(record, record.attempts[-1]).to_json()
 
     def _follow(self, attempt: AttemptDir) -> list[int]:
         """Waits for all nodes to end, and tells them to stop when somebody or something asks for it; returns those lost."""

@@ -161,9 +161,9 @@ def _follow(run: api.Run, kind: str, layout: PackageLayout, go_to: GoTo) -> Mapp
                 logs.add(chunk)
             if time.monotonic() - printed >= STATUS_INTERVAL:
                 printed = time.monotonic()
-                _say(f"[INFO] {messages.waiting(run.peek()['state'], kind, printed - begun)}")
+                _say(f"[INFO] {messages.waiting(run.peek().state, kind, printed - begun)}")
     logs.close()
-    view = run.view
+    view = run.view.to_json()
     level = "INFO" if view["state"] == "succeeded" else "ERROR"
     _say(f"[{level}] {messages.ended(view, kind, time.monotonic() - begun)}")
     return view

@@ -137,7 +137,7 @@ def _record(run: RunDir) -> Iterator[str]:
     """Compares the final record of a run with its other files."""
     record = state.read(run)
     recorded = strict_json.loads(whole(Path(run.final)))
-    found = final(record)
+    found = final(record).to_json()
     last = record.attempts[-1] if record.attempts else None
     succeeded = recorded["state"] == "succeeded"
     follows = {key: found[key] for key in _SAID_TWICE}

@@ -1,0 +1,72 @@
+"""`muster reconcile`: do what is left to do for runs whose supervisors cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from muster.cli import errors, output
+from muster.cli.options import as_json, run_argument
+from muster.engines.base import EngineError
+from muster.launch import api
+from muster.launch.names import RunNotFound
+from muster.launch.reconcile import RECORD, RESUBMIT, SWEEP, WITHDRAW, Reconciled
+from muster.records.state import recorded
+
+DONE = {
+    WITHDRAW: "taken out of the queue",
+    RESUBMIT: "submitted again",
+    SWEEP: "leftovers removed",
+    RECORD: "end recorded",
+}
+
+
+@click.command("reconcile")
+@run_argument(nargs=-1, metavar="[RUN...]")
+@as_json
+def command(runs: tuple[str, ...], json: bool) -> int:
+    """Do what is left to do for runs: without names, for all that have not ended.
+
+    A run whose supervisor was killed is cleaned up and its end is recorded; one that a failed node or a preemption has
+    interrupted is submitted again; one that was stopped while it waited is taken out of the queue. A run that goes on by
+    itself is left alone. `muster run`, `wait` and `stop` do the same for the run that they wait for.
+
+    \b
+    Examples:
+      muster reconcile
+      muster reconcile last
+      muster reconcile --json | jq '.[] | select(.did != [])'
+    """
+    found = list(map(api.get, runs)) if runs else [run for run in api.list_runs() if recorded(run.dir) is None]
+    done, code = _reconcile(found)
+    if json:
+        output.print_json([_to_json(one) for one in done])
+    elif done:
+        output.table(("RUN", "STATE", "DONE", "REASON"), [_row(one) for one in done])
+    elif not code:
+        click.echo("nothing to do: all runs have ended", err=True)
+    return code
+
+
+def _reconcile(runs: list[api.Run]) -> tuple[list[Reconciled], int]:
+    """What was done for each run, and the exit code: an engine that cannot be reached does not keep others waiting."""
+    done: list[Reconciled] = []
+    trouble: dict[str, EngineError] = {}
+    for run in runs:
+        try:
+            done.append(run.reconcile())
+        except RunNotFound:
+            continue  # another process removed it
+        except EngineError as error:
+            trouble[str(error)] = error
+    return done, max(map(errors.show, trouble.values()), default=0)
+
+
+def _to_json(done: Reconciled) -> dict[str, Any]:
+    return {"run": done.view.run, "state": done.view.state.value, "reason": done.view.reason, "did": list(done.did)}
+
+
+def _row(done: Reconciled) -> tuple[str, ...]:
+    words = ", ".join(DONE[name] for name in done.did) or "nothing to do"
+    return (done.view.run, done.view.state.value, words, output.fit(done.view.reason, 70))

@@ -1,0 +1,106 @@
+"""Runs as their files and the answers of their engines show them. Nothing here acts: that is `reconcile`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from muster.engines import registry
+from muster.engines.base import EngineError
+from muster.launch import create, resubmit
+from muster.launch.names import RunNotFound
+from muster.metrics import final
+from muster.metrics.log_numbers import Unread
+from muster.records import derive, submissions
+from muster.records.damage import Damaged
+from muster.records.files import read_object
+from muster.records.json_safe import number
+from muster.records.layout import RunDir, home
+from muster.records.run_view import RunView
+from muster.records.state import Status, recorded
+
+if TYPE_CHECKING:
+    from muster.launch.run import Run
+
+CREATING = 120.0  # seconds in which a run may be created on another machine, whose lock is not seen here
+FULL = 1 << 16  # bytes left on a disk on which nothing more can be written down
+UNREAD = Unread("its supervisor was killed before that")  # who looks at a run is not kept waiting by its logs
+
+
+def ask(run: RunDir) -> Status:
+    """Asks the engine of a run about it. Raises EngineError, and RunNotFound for a run that was removed."""
+    record = read_object(run.run)
+    if not record and not os.path.lexists(run.run):
+        raise RunNotFound(f"{run.id} was removed")
+    handle = submissions.handle(run)
+    if handle is None and create.under_way(run):
+        return Status(True, "it is just being created")
+    engine = registry.engine_of(run)
+    handle = handle or submissions.handle(run) or engine.find(run.path)
+    created = number(record.get("created")) or 0.0
+    if handle is None and record and record.get("host") != os.uname().nodename and time.time() - created < CREATING:
+        return Status(True, "it is just being created on another machine")
+    if handle is None:
+        return Status(False, "it was never started: the command that created it was killed")
+    return engine.status([handle])[handle]
+
+
+def expected(run: RunDir, status: Status) -> Status:
+    """What an engine's answer means for a run: a job that is over may be submitted again, and a full disk is a reason."""
+    if status.alive:
+        return status
+    with suppress(Damaged):
+        status = resubmit.expected(run, status)
+    if not status.alive and shutil.disk_usage(run.path).free < FULL:
+        return replace(status, reason=f"{status.reason}; the disk of its run directory is full")
+    return status
+
+
+def view(run: RunDir, status: Status) -> RunView:
+    """The run as it stands: its final record, what that will be once it is written, or what it is doing now."""
+    status = expected(run, status)
+    if status.alive:
+        return derive.view(run, status)
+    return recorded(run) or final.derived(run, status, UNREAD)
+
+
+def views(runs: Sequence[Run]) -> Iterator[RunView]:
+    """The views of many runs, with one question to each engine; those that are removed meanwhile are left out.
+
+    Where an engine cannot be reached, its runs are shown as their files tell, and EngineError is raised after the last.
+    """
+    ended = {run.id: found for run in runs if (found := recorded(run.dir))}
+    answers, trouble = _ask_together([run.dir for run in runs if run.id not in ended])
+    for run in runs:
+        try:
+            yield ended.get(run.id) or run.view_with(answers.get(run.id))
+        except RunNotFound:
+            continue
+        except EngineError as error:
+            trouble = error
+            yield run.peek()
+    if trouble is not None:
+        raise trouble
+
+
+def _ask_together(runs: Sequence[RunDir]) -> tuple[dict[str, Status], EngineError | None]:
+    """What the engines say of runs, by the ids of the runs."""
+    handles: dict[str, dict[str, str]] = {}
+    for run in runs:
+        if handle := submissions.handle(run):
+            handles.setdefault(registry.engine_name(run), {})[run.id] = handle
+    answers: dict[str, Status] = {}
+    trouble: EngineError | None = None
+    for name, known in handles.items():
+        try:
+            said = registry.get(name, home()).status(known.values())
+            answers.update({run_id: said[handle] for run_id, handle in known.items()})
+        except EngineError as error:
+            trouble = error
+            answers.update(dict.fromkeys(known, Status(True, str(error))))
+    return answers, trouble

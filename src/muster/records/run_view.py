@@ -1,0 +1,303 @@
+"""How a run stands or ended, as data: states, causes, failures, attempts. Each has one reader and one writer of its JSON.
+
+Ranks can write the files that these are read from. A reader raises ValueError for what Muster never writes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from functools import cache
+from typing import Any, Callable
+
+from muster.records.json_safe import number, whole
+
+LATEST = 253402300799.0  # the last second that calendars know
+
+
+class State(str, Enum):
+    """The states of a run; those of attempts and processes are among them."""
+
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    LOST = "lost"  # its supervisor is gone
+    DAMAGED = "damaged"  # its record cannot be read
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def ended(self) -> bool:
+        return self in ENDED
+
+
+ENDED = (State.SUCCEEDED, State.FAILED, State.STOPPED, State.LOST, State.DAMAGED)
+
+
+class Cause(str, Enum):
+    """Why a gang was stopped, or an attempt failed."""
+
+    FINISHED = "finished"
+    FAILURE = "failure"  # of the program: the causes of one are the last of these
+    STOP = "stop"
+    ABANDONED = "abandoned"  # the command that followed the run is gone
+    TERMINATED = "terminated"
+    PREEMPTED = "preempted"
+    TIME_LIMIT = "time_limit"
+    SILENT = "silent"
+    LOST = "lost"
+    RENDEZVOUS = "rendezvous"
+    UNKNOWN = "unknown"
+    EXIT = "exit"
+    SIGNAL = "signal"
+    OOM = "oom"
+    SETUP = "setup"
+    INPUT = "input"
+    OUTPUT = "output"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @classmethod
+    def read(cls, value: Any) -> Cause:
+        """The cause of a name; one that this Muster does not know is unknown."""
+        return next((cause for cause in cls if cause.value == value), cls.UNKNOWN)
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _wrong(value, "an object")
+    return value
+
+
+def text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _wrong(value, "a text")
+    return value
+
+
+def optional_text(value: Any) -> str | None:
+    return None if value is None else text(value)
+
+
+def sequence(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise _wrong(value, "a list")
+    return value
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    return tuple(map(text, sequence(value)))
+
+
+def moment(value: Any) -> float | None:
+    """A time, which may be unknown."""
+    if value is None:
+        return None
+    found: float = value
+    if not 0 <= _number(value) <= LATEST:
+        raise ValueError(f"{value} is no time")
+    return found
+
+
+def count(value: Any) -> int:
+    found = whole(value)
+    if found is None or not 0 <= found <= LATEST:
+        raise _wrong(value, "a count")
+    return found
+
+
+def optional_count(value: Any) -> int | None:
+    return None if value is None else count(value)
+
+
+def _number(value: Any) -> float:
+    found = number(value)
+    if found is None:
+        raise _wrong(value, "a number")
+    return found
+
+
+def _wrong(value: Any, expected: str) -> ValueError:
+    return ValueError(f"{type(value).__name__} instead of {expected}")
+
+
+def _key(read: Callable[[Any], Any], *default: Any) -> Any:
+    """A field that is a key of the JSON object, with the function that reads its value."""
+    return field(metadata={"read": read}, default=default[0]) if default else field(metadata={"read": read})
+
+
+@cache
+def _readers(kind: Any) -> dict[str, Callable[[Any], Any]]:
+    return {each.name: each.metadata["read"] for each in fields(kind) if each.metadata}
+
+
+def _values(kind: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: read(data.get(name)) for name, read in _readers(kind).items()}
+
+
+def _to_json(record: Any) -> dict[str, Any]:
+    return {name: _plain(getattr(record, name)) for name in _readers(record.__class__)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    return value.to_json() if hasattr(value, "to_json") else value
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why a run or an attempt was told to stop."""
+
+    cause: Cause
+    reason: str = ""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Stop:
+        """Takes what is there: a rank that damages a request must not keep a run from being stopped."""
+        return cls(Cause.read(data.get("cause")), str(data.get("reason", "")))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What failed on a node, as its agent wrote it."""
+
+    kind: str = _key(text)
+    node: int = _key(count)
+    process: str = _key(lambda value: text(value or ""), "")
+    rank: int = _key(lambda value: -1 if (found := whole(value)) is None else found, -1)
+    code: int | None = _key(whole, None)
+    signal: int | None = _key(whole, None)
+    oom: bool = _key(bool, False)
+    oom_before: bool = _key(bool, False)
+    message: str = _key(lambda value: str(value or ""), "")
+    used: float = _key(lambda value: number(value) or 0.0, 0.0)
+    limit: float = _key(lambda value: number(value) or 0.0, 0.0)
+    written: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Failure:
+        return cls(**_values(cls, data), written=data)
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(self.written)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A failure with the end of its log, in words, and the other distinct causes."""
+
+    failure: Failure
+    log: str | None = _key(optional_text)
+    exception: str = _key(text)
+    tail: tuple[str, ...] = _key(texts)
+    sentence: str = _key(text, "")
+    others: tuple[str, ...] = _key(texts, ())
+
+    @classmethod
+    def from_json(cls, data: Any) -> Explanation:
+        return cls(Failure.from_json(mapping(data)), **_values(cls, data))
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.failure.to_json(), **_to_json(self)}
+
+    @classmethod
+    def optional(cls, data: Any) -> Explanation | None:
+        return None if data is None else cls.from_json(data)
+
+
+@dataclass(frozen=True)
+class AttemptOutcome:
+    """How an attempt ended, or stands: then it has no cause yet."""
+
+    attempt: int = _key(count)
+    state: State = _key(State)
+    reason: str = _key(text)
+    cause: Cause | None = _key(lambda value: Cause.read(text(value)))
+    started: float | None = _key(moment)
+    ended: float | None = _key(moment)
+    failure: Explanation | None = _key(Explanation.optional, None)
+
+    @classmethod
+    def from_json(cls, data: Any) -> AttemptOutcome:
+        return cls(**_values(cls, mapping(data)))
+
+    def to_json(self) -> dict[str, Any]:
+        return _to_json(self)
+
+    @classmethod
+    def several(cls, data: Any) -> tuple[AttemptOutcome, ...]:
+        return tuple(map(cls.from_json, sequence(data)))
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run as it stands; of one that has ended, its final record."""
+
+    run: str = _key(text)
+    state: State = _key(State)
+    phase: str = _key(text)
+    reason: str = _key(text)
+    dir: str = _key(text)
+    result: dict[str, Any] | None = _key(lambda data: _result(data), None)  # the numbers that its ranks recorded
+    warnings: tuple[str, ...] = _key(lambda data: texts(data or []), ())  # an older record has none
+    name: str = _key(text, "")
+    framework: str | None = _key(optional_text, None)
+    nodes: int | None = _key(optional_count, None)  # these two are not known of a damaged run
+    ranks: int | None = _key(optional_count, None)
+    up: int = _key(count, 0)
+    attempt: int = _key(count, 0)
+    engine: str | None = _key(optional_text, None)
+    user: str | None = _key(optional_text, None)
+    created: float | None = _key(moment, None)
+    started: float | None = _key(moment, None)
+    ended: float | None = _key(moment, None)
+    failure: Explanation | None = _key(Explanation.optional, None)
+    attempts: tuple[AttemptOutcome, ...] = _key(AttemptOutcome.several, ())
+    unread: Any = _key(lambda data: data, None)  # which logs were not read for the result, and why
+    recorded: bool = field(default=False, compare=False)  # whether it was read from final.json
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RunView:
+        """Reads a final record. Raises ValueError."""
+        found = cls(**_values(cls, data), recorded=True)
+        if not found.state.ended:
+            raise ValueError("it is no final record")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        found = _to_json(self)
+        unknown = () if self.state.ended else ("failure", "attempts")
+        return {key: found[key] for key in found if key not in unknown and (key != "unread" or self.unread is not None)}
+
+
+def is_final(data: Mapping[str, Any]) -> bool:
+    """Whether data is a final record."""
+    try:
+        RunView.from_json(data)
+    except ValueError:
+        return False
+    return True
+
+
+def _result(data: Any) -> dict[str, Any] | None:
+    if data is None:
+        return None
+    for entry in map(mapping, mapping(data).values()):
+        if not entry.keys() >= {"value", "unit", "reason"}:
+            raise ValueError("a number without its unit or reason")
+        text(entry["unit"])
+        optional_text(entry["reason"])
+        if entry["value"] is not None and not math.isfinite(_number(entry["value"])):
+            raise ValueError(f"{entry['value']} is not finite")
+    return mapping(data)
