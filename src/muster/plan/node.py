@@ -19,15 +19,9 @@ class Places:
     work: str
     results: str
     shared: str
-    attempt: str  # the directory of the attempt, for files that all nodes read
+    ssh: str  # keys and configurations of its own, which are deleted with the attempt
     root: str = ""  # what stands before the fixed paths of a platform, where the node has no file system of its own
     common: str = ""  # the same for paths that all nodes of a run see
-    alone: bool = False  # whether every node is a world of its own, or makes itself one
-
-    @property
-    def world(self) -> str:
-        """The directory for files of the node's world; a node that is one may write them anew."""
-        return self.node if self.alone else self.attempt
 
     @property
     def bin(self) -> str:
@@ -99,7 +93,6 @@ class NodePlan:
     secrets: tuple[str, ...]
     defaults: dict[str, str]  # variables of every process that the submitter's environment has not set
     prefix: dict[str, tuple[str, ...]]  # what stands first in variables that hold lists, such as PATH
-    runners: int  # how many nodes have ranks
     linked: dict[str, str] = field(default_factory=dict)  # directories whose entries are shown in another one, too
     folders: tuple[str, ...] = ()
     files: tuple[File, ...] = ()

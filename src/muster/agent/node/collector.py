@@ -1,4 +1,4 @@
-"""What a node measures of its own accord: samples while it runs, and copies of the result files that its programs wrote."""
+"""Collects what a node measures: samples while it runs, and copies of the result files that its programs wrote."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOOK = 0.02  # between two looks whether it has
 Start = Callable[[str, list[str], Sequence[int]], Optional[Running]]
 
 
-class Measuring:
+class Collector:
     """`serve` starts a helper that is given keys; `look` one that is not, and sees the processes of the node."""
 
     def __init__(self, tools: Tools, job: Job, folder: NodeDir, loop: Loop, serve: Start, look: Start) -> None:
@@ -78,20 +78,16 @@ class Measuring:
         """Waits for the description of the node: without it nobody knows where the numbers come from."""
         deadline = time.monotonic() + DESCRIBED
         while sampler.ended is None and not os.path.exists(self._folder.system) and time.monotonic() < deadline:
-            if "kill" in self._loop.meeting.topics:
+            if self._loop.killed:
                 return
             self._loop.pause(LOOK)
 
     # -- result files
 
     def note(self) -> None:
-        """Starts to look at what lies at the outputs to which programs write themselves: none of it is of this attempt.
-
-        The first node does so for all, and before it has been done no node starts a rank.
-        """
-        sources = self._sources()
-        if sources:
-            self._noting = self._serve("note", ["storage", "note", self._before, NAMES, *(url for _, url in sources)], ())
+        """Starts to look at what lies at the outputs to which programs write themselves: none of it is of this attempt."""
+        urls = [url for _, url in self._sources()]
+        self._noting = self._serve("note", ["storage", "note", self._before, NAMES, *urls], ())
 
     @property
     def noted(self) -> bool:
@@ -115,7 +111,7 @@ class Measuring:
             write_json(kept + ".json", found)
 
     def _until(self, process: Running) -> bool:
-        self._loop.until(lambda: process.ended is not None or "kill" in self._loop.meeting.topics)
+        self._loop.until(lambda: process.ended is not None or self._loop.killed)
         return process.code == 0
 
     @property
@@ -124,9 +120,7 @@ class Measuring:
 
     def _sources(self) -> list[tuple[str, str]]:
         """Outputs by name and URL that programs write to without the agent."""
-        if not compat.of(self._job).writes_urls:
-            return []
-        return [(name, data.url) for name, data in self._job.outputs.items()]
+        return [(name, data.url) for name, data in self._job.outputs.items()] if notes(self._job) else []
 
     def _own(self, plan: NodePlan, kept: str) -> list[dict[str, Any]]:
         """The result files in directories that this attempt alone has written to."""
@@ -141,6 +135,11 @@ class Measuring:
                     told["error"] = error.strerror or str(error)
                 found.append(told)
         return found
+
+
+def notes(job: Job) -> bool:
+    """Whether programs write to the URLs of outputs themselves: the first node notes what lies there before ranks start."""
+    return compat.of(job).writes_urls and bool(job.outputs)
 
 
 def _has_password() -> bool:

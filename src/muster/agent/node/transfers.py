@@ -26,8 +26,8 @@ BACKLOG = 1024
 Serve = Callable[[str, list[str]], Optional[Running]]
 
 
-class Door:
-    """The socket at which ranks ask for storage; a server is started when the first one knocks."""
+class StorageSocket:
+    """The socket at which ranks ask for storage; a server is started by the first connection."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -80,21 +80,20 @@ class Outputs:
 
     def save(self, plan: NodePlan, log_url: str) -> str:
         """Uploads everything, now that nobody writes any more; returns why that failed, if so."""
-        meeting = self._loop.meeting
         outputs = [entry for entry in plan.outputs if os.path.exists(entry.path)]  # it may have failed before it made them
         if plan.log:
             outputs.append(Transfer("log_url", log_url, gather_logs(self._folder, plan.log)))
         if not plan.outputs and not plan.log:
             return ""
-        meeting.publish(plan.node, "uploading", {})
+        self._loop.channel.publish("uploading", {})
         process = self._serve("outputs", save(outputs))
         if process is None:
             return "the upload could not be started"
-        self._loop.until(lambda: process.ended is not None or "kill" in meeting.topics)
+        self._loop.until(lambda: process.ended is not None or self._loop.killed)
         self._helpers.kill_all()
         if process.code == 0:
             return ""
-        return "it was stopped at once" if "kill" in meeting.topics else why(self._folder, process)
+        return "it was stopped at once" if self._loop.killed else why(self._folder, process)
 
 
 def gather_logs(folder: NodeDir, log: dict[str, tuple[str, ...]]) -> str:

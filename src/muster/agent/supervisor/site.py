@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from muster.agent.tools import Tools
+from muster.channel.base import SupervisorChannel
+from muster.channel.directory import DirectorySupervisor
 from muster.job import Job
 from muster.records.files import need_json
 from muster.records.layout import AttemptDir, RunDir
@@ -75,12 +77,16 @@ class Site:
         """Descriptors that become readable when `ready` may have changed."""
         return []
 
+    def channel(self, assignment: Assignment, attempt: AttemptDir) -> SupervisorChannel:
+        """The channel to the nodes of an attempt."""
+        return DirectorySupervisor(assignment.run, attempt, assignment.count)
+
     def start(self, attempt: AttemptDir) -> dict[int, tuple[int, ...]]:
         """Starts the agents of an attempt; returns child processes, each with the nodes that it stands for."""
         raise NotImplementedError
 
-    def gone(self, attempt: AttemptDir) -> dict[int, str]:
-        """Nodes that ended although the process that stands for them lives, each with how."""
+    def gone(self, attempt: AttemptDir, channel: SupervisorChannel) -> dict[int, str]:
+        """Nodes that exited while their launcher still runs, each with how."""
         return {}
 
     def last_words(self, attempt: AttemptDir, node: int, status: int) -> str:

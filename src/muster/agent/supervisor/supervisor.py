@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-import traceback
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
+from muster.agent.supervisor.arbiter import Arbiter
+from muster.agent.supervisor.log_reader import LogReader, why_failed
+from muster.agent.supervisor.patience import Patience
 from muster.agent.supervisor.site import Assignment, Site
+from muster.channel.base import Stop, SupervisorChannel
 from muster.linux import syscalls
 from muster.linux.held_signals import release
 from muster.linux.signals import Signals
@@ -20,14 +23,11 @@ from muster.linux.watch import Watch, readable
 from muster.metrics import final, log_numbers
 from muster.records import state, submissions
 from muster.records.failure_text import duration, over_time, signal_name
-from muster.records.files import Events, delete_tree, is_there, read_events, read_object, write_once
-from muster.records.json_safe import number
-from muster.records.layout import AttemptDir, RunDir
+from muster.records.files import Events, delete_tree, read_events, read_object
+from muster.records.layout import AttemptDir
 
 ABANDONED_GRACE = 5.0  # when nobody is left who would wait for the ranks
 DEVICE_PAUSE = 2.0  # between two looks at the devices' own process lists
-KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
-LINGER_LIMIT = 5.0  # for the processes that stand for nodes, once all these have ended
 READ_LIMIT = 600.0  # for the logs of a run that has succeeded
 ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 INTERRUPTED = ("terminated", "preempted", "lost")  # causes that need not be the end of a run
@@ -36,6 +36,7 @@ TOLD_TO_END = 128 + signal.SIGTERM  # the exit code of a supervisor that may be 
 
 class Supervisor:
     def __init__(self, assignment: Assignment, site: Site, events: Events, command: int | None = None) -> None:
+        self.assignment = assignment
         self.run = assignment.run
         self.job = assignment.job
         self.site = site
@@ -45,9 +46,8 @@ class Supervisor:
         release()
         self.watch = Watch()
         self.watch.add(self.run.path)
-        self.stop: dict[str, Any] | None = None  # why the run has to end, once it has to
+        self.stop: Stop | None = None  # why the run has to end, once it has to
         self.kill = False
-        self.told: set[int] = set()  # attempts whose gang was told to stop
         self.deadline: float | None = None
 
     def carry_out(self) -> int:
@@ -63,10 +63,10 @@ class Supervisor:
             done = self._attempts(earlier) if self._ready() else None
         finally:
             self.site.close()
-        ending = done or self.stop or {}
+        ending = done or (self.stop.to_json() if self.stop else {})
         if self.site.starts_again and _may_start_again(ending):
             self.events.add("told-to-end", cause=ending["cause"], reason=ending["reason"])
-            self.site.leave((self.stop or ending)["cause"], ending["reason"])
+            self.site.leave(self.stop.cause if self.stop else ending["cause"], ending["reason"])
             return TOLD_TO_END
         if done is not None and done["state"] == "succeeded" and log_numbers.wanted(self.job):
             return self._conclude_apart()
@@ -81,39 +81,36 @@ class Supervisor:
         return 0
 
     def _conclude_apart(self) -> int:
-        """The same by a process that can be killed: logs may be long, and nothing that is in them may hold up the end."""
+        """The same where logs have to be read."""
         self.events.add("ended")
         try:
-            reader = os.fork()
+            reader = LogReader(self.run)
         except OSError:  # as many processes as may be
             final.conclude(self.run)
             return 0
-        if reader == 0:
-            _be_reader(self.run)
         why = self._until_read(reader, time.monotonic() + READ_LIMIT)
         if why:
             final.conclude(self.run, unread=log_numbers.Unread(why))
         return 0
 
-    def _until_read(self, reader: int, deadline: float) -> str:
-        """Waits for a process that reads logs and writes the final record; returns why it did not come to that, if so."""
+    def _until_read(self, reader: LogReader, deadline: float) -> str:
+        """Waits for the reader of logs; returns why it wrote no final record, if so."""
         self.command = None  # there is nothing left to stop when the command is gone
         while True:
-            told = self.signals.take() & ENDING
+            signals = self.signals.take() & ENDING
             self.watch.drain()
-            status = dict(_reap([reader])).get(reader)
+            status = dict(_reap([reader.pid])).get(reader.pid)
             if status is not None:
-                return _how_reading_failed(status)
+                return why_failed(status)
             why = ""
             if os.path.exists(self.run.kill):
                 why = "the run was stopped at once"
-            elif told:
-                why = f"the supervisor was told to end ({signal_name(min(told))})"
+            elif signals:
+                why = f"the supervisor was told to end ({signal_name(min(signals))})"
             elif time.monotonic() >= deadline:
                 why = f"reading took longer than {duration(READ_LIMIT)}"
             if why:
-                os.kill(reader, signal.SIGKILL)
-                os.waitpid(reader, 0)
+                reader.kill()
                 return why
             self._wait(_until(deadline))
 
@@ -192,54 +189,61 @@ class Supervisor:
 
     def _attempt(self, number: int) -> dict[str, Any]:
         attempt = self.run.attempt(number)
-        os.makedirs(attempt.meet)
-        os.makedirs(attempt.nodes)
-        self.watch.add(attempt.meet)
+        channel = self.site.channel(self.assignment, attempt)
         self.watch.add(attempt.path, writes=True)
         self.events.add("attempt", attempt=number)
         try:
-            lost = self._follow(attempt, self.site.start(attempt))
+            lost = self._follow(attempt, channel, self.site.start(attempt))
         finally:
             self.site.sweep(attempt)
             delete_tree(attempt.ssh)
-        wanted = self.stop is not None and self.stop["cause"] not in INTERRUPTED  # then it does not matter what else was lost
+            channel.close()
+        wanted = self.stop is not None and self.stop.cause not in INTERRUPTED  # then it does not matter what else was lost
         verdict = self.site.verdict(attempt) if lost and not wanted else None
         how = {"cause": verdict.cause, "reason": verdict.reason} if verdict else {}
         self.events.add("attempt-ended", attempt=number, **how)
         record = state.read(self.run)
         return state.outcome(record, record.attempts[-1])
 
-    def _follow(self, attempt: AttemptDir, agents: dict[int, tuple[int, ...]]) -> list[int]:
-        """Waits for all agents to end, and tells them to stop when somebody or something asks for it; returns those lost."""
+    def _follow(self, attempt: AttemptDir, channel: SupervisorChannel, agents: dict[int, tuple[int, ...]]) -> list[int]:
+        """Follows the nodes of an attempt until all have ended; returns those that were lost."""
         lost: list[int] = []  # nodes that ended without a record of it
-        patience = Patience(attempt, self.job.grace)
+        arbiter, patience = Arbiter(self.assignment, attempt, channel, self.events), Patience(channel)
+        arbiter.begin()
         while agents:
             self._look()  # before reaping: the signal of an agent that ends in between has to wake the wait below
-            if self.stop is None and read_object(attempt.meet + "/told"):
-                self._say_farewell("SIGTERM")
-            gone = self.site.gone(attempt)
-            for pid, status in _reap(list(agents)):
-                silent = [node for node in agents.pop(pid) if not _has_said_how(attempt, node)]
-                gone.update({node: self.site.last_words(attempt, node, status) for node in silent})
-            for node in [node for node in gone if node not in lost and not _has_said_how(attempt, node)]:
-                lost.append(node)
-                self._lost(attempt, node, gone[node])
+            arbiter.decide()
+            self._answer_terminated(arbiter)
+            for node, how in self._ended(attempt, channel, agents).items():
+                if node not in lost:
+                    lost.append(node)
+                    self.events.add("lost", attempt=attempt.number, node=node, reason=how)
+                    arbiter.announce_stop(Stop("lost", f"the agent of node {node} {how}", self.job.grace))
             if self.stop is not None:
-                self._tell(attempt, self.stop)
-            for pid in patience.over(agents, lost, self.kill):
+                arbiter.announce_stop(self.stop)
+            for pid in patience.over(agents, lost, arbiter.stop, self.kill):
                 self.site.kill(pid)
             if agents:
-                self._wait(_until(self.deadline, patience.until, _after(self.site.pause)))
+                timeout = _until(self.deadline, patience.until, *arbiter.moments, _after(self.site.pause))
+                self._wait(timeout, () if channel.polling else (channel.fileno(),), channel.polling)
         return lost
 
-    def _lost(self, attempt: AttemptDir, node: int, how: str) -> None:
-        self.events.add("lost", attempt=attempt.number, node=node, reason=how)
-        self._tell(attempt, {"cause": "lost", "reason": f"the agent of node {node} {how}", "node": node})
+    def _ended(self, attempt: AttemptDir, channel: SupervisorChannel, agents: dict[int, tuple[int, ...]]) -> dict[int, str]:
+        """Nodes that ended without a record of it, each with how; launchers that ended are removed from `agents`."""
+        gone = self.site.gone(attempt, channel)
+        for pid, status in _reap(list(agents)):
+            silent = [node for node in agents.pop(pid) if not channel.has_ended(node)]
+            gone.update({node: self.site.last_words(attempt, node, status) for node in silent})
+        return {node: how for node, how in gone.items() if not channel.has_ended(node)}
 
-    def _tell(self, attempt: AttemptDir, stop: dict[str, Any]) -> None:
-        if attempt.number not in self.told:
-            self.told.add(attempt.number)
-            write_once(attempt.meet + "/stop", dict({"grace": self.job.grace}, **stop))
+    def _answer_terminated(self, arbiter: Arbiter) -> None:
+        """Answers an agent that got SIGTERM: a batch system may mean the whole run, and knows why and how long it has."""
+        if arbiter.terminated is None or arbiter.stop is not None:
+            return
+        if not self.site.starts_again:
+            arbiter.announce_stop(arbiter.terminated)
+        elif self.stop is None:
+            self._say_farewell("SIGTERM")
 
     # -- what happens meanwhile
 
@@ -274,93 +278,23 @@ class Supervisor:
 
     def _must_stop(self, cause: str, reason: str, grace: float | None = None) -> None:
         if self.stop is None:
-            self.stop = {"cause": cause, "reason": reason, "grace": self.job.grace if grace is None else grace}
+            self.stop = Stop(cause, reason, self.job.grace if grace is None else grace)
             self.events.add("stopping", cause=cause, reason=reason)
 
-    def _wait(self, timeout: float | None, others: list[int] | None = None) -> None:
-        readers = [self.signals.fileno(), *(others or [])]
+    def _wait(self, timeout: float | None, others: Sequence[int] = (), polling: bool = False) -> None:
+        readers = [self.signals.fileno(), *others]
         if self.command is not None:
             readers.append(self.command)
-        if self.watch.polling:
+        if polling or self.watch.polling:
             timeout = min(0.1, timeout or 0.1)
         else:
             readers.append(self.watch.fileno())
         readable(readers, timeout)
 
 
-class Patience:
-    """How long an attempt that was stopped is waited for: as long as its ranks have, and nodes upload."""
-
-    def __init__(self, attempt: AttemptDir, grace: float) -> None:
-        self.attempt = attempt
-        self.grace = grace
-        self.until: float | None = None  # when somebody has to be killed, once the gang is stopped
-        self._told_kill = False
-        self._ended: set[int] = set()  # nodes that are known to have ended
-        self._lingering = False  # whether nobody is left but processes that stand for nodes
-
-    def over(self, agents: dict[int, tuple[int, ...]], lost: Sequence[int], kill: bool) -> list[int]:
-        """The processes that are to be killed now."""
-        now = time.monotonic()
-        if kill and not self._told_kill:
-            write_once(self.attempt.meet + "/kill", {})
-            self._told_kill = True
-            self.until = now + KILL_LIMIT
-        if self.until is None and os.path.lexists(self.attempt.meet + "/stop"):
-            grace = number(read_object(self.attempt.meet + "/stop").get("grace"))
-            self.until = now + (self.grace if grace is None else min(grace, self.grace)) + KILL_LIMIT
-        if self.until is not None and not self._lingering and self._nobody_left(agents, lost):
-            self._lingering = True
-            self.until = min(self.until, now + LINGER_LIMIT)
-        if self.until is None or now < self.until:
-            return []
-        self.until = now + 1.0  # one that cannot die yet is looked at again
-        return [pid for pid, nodes in agents.items() if kill or not _uploading(self.attempt, nodes)]
-
-    def _nobody_left(self, agents: dict[int, tuple[int, ...]], lost: Sequence[int]) -> bool:
-        """Whether all nodes have ended, of which a process that stands for them may know later or never."""
-        self._ended.update(lost)
-        for node in [node for nodes in agents.values() for node in nodes if node not in self._ended]:
-            if not _has_said_how(self.attempt, node):
-                return False
-            self._ended.add(node)
-        return True
-
-
-def _be_reader(run: RunDir) -> NoReturn:
-    """Never returns: this process writes the final record of a run that has succeeded, and ends."""
-    code = 1
-    try:
-        syscalls.die_with_parent()
-        signal.set_wakeup_fd(-1)  # it is the supervisor's
-        final.conclude(run)
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
-
-
-def _how_reading_failed(status: int) -> str:
-    if os.WIFSIGNALED(status):
-        return f"the process that read it was killed ({signal_name(os.WTERMSIG(status))})"
-    return "the process that read it failed; supervisor.log says how" if os.WEXITSTATUS(status) else ""
-
-
 def _may_start_again(ending: dict[str, Any]) -> bool:
     """Whether a run was interrupted, and did not end: by its site, or with a machine that is gone."""
     return ending["cause"] in INTERRUPTED and ending.get("state") != "failed"
-
-
-def _uploading(attempt: AttemptDir, nodes: Sequence[int]) -> bool:
-    """Whether one of the nodes saves its outputs, which takes the time that it takes."""
-    begun = [node for node in nodes if os.path.lexists(f"{attempt.meet}/uploading.{node}")]
-    return any(not _has_said_how(attempt, node) for node in begun)
-
-
-def _has_said_how(attempt: AttemptDir, node: int) -> bool:
-    """Whether a node has written down how it ended; what a rank put there says nothing."""
-    return is_there(attempt.node(node).exit) and bool(read_object(attempt.node(node).exit))
 
 
 def _until(*moments: float | None) -> float | None:

@@ -9,16 +9,16 @@ import time
 from functools import partial
 
 from muster.agent.node.agent import Agent
-from muster.agent.node.node_info import Spot
 from muster.agent.node.processes import Processes
 from muster.agent.sandbox import agent_process, memory, namespaces
 from muster.agent.supervisor import device_locks
 from muster.agent.supervisor.site import Assignment, Site
+from muster.channel.directory import DirectoryNode
 from muster.devices import resolve
 from muster.job import Job
 from muster.linux import syscalls
 from muster.linux.held_signals import held
-from muster.plan import Device
+from muster.plan import Device, NodeInfo
 from muster.records import keys
 from muster.records.failure_text import signal_name
 from muster.records.files import Events
@@ -142,19 +142,11 @@ class Simulated(Site):
             seen, keeper = agent_process.enter(self.assignment, attempt, index, names)
         else:
             syscalls.adopt_orphans()
-        spot = Spot(
-            index,
-            host(index) if self.contained else os.uname().nodename,
-            address(self.run.id, index),
-            self.kind,
-            self._devices(index),
-            cpus,
-            self.contained,
-            seen,
-            keeper,
-            agent_process.user(),
-        )
-        Agent(self.assignment, attempt, spot, parent, self.deadline).carry_out()
+        name = host(index) if self.contained else os.uname().nodename
+        place, user = address(self.run.id, index), agent_process.user()
+        info = NodeInfo(index, name, place, self.kind, self._devices(index), (), cpus, seen, user)
+        channel = DirectoryNode(attempt, index)
+        Agent(self.assignment, attempt, info, channel, keeper, None, parent, self.deadline).carry_out()
         return 0
 
     def _devices(self, index: int) -> tuple[Device, ...]:

@@ -16,10 +16,6 @@ class Compat:
         """Where the user's home is shown to all nodes, if anywhere else than it is."""
         return ""
 
-    def shared_files(self, job: Job, world: World, places: Places) -> dict[str, str]:
-        """Files that all nodes see, by path: node 0 writes them before the others know the world."""
-        return {}
-
     def host(self, job: Job, run: str, index: int) -> str:
         """The host name that a node has there, if the platform gives it one; all nodes know it."""
         return ""

@@ -15,9 +15,10 @@ import time
 from typing import NoReturn
 
 from muster.agent.node.processes import why_not_started
+from muster.channel.directory import DirectoryNode
 from muster.engines.slurm.node import pmi_launcher
 from muster.linux.signals import reap
-from muster.records.files import is_there, write_once
+from muster.records.files import write_once
 from muster.records.layout import AttemptDir
 
 BACKLOG = 1024
@@ -58,7 +59,7 @@ class _Attendant:
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
         self.reception = reception
         self.connection = connection
-        self.attempt = attempt
+        self.channel = DirectoryNode(attempt, node)
         self.folder = attempt.node(node)
 
     def attend(self) -> NoReturn:
@@ -114,5 +115,6 @@ class _Attendant:
         if os.getppid() == self.reception:  # nobody else's rank has ended it yet
             os.kill(self.reception, signal.SIGUSR1)
         deadline = time.monotonic() + STOP_LIMIT
-        while not is_there(self.attempt.meet + "/stop") and time.monotonic() < deadline:
+        while self.channel.announced("stop") is None and time.monotonic() < deadline:
             time.sleep(PAUSE)
+            self.channel.listen()

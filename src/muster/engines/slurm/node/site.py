@@ -10,8 +10,9 @@ import sys
 import time
 
 from muster.agent.node import environment
-from muster.agent.supervisor import heartbeat
 from muster.agent.supervisor.site import Assignment, Cut, Farewell, Site, Verdict
+from muster.channel import heartbeat
+from muster.channel.base import SupervisorChannel
 from muster.engines.slurm.node import client
 from muster.records import submissions
 from muster.records.failure_text import duration, signal_name
@@ -37,7 +38,6 @@ class Allocated(Site):
         self.submission = int(os.environ.get(submissions.VARIABLE, "1"))
         self.restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
         self.allocation = client.Allocation((), client.KILL_WAIT)
-        self._beats: heartbeat.Beats | None = None
         self._silent: set[int] = set()  # nodes of which nothing is heard any more
         self._refused = False  # whether the site forbids to start the job again
         self._before = len(_read(assignment.run.batch_log))  # what was said of earlier starts
@@ -61,7 +61,7 @@ class Allocated(Site):
 
     def start(self, attempt: AttemptDir) -> dict[int, tuple[int, ...]]:
         write_json(attempt.allocation, self.allocation.to_json())
-        self._beats, self._silent = heartbeat.Beats(attempt, self.assignment.count), set()
+        self._silent = set()
         argv = client.srun(self.assignment.count, os.environ, self._agent(attempt))
         log = os.open(attempt.srun_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
@@ -87,12 +87,10 @@ class Allocated(Site):
             words += ["--namespaces", "off"]
         return client.agent(sys.executable, assignment.tools.archive, words)
 
-    def gone(self, attempt: AttemptDir) -> dict[int, str]:
+    def gone(self, attempt: AttemptDir, channel: SupervisorChannel) -> dict[int, str]:
         tasks = client.ended_tasks(_read(attempt.srun_log))
         found = {node: self._how(attempt, node, how) for node, how in tasks.items()}
-        if self._beats is not None:
-            self._beats.listen()
-            self._silent |= self._beats.silent(is_there(attempt.meet + "/stop")) - set(tasks)
+        self._silent |= channel.silent() - set(tasks)
         found.update({node: f"({self.allocation.nodes[node].name}) is not heard of any more" for node in self._silent})
         return found
 
