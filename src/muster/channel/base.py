@@ -41,7 +41,7 @@ class Message(NamedTuple):
 
 
 class Channel(ABC):
-    """What both sides wait on."""
+    """The part that both sides have."""
 
     @abstractmethod
     def fileno(self) -> int:
@@ -50,7 +50,7 @@ class Channel(ABC):
     @property
     @abstractmethod
     def polling(self) -> bool:
-        """Whether there is no such descriptor, and news have to be looked for again and again."""
+        """Whether there is no such descriptor, and one has to look for news again and again."""
 
     @abstractmethod
     def close(self) -> None: ...

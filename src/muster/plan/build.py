@@ -1,4 +1,4 @@
-"""From a job and a world to what one node has to do, as data. Pure: no I/O, no clock, no environment."""
+"""Builds the plan of a node from a job and a world. Pure: no I/O, no clock, no environment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def runners(job: Job, world: World) -> int:
 
 
 def build(job: Job, world: World, index: int, places: Places) -> NodePlan:
-    """Everything that node `index` has to do."""
+    """The plan of node `index`."""
     plan = _build(job.only(index), world.only(index), 0, places) if job.apart else _build(job, world, index, places)
     plan = replace(plan, files=(*plan.files, *ssh.configurations(job, world, places.ssh)), ssh=world.ssh_port if job.ssh else 0)
     return _in_whole(plan, job, world, index) if job.apart else plan
@@ -127,14 +127,14 @@ def command(job: Job, platform: Compat, places: Places) -> tuple[str, ...]:
 
 
 def _passed(job: Job, platform: Compat, places: Places, access: str) -> dict[str, str]:
-    """The inputs and outputs that the program is told of in one way, by name."""
+    """The inputs and outputs that the program gets in one way, by name."""
     entries = [*job.inputs.items(), *job.outputs.items()]
     values = platform.data(job, places)
     return {name: values[name] for name, data in entries if data.access == access}
 
 
 def _common(world: World, node: Node, places: Places) -> dict[str, str]:
-    """What every process of a node is told."""
+    """Variables of every process of a node."""
     return {
         "MUSTER_RUN": world.run,
         "MUSTER_ATTEMPT": str(world.attempt),

@@ -1,4 +1,4 @@
-"""What one node has to do, as data."""
+"""The plan of one node: its files, its transfers and its processes, as data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PlanError(Exception):
 
 @dataclass(frozen=True)
 class Places:
-    """Where things lie on a node."""
+    """Paths of a node."""
 
     node: str  # the node's own directory in the record
     work: str
@@ -29,11 +29,11 @@ class Places:
         return self.node + "/bin"
 
     def at(self, path: str) -> str:
-        """Where a fixed path of a platform lies."""
+        """The place of a fixed path of a platform."""
         return self.root + path
 
     def common_at(self, path: str) -> str:
-        """Where a fixed path that all nodes see lies."""
+        """The place of a fixed path that all nodes see."""
         return self.common + path
 
 

@@ -47,7 +47,7 @@ class Collector:
     # -- samples
 
     def watch(self) -> None:
-        """Starts to look at the machine, unless that goes on or nobody wants it."""
+        """Starts the sampler, unless it runs or the job has none."""
         if self._job.sample and self._sampler is None and not self._ended:
             words = ["sample", self._folder.path, repr(self._job.sample)]
             if not _has_password():
@@ -75,7 +75,7 @@ class Collector:
         self._loop.until(lambda: sampler.ended is not None, LAST_SAMPLES)
 
     def _until_described(self, sampler: Running) -> None:
-        """Waits for the description of the node: without it nobody knows where the numbers come from."""
+        """Waits for the description of the node, without which its numbers mean little."""
         deadline = time.monotonic() + DESCRIBED
         while sampler.ended is None and not os.path.exists(self._folder.system) and time.monotonic() < deadline:
             if self._loop.killed:
@@ -127,13 +127,13 @@ class Collector:
         found = []
         for output in plan.outputs:
             for path in _result_files(output.path):
-                told: dict[str, Any] = {"output": output.name, "path": path, "stale": False}
-                told["url"] = "{}/{}".format(output.url.rstrip("/"), path)
+                entry: dict[str, Any] = {"output": output.name, "path": path, "stale": False}
+                entry["url"] = "{}/{}".format(output.url.rstrip("/"), path)
                 try:
-                    told.update(_keep(output.path, path, f"{kept}/{output.name}"))
-                except OSError as error:  # no regular file of the output, nobody may read it, or a full disk
-                    told["error"] = error.strerror or str(error)
-                found.append(told)
+                    entry.update(_keep(output.path, path, f"{kept}/{output.name}"))
+                except OSError as error:  # no regular file of the output, no permission to read it, or a full disk
+                    entry["error"] = error.strerror or str(error)
+                found.append(entry)
         return found
 
 
@@ -143,9 +143,9 @@ def notes(job: Job) -> bool:
 
 
 def _has_password() -> bool:
-    """Whether a BMC is asked that wants a password, which the sampler does not get."""
-    told = json.loads(os.environ.get("MUSTER_POWER") or "{}")
-    return any(section.get("apart") for section in (told, *told.get("hosts", {}).values()))
+    """Whether a BMC needs a password, which the sampler does not get."""
+    settings = json.loads(os.environ.get("MUSTER_POWER") or "{}")
+    return any(section.get("apart") for section in (settings, *settings.get("hosts", {}).values()))
 
 
 def _move_aside(*paths: str) -> None:

@@ -16,7 +16,7 @@ POLL, MOST_POLL = 0.1, 1.0  # where a descriptor cannot tell; less and less ofte
 
 
 class Listener:
-    """Whom the loop tells what happens."""
+    """The callbacks of the loop."""
 
     def announced(self) -> None:
         """The supervisor may have announced something."""
@@ -34,7 +34,7 @@ class Loop:
     def __init__(self, channel: NodeChannel, processes: Processes, parent: int | None, listener: Listener) -> None:
         self.channel = channel
         self.processes = processes
-        self.ending = False  # whether the processes of this node were told to stop
+        self.ending = False  # whether the processes of this node are being stopped
         self.readers: dict[int, Callable[[], None]] = {}  # descriptors with what to do when they are readable
         self._parent = () if parent is None else (parent,)  # readable when the supervisor is gone
         self._listener = listener

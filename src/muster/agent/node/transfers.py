@@ -1,4 +1,4 @@
-"""What a node has to do with stores: a server that ranks ask over a local socket, inputs before the start, outputs after it.
+"""Transfers between a node and stores: a server that ranks use over a local socket, inputs before the start, outputs after it.
 
 All of it is done by helper processes (`helpers.py`): the agent stays quick, and has no key that a rank could find.
 """
@@ -79,7 +79,7 @@ class Outputs:
             self._loop.every(PERIOD, upload)
 
     def save(self, plan: NodePlan, log_url: str) -> str:
-        """Uploads everything, now that nobody writes any more; returns why that failed, if so."""
+        """Uploads everything, once all processes have ended; returns why that failed, if so."""
         outputs = [entry for entry in plan.outputs if os.path.exists(entry.path)]  # it may have failed before it made them
         if plan.log:
             outputs.append(Transfer("log_url", log_url, gather_logs(self._folder, plan.log)))

@@ -1,5 +1,5 @@
-"""The ssh server of a node: keys of the run's own, a port that is open before the others are told of it, and one `sshd` for
-each connection.
+"""The ssh server of a node: keys of the run's own, a port that is open before others know it, and one `sshd` for each
+connection.
 
 The process that accepts connections is started with the environment of the node and so is what logins take it from: no
 secret is on a disk or on a command line.
@@ -89,7 +89,7 @@ def write_keys(folder: str, keys: dict[str, str]) -> None:
 
 
 def argv(archive: str, listener: int, config: str) -> list[str]:
-    """How the agent starts the server of its node."""
+    """The argv of the server of a node."""
     return [sys.executable, "-I", "-S", archive, "sshd", str(listener), config]
 
 

@@ -118,7 +118,7 @@ class Arbiter:
 
 
 class Silence:
-    """Whether ranks have written nothing for too long."""
+    """Notices that ranks have written nothing for too long."""
 
     def __init__(self, channel: SupervisorChannel, limit: float) -> None:
         self.limit = limit

@@ -1,4 +1,4 @@
-"""How long the agents of a stopped attempt are waited for before they are killed."""
+"""Decides when agents of a stopped attempt are killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the nodes of a run are: what a supervisor needs of the machines, or of whoever gives them."""
+"""The interface between a supervisor and the machines of its run, or the batch system that gives them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muster.records.layout import AttemptDir, RunDir
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a supervisor and its agents have to carry out, and with what."""
+    """The job that a supervisor and its agents carry out, its code and their tools."""
 
     run: RunDir
     job: Job
@@ -34,7 +34,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Farewell:
-    """What it means that this supervisor is told to end, and how long ranks may go on."""
+    """Why this supervisor got a signal to end, and how long ranks may go on."""
 
     cause: str  # `terminated` and `preempted` are not the end of a run whose site starts it again
     reason: str
@@ -43,7 +43,7 @@ class Farewell:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an attempt ended of, where its site knows that better than its agents."""
+    """Why an attempt ended, where its site knows better than its agents."""
 
     cause: str  # `lost`: machines are gone, which is no failure of the program
     reason: str
@@ -60,8 +60,8 @@ class Cut:
 class Site:
     """The machines of a run. A site says only where it differs."""
 
-    starts_again = False  # whether somebody else starts an ended supervisor again, and alone knows why it had to end
-    pause: float | None = None  # between two looks at what nobody tells of by itself
+    starts_again = False  # whether a batch system starts an ended supervisor again, and alone knows why it had to end
+    pause: float | None = None  # between two looks at what causes no event
     reason = ""  # what is in the way while `ready` is false
     deadline: float | None = None  # by the monotonic clock; the supervisor keeps it, and agents of its machine in its stead
 
@@ -82,7 +82,7 @@ class Site:
         return DirectorySupervisor(assignment.run, attempt, assignment.count)
 
     def start(self, attempt: AttemptDir) -> dict[int, tuple[int, ...]]:
-        """Starts the agents of an attempt; returns child processes, each with the nodes that it stands for."""
+        """Starts the agents of an attempt; returns their launchers, which are child processes, each with its nodes."""
         raise NotImplementedError
 
     def gone(self, attempt: AttemptDir, channel: SupervisorChannel) -> dict[int, str]:
@@ -90,25 +90,25 @@ class Site:
         return {}
 
     def last_words(self, attempt: AttemptDir, node: int, status: int) -> str:
-        """How a node ended that left no record of its end, from the status of the process that stood for it."""
+        """How a node ended that left no record of it, from the status of its launcher."""
         raise NotImplementedError
 
     def kill(self, pid: int) -> None:
-        """Ends a process that stands for nodes, and them with it, at once."""
+        """Kills a launcher and its nodes."""
         raise NotImplementedError
 
     def sweep(self, attempt: AttemptDir) -> None:
         """Leaves nothing of an attempt running."""
 
     def farewell(self, signal: str) -> Farewell:
-        """What a signal to the supervisor means."""
+        """The meaning of a signal to the supervisor."""
         return Farewell("terminated", f"the supervisor was told to end ({signal})")
 
     def leave(self, cause: str, reason: str) -> None:
         """Hands the run back to the site, which starts it again or knows why not."""
 
     def verdict(self, attempt: AttemptDir) -> Verdict | None:
-        """What an attempt ended of that has lost nodes; None where it was only their agents."""
+        """Why an attempt lost nodes; None where it was only their agents."""
         return None
 
     def explain_cut(self, attempt: AttemptDir) -> Cut:

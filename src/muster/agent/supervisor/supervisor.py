@@ -1,6 +1,6 @@
 """The supervisor of a run: starts its attempts, keeps its time limit, and writes how it ended.
 
-It knows nothing of how a node is made: its site gives it processes to wait for, and leaves none behind.
+It does not know how a node is made: its site starts launchers of agents, and leaves no process behind.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from muster.records.failure_text import duration, over_time, signal_name
 from muster.records.files import Events, delete_tree, read_events, read_object
 from muster.records.layout import AttemptDir
 
-ABANDONED_GRACE = 5.0  # when nobody is left who would wait for the ranks
+ABANDONED_GRACE = 5.0  # when the command that followed the run is gone
 DEVICE_PAUSE = 2.0  # between two looks at the devices' own process lists
 READ_LIMIT = 600.0  # for the logs of a run that has succeeded
 ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
@@ -116,7 +116,7 @@ class Supervisor:
 
     def _take_over(self) -> list[dict[str, Any]]:
         """How the attempts of earlier supervisors ended. One that has no end was cut off with its supervisor."""
-        self._tell_submission()
+        self._note_submission()
         for attempt in state.read(self.run).attempts:
             if attempt.ended is None:
                 cut = None if state.complete(attempt) else self.site.explain_cut(attempt.dir)
@@ -127,11 +127,11 @@ class Supervisor:
         record = state.read(self.run)
         return [state.outcome(record, attempt) for attempt in record.attempts]
 
-    def _tell_submission(self) -> None:
+    def _note_submission(self) -> None:
         """Notes that the run was submitted again, which others than the one writer of its events may have done."""
-        told = [event.get("submission") for event in read_events(self.run.events)]
+        noted = [event.get("submission") for event in read_events(self.run.events)]
         number = submissions.current(self.run)
-        if number > 1 and number not in told:
+        if number > 1 and number not in noted:
             last = submissions.later(self.run)[-1]
             self.events.add("submitted-again", submission=number, handle=last["handle"], reason=last["reason"])
 
@@ -252,7 +252,7 @@ class Supervisor:
         signals = self.signals.take() & ENDING
         self.watch.drain()
         if not os.path.isdir(self.run.path):
-            os._exit(1)  # somebody has deleted the record; agents and ranks end with this process
+            os._exit(1)  # the record was deleted; agents and ranks end with this process
         asked = read_object(self.run.stop) if self.stop is None else None
         if asked:
             self._must_stop("stop", str(asked.get("reason", "stopped")))

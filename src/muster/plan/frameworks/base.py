@@ -1,4 +1,4 @@
-"""What a framework has to say about a job: small methods, each with a default that serves most of them."""
+"""The interface of a framework: small methods, each with a default that serves most of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Framework:
         return {}
 
     def argv(self, job: Job, world: World, folder: str, program: tuple[str, ...]) -> tuple[str, ...]:
-        """What a rank runs; a launcher puts itself in front of the program."""
+        """The argv of a rank; a launcher puts itself in front of the program."""
         return program
 
     def visible(self, job: Job, node: Node) -> dict[str, str]:
@@ -33,11 +33,11 @@ class Framework:
         return []
 
     def gate(self, job: Job, world: World, node: Node) -> Gate | None:
-        """Where helpers are started by the first connection; None where they are started at once."""
+        """The port whose first connection starts the helpers; None where they are started at once."""
         return None
 
     def helper(self, job: Job, node: Node, program: tuple[str, ...]) -> tuple[str, ...]:
-        """What a helper runs: the program itself, which its variables tell what it is."""
+        """The argv of a helper: that of the program, whose variables name its role."""
         return program
 
 

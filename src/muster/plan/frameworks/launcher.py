@@ -1,4 +1,4 @@
-"""What frameworks have in common whose own launcher starts the ranks, from the first node and over ssh."""
+"""Frameworks whose own launcher starts the ranks, from the first node and over ssh."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def _table(job: Job, node: Node) -> str:
 
 
 def _python(job: Job) -> str:
-    """The Python that a command begins with; without one, nobody but the command itself knows which has MindSpore."""
+    """The Python that a command begins with; without one, only the command itself knows which has MindSpore."""
     words = job.command if isinstance(job.command, tuple) else tuple(job.command.split())
     return words[0] if words and PYTHON.fullmatch(words[0]) else ""
 
