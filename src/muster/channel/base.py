@@ -29,7 +29,8 @@ class Stop:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Stop:
-        return cls(str(data.get("cause")), str(data.get("reason", "")), number(data.get("grace")) or 0.0)
+        grace = number(data.get("grace")) or 0.0
+        return cls(str(data.get("cause")), str(data.get("reason", "")), grace if grace > 0 else 0.0)  # a rank may write NaN
 
 
 class Message(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 
@@ -10,6 +11,7 @@ from muster.records.files import is_there, open_anew
 from muster.records.layout import NODE_FILES, AttemptDir
 from muster.records.untrusted import read_regular
 
+BEAT = re.compile(r"[0-9]+\.[0-9]+")  # seconds since 1970
 PAUSE = 2.0
 SILENCE_LIMIT = 60.0  # for a machine whose file system hangs for a while
 ANSWER_LIMIT = 8.0  # once the gang is stopped: who is alive says so
@@ -64,16 +66,8 @@ class Heartbeats:
 
 def last(attempt: AttemptDir) -> float | None:
     """The time of the last heartbeat of an attempt, by the clock of the node that sent it."""
-    return max((moment for moment in map(_time, _all(attempt)) if moment is not None), default=None)
-
-
-def _all(attempt: AttemptDir) -> list[str]:
-    return [_read(attempt.node(node).beat) for node in attempt.node_indexes()]
-
-
-def _time(beat: str) -> float | None:
-    whole, _, part = beat.partition(".")
-    return float(beat) if whole.isdigit() and part.isdigit() else None
+    beats = [_read(attempt.node(node).beat) for node in attempt.node_indexes()]
+    return max((float(beat) for beat in beats if BEAT.fullmatch(beat)), default=None)
 
 
 def _read(path: str) -> str:

@@ -238,11 +238,9 @@ class Supervisor:
 
     def _answer_terminated(self, arbiter: Arbiter) -> None:
         """Answers an agent that got SIGTERM: a batch system may mean the whole run, and knows why and how long it has."""
-        if arbiter.terminated is None or arbiter.stop is not None:
-            return
-        if not self.site.starts_again:
+        if arbiter.terminated is not None and not self.site.starts_again:
             arbiter.announce_stop(arbiter.terminated)
-        elif self.stop is None:
+        elif arbiter.terminated is not None and self.stop is None:
             self._say_farewell("SIGTERM")
 
     # -- what happens meanwhile
