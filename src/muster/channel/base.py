@@ -9,9 +9,8 @@ stop-request. Announced by the supervisor: world, keys, ready, stop and kill.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from muster.records.json_safe import number
 
@@ -41,63 +40,50 @@ class Message(NamedTuple):
     data: dict[str, Any]
 
 
-class Channel(ABC):
+class Channel(Protocol):
     """The part that both sides have."""
 
-    @abstractmethod
     def fileno(self) -> int:
         """A descriptor that is readable when there is news."""
 
     @property
-    @abstractmethod
     def polling(self) -> bool:
         """Whether there is no such descriptor, and one has to look for news again and again."""
 
-    @abstractmethod
     def close(self) -> None: ...
 
 
-class NodeChannel(Channel):
+class NodeChannel(Channel, Protocol):
     """The side of a node."""
 
-    @abstractmethod
     def publish(self, topic: str, data: dict[str, Any]) -> None: ...
 
-    @abstractmethod
     def listen(self) -> bool:
         """Takes in what was announced since the last call; false when nothing was."""
 
-    @abstractmethod
     def announced(self, topic: str) -> dict[str, Any] | None:
         """The announcement of a topic, once it was taken in."""
 
-    @abstractmethod
     def show_life(self) -> None:
         """Sends signs of life from now on, whatever the agent is busy with."""
 
 
-class SupervisorChannel(Channel):
+class SupervisorChannel(Channel, Protocol):
     """The side of the supervisor."""
 
-    @abstractmethod
     def announce(self, topic: str, data: dict[str, Any]) -> None: ...
 
-    @abstractmethod
     def news(self) -> list[Message]:
         """What was published since the last call, in that order."""
 
-    @abstractmethod
     def published(self, topic: str) -> dict[int, dict[str, Any]]:
         """What nodes have published of a topic, by node, as far as `news` has returned it."""
 
-    @abstractmethod
     def has_ended(self, node: int) -> bool:
         """Whether a node has left a record of its end."""
 
-    @abstractmethod
     def silent(self) -> set[int]:
         """Nodes without a sign of life for too long."""
 
-    @abstractmethod
     def progress(self) -> object:
         """A value that differs from the last one when ranks have written something."""

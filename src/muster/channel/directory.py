@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from muster.channel.base import Channel, Message, NodeChannel, SupervisorChannel
+from muster.channel.base import Message
 from muster.channel.heartbeat import Heartbeats, send_heartbeats
 from muster.linux.watch import Watch
 from muster.records import meeting
@@ -17,7 +17,7 @@ from muster.records.files import is_there, read_object, temporary_name, write_js
 from muster.records.layout import AttemptDir, RunDir
 
 
-class _Directory(Channel):
+class _Directory:
     def __init__(self, attempt: AttemptDir) -> None:
         self._attempt = attempt
         self._watch = Watch()
@@ -44,7 +44,7 @@ class _Directory(Channel):
         return [name for name in dict.fromkeys(names) if name and name not in self._known]
 
 
-class DirectoryNode(_Directory, NodeChannel):
+class DirectoryNode(_Directory):
     def __init__(self, attempt: AttemptDir, node: int) -> None:
         super().__init__(attempt)
         self._dir = attempt.node(node)
@@ -79,7 +79,7 @@ class DirectoryNode(_Directory, NodeChannel):
         send_heartbeats(self._dir.beat)
 
 
-class DirectorySupervisor(_Directory, SupervisorChannel):
+class DirectorySupervisor(_Directory):
     def __init__(self, run: RunDir, attempt: AttemptDir, count: int) -> None:
         for folder in (attempt.meet, attempt.nodes):
             os.makedirs(folder, exist_ok=True)
