@@ -46,7 +46,7 @@ class Helpers:
         return {}
 
 
-class Own(Helpers):
+class ChildHelpers(Helpers):
     """Helpers that are processes of the agent."""
 
     def __init__(self, processes: Processes, tools: Tools, folder: NodeDir) -> None:
@@ -66,7 +66,7 @@ class Own(Helpers):
         return self._processes.kill_all()
 
 
-class Kept(Helpers):
+class KeeperHelpers(Helpers):
     """Helpers that are processes of the keeper, at the other end of a socket."""
 
     def __init__(self, line: socket.socket) -> None:

@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from typing import Any, Callable
 
-from muster.agent.helpers.helpers import Helpers, Kept, Own
+from muster.agent.helpers.helpers import ChildHelpers, Helpers, KeeperHelpers
 from muster.agent.node import stacks, staging, transfers
 from muster.agent.node.collector import Collector, notes
 from muster.agent.node.launcher import Launcher
@@ -18,7 +18,7 @@ from muster.agent.node.loop import Listener, Loop
 from muster.agent.node.ports import Ports
 from muster.agent.node.processes import Processes, Running
 from muster.agent.node.setup import NO_WORD, Setup
-from muster.agent.node.trainer_groups import Worlds
+from muster.agent.node.trainer_groups import TrainerGroups
 from muster.agent.node.transfers import Outputs
 from muster.agent.sandbox.memory import Memory, group
 from muster.agent.ssh import server
@@ -81,7 +81,7 @@ class Agent(Listener):
         self.plan: NodePlan | None = None
         self.unsaved = ""  # why outputs could not be uploaded at the end
         tools = assignment.tools
-        self.helpers: Helpers = Kept(keeper) if keeper else Own(self.processes, tools, self.dir)
+        self.helpers: Helpers = KeeperHelpers(keeper) if keeper else ChildHelpers(self.processes, tools, self.dir)
         if self.helpers.fileno() >= 0:
             self.loop.readers[self.helpers.fileno()] = self._take_helpers
         self.launcher = launcher = Launcher(
@@ -90,7 +90,7 @@ class Agent(Listener):
         launcher.await_storage_client()
         self.outputs = Outputs(self.dir, self.loop, self.helpers, launcher.start_with_keys)
         self.collector = Collector(tools, job, self.dir, self.loop, launcher.start_with_keys, launcher.start_service)
-        self.worlds = Worlds(job, self.loop, self.processes)
+        self.trainer_groups = TrainerGroups(job, self.loop, self.processes)
         if deadline is not None:
             self.loop.later(deadline + OVERTIME - time.monotonic(), self._keep_time)
 
@@ -212,7 +212,7 @@ class Agent(Listener):
             self.events.add("start", process=started.name, rank=started.rank, pid=started.seen or started.pid)
         self.collector.started({process.rank: process.pid for process in self.processes.all if process.rank >= 0})
         self.outputs.begin(plan)
-        self.worlds.begin()
+        self.trainer_groups.begin()
         self.started = True
         self.channel.publish("up", {"processes": len(plan.processes)})
         self._check_done()
@@ -328,7 +328,7 @@ class Agent(Listener):
             "cause": stop.cause,
             "ended": time.time(),
             "unsaved": self.unsaved,
-            "worlds": self.worlds.to_json(),
+            "worlds": self.trainer_groups.to_json(),
             "processes": [process.to_json() for process in self.processes.all if not process.service],
         }
         write_json(self.dir.exit, end)

@@ -68,7 +68,7 @@ class Seen(NamedTuple):
     launching: bool  # whether one of them has
 
 
-class Worlds:
+class TrainerGroups:
     """Looks now and then at what the ranks of a node have started, and keeps what worlds of trainers there were."""
 
     def __init__(self, job: Job, loop: Loop, processes: Processes) -> None:
