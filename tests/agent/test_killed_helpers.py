@@ -100,7 +100,7 @@ def test_a_storage_server_that_cannot_start_ends_the_run(write_job: WriteJob, tm
 def test_an_ssh_server_that_is_killed_is_told_as_such(containment: str, command: list[str], write_job: WriteJob) -> None:
     with Live(command, write_job({"nodes": 2, "ssh": True, "command": "echo up; sleep 1000"})) as live:
         live.until_running(2)
-        kill(live, f"{live.run.path}/attempts/1/ssh/sshd_config")
+        kill(live, f"{live.run.path}/attempts/1/ssh/0/sshd_config")
         view = live.end()
     assert view["state"] == "failed"
     assert view["reason"] in [f"sshd on node {node} was killed (SIGKILL)" for node in (0, 1)]

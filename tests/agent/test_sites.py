@@ -13,7 +13,7 @@ from muster.job import Job
 PROGRAM = """\
 import os, sys
 from muster.agent.supervisor.site import Assignment, NodeEnded, Site
-from muster.agent.supervisor import supervisor
+from muster.agent.supervisor import patience, supervisor
 from muster.agent.tools import Tools
 from muster.records.files import Events, write_json, write_once
 
@@ -33,7 +33,7 @@ class Remote(Site):
     def filenos(self):
         return [self.reader]
 
-    def ended(self, attempt):
+    def ended(self, attempt, channel):
         if self.events:
             os.read(self.reader, 1)
             write_once(self.run.kill, {"reason": "enough"})
@@ -52,7 +52,7 @@ class Remote(Site):
 
 
 assignment = Assignment.read(sys.argv[1], "/", Tools(sys.executable, "/"), True)
-supervisor.KILL_LIMIT = 0.0
+patience.KILL_LIMIT = 0.0
 sys.exit(supervisor.Supervisor(assignment, Remote(assignment.run), Events(assignment.run.events)).carry_out())
 """
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,32 @@ def test_ranks_end_at_the_time_limit_although_their_supervisor_stands_still(
         view = live.end()
         assert (view["state"], view["reason"]) == ("failed", limit)
         assert gone(f"MUSTER_RUN={live.run.id}") == []
+
+
+def test_an_agent_that_gets_a_signal_ends_its_ranks_although_its_supervisor_stands_still(
+    containment: str, command: list[str], write_job: WriteJob
+) -> None:
+    with Live(command, write_job({"nodes": 2, "grace": "1s"}, **{"train.py": UP})) as live:
+        live.until_running(2)
+        os.kill(live.supervisor, signal.SIGSTOP)
+        os.kill(live.agent(1), signal.SIGTERM)
+        until(lambda: len([line for line in processes_with(f"MUSTER_RUN={live.run.id}") if "train.py" in line]) == 1)
+        os.kill(live.supervisor, signal.SIGCONT)
+        view = live.end()
+        assert (view["state"], view["reason"]) == ("stopped", "node 1 was told to end (SIGTERM)")
+
+
+def test_what_failed_first_while_a_supervisor_stood_still_is_the_reason(
+    containment: str, command: list[str], write_job: WriteJob
+) -> None:
+    with Live(command, write_job({"nodes": 2}, **{"train.py": UP})) as live:
+        live.until_running(2)
+        os.kill(live.supervisor, signal.SIGSTOP)
+        for rank in (1, 0):
+            os.kill(live.rank(rank), signal.SIGKILL)
+            until(partial(os.path.lexists, f"{live.run.attempt(1).meet}/failed.{rank}"))
+        os.kill(live.supervisor, signal.SIGCONT)
+        assert live.end()["reason"] == "rank 1 on node 1 was killed (SIGKILL)"
 
 
 def test_a_run_in_a_frozen_control_group(live: Live, muster: Muster, frozen: Callable[[int], str]) -> None:

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.channel.directory import Rendezvous
 from muster.linux.watch import Watch, shared
 from muster.records.files import Events, read_events, read_json, write_json, write_once
-from muster.records.layout import AttemptDir
 
 
 @pytest.fixture(params=["inotify", "polling"])
@@ -127,44 +125,6 @@ def test_events_are_lines_and_a_torn_one_is_left_out(tmp_path: Path) -> None:
         file.write(b'not json\n{"event": "torn"')
     assert [(event["event"], event["note"]) for event in read_events(path)] == [("start", "完成\n")]
     assert read_events(str(tmp_path / "none")) == []
-
-
-@pytest.fixture
-def attempt(tmp_path: Path) -> AttemptDir:
-    found = AttemptDir(str(tmp_path / "1"))
-    os.makedirs(found.meet)
-    for node in range(3):
-        os.makedirs(found.node(node).path)
-    return found
-
-
-def test_nodes_meet_in_a_directory_and_hear_of_each_other_in_order(attempt: AttemptDir) -> None:
-    zero, two = Rendezvous(attempt, 3), Rendezvous(attempt, 3)
-    zero.publish(0, "facts", {"node": 0})
-    assert zero.news() == ["facts.0"]
-    two.publish(2, "facts", {"node": 2})
-    two.publish(2, "failed", {"node": 2})
-    two.publish(1, "failed", {"node": 1})
-    assert zero.news() == ["facts.2", "failed.2", "failed.1"]
-    assert zero.news() == []
-    assert set(two.news()) == {"facts.0", "facts.2", "failed.2", "failed.1"}
-    assert zero.missing("facts", 3) == [1]
-    assert zero.counts == {"facts": 2, "failed": 2}
-    two.publish(1, "facts", {"node": 1})
-    zero.news()
-    assert zero.gather("facts", 3) == [{"node": 0}, {"node": 1}, {"node": 2}]
-    for one in (zero, two):
-        one.close()
-
-
-def test_what_holds_for_all_is_said_by_the_first(attempt: AttemptDir) -> None:
-    zero, one = Rendezvous(attempt, 3), Rendezvous(attempt, 3)
-    assert zero.announce("stop", {"cause": "failure"})
-    assert not one.announce("stop", {"cause": "stop"})
-    assert one.get("stop") == {"cause": "failure"}
-    assert "stop" in one.news()
-    for each in (zero, one):
-        each.close()
 
 
 @pytest.mark.root

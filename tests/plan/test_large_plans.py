@@ -16,7 +16,7 @@ from worlds import PLACES, RUN, facts, job, many_nodes
 
 from conftest import Muster, WriteJob
 from muster.job import Job
-from muster.plan import PlanError, World, assemble, build, shared_files
+from muster.plan import PlanError, World, assemble, build, world_files
 from muster.plan.build import MOST_ENV
 
 NODES, DEVICES = 1250, 8
@@ -52,7 +52,7 @@ def test_any_node_of_ten_thousand_ranks_has_a_plan(case: str) -> None:
         assert ranks == list(range(first, first + world.per_node))
         assert {process.env["MUSTER_WORLD_SIZE"] for process in plan.processes} == {str(world.size)}
     if asked.rank_table in ("lab", "1.0"):
-        (text,) = shared_files(asked, world, PLACES).values()
+        (text,) = world_files(asked, world, PLACES.node).values()
         assert text.count('"rank_id"') == NODES * DEVICES
         assert '"rank_id": "9999"' in text
 
@@ -138,7 +138,7 @@ def steps(work: Callable[[], object]) -> int:
 
 
 def seen(world: World) -> World:
-    nodes = [replace(node, facts=replace(node.facts, address=Seen(node.address))) for node in world.nodes]
+    nodes = [replace(node, info=replace(node.info, address=Seen(node.address))) for node in world.nodes]
     return replace(world, nodes=tuple(nodes))
 
 
@@ -150,7 +150,7 @@ def test_twice_the_nodes_take_twice_the_steps(case: str) -> None:
 
         def plan() -> None:
             build(asked, world, nodes - 1, PLACES)
-            shared_files(asked, world, PLACES)
+            world_files(asked, world, PLACES.node)
 
         return steps(plan)
 
@@ -161,7 +161,7 @@ def test_twice_the_nodes_take_twice_the_steps(case: str) -> None:
 def test_assembling_and_publishing_a_world_takes_steps_in_proportion_to_its_nodes() -> None:
     def measure(nodes: int) -> int:
         asked = job(nodes=nodes, devices=2, framework="pytorch")
-        reported = [node.facts for node in many_nodes(asked).nodes][::-1]
+        reported = [node.info for node in many_nodes(asked).nodes][::-1]
         return steps(lambda: World.from_json(assemble(asked, RUN, 1, reported).to_json()))
 
     small, middle, large = measure(20), measure(40), measure(80)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from worlds import DEVICES, PLACES, RUN, facts, job, many_nodes, two_nodes
 
 from muster.job import FRAMEWORKS, LAUNCHERS, Job
-from muster.plan import Device, NodePlan, World, assemble, build, shared_files
+from muster.plan import Device, NodePlan, World, assemble, build, world_files
 
 TOLD = """
 MUSTER_RUN MUSTER_ATTEMPT MUSTER_NODE MUSTER_NODES MUSTER_RANK MUSTER_LOCAL_RANK MUSTER_WORLD_SIZE MUSTER_HOSTS
@@ -157,7 +157,7 @@ def test_a_node_shows_its_processes_exactly_the_devices_that_it_was_given() -> N
 def test_a_machine_without_nvidia_devices_has_nothing_to_hide() -> None:
     asked = job(framework="pytorch")
     world = two_nodes(asked, "cpu")
-    bare = replace(world, nodes=tuple(replace(node, facts=replace(node.facts, nvidia=False)) for node in world.nodes))
+    bare = replace(world, nodes=tuple(replace(node, info=replace(node.info, nvidia=False)) for node in world.nodes))
     assert all("CUDA_VISIBLE_DEVICES" not in process.env for plan in plans(asked, bare) for process in plan.processes)
 
 
@@ -259,8 +259,8 @@ def test_a_plan_is_computed_from_what_it_is_given_and_nothing_else(framework: st
         ):
             patch.setattr(module, name, refuse)
         patch.setattr(os, "environ", Untouchable())
-        first, files = plans(asked, world), shared_files(asked, world, PLACES)
-        again = plans(asked, world), shared_files(asked, world, PLACES)
+        first, files = plans(asked, world), world_files(asked, world, PLACES.node)
+        again = plans(asked, world), world_files(asked, world, PLACES.node)
     assert again == (first, files)
     assert json.dumps([asked.to_json(), world.to_json()]) == before  # and it changed nothing of it
 
@@ -307,7 +307,7 @@ def test_ranks_of_nodes_that_share_an_address_have_endpoints_of_their_own() -> N
 def test_servers_that_share_an_address_are_told_apart_in_a_rank_table(format: str) -> None:
     asked = job(framework="mindspore", nodes=3, rank_table=format)
     world = crowded(asked)
-    (text,) = shared_files(asked, world, PLACES).values()
+    (text,) = world_files(asked, world, PLACES.node).values()
     entries = json.loads(text)
     entries = entries["server_list"] if format == "1.0" else entries["group_list"][0]["instance_list"]
     servers = {entry["server_id"] for entry in entries}
@@ -331,7 +331,7 @@ def test_a_rank_finds_in_the_table_the_very_device_that_it_opens(format: str, no
         for node, ids in enumerate(nodes)
     ]
     world = assemble(asked, RUN, 1, reported)
-    ((path, text),) = shared_files(asked, world, PLACES).items()
+    ((path, text),) = world_files(asked, world, PLACES.node).items()
     table = json.loads(text)
     if format == "lab":
         entries = [(one["rank_id"], one["devices"][0]) for one in table["group_list"][0]["instance_list"]]
@@ -346,7 +346,7 @@ def test_a_rank_finds_in_the_table_the_very_device_that_it_opens(format: str, no
 
 def test_a_device_without_an_address_of_its_own_is_reached_at_its_node() -> None:
     asked = job(framework="mindspore", rank_table="1.0")
-    (text,) = shared_files(asked, many_nodes(asked, "cpu"), PLACES).values()
+    (text,) = world_files(asked, many_nodes(asked, "cpu"), PLACES.node).values()
     ips = [[device["device_ip"] for device in server["device"]] for server in json.loads(text)["server_list"]]
     assert ips == [["10.1.0.0"] * 2, ["10.1.0.1"] * 2]
 

@@ -9,25 +9,25 @@ import pytest
 from worlds import PLACES, job, two_nodes
 
 from muster.job import Bench, Data, Job
-from muster.plan import NodePlan, build, shared_files
+from muster.plan import NodePlan, build, runners, world_files
 
 SERVER = Bench(scope="server", warmup=7)
 TRAIN = {"train_url": Data("obs://b/out/")}
-PRIVATE = replace(PLACES, alone=True)
 
 
 def plans(given: Job, kind: str = "cpu") -> list[NodePlan]:
     world = two_nodes(given, kind)
-    return [build(given, world, index, replace(PRIVATE, node=f"/run/nodes/{index}")) for index in (0, 1)]
+    return [build(given, world, index, replace(PLACES, node=f"/run/nodes/{index}")) for index in (0, 1)]
 
 
 def test_each_node_counts_its_ranks_from_nought_and_the_record_goes_on_counting() -> None:
-    first, second = plans(job(framework="pytorch", bench=SERVER))
+    given = job(framework="pytorch", bench=SERVER)
+    first, second = plans(given)
+    assert runners(given, two_nodes(given, "cpu")) == 2
     assert [(process.name, process.rank) for process in second.processes] == [("rank-2", 2), ("rank-3", 3)]
     for plan in (first, second):
         assert [process.env["RANK"] for process in plan.processes] == ["0", "1"]
         assert {process.env["WORLD_SIZE"] for process in plan.processes} == {"2"}
-        assert plan.runners == 2
     assert {process.env["MASTER_ADDR"] for process in first.processes} == {"10.0.0.1"}
     assert {process.env["MASTER_ADDR"] for process in second.processes} == {"10.0.0.2"}
     assert {process.env["MUSTER_SERVER"] for process in second.processes} == {"1"}
@@ -59,7 +59,7 @@ def test_every_node_has_a_scheduler_of_its_own() -> None:
 
 def test_a_rank_table_of_its_own_names_the_node_alone() -> None:
     given = job(framework="mindspore", bench=SERVER, device="ascend")
-    assert shared_files(given, two_nodes(given, "ascend"), PRIVATE) == {}
+    assert world_files(given, two_nodes(given, "ascend"), "/run") == {}
     _, second = plans(given, "ascend")
     [table] = [file for file in second.files if file.path == second.processes[0].env["RANK_TABLE_FILE"]]
     assert table.path.startswith("/run/nodes/1/")

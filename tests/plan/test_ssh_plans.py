@@ -12,7 +12,7 @@ import pytest
 from worlds import PLACES, RUN, facts, job, two_nodes
 
 from muster.job import Job
-from muster.plan import Facts, PlanError, World, assemble, build, shared_files, ssh
+from muster.plan import NodeInfo, PlanError, World, assemble, build, ssh
 
 
 def simulated(asked: Job) -> World:
@@ -28,10 +28,10 @@ def argv(asked: Job, world: World) -> list[str]:
 @pytest.mark.parametrize(
     ("framework", "words"),
     [
-        ("horovod", "horovodrun -np 4 --hostfile /run/attempts/1/hostfile --disable-cache --network-interface lo"),
+        ("horovod", "horovodrun -np 4 --hostfile /run/nodes/N/hostfile --disable-cache --network-interface lo"),
         (
             "mpi",
-            "mpirun -np 4 --hostfile /run/attempts/1/hostfile --mca oob_tcp_if_include lo "
+            "mpirun -np 4 --hostfile /run/nodes/N/hostfile --mca oob_tcp_if_include lo "
             "--mca btl_tcp_if_include lo --mca btl self,tcp --mca rtc_hwloc_vmhole none --bind-to none",
         ),
     ],
@@ -52,13 +52,13 @@ def test_the_launcher_of_real_nodes_chooses_its_network(framework: str) -> None:
 def test_open_mpi_is_told_that_root_may_only_where_root_does() -> None:
     asked = job(framework="mpi", ssh=True)
     world = two_nodes(asked, "cpu")
-    nodes = tuple(replace(node, facts=replace(node.facts, uid=0)) for node in world.nodes)
+    nodes = tuple(replace(node, info=replace(node.info, uid=0)) for node in world.nodes)
     for found, expected in ((world, []), (replace(world, nodes=nodes), ["", "_CONFIRM"])):
         env = build(asked, found, 0, PLACES).processes[0].env
         assert [name for name in env if name.startswith("OMPI_")] == [f"OMPI_ALLOW_RUN_AS_ROOT{end}" for end in expected]
 
 
-def with_ports(*ports: tuple[int, ...]) -> list[Facts]:
+def with_ports(*ports: tuple[int, ...]) -> list[NodeInfo]:
     return [replace(facts(node), ssh=numbers) for node, numbers in enumerate(ports)]
 
 
@@ -72,7 +72,7 @@ def test_the_port_is_the_first_that_is_free_on_all_nodes() -> None:
 def test_without_a_port_for_all_nodes_there_is_no_run() -> None:
     asked = job(framework="mpi", ssh=True)
     with pytest.raises(PlanError, match="no port for ssh is free on all nodes"):
-        shared_files(asked, assemble(asked, RUN, 1, with_ports((32001,), (32002,))), PLACES)
+        build(asked, assemble(asked, RUN, 1, with_ports((32001,), (32002,))), 0, PLACES)
 
 
 def test_a_job_without_ssh_has_no_trace_of_it() -> None:
@@ -120,7 +120,7 @@ GIVEN = {
 def stand_ins(folder: Path, **fields: object) -> Path:
     """Writes the stand-ins of a job; returns their directory."""
     asked = job(framework="horovod", ssh=True, **fields)
-    places = replace(PLACES, node=str(folder))
+    places = replace(PLACES, node=str(folder), ssh=str(folder / "ssh"))
     for file in build(asked, two_nodes(asked, "cpu"), 0, places).files:
         path = Path(file.path)
         path.parent.mkdir(exist_ok=True)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from muster.job import Job
-from muster.plan import Device, Facts, Places, World, assemble
+from muster.plan import Device, NodeInfo, Places, World, assemble
 
 RUN = "resnet-20260101-120000-abcd"
-PLACES = Places("/run/nodes/N", "/run/nodes/N/work", "/run/nodes/N/results", "/run/shared", "/run/attempts/1")
+PLACES = Places("/run/nodes/N", "/run/nodes/N/work", "/run/nodes/N/results", "/run/shared", "/run/ssh/N")
 
 # Two nodes with two devices each; the accelerators are not the first of their machines.
 DEVICES = {
@@ -34,11 +34,11 @@ def facts(
     devices: Sequence[Device] = (),
     address: str = "",
     ports: int = 3,
-) -> Facts:
+) -> NodeInfo:
     first = 20000 + 100 * (node % 100)
     held = tuple(range(first, first + ports))
     place = address or f"10.0.0.{node + 1}"
-    return Facts(node, f"host-{node}", place, kind, tuple(devices), held, 8, 0, "anna", 1000, 1000, True, (22100, 22101))
+    return NodeInfo(node, f"host-{node}", place, kind, tuple(devices), held, 8, 0, "anna", 1000, 1000, True, (22100, 22101))
 
 
 def two_nodes(job: Job, kind: str) -> World:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.agent.supervisor import heartbeat
+from muster.channel import heartbeat
 from muster.records import submissions
 from muster.records.files import write_json
 from muster.records.layout import RunDir
@@ -51,7 +51,7 @@ def test_who_is_silent_when_the_gang_is_stopped_is_lost_unless_he_has_ended(
     for node in range(3):
         Path(attempt.node(node).path).mkdir(parents=True)
         Path(attempt.node(node).beat).write_text(f"{node}.0")
-    beats = heartbeat.Beats(attempt, 4)  # the last one never says anything
+    beats = heartbeat.Heartbeats(attempt, 4)  # the last one never says anything
     for look in range(6):
         Path(attempt.node(0).beat).write_text(f"{look + 10}.0")
         until_next_look(beats)
@@ -61,6 +61,6 @@ def test_who_is_silent_when_the_gang_is_stopped_is_lost_unless_he_has_ended(
     assert heartbeat.last(attempt) == 15.0
 
 
-def until_next_look(beats: heartbeat.Beats) -> None:
+def until_next_look(beats: heartbeat.Heartbeats) -> None:
     time.sleep(0.002)
-    beats.listen()
+    beats.look()

@@ -1,1 +1,1 @@
-"""What runs on the nodes: the supervisor of a run, one agent per node, and the ranks that the agents start."""
+"""Programs of a run: its supervisor, one agent per node, and the processes that agents start."""

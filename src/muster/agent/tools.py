@@ -1,4 +1,4 @@
-"""How Muster's own programs are started on a node."""
+"""Paths and arguments of Muster's own programs on a node."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tools:
-    """What the agent's helpers are started with."""
+    """The Python and the archive that Muster's own programs are started with."""
 
     python: str  # Muster's own, which can import what stores need
     archive: str  # the packed agent
 
     @property
     def shims(self) -> str:
-        """What jobs may import of Muster: Python looks into an archive as into a directory."""
+        """The directory of modules that jobs may import: Python reads an archive like a directory."""
         return self.archive + "/muster/shims"
 
     def own(self, *words: str) -> list[str]:

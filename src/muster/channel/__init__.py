@@ -1,1 +1,1 @@
-"""The channel between a supervisor and its nodes: publish, announce, gather."""
+"""The channel between a supervisor and the nodes of its run: an interface, and a directory that all of them see."""

@@ -1,6 +1,7 @@
-"""How the agents of a run meet: a directory that all of them see.
+"""The channel as a directory that supervisor and nodes share.
 
-What a node publishes lies among its own files; the meeting place holds links to it, so that one directory shows all.
+What a node publishes lies among its own files; `meet/` holds a link to it and what is announced, so that one directory
+shows all news.
 """
 
 from __future__ import annotations
@@ -8,19 +9,21 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from muster.channel.base import Message
+from muster.channel.heartbeat import Heartbeats, send_heartbeats
 from muster.linux.watch import Watch
-from muster.records.files import read_json, write_json, write_once
-from muster.records.layout import AttemptDir, is_number
+from muster.records import meeting
+from muster.records.files import is_there, read_object, temporary_name, write_json
+from muster.records.layout import AttemptDir, RunDir
 
 
-class Rendezvous:
-    def __init__(self, attempt: AttemptDir, nodes: int) -> None:
+class _Directory:
+    def __init__(self, attempt: AttemptDir) -> None:
         self._attempt = attempt
-        self._nodes = nodes
         self._watch = Watch()
         self._watch.add(attempt.meet)
-        self.topics: set[str] = set()  # everything that was published or announced so far
-        self.counts: dict[str, int] = {}  # how many nodes have published a topic
+        self._known: set[str] = set()  # names in `meet/` that were taken in
+        self._begun = False
 
     def fileno(self) -> int:
         return self._watch.fileno()
@@ -29,42 +32,112 @@ class Rendezvous:
     def polling(self) -> bool:
         return self._watch.polling
 
-    def publish(self, node: int, topic: str, data: Any) -> None:
-        """Shows the others what this node has to say about a topic."""
-        write_json(f"{self._attempt.node(node).path}/{topic}.json", data)
-        os.symlink(f"../nodes/{node}/{topic}.json", f"{self._attempt.meet}/{topic}.{node}")
-
-    def announce(self, topic: str, data: Any) -> bool:
-        """Says something that holds for all; false when somebody else said it first."""
-        return write_once(f"{self._attempt.meet}/{topic}", data)
-
-    def news(self) -> list[str]:
-        """What was published or announced since the last call, in the order in which it came."""
-        names = [name for _, name in self._watch.drain()]
-        if "" in names or not self.topics:  # something was missed, or this is the first look
-            names += sorted(os.listdir(self._attempt.meet))
-        new = [name for name in dict.fromkeys(names) if name and not name.endswith(".tmp") and name not in self.topics]
-        self.topics.update(new)
-        for topic, _, node in (name.rpartition(".") for name in new):
-            if is_number(node) and int(node) < self._nodes:
-                self.counts[topic] = self.counts.get(topic, 0) + 1
-        return new
-
-    def get(self, topic: str) -> dict[str, Any] | None:
-        """What was said about a topic; one that cannot be read counts as not said yet."""
-        data = read_json(self._attempt.topic(topic))
-        if isinstance(data, dict):
-            return data
-        self.topics.discard(topic)
-        return None
-
-    def gather(self, topic: str, nodes: int) -> list[dict[str, Any]]:
-        """What each node published about a topic, once all of them have."""
-        return [self.get(f"{topic}.{node}") or {} for node in range(nodes)]
-
-    def missing(self, topic: str, nodes: int) -> list[int]:
-        """The nodes that have not published a topic."""
-        return [node for node in range(nodes) if f"{topic}.{node}" not in self.topics]
-
     def close(self) -> None:
         self._watch.close()
+
+    def _new_names(self) -> list[str]:
+        """Names that appeared in `meet/` since the last call, in that order."""
+        names = [name for _, name in self._watch.drain()]
+        if "" in names or not self._begun:  # events were lost, or none were recorded yet
+            names += sorted(os.listdir(self._attempt.meet))
+        self._begun = True
+        return [name for name in dict.fromkeys(names) if name and name not in self._known]
+
+
+class DirectoryNode(_Directory):
+    def __init__(self, attempt: AttemptDir, node: int) -> None:
+        super().__init__(attempt)
+        self._dir = attempt.node(node)
+        self._link = f"{attempt.meet}/{{}}.{node}"
+        self._target = f"../nodes/{node}/{{}}.json"
+        self._announced: dict[str, dict[str, Any]] = {}
+
+    def publish(self, topic: str, data: dict[str, Any]) -> None:
+        write_json(self._dir.topic(topic), data)
+        link, target = self._link.format(topic), self._target.format(topic)
+        try:
+            os.symlink(target, link)
+        except FileExistsError:  # that a rank has made
+            os.rename(link, temporary_name(link))
+            os.symlink(target, link)
+
+    def listen(self) -> bool:
+        new = [name for name in self._new_names() if "." not in name]
+        self._known.update(new)
+        return bool(new)
+
+    def announced(self, topic: str) -> dict[str, Any] | None:
+        if topic not in self._announced and (topic in self._known or topic == meeting.KEYS):
+            data = meeting.announced(self._attempt, topic)
+            if data is None:
+                self._known.discard(topic)
+            else:
+                self._announced[topic] = data
+        return self._announced.get(topic)
+
+    def show_life(self) -> None:
+        send_heartbeats(self._dir.beat)
+
+
+class DirectorySupervisor(_Directory):
+    def __init__(self, run: RunDir, attempt: AttemptDir, count: int) -> None:
+        for folder in (attempt.meet, attempt.nodes):
+            os.makedirs(folder, exist_ok=True)
+        super().__init__(attempt)
+        self._shared = run.shared
+        self._count = count
+        self._heartbeats = Heartbeats(attempt, count)
+        self._published: dict[str, dict[int, dict[str, Any]]] = {}
+        self._unread: list[str] = []  # names whose file could not be read yet
+        self._stopped = False
+
+    def announce(self, topic: str, data: dict[str, Any]) -> None:
+        self._stopped |= topic == "stop"
+        path = meeting.path(self._attempt, topic)
+        if topic == meeting.KEYS:
+            os.makedirs(self._attempt.ssh, 0o700, exist_ok=True)
+        write_json(path, data)
+        if topic == meeting.WORLD:
+            os.symlink("../world.json", f"{self._attempt.meet}/{topic}")
+
+    def news(self) -> list[Message]:
+        names, self._unread = [*self._unread, *self._new_names()], []
+        return [message for message in map(self._take, dict.fromkeys(names)) if message is not None]
+
+    def _take(self, name: str) -> Message | None:
+        found = meeting.publication(name)
+        if found is None or found[0] >= self._count or name in self._known:
+            return None
+        node, topic = found
+        data = meeting.published(self._attempt, node, topic)
+        if data is None:
+            self._unread.append(name)
+            return None
+        self._known.add(name)
+        self._published.setdefault(topic, {})[node] = data
+        return Message(node, topic, data)
+
+    def published(self, topic: str) -> dict[int, dict[str, Any]]:
+        return self._published.get(topic, {})
+
+    def has_ended(self, node: int) -> bool:
+        path = self._attempt.node(node).exit
+        return is_there(path) and bool(read_object(path))  # what a rank put there says nothing
+
+    def silent(self) -> set[int]:
+        self._heartbeats.look()
+        return self._heartbeats.silent(self._stopped)
+
+    def progress(self) -> object:
+        """The sizes and times of all logs, results and shared files; clocks of other machines do not matter."""
+        nodes = [self._attempt.node(node) for node in self._attempt.node_indexes()]
+        found: dict[str, tuple[int, int]] = {}
+        for top in [self._shared, *(folder for node in nodes for folder in (node.logs, node.results))]:
+            for folder, _, names in os.walk(top):
+                for path in [os.path.join(folder, name) for name in names]:
+                    try:
+                        info = os.lstat(path)
+                    except OSError:
+                        continue  # it was removed meanwhile, which the next look shows
+                    found[path] = (info.st_size, info.st_mtime_ns)
+        return found

@@ -1,16 +1,16 @@
-"""From a job and the facts of its nodes to what each node has to do: pure functions, no I/O, no clock."""
+"""From a job and its nodes to what each node has to do: pure functions, no I/O, no clock."""
 
-from muster.plan.build import build, shared_files
+from muster.plan.build import build, runners, world_files
 from muster.plan.frameworks import of
 from muster.plan.node import File, Gate, NodePlan, Places, PlanError, Process, Transfer
-from muster.plan.world import Device, Facts, Node, World, assemble
+from muster.plan.world import Device, Node, NodeInfo, World, assemble
 
 __all__ = [
     "Device",
-    "Facts",
     "File",
     "Gate",
     "Node",
+    "NodeInfo",
     "NodePlan",
     "Places",
     "PlanError",
@@ -20,5 +20,6 @@ __all__ = [
     "assemble",
     "build",
     "of",
-    "shared_files",
+    "runners",
+    "world_files",
 ]

@@ -1,4 +1,4 @@
-"""From a job and a world to what one node has to do, as data. Pure: no I/O, no clock, no environment."""
+"""Builds the plan of a node from a job and a world. Pure: no I/O, no clock, no environment."""
 
 from __future__ import annotations
 
@@ -13,29 +13,32 @@ from muster.plan.world import PS, Node, World
 MOST_ENV = 131072 - 1  # Linux' limit on one `name=value`, less the closing zero
 
 
-def shared_files(job: Job, world: World, places: Places) -> dict[str, str]:
-    """Files of the whole attempt, by path: node 0 writes them before it shows the world to the others."""
-    return {
-        **({} if places.alone else frameworks.of(job).files(job, world, places.world)),
-        **compat.of(job).shared_files(job, world, places),
-        **ssh.shared_files(job, world, places.attempt),
-    }
+def world_files(job: Job, world: World, folder: str) -> dict[str, str]:
+    """The rank table or the hostfile of a world, by path in `folder`; nothing where every node has its own."""
+    return {} if job.servers else frameworks.of(job).files(job, world, folder)
+
+
+def runners(job: Job, world: World) -> int:
+    """How many nodes have ranks."""
+    return 1 if job.alone and not job.apart else len(world.workers)
 
 
 def build(job: Job, world: World, index: int, places: Places) -> NodePlan:
-    """Everything that node `index` has to do."""
-    if not job.apart:
-        return _build(job, world, index, places)
-    plan = _build(job.only(index), world.only(index), 0, places)
+    """The plan of node `index`."""
+    plan = _build(job.only(index), world.only(index), 0, places) if job.apart else _build(job, world, index, places)
+    plan = replace(plan, files=(*plan.files, *ssh.configurations(job, world, places.ssh)), ssh=world.ssh_port if job.ssh else 0)
+    return _in_whole(plan, job, world, index) if job.apart else plan
+
+
+def _in_whole(plan: NodePlan, job: Job, world: World, index: int) -> NodePlan:
+    """The plan of a node that trains alone, with the names and numbers that it has in the whole run."""
     log = compat.of(job).log(job, world, world.nodes[index]) if job.log_url else {}
-    processes = tuple(_in_whole(process, world, index) for process in plan.processes)
+    processes = tuple(_renumbered(process, world, index) for process in plan.processes)
     env = dict(plan.setup_env, MUSTER_SERVER=str(index))
-    runners = len(world.workers)
-    return replace(plan, node=index, processes=processes, log=log, setup_env=env, runners=runners)
+    return replace(plan, node=index, processes=processes, log=log, setup_env=env)
 
 
-def _in_whole(process: Process, world: World, index: int) -> Process:
-    """A process of a node that trains alone, under the name and number that it has in the whole run."""
+def _renumbered(process: Process, world: World, index: int) -> Process:
     env = dict(process.env, MUSTER_SERVER=str(index))
     if process.rank < 0:
         return replace(process, name=f"{process.name}-{index}", env=env)
@@ -69,7 +72,11 @@ def _build(job: Job, world: World, index: int, places: Places) -> NodePlan:
         work=tuple(copies),
         linked={work: cwd} if cwd != work else {},
         folders=(*platform.folders(places), *filter(None, (local_path(data.url) for data in job.outputs.values()))),
-        files=(*_files(job, world, places), *platform.files(job, world, node, places), *ssh.files(job, places, common)),
+        files=(
+            *_copies(framework.files(job, world, places.node)),
+            *platform.files(job, world, node, places),
+            *ssh.files(job, places, common),
+        ),
         inputs=platform.inputs(job, places),
         outputs=platform.outputs(job, places),
         log=platform.log(job, world, node) if job.log_url else {},
@@ -80,22 +87,17 @@ def _build(job: Job, world: World, index: int, places: Places) -> NodePlan:
         secrets=job.secrets,
         defaults=_defaults(world, node),
         prefix={**platform.prefix(job, places), **ssh.prefix(job, places)},
-        runners=1 if job.alone else len(world.workers),
-        ssh=world.ssh_port if job.ssh else 0,
-        together=bool(job.ssh or node.facts.reception),
+        together=bool(job.ssh or node.info.reception),
     )
 
 
-def _files(job: Job, world: World, places: Places) -> tuple[File, ...]:
-    """What a node that is a world of its own has for itself alone."""
-    if not places.alone:
-        return ()
-    return tuple(File(path, text) for path, text in frameworks.of(job).files(job, world, places.world).items())
+def _copies(files: dict[str, str]) -> list[File]:
+    return [File(path, text) for path, text in files.items()]
 
 
 def _ranks(job: Job, world: World, node: Node, places: Places, common: dict[str, str], argv: tuple[str, ...]) -> list[Process]:
     framework, platform = frameworks.of(job), compat.of(job)
-    shared = framework.shared(job, world, places.world)  # computed once: it may hold every address of the world
+    shared = framework.shared(job, world, places.node)  # computed once: it may hold every address of the world
     cwd = platform.cwd(job, places)
     processes = []
     for name, rank, _ in [program for program in job.programs if program[2] == node.index]:
@@ -106,7 +108,7 @@ def _ranks(job: Job, world: World, node: Node, places: Places, common: dict[str,
         env.update(platform.rank(job, world, node, local, places))
         env.update(job.env)
         own = f"{cwd}/rank-{rank}" if job.workdir == "rank" else cwd
-        processes.append(Process(name, framework.argv(job, world, places.world, argv), env, own, rank, local))
+        processes.append(Process(name, framework.argv(job, world, places.node, argv), env, own, rank, local))
     return processes
 
 
@@ -125,14 +127,14 @@ def command(job: Job, platform: Compat, places: Places) -> tuple[str, ...]:
 
 
 def _passed(job: Job, platform: Compat, places: Places, access: str) -> dict[str, str]:
-    """The inputs and outputs that the program is told of in one way, by name."""
+    """The inputs and outputs that the program gets in one way, by name."""
     entries = [*job.inputs.items(), *job.outputs.items()]
     values = platform.data(job, places)
     return {name: values[name] for name, data in entries if data.access == access}
 
 
 def _common(world: World, node: Node, places: Places) -> dict[str, str]:
-    """What every process of a node is told."""
+    """Variables of every process of a node."""
     return {
         "MUSTER_RUN": world.run,
         "MUSTER_ATTEMPT": str(world.attempt),
@@ -141,7 +143,7 @@ def _common(world: World, node: Node, places: Places) -> dict[str, str]:
         "MUSTER_WORLD_SIZE": str(world.size),
         "MUSTER_HOSTS": ",".join(other.address for other in world.nodes),
         "MUSTER_MASTER_ADDR": world.master.address,
-        "MUSTER_MASTER_PORT": str(world.master.facts.ports[0]),
+        "MUSTER_MASTER_PORT": str(world.master.info.ports[0]),
         "MUSTER_RESULTS": places.results,
         "MUSTER_SHARED": places.shared,
         "PYTHONUNBUFFERED": "1",
@@ -151,7 +153,7 @@ def _common(world: World, node: Node, places: Places) -> dict[str, str]:
 
 def _defaults(world: World, node: Node) -> dict[str, str]:
     """The node's CPUs, shared out among its ranks."""
-    return {"OMP_NUM_THREADS": str(max(1, node.facts.cpus // world.per_node))}
+    return {"OMP_NUM_THREADS": str(max(1, node.info.cpus // world.per_node))}
 
 
 def _refuse_long(job: Job, processes: list[Process]) -> None:

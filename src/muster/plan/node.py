@@ -1,4 +1,4 @@
-"""What one node has to do, as data."""
+"""The plan of one node: its files, its transfers and its processes, as data."""
 
 from __future__ import annotations
 
@@ -13,21 +13,15 @@ class PlanError(Exception):
 
 @dataclass(frozen=True)
 class Places:
-    """Where things lie on a node."""
+    """Paths of a node."""
 
     node: str  # the node's own directory in the record
     work: str
     results: str
     shared: str
-    attempt: str  # the directory of the attempt, for files that all nodes read
+    ssh: str  # keys and configurations of its own, which are deleted with the attempt
     root: str = ""  # what stands before the fixed paths of a platform, where the node has no file system of its own
     common: str = ""  # the same for paths that all nodes of a run see
-    alone: bool = False  # whether every node is a world of its own, or makes itself one
-
-    @property
-    def world(self) -> str:
-        """The directory for files of the node's world; a node that is one may write them anew."""
-        return self.node if self.alone else self.attempt
 
     @property
     def bin(self) -> str:
@@ -35,11 +29,11 @@ class Places:
         return self.node + "/bin"
 
     def at(self, path: str) -> str:
-        """Where a fixed path of a platform lies."""
+        """The place of a fixed path of a platform."""
         return self.root + path
 
     def common_at(self, path: str) -> str:
-        """Where a fixed path that all nodes see lies."""
+        """The place of a fixed path that all nodes see."""
         return self.common + path
 
 
@@ -99,7 +93,6 @@ class NodePlan:
     secrets: tuple[str, ...]
     defaults: dict[str, str]  # variables of every process that the submitter's environment has not set
     prefix: dict[str, tuple[str, ...]]  # what stands first in variables that hold lists, such as PATH
-    runners: int  # how many nodes have ranks
     linked: dict[str, str] = field(default_factory=dict)  # directories whose entries are shown in another one, too
     folders: tuple[str, ...] = ()
     files: tuple[File, ...] = ()

@@ -25,7 +25,7 @@ def servers(world: World, pods: Mapping[int, str] | None = None) -> list[Server]
     return [
         Server(
             node.address if unique else f"{node.address}-{node.index}",
-            tuple(Device(device.id, device.ip or node.address) for device in node.facts.devices),
+            tuple(Device(device.id, device.ip or node.address) for device in node.info.devices),
             pods[node.index] if pods else pod(world, node),
         )
         for node in world.workers

@@ -102,31 +102,25 @@ cd "${MUSTER_WORK:-.}" && exec "$@"
 """
 
 
-def folder(attempt: str) -> str:
-    """Where keys and configurations lie; gone with the attempt."""
-    return attempt + "/ssh"
-
-
-def shared_files(job: Job, world: World, attempt: str) -> dict[str, str]:
-    """The configurations, by path: the same for all nodes."""
+def configurations(job: Job, world: World, folder: str) -> tuple[File, ...]:
+    """The configurations of a node's server and clients, which lie beside its keys."""
     if not job.ssh:
-        return {}
+        return ()
     if not world.ssh_port:
         raise PlanError("no port for ssh is free on all nodes: end other runs on these machines, or set `ssh: false`")
-    place = folder(attempt)
-    return {place + "/sshd_config": server(world, place), place + "/config": client(job, world, place)}
+    return File(folder + "/sshd_config", server(world, folder)), File(folder + "/config", client(job, world, folder))
 
 
-def server(world: World, place: str) -> str:
-    return SERVER.format(host=_quoted(place + "/host"), user=_path(place + "/user.pub"), run=world.run)
+def server(world: World, folder: str) -> str:
+    return SERVER.format(host=_quoted(folder + "/host"), user=_path(folder + "/user.pub"), run=world.run)
 
 
-def client(job: Job, world: World, place: str) -> str:
+def client(job: Job, world: World, folder: str) -> str:
     hosts = "".join(
         "Host {}\n  HostName {}\n".format(" ".join(aliases(job, world, node.index)), node.address) for node in world.nodes
     )
-    known = _path(place + "/known_hosts")
-    return hosts + CLIENT.format(port=world.ssh_port, alias=ALIAS, user=_path(place + "/user"), known=known)
+    known = _path(folder + "/known_hosts")
+    return hosts + CLIENT.format(port=world.ssh_port, alias=ALIAS, user=_path(folder + "/user"), known=known)
 
 
 def aliases(job: Job, world: World, index: int) -> list[str]:
@@ -138,7 +132,7 @@ def files(job: Job, places: Places, own: Iterable[str]) -> tuple[File, ...]:
     """Programs that stand in for others on a node; `own` are the variables that Muster gives each node."""
     if not job.ssh:
         return ()
-    options = "-F {} -o StrictHostKeyChecking=yes ".format(shlex.quote(folder(places.attempt) + "/config"))
+    options = "-F {} -o StrictHostKeyChecking=yes ".format(shlex.quote(places.ssh + "/config"))
     texts = {name: STAND_IN.format(name=name) + _real(name, options) for name in CLIENTS}
     texts["horovodrun"] = _without_secrets(job, own) + _real("horovodrun")
     texts["muster-rank"] = RANK

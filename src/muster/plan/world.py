@@ -20,8 +20,8 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What one node knows about itself."""
+class NodeInfo:
+    """A node as its engine made it and its agent found it; `facts.json` in the record."""
 
     node: int
     host: str
@@ -43,7 +43,7 @@ class Facts:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Facts:
+    def from_json(cls, data: dict[str, Any]) -> NodeInfo:
         devices = tuple(Device(**device) for device in data["devices"])
         others = {name: tuple(data.get(name, ())) for name in ("ports", "ssh", "launcher", "reception")}
         return cls(**{**data, "devices": devices, **others})
@@ -51,16 +51,16 @@ class Facts:
 
 @dataclass(frozen=True)
 class Node:
-    facts: Facts
+    info: NodeInfo
     role: str
 
     @property
     def index(self) -> int:
-        return self.facts.node
+        return self.info.node
 
     @property
     def address(self) -> str:
-        return self.facts.address
+        return self.info.address
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class World:
     @cached_property
     def endpoints(self) -> tuple[str, ...]:
         """An address and port of each rank's own, for frameworks whose nodes hold one more port than they have ranks."""
-        return tuple(f"{node.address}:{node.facts.ports[1 + local]}" for node in self.workers for local in range(self.per_node))
+        return tuple(f"{node.address}:{node.info.ports[1 + local]}" for node in self.workers for local in range(self.per_node))
 
     @property
     def size(self) -> int:
@@ -95,7 +95,7 @@ class World:
     @cached_property
     def ssh_port(self) -> int:
         """The port of the ssh servers, one that is free on all nodes; 0 where there are none."""
-        common = [port for port in self.master.facts.ssh if all(port in node.facts.ssh for node in self.nodes)]
+        common = [port for port in self.master.info.ssh if all(port in node.info.ssh for node in self.nodes)]
         return common[0] if common else 0
 
     def rank(self, node: Node, local: int) -> int:
@@ -103,11 +103,11 @@ class World:
 
     def only(self, index: int) -> World:
         """The world that one of the nodes is by itself."""
-        facts = dataclasses.replace(self.nodes[index].facts, node=0)
-        return World(self.run, self.attempt, self.per_node, (Node(facts, WORKER),))
+        info = dataclasses.replace(self.nodes[index].info, node=0)
+        return World(self.run, self.attempt, self.per_node, (Node(info, WORKER),))
 
     def to_json(self) -> dict[str, Any]:
-        nodes = [dict(node.facts.to_json(), role=node.role) for node in self.nodes]
+        nodes = [dict(node.info.to_json(), role=node.role) for node in self.nodes]
         return {"run": self.run, "attempt": self.attempt, "per_node": self.per_node, "size": self.size, "nodes": nodes}
 
     @classmethod
@@ -116,12 +116,12 @@ class World:
         for entry in data["nodes"]:
             entry = dict(entry)
             role = entry.pop("role")
-            nodes.append(Node(Facts.from_json(entry), role))
+            nodes.append(Node(NodeInfo.from_json(entry), role))
         return cls(data["run"], data["attempt"], data["per_node"], tuple(nodes))
 
 
-def assemble(job: Job, run: str, attempt: int, facts: Sequence[Facts]) -> World:
+def assemble(job: Job, run: str, attempt: int, infos: Sequence[NodeInfo]) -> World:
     """The world that these nodes form: workers first, parameter servers after them."""
-    ordered: list[Facts] = sorted(facts, key=lambda fact: fact.node)
-    nodes = tuple(Node(fact, WORKER if fact.node < job.nodes else PS) for fact in ordered)
+    ordered: list[NodeInfo] = sorted(infos, key=lambda info: info.node)
+    nodes = tuple(Node(info, WORKER if info.node < job.nodes else PS) for info in ordered)
     return World(run, attempt, job.ranks_per_node, nodes)

@@ -15,7 +15,7 @@ from muster.records.untrusted import LARGEST, parse_json, read_regular
 _BROKEN = (OSError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 _OF_RUN = ("job.json", "run.json", "stop.json", "kill.json", "final.json")
 _OF_ATTEMPT = ("world.json", "meet/stop", "meet/told", "allocation.json")
-_OF_NODE = ("facts.json", "plan.json", "exit.json", "failed.json")
+_OF_NODE = ("facts.json", "plan.json", "exit.json", "failed.json", "stop-request.json")
 
 
 class Damaged(Exception):

@@ -23,17 +23,18 @@ def temporary_name(path: str) -> str:
     return f"{path}.{os.urandom(6).hex()}.tmp"
 
 
-def write_text(path: str, text: str) -> None:
+def write_text(path: str, text: str, mode: int = 0o600) -> None:
     """Writes text in UTF-8; bytes of paths that are not UTF-8 stay as they are."""
-    write_bytes(path, text.encode("utf-8", "surrogateescape"))
+    write_bytes(path, text.encode("utf-8", "surrogateescape"), mode)
 
 
-def write_bytes(path: str, data: bytes) -> None:
+def write_bytes(path: str, data: bytes, mode: int = 0o600) -> None:
     temporary = temporary_name(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
+            os.fchmod(file.fileno(), mode)
             _give_to_owner(file.fileno(), os.path.dirname(path))
         os.rename(temporary, path)
     except OSError:

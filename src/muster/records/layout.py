@@ -21,6 +21,21 @@ def is_number(name: str) -> bool:
     return name.isascii() and name.isdigit() and len(name) < 10
 
 
+# All that a node writes in its directory, with the most bytes that are read of a file.
+NODE_TOPICS = {  # published to the supervisor, each as `<topic>.json`
+    **dict.fromkeys(("facts", "failed", "stop-request"), 16 << 20),
+    **dict.fromkeys(("noted", "ready", "up", "done", "uploading"), 1 << 10),
+}
+NODE_FILES = {
+    **{f"{topic}.json": most for topic, most in NODE_TOPICS.items()},
+    **dict.fromkeys(("plan.json", "exit.json", "system.json", "before.json", "failure.json", "ranktable.json"), 64 << 20),
+    **dict.fromkeys(("hostfile", "hosts", "pids.json"), 16 << 20),
+    **dict.fromkeys(("events.jsonl", "metrics.jsonl", "agent.log"), 128 << 20),
+    "beat": 64,
+}
+NODE_FOLDERS = frozenset("logs stacks results work inputs outputs log root bin probe".split())
+
+
 class NodeDir:
     """What one node writes during one attempt, and nobody else."""
 
@@ -44,6 +59,10 @@ class NodeDir:
         self.root = path + "/root"  # directories of a simulated node's own, such as /cache
         self.bin = path + "/bin"  # programs that stand in for others
 
+    def topic(self, name: str) -> str:
+        """What the node has published of a topic."""
+        return f"{self.path}/{name}.json"
+
     def log(self, process: str) -> str:
         return f"{self.logs}/{process}.log"
 
@@ -60,18 +79,11 @@ class AttemptDir:
         self.world = path + "/world.json"
         self.meet = path + "/meet"
         self.nodes = path + "/nodes"
-        self.ssh = path + "/ssh"  # keys and configurations, while the attempt lasts
+        self.ssh = path + "/ssh"  # keys and configurations, by node, while the attempt lasts
         self.root = path + "/root"  # directories that all nodes see, where a platform has such
 
     def node(self, index: int) -> NodeDir:
         return NodeDir(f"{self.nodes}/{index}")
-
-    def topic(self, name: str) -> str:
-        """The file behind a name at the meeting place, where a link stands for what a node published."""
-        topic, _, node = name.rpartition(".")
-        if topic and is_number(node):
-            return f"{self.node(int(node)).path}/{topic}.json"
-        return self.world if name == "world" else f"{self.meet}/{name}"
 
     def node_indexes(self) -> list[int]:
         return _numbers(self.nodes)

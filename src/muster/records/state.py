@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import Any
 
 from muster.job import Job
-from muster.records import submissions
+from muster.records import meeting, submissions
 from muster.records.damage import guarded, need
 from muster.records.files import is_there, read_events, read_object
 from muster.records.layout import AttemptDir, RunDir
@@ -46,7 +45,7 @@ class AttemptRecord:
     dir: AttemptDir
     met: list[str]  # what was published at the rendezvous
     stop: Stop | None  # why the gang was stopped, once it was
-    failures: list[Failure]  # in the order in which node 0 learned of them
+    failures: list[Failure]  # in the order in which the supervisor learned of them
     started: float
     ended: float | None
     cut: str = ""  # what ended it that its agents could not tell of, if something did
@@ -83,14 +82,11 @@ def _read(run: RunDir) -> Record:
 
 
 def _read_attempt(attempt: AttemptDir, events: list[dict[str, Any]]) -> AttemptRecord:
-    try:
-        met = os.listdir(attempt.meet)
-    except FileNotFoundError:
-        met = []
+    met = meeting.names(attempt)
     known = {event["event"]: event for event in events if event.get("attempt") == attempt.number}
     begun, ended = known.get("attempt", {}), known.get("attempt-ended", {})
-    failures = _failures(attempt, met)
-    stop = read_object(attempt.meet + "/stop") or None
+    failures = _failures(attempt, events)
+    stop = meeting.stop(attempt)
     if stop and stop.get("cause") == "terminated":  # an agent's own word, perhaps: what was meant its supervisor found out
         stop = dict(stop, **_meant(attempt.number, events))
     moment = ended.get("until", ended.get("time"))
@@ -113,11 +109,12 @@ def complete(attempt: AttemptRecord) -> bool:
     return attempt.stop is not None and bool(nodes) and all(is_there(attempt.dir.node(node).exit) for node in nodes)
 
 
-def _failures(attempt: AttemptDir, met: list[str]) -> list[dict[str, Any]]:
-    """What failed, in the order in which node 0 learned of it, then what only the nodes themselves know."""
-    failures = [event for event in read_events(attempt.node(0).events) if event["event"] == "failure"]
-    for name in sorted(name for name in met if name.startswith("failed.")):  # node 0 may be lost
-        failures.append(read_object(attempt.topic(name)))
+def _failures(attempt: AttemptDir, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What failed, in the order in which the supervisor learned of it, then what only the nodes themselves know."""
+    failures = [event for event in events if event["event"] == "failure" and event.get("attempt") == attempt.number]
+    for index in attempt.node_indexes():
+        failures += [event for event in read_events(attempt.node(index).events) if event["event"] == "failure"]
+    failures += meeting.gathered(attempt, "failed").values()  # the supervisor may be gone
     for index in attempt.node_indexes():
         ended = read_object(attempt.node(index).exit)
         if ended.get("unsaved"):

@@ -1,4 +1,4 @@
-"""The programs of a node that are given keys, as its agent starts them and hears of their end.
+"""Helper programs that are given keys: how an agent starts them and learns of their end.
 
 Where the node is a namespace they run outside of it: ranks may be root there, and could read their memory and that of the
 agent. The agent has no key and asks the keeper (`keeper.py`). Without namespaces the agent starts them itself.
@@ -46,7 +46,7 @@ class Helpers:
         return {}
 
 
-class Own(Helpers):
+class ChildHelpers(Helpers):
     """Helpers that are processes of the agent."""
 
     def __init__(self, processes: Processes, tools: Tools, folder: NodeDir) -> None:
@@ -66,7 +66,7 @@ class Own(Helpers):
         return self._processes.kill_all()
 
 
-class Kept(Helpers):
+class KeeperHelpers(Helpers):
     """Helpers that are processes of the keeper, at the other end of a socket."""
 
     def __init__(self, line: socket.socket) -> None:
@@ -89,7 +89,7 @@ class Kept(Helpers):
         self._line.setblocking(False)
         try:
             while True:
-                self._hear(stopping)
+                self._receive(stopping)
         except BlockingIOError:
             pass
         finally:
@@ -100,29 +100,29 @@ class Kept(Helpers):
     def kill_all(self) -> list[Running]:
         self._line.send(_message(kill=True))
         while self._running:
-            self._hear(True)
+            self._receive(True)
         found, self._ended = self._ended, []
         return found
 
     def seen(self, agent: int) -> dict[int, int]:
         self._line.send(_message(see=agent))
         while True:
-            told = self._hear(False)
-            if "seen" in told:
-                return {int(inside): pid for inside, pid in told["seen"].items()}
+            message = self._receive(False)
+            if "seen" in message:
+                return {int(inside): pid for inside, pid in message["seen"].items()}
 
-    def _hear(self, stopping: bool) -> dict[str, Any]:
-        said = self._line.recv(MOST)
-        while not said:
+    def _receive(self, stopping: bool) -> dict[str, Any]:
+        data = self._line.recv(MOST)
+        while not data:
             signal.pause()  # the keeper is gone, and this process is about to be killed with it
-        told: dict[str, Any] = json.loads(said)
-        process = self._running.pop(told["ended"], None) if "ended" in told else None
+        message: dict[str, Any] = json.loads(data)
+        process = self._running.pop(message["ended"], None) if "ended" in message else None
         if process is not None:
             process.ended, process.stopped = time.time(), stopping
-            process.code, process.signal = told["code"], told["signal"]
+            process.code, process.signal = message["code"], message["signal"]
             self._ended.append(process)
-        return told
+        return message
 
 
-def _message(**told: Any) -> bytes:
-    return json.dumps(told).encode()
+def _message(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()

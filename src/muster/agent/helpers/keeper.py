@@ -1,7 +1,7 @@
 """The keeper of a node: the process outside of its PID namespace that has the keys, and starts the programs that need them.
 
 It shares the node's file system and nothing else with the ranks. A rank may be root and speak through the agent's socket, so
-there is nothing to ask for but Muster's own helpers, which are told URLs and paths.
+it starts nothing but Muster's own helpers, which get URLs and paths.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ class Keeper:
 
     def carry_on(self) -> NoReturn:
         """Never returns: this process is killed when the node ends."""
-        signals = Signals((signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP))  # the agent is told to end, not this
+        signals = Signals((signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP))  # the agent handles these
         while True:
             readable([self._line.fileno(), signals.fileno()], None)
             signals.take()
-            self._tell_ended()
+            self._send_ends()
             if readable([self._line.fileno()], 0):
                 self._answer()
 
     def _answer(self) -> None:
-        said, files, _, _ = socket.recv_fds(self._line, MOST, MOST_FILES)
-        if not said:
+        data, files, _, _ = socket.recv_fds(self._line, MOST, MOST_FILES)
+        if not data:
             os._exit(0)  # the agent is gone
         try:
-            asked = json.loads(said)
+            asked = json.loads(data)
             if "start" in asked:
                 self._start(asked["start"], asked["name"], asked["words"], files)
             elif "see" in asked:
-                self._tell(seen=seen_from_outside(self._proc, int(asked["see"])))
+                self._send(seen=seen_from_outside(self._proc, int(asked["see"])))
             elif "kill" in asked:
                 self._kill_all()
         finally:
@@ -70,7 +70,7 @@ class Keeper:
 
     def _start(self, number: int, name: str, words: Sequence[str], files: list[int]) -> None:
         if name not in NAMES or words[0] not in PROGRAMS:
-            self._tell(ended=number, code=NOT_STARTED, signal=None)
+            self._send(ended=number, code=NOT_STARTED, signal=None)
             return
         log = open_log(self._folder.log(name))
         try:
@@ -87,14 +87,14 @@ class Keeper:
             )
         except (OSError, subprocess.SubprocessError) as error:
             os.write(log, (f"muster: {error}\n").encode())
-            self._tell(ended=number, code=NOT_STARTED, signal=None)
+            self._send(ended=number, code=NOT_STARTED, signal=None)
             return
         finally:
             os.close(log)
         child.returncode = 0  # reaped here, not by subprocess
         self._running[child.pid] = number
 
-    def _tell_ended(self) -> None:
+    def _send_ends(self) -> None:
         while self._running:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
@@ -103,15 +103,15 @@ class Keeper:
             _kill_group(pid)  # what it started is of no use without it
             killed = os.WIFSIGNALED(status)
             code, sign = (None, os.WTERMSIG(status)) if killed else (os.WEXITSTATUS(status), None)
-            self._tell(ended=number, code=code, signal=sign)
+            self._send(ended=number, code=code, signal=sign)
 
     def _kill_all(self) -> None:
         for pid in self._running:
             _kill_group(pid)
 
-    def _tell(self, **told: Any) -> None:
+    def _send(self, **fields: Any) -> None:
         try:
-            self._line.send(json.dumps(told).encode())
+            self._line.send(json.dumps(fields).encode())
         except BrokenPipeError:
             os._exit(0)  # the agent is gone
 

@@ -1,4 +1,4 @@
-"""What a node measures of its own accord: samples while it runs, and copies of the result files that its programs wrote."""
+"""Collects what a node measures: samples while it runs, and copies of the result files that its programs wrote."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOOK = 0.02  # between two looks whether it has
 Start = Callable[[str, list[str], Sequence[int]], Optional[Running]]
 
 
-class Measuring:
+class Collector:
     """`serve` starts a helper that is given keys; `look` one that is not, and sees the processes of the node."""
 
     def __init__(self, tools: Tools, job: Job, folder: NodeDir, loop: Loop, serve: Start, look: Start) -> None:
@@ -47,7 +47,7 @@ class Measuring:
     # -- samples
 
     def watch(self) -> None:
-        """Starts to look at the machine, unless that goes on or nobody wants it."""
+        """Starts the sampler, unless it runs or the job has none."""
         if self._job.sample and self._sampler is None and not self._ended:
             words = ["sample", self._folder.path, repr(self._job.sample)]
             if not _has_password():
@@ -75,23 +75,19 @@ class Measuring:
         self._loop.until(lambda: sampler.ended is not None, LAST_SAMPLES)
 
     def _until_described(self, sampler: Running) -> None:
-        """Waits for the description of the node: without it nobody knows where the numbers come from."""
+        """Waits for the description of the node, without which its numbers mean little."""
         deadline = time.monotonic() + DESCRIBED
         while sampler.ended is None and not os.path.exists(self._folder.system) and time.monotonic() < deadline:
-            if "kill" in self._loop.meeting.topics:
+            if self._loop.killed:
                 return
             self._loop.pause(LOOK)
 
     # -- result files
 
     def note(self) -> None:
-        """Starts to look at what lies at the outputs to which programs write themselves: none of it is of this attempt.
-
-        The first node does so for all, and before it has been done no node starts a rank.
-        """
-        sources = self._sources()
-        if sources:
-            self._noting = self._serve("note", ["storage", "note", self._before, NAMES, *(url for _, url in sources)], ())
+        """Starts to look at what lies at the outputs to which programs write themselves: none of it is of this attempt."""
+        urls = [url for _, url in self._sources()]
+        self._noting = self._serve("note", ["storage", "note", self._before, NAMES, *urls], ())
 
     @property
     def noted(self) -> bool:
@@ -115,7 +111,7 @@ class Measuring:
             write_json(kept + ".json", found)
 
     def _until(self, process: Running) -> bool:
-        self._loop.until(lambda: process.ended is not None or "kill" in self._loop.meeting.topics)
+        self._loop.until(lambda: process.ended is not None or self._loop.killed)
         return process.code == 0
 
     @property
@@ -124,29 +120,32 @@ class Measuring:
 
     def _sources(self) -> list[tuple[str, str]]:
         """Outputs by name and URL that programs write to without the agent."""
-        if not compat.of(self._job).writes_urls:
-            return []
-        return [(name, data.url) for name, data in self._job.outputs.items()]
+        return [(name, data.url) for name, data in self._job.outputs.items()] if notes(self._job) else []
 
     def _own(self, plan: NodePlan, kept: str) -> list[dict[str, Any]]:
         """The result files in directories that this attempt alone has written to."""
         found = []
         for output in plan.outputs:
             for path in _result_files(output.path):
-                told: dict[str, Any] = {"output": output.name, "path": path, "stale": False}
-                told["url"] = "{}/{}".format(output.url.rstrip("/"), path)
+                entry: dict[str, Any] = {"output": output.name, "path": path, "stale": False}
+                entry["url"] = "{}/{}".format(output.url.rstrip("/"), path)
                 try:
-                    told.update(_keep(output.path, path, f"{kept}/{output.name}"))
-                except OSError as error:  # no regular file of the output, nobody may read it, or a full disk
-                    told["error"] = error.strerror or str(error)
-                found.append(told)
+                    entry.update(_keep(output.path, path, f"{kept}/{output.name}"))
+                except OSError as error:  # no regular file of the output, no permission to read it, or a full disk
+                    entry["error"] = error.strerror or str(error)
+                found.append(entry)
         return found
 
 
+def notes(job: Job) -> bool:
+    """Whether programs write to the URLs of outputs themselves: the first node notes what lies there before ranks start."""
+    return compat.of(job).writes_urls and bool(job.outputs)
+
+
 def _has_password() -> bool:
-    """Whether a BMC is asked that wants a password, which the sampler does not get."""
-    told = json.loads(os.environ.get("MUSTER_POWER") or "{}")
-    return any(section.get("apart") for section in (told, *told.get("hosts", {}).values()))
+    """Whether a BMC needs a password, which the sampler does not get."""
+    settings = json.loads(os.environ.get("MUSTER_POWER") or "{}")
+    return any(section.get("apart") for section in (settings, *settings.get("hosts", {}).values()))
 
 
 def _move_aside(*paths: str) -> None:

@@ -20,7 +20,7 @@ BATCH = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "PMI_", "PMIX_")
 
 
 def base(submitter: Mapping[str, str]) -> dict[str, str]:
-    """What of the submitter's environment reaches a rank."""
+    """The part of the submitter's environment that reaches a rank."""
     return {
         name: value
         for name, value in submitter.items()
@@ -54,7 +54,7 @@ def compose(
 
 
 def exported(before: Mapping[str, str], dumped: bytes) -> dict[str, str]:
-    """What a setup script changed, from the environment that it left behind."""
+    """The variables that a setup script changed, from the environment at its end."""
     own = {"_", "SHLVL", "PWD", "OLDPWD"}
     return {name: value for name, value in proc.variables(dumped).items() if before.get(name) != value and name not in own}
 

@@ -1,4 +1,4 @@
-"""What Open MPI keeps on a node: files of its own, in a directory that it takes to be its host's and its user's.
+"""Session directories of Open MPI on a node, which it takes to be those of its host and its user.
 
 Where nodes share a machine, or runs a node, one of its daemons clears that directory away under another that begins.
 """
@@ -46,7 +46,7 @@ class Sessions:
             held = _held(made)
             if held is not None:
                 self._locks.append(held)
-            folder = os.path.join(above, PREFIX + os.path.basename(made)[-8:])  # nobody sees it before it is held
+            folder = os.path.join(above, PREFIX + os.path.basename(made)[-8:])  # it is held before others see it
             os.rename(made, folder)
             return folder
         except OSError:
@@ -54,7 +54,7 @@ class Sessions:
 
 
 def _clear(above: str) -> None:
-    """Deletes what agents that were killed have left: theirs are held by nobody."""
+    """Deletes directories of agents that were killed, which no process holds."""
     for name in os.listdir(above):
         if name.startswith(PREFIX):
             with contextlib.suppress(OSError):  # another user's, or just deleted
@@ -65,7 +65,7 @@ def _clear(above: str) -> None:
 
 
 def _held(folder: str) -> int | None:
-    """Holds a directory as long as this process lives, if nobody else does."""
+    """Holds a directory as long as this process lives; None if another process holds it."""
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

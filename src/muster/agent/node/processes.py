@@ -31,8 +31,8 @@ class Running:
     ended: float | None = None
     code: int | None = None
     signal: int | None = None
-    stopped: bool = False  # it ended after the gang was told to stop
-    service: bool = False  # it works for the agent: nobody waits for it, and its end is no failure by itself
+    stopped: bool = False  # it ended after the gang was stopped
+    service: bool = False  # it works for the agent: it is not waited for, and its end is no failure by itself
 
     @property
     def failed(self) -> bool:
@@ -226,7 +226,7 @@ def _group(pid: int) -> int | None:
 
 
 def _kill(pid: int, number: int = signal.SIGKILL) -> bool:
-    """Whether there is something left to wait for; what belongs to another user (a program under sudo) is not ours."""
+    """Sends a signal; false for a process that is gone or belongs to another user (a program under sudo)."""
     try:
         os.kill(pid, number)
         return True

@@ -30,7 +30,7 @@ class Setup:
         self.argv: list[str] = ["bash", "-c", script, "setup"]
 
     def exported(self) -> dict[str, str] | None:
-        """What it exported, once it has ended; None when it did not show that."""
+        """The variables that it exported, once it has ended; None when it did not show them."""
         os.lseek(self.dump, 0, os.SEEK_SET)
         with os.fdopen(os.dup(self.dump), "rb") as file:
             dumped = file.read()

@@ -1,4 +1,4 @@
-"""What lies on a node before its processes start: working copies of the code, and the files that its plan names."""
+"""Prepares the files of a node: working copies of the code, and the files and directories that its plan names."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import stat
 
 from muster.plan import NodePlan
-from muster.records.files import delete_tree
+from muster.records.files import delete_tree, write_text
 from muster.records.untrusted import open_regular
 
 
 def lay_out(plan: NodePlan, code: str) -> None:
-    """Everything that a plan wants to lie on its node."""
+    """Makes all files and directories of a plan."""
     for folder in plan.work:
         copy_tree(code, folder)
     for source, target in plan.linked.items():
@@ -20,9 +20,7 @@ def lay_out(plan: NodePlan, code: str) -> None:
         os.makedirs(folder, exist_ok=True)
     for file in plan.files:
         os.makedirs(os.path.dirname(file.path), exist_ok=True)
-        with open(file.path, "w", encoding="utf-8") as opened:
-            os.fchmod(opened.fileno(), file.mode)
-            opened.write(file.text)
+        write_text(file.path, file.text, file.mode)  # in one step: another node may write the same to a shared disk
     for transfer in plan.outputs:
         os.makedirs(transfer.path, exist_ok=True)
     for transfer in plan.inputs:

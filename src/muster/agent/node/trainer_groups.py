@@ -1,6 +1,6 @@
-"""Which trainers of a node train together, as their launchers told them: found in their command lines and environments.
+"""Finds which trainers of a node train together, in the command lines and environments that launchers gave them.
 
-A launcher that was not told of the other nodes starts a training of its own on each of them, and all of them end well.
+A launcher that does not know of the other nodes starts a training of its own on each of them, and all of them succeed.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ class Trainer(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a rank ran at one look."""
+    """The processes of a rank at one look."""
 
-    own: list[Trainer]  # programs that train in the world that Muster told them
+    own: list[Trainer]  # programs that train in the world that Muster gave them
     launched: list[Trainer]  # by a launcher that is the rank's command
     beneath: list[Trainer]  # by a launcher that a program of the rank started
     programs: bool  # whether there are programs that may start one
     launching: bool  # whether one of them has
 
 
-class Worlds:
+class TrainerGroups:
     """Looks now and then at what the ranks of a node have started, and keeps what worlds of trainers there were."""
 
     def __init__(self, job: Job, loop: Loop, processes: Processes) -> None:
@@ -87,7 +87,7 @@ class Worlds:
             self._loop.later(OFTEN, self._go_on)
 
     def to_json(self) -> dict[str, Any]:
-        """What there was: worlds that are complete on this node, and whether one had trainers elsewhere."""
+        """The worlds that are complete on this node, and whether one had trainers elsewhere."""
         whole: dict[tuple[int, ...], Trainer] = {}
         for trees, one in self._whole.items():
             if all(kind != BENEATH or self._starts_launchers(rank) for rank, kind in trees):
@@ -124,14 +124,14 @@ class Worlds:
             parts = {tree: numbers for tree, numbers in trees.items() if len(numbers) < size}
             for tree in trees.keys() - parts.keys():
                 self._whole.setdefault((tree,), next(iter(trees[tree].values())))
-            told = [own for numbers in parts.values() for own in numbers]
-            if parts and len(told) == len(set(told)) == size:
+            ranks_of_world = [own for numbers in parts.values() for own in numbers]
+            if parts and len(ranks_of_world) == len(set(ranks_of_world)) == size:
                 self._whole.setdefault(tuple(sorted(parts)), next(iter(parts[min(parts)].values())))
             self._partial |= {(tree, variable, size) for tree in parts}
 
 
 def look_at(root: int, variable: str = "") -> Seen:
-    """What a rank has started to train: by launchers, or itself, where `variable` is what Muster told it of its world.
+    """The trainers of a rank: started by launchers, or itself, where `variable` has the size of the world that Muster gave it.
 
     What a trainer starts in turn, to load data or to evaluate, is none, unless a launcher does.
     """
@@ -145,16 +145,16 @@ def look_at(root: int, variable: str = "") -> Seen:
         if name or os.path.basename(words[0]) in WRAPPERS:
             launching |= bool(name and beneath)
         elif launcher:
-            launched[beneath] += _told(proc.environment(pid), RANK_OF, _program(words), launcher)
+            launched[beneath] += _trainers(proc.environment(pid), RANK_OF, _program(words), launcher)
             continue
         elif not beneath:
-            own += _told(proc.environment(pid), filter(None, [variable]), _program(words), "")
+            own += _trainers(proc.environment(pid), filter(None, [variable]), _program(words), "")
             programs = beneath = True
         queue += [(child, name or launcher, beneath) for child in proc.children(pid)]
     return Seen(own, launched[False], launched[True], programs, launching)
 
 
-def _told(env: dict[str, str], names: Iterable[str], program: str, launcher: str) -> Iterator[Trainer]:
+def _trainers(env: dict[str, str], names: Iterable[str], program: str, launcher: str) -> Iterator[Trainer]:
     for name in names:
         size, rank = env.get(name, ""), env.get(RANK_OF[name], "")
         if NUMBER.fullmatch(size) and NUMBER.fullmatch(rank) and int(size) > 0:
@@ -176,6 +176,6 @@ def _launcher(words: Sequence[str]) -> str:
 
 
 def _program(words: Sequence[str]) -> str:
-    """What people call a program: its script, if it has one."""
+    """The name of a program for people: its script, if it has one."""
     script = next((word for word in words[1:] if word.endswith(".py")), words[0])
     return os.path.basename(script)[:LONGEST_NAME]

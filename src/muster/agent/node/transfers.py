@@ -1,4 +1,4 @@
-"""What a node has to do with stores: a server that ranks ask over a local socket, inputs before the start, outputs after it.
+"""Transfers between a node and stores: a server that ranks use over a local socket, inputs before the start, outputs after it.
 
 All of it is done by helper processes (`helpers.py`): the agent stays quick, and has no key that a rank could find.
 """
@@ -26,8 +26,8 @@ BACKLOG = 1024
 Serve = Callable[[str, list[str]], Optional[Running]]
 
 
-class Door:
-    """The socket at which ranks ask for storage; a server is started when the first one knocks."""
+class StorageSocket:
+    """The socket at which ranks ask for storage; a server is started by the first connection."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -79,22 +79,21 @@ class Outputs:
             self._loop.every(PERIOD, upload)
 
     def save(self, plan: NodePlan, log_url: str) -> str:
-        """Uploads everything, now that nobody writes any more; returns why that failed, if so."""
-        meeting = self._loop.meeting
+        """Uploads everything, once all processes have ended; returns why that failed, if so."""
         outputs = [entry for entry in plan.outputs if os.path.exists(entry.path)]  # it may have failed before it made them
         if plan.log:
             outputs.append(Transfer("log_url", log_url, gather_logs(self._folder, plan.log)))
         if not plan.outputs and not plan.log:
             return ""
-        meeting.publish(plan.node, "uploading", {})
+        self._loop.channel.publish("uploading", {})
         process = self._serve("outputs", save(outputs))
         if process is None:
             return "the upload could not be started"
-        self._loop.until(lambda: process.ended is not None or "kill" in meeting.topics)
+        self._loop.until(lambda: process.ended is not None or self._loop.killed)
         self._helpers.kill_all()
         if process.code == 0:
             return ""
-        return "it was stopped at once" if "kill" in meeting.topics else why(self._folder, process)
+        return "it was stopped at once" if self._loop.killed else why(self._folder, process)
 
 
 def gather_logs(folder: NodeDir, log: dict[str, tuple[str, ...]]) -> str:

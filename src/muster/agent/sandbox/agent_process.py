@@ -1,4 +1,4 @@
-"""The process of an agent: its log, its name, and the walls around its node where namespaces are to be had."""
+"""The process of an agent: its log, its name, and the sandbox of its node where namespaces are available."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CRASHED = 70
 
 
 def be_agent(carry_out: Callable[[], int]) -> None:
-    """Never returns: this process ends with the code of the agent, and nothing that it started outlives a crash."""
+    """Runs an agent and exits with its code; nothing that it started outlives a crash."""
     code = CRASHED
     try:
         code = carry_out()
@@ -36,7 +36,7 @@ def be_agent(carry_out: Callable[[], int]) -> None:
 
 
 def write_to(log: str) -> None:
-    """From now on all that this process says goes into a file."""
+    """Redirects stdout and stderr of this process to a file."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
@@ -120,5 +120,5 @@ def _needed(assignment: Assignment) -> list[str]:
 
 
 def _variables() -> list[str]:
-    """What the environment names."""
+    """Values of the environment, split at colons, which may name paths."""
     return [part for value in environment.given().values() for part in value.split(":")]

@@ -20,11 +20,11 @@ class Memory:
         return self._group is not None
 
     def ran_out(self) -> bool:
-        """Whether the kernel killed somebody for memory since the node started."""
+        """Whether the kernel killed a process for memory since the node started."""
         return self._count() > self._killed
 
     def too_much(self, processes: Processes) -> int | None:
-        """How much the node uses, when that is over a limit that the kernel does not keep."""
+        """The memory that the node uses, when that is over a limit that the kernel does not keep."""
         if self.limit is None or self.kept_by_kernel:
             return None
         used = sum(_resident(pid) for pid in processes.others())
@@ -44,7 +44,7 @@ def group(run_id: str, node: int) -> str:
 
 
 def leave_group(name: str) -> None:
-    """Goes back to where this process came from, and takes away what the limit made: nobody else will on a real machine."""
+    """Moves this process back to its former control group and deletes that of the node: on a real machine nothing else does."""
     for own, _ in _parents():
         if os.path.basename(own) == name:
             _put(os.path.dirname(own) + "/cgroup.procs", "0")
@@ -52,7 +52,7 @@ def leave_group(name: str) -> None:
 
 
 def remove_group(name: str) -> None:
-    """Takes away what a node's limit left behind, once nobody is in it."""
+    """Deletes the control group of a node, once it is empty."""
     for parent, _ in _parents():
         try:
             os.rmdir(f"{parent}/{name}")
@@ -82,7 +82,7 @@ def _make_group(name: str, limit: int, join: bool = True) -> str | None:
 
 
 def _parents() -> list[tuple[str, tuple[str, ...]]]:
-    """Where a group can be made: beside our own, in version 2 or 1 of the kernel's interface."""
+    """Control groups in which one can be made: beside our own, in version 2 or 1 of the kernel's interface."""
     found: list[tuple[str, tuple[str, ...]]] = []
     try:
         with open("/proc/self/cgroup") as file:
@@ -117,7 +117,7 @@ def _resident(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/statm") as file:
             numbers = file.read().split()
-        return (int(numbers[1]) - int(numbers[2])) * os.sysconf("SC_PAGE_SIZE")  # shared pages count for nobody
+        return (int(numbers[1]) - int(numbers[2])) * os.sysconf("SC_PAGE_SIZE")  # without shared pages
     except OSError:
         return 0
 
@@ -128,7 +128,7 @@ def _put(path: str, text: str) -> None:
 
 
 def can_limit() -> bool:
-    """Whether the kernel would keep a limit here; found out by making a group, which nobody joins."""
+    """Whether the kernel would keep a limit here; found out by making an empty group."""
     name = f"muster-probe-{os.getpid()}"
     made = _make_group(name, 1 << 40, join=False)
     remove_group(name)

@@ -39,7 +39,7 @@ def available(place: str = "") -> str:
 
 
 def enter(host: str, keep: Callable[[], NoReturn] | None = None) -> int:
-    """Goes on in a new namespace as its first process; returns this process' id as the machine sees it.
+    """Continues in a new namespace as its first process; returns the id that this process has outside.
 
     The process that called stays outside, waits, and ends as the first process does. So does another that `keep`s keys: it
     has the file system of the namespace and not its process ids. None of the three outlives another.
@@ -97,7 +97,7 @@ def _parent() -> int:
 
 
 def _wait_outside(child: int, keeper: int) -> NoReturn:
-    """What the process outside does: hand on signals, and end as the first process of the namespace does."""
+    """Forwards signals to the first process of the namespace, and exits as it does."""
 
     def hand_on(number: int, frame: Any) -> None:
         try:

@@ -27,7 +27,7 @@ _MACHINE = "/.machine"  # where the machine's own root is while the new one is f
 
 @dataclass(frozen=True)
 class Root:
-    """What a node sees instead of the machine's own."""
+    """The root directory of a node."""
 
     folder: str  # an empty directory of the node, over which the root is made
     own: dict[str, str]  # real directories, by the path at which they appear
@@ -56,7 +56,7 @@ def plan(
 
 
 def machine(own: Collection[str], known: Iterable[str] = ()) -> dict[str, str]:
-    """What the machine has beside a node's own directories, by path; `known` names what is in those that cannot be listed."""
+    """Paths of the machine beside a node's own directories; `known` names entries of those that cannot be listed."""
     above = {"/", *(folder for path in own for folder in _above(path))}
     made = {*above, *own, _MACHINE}
     found = {}
@@ -73,7 +73,7 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _listed(folder: str, known: Iterable[str]) -> set[str]:
-    """The names in a directory. On a machine with many users, /home may be one that nobody can list."""
+    """The names in a directory. On a machine with many users, /home may not be listable."""
     try:
         return set(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
@@ -102,14 +102,14 @@ def _without_links(path: str) -> str:
 
 
 def _texts(job: Job) -> list[str]:
-    """Everything in a job that may name a path."""
+    """All texts of a job that may name a path."""
     command = [job.command] if isinstance(job.command, str) else list(job.command)
     data = [data.url for data in (*job.inputs.values(), *job.outputs.values())]
     return [*command, *job.parameters.values(), *job.env.values(), *data, job.log_url, job.setup]
 
 
 def _entries(home: str) -> list[str]:
-    """What the user has at home, less what platforms make there."""
+    """Entries of the user's home, less those that platforms make there."""
     try:
         return [name for name in os.listdir(home) if name not in MADE_HERE]
     except OSError:
@@ -137,11 +137,11 @@ def enter(root: Root) -> None:
 
 
 def _show(source: str, target: str) -> None:
-    """Lets a file or directory appear at a second place; several nodes may do so at once."""
+    """Bind-mounts source onto target; several nodes may do so at once."""
     try:
         mode = os.lstat(source).st_mode
     except OSError:
-        return  # it has just been deleted, or nobody can look at it, such as a mount whose server is gone
+        return  # it has just been deleted, or cannot be read, such as a mount whose server is gone
     try:
         if stat.S_ISLNK(mode):
             os.symlink(os.readlink(source), target)

@@ -1,4 +1,4 @@
-"""What an ssh login runs: its command, in the directory and with the environment of the node that it came to."""
+"""The program of an ssh login: runs its command in the directory and with the environment of the node."""
 
 from __future__ import annotations
 

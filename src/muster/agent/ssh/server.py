@@ -1,5 +1,5 @@
-"""The ssh server of a node: keys of the run's own, a port that is open before the others are told of it, and one `sshd` for
-each connection.
+"""The ssh server of a node: keys of the run's own, a port that is open before others know it, and one `sshd` for each
+connection.
 
 The process that accepts connections is started with the environment of the node and so is what logins take it from: no
 secret is on a disk or on a command line.
@@ -33,7 +33,7 @@ def candidates(run: str, attempt: int) -> list[int]:
     return [PORTS[(first + offset) % len(PORTS)] for offset in range(CANDIDATES)]
 
 
-class Entrance:
+class Listeners:
     """Sockets that listen on the node's own address, one of which its ssh server will get."""
 
     def __init__(self) -> None:
@@ -65,25 +65,35 @@ class Entrance:
         self._sockets = {}
 
 
-def make_keys(folder: str) -> None:
-    """Keys for the logins of an attempt, and for its servers, which all have the same."""
-    os.makedirs(folder, 0o700)
+def make_keys(folder: str) -> dict[str, str]:
+    """Makes keys for the logins of an attempt and for its servers, which all have the same; returns them by file name."""
+    os.mkdir(folder, 0o700)
     words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", ssh.ALIAS]
+    keys = {}
     for name in ("user", "host"):
         try:
             subprocess.run([*words, "-f", f"{folder}/{name}"], check=True, stdin=subprocess.DEVNULL)
         except (OSError, subprocess.CalledProcessError) as error:
             raise PlanError(f"ssh-keygen made no keys ({error}): install the ssh client on this node") from None
-    with open(folder + "/host.pub") as file:
-        write_text(folder + "/known_hosts", f"{ssh.ALIAS} {file.read()}")
+        for file in (name, name + ".pub"):
+            with open(f"{folder}/{file}", encoding="ascii") as opened:
+                keys[file] = opened.read()
+    return {**keys, "known_hosts": f"{ssh.ALIAS} {keys['host.pub']}"}
 
 
-def argv(archive: str, entrance: int, config: str) -> list[str]:
-    """How the agent starts the server of its node."""
-    return [sys.executable, "-I", "-S", archive, "sshd", str(entrance), config]
+def write_keys(folder: str, keys: dict[str, str]) -> None:
+    """Writes the keys of an attempt for one node."""
+    os.makedirs(folder, 0o700)
+    for name, text in keys.items():
+        write_text(f"{folder}/{name}", text)
 
 
-def serve(entrance: int, config: str) -> int:
+def argv(archive: str, listener: int, config: str) -> list[str]:
+    """The argv of the server of a node."""
+    return [sys.executable, "-I", "-S", archive, "sshd", str(listener), config]
+
+
+def serve(descriptor: int, config: str) -> int:
     """Starts an sshd for each connection; returns only when there is none to start."""
     sshd = program()
     if os.geteuid() == 0:
@@ -94,7 +104,7 @@ def serve(entrance: int, config: str) -> int:
     login = [sys.executable, "-I", "-S", sys.argv[0], "login", str(os.getpid())]
     words = [sshd, "-i", "-e", "-f", config, "-o", "ForceCommand=" + " ".join(map(shlex.quote, login))]
     signal.signal(signal.SIGCHLD, reap)
-    with socket.socket(fileno=entrance) as listener:
+    with socket.socket(fileno=descriptor) as listener:
         while True:
             connection, _ = listener.accept()
             with connection:

@@ -68,7 +68,7 @@ class Queue:
             turn.close()
 
     def filenos(self) -> list[int]:
-        """Descriptors that become readable when somebody lets a device go."""
+        """Descriptors that become readable when a device may be free."""
         return [holder.line.fileno() for holder in self._holders.values() if holder.line is not None]
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class Queue:
         return Held(chosen, [locks[id] for id in taken])
 
     def _holder(self, name: bytes) -> str:
-        """Who holds a lock. The line to them is kept: each new one takes a place in their queue for good."""
+        """The holder of a lock, in words. The connection is kept: each new one takes a place in the holder's queue for good."""
         if name not in self._holders:
             self._holders[name] = _Holder(name)
         return self._holders[name].who
@@ -115,7 +115,7 @@ class Queue:
 
 
 class _Holder:
-    """Who holds a lock, and a line to them that ends when they let it go."""
+    """The holder of a lock, and a connection to it that ends when it releases the lock."""
 
     def __init__(self, name: bytes) -> None:
         self.who = "another run"

@@ -6,8 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from muster.agent.tools import Tools
+from muster.channel.base import SupervisorChannel
+from muster.channel.directory import DirectorySupervisor
 from muster.job import Job
-from muster.records.files import is_there, need_json, read_object
+from muster.records.files import need_json
 from muster.records.layout import AttemptDir, RunDir
 
 
@@ -37,11 +39,6 @@ class NodeEnded:
 
     node: int
     lost: str = ""  # how, where it left no record of its end
-
-
-def left_record(attempt: AttemptDir, node: int) -> bool:
-    """Whether a node has recorded how it ended; what a rank put there instead does not count."""
-    return is_there(attempt.node(node).exit) and bool(read_object(attempt.node(node).exit))
 
 
 @dataclass(frozen=True)
@@ -89,11 +86,15 @@ class Site:
         """Descriptors that become readable when `ready` may have changed or a node may have ended; SIGCHLD needs none."""
         return []
 
+    def channel(self, assignment: Assignment, attempt: AttemptDir) -> SupervisorChannel:
+        """The channel to the nodes of an attempt."""
+        return DirectorySupervisor(assignment.run, attempt, assignment.count)
+
     def start(self, attempt: AttemptDir) -> None:
         """Starts the agents of an attempt."""
         raise NotImplementedError
 
-    def ended(self, attempt: AttemptDir) -> list[NodeEnded]:
+    def ended(self, attempt: AttemptDir, channel: SupervisorChannel) -> list[NodeEnded]:
         """The nodes that have ended since the last call; each is reported once."""
         raise NotImplementedError
 
@@ -105,7 +106,7 @@ class Site:
         """Leaves nothing of an attempt running."""
 
     def farewell(self, signal: str) -> Farewell:
-        """What a signal to the supervisor means."""
+        """The meaning of a signal to the supervisor."""
         return Farewell("terminated", f"the supervisor was told to end ({signal})")
 
     def leave(self, cause: str, reason: str) -> None:

@@ -44,8 +44,9 @@ class Apulis(Compat):
     def names(self, job: Job, run: str, index: int) -> list[str]:
         return [f"worker-{index}", f"ib-worker-{index}"]
 
-    def shared_files(self, job: Job, world: World, places: Places) -> dict[str, str]:
-        home = places.common_at(self.user_home(world.master.facts.user))
+    def _shared(self, job: Job, world: World, places: Places) -> dict[str, str]:
+        """Files in directories that all nodes see where they share a disk: each node writes the same."""
+        home = places.common_at(self.user_home(world.master.info.user))
         role = "master" if len(world.workers) == 1 else "worker-%d"
         names = [role % node.index if "%" in role else role for node in world.workers]
         files = {
@@ -59,15 +60,15 @@ class Apulis(Compat):
         return files
 
     def variables(self, job: Job, world: World, node: Node, places: Places) -> dict[str, str]:
-        facts = node.facts
+        info = node.info
         single = len(world.workers) == 1
         env = {
             "DLWS_JOB_ID": world.run,
             "DLWS_VC_NAME": "platform",
-            "DLWS_USER_NAME": facts.user,
-            "DLWS_USER_EMAIL": f"{facts.user}@{facts.host}",
-            "DLWS_UID": str(facts.uid),
-            "DLWS_GID": str(facts.gid),
+            "DLWS_USER_NAME": info.user,
+            "DLWS_USER_EMAIL": f"{info.user}@{info.host}",
+            "DLWS_UID": str(info.uid),
+            "DLWS_GID": str(info.gid),
             "DLWS_ROLE_NAME": "master" if single else "worker",
             "DLWS_ROLE_IDX": str(node.index),
             "DLTS_ROLE_IDX": str(node.index),
@@ -82,7 +83,7 @@ class Apulis(Compat):
             "POD_IP": node.address,
         }
         if not places.root:
-            env["HOME"] = self.user_home(facts.user)
+            env["HOME"] = self.user_home(info.user)
         if not single:
             env["DLWS_WORKER_NUM"] = str(len(world.workers))
         env.update(_peer("SELF", world, node))
@@ -94,9 +95,9 @@ class Apulis(Compat):
 
     def _npu(self, job: Job, world: World, node: Node, places: Places) -> dict[str, str]:
         table = self._table(world, places, "ms")
-        first = node.facts.devices[0].id
+        first = node.info.devices[0].id
         return {
-            "VISIBLE_IDS": ",".join(device.id for device in node.facts.devices),
+            "VISIBLE_IDS": ",".join(device.id for device in node.info.devices),
             "NPU_IPS": _npu_ips(node),
             "RANK_TABLE_FILE": table,
             "MINDSPORE_HCCL_CONFIG_PATH": table,
@@ -117,13 +118,14 @@ class Apulis(Compat):
 
     def files(self, job: Job, world: World, node: Node, places: Places) -> tuple[File, ...]:
         sleep = SLEEP % {"seconds": job.keep_alive or 0}
-        return (File(places.bin + "/sudo", SUDO, 0o755), File(places.bin + "/sleep", sleep, 0o755))
+        shared = [File(path, text) for path, text in self._shared(job, world, places).items()]
+        return (File(places.bin + "/sudo", SUDO, 0o755), File(places.bin + "/sleep", sleep, 0o755), *shared)
 
     def prefix(self, job: Job, places: Places) -> dict[str, tuple[str, ...]]:
         return {"PATH": (places.bin,)}
 
     def _table(self, world: World, places: Places, kind: str) -> str:
-        home = places.common_at(self.user_home(world.master.facts.user))
+        home = places.common_at(self.user_home(world.master.info.user))
         return f"{home}/.npu/{world.run}/hccl_{kind}.json"
 
 
@@ -133,13 +135,13 @@ def _pod(world: World, node: Node) -> str:
 
 def _peer(name: str, world: World, node: Node) -> dict[str, str]:
     values = {"IP": node.address, "SSH_PORT": str(world.ssh_port or 22), "IB_IP": node.address, "HOST_IP": node.address}
-    if any(device.ip for device in node.facts.devices):
+    if any(device.ip for device in node.info.devices):
         values["NPU_IP_LIST"] = _npu_ips(node)
     return {f"DLWS_SD_{name}_{key}": value for key, value in values.items()}
 
 
 def _npu_ips(node: Node) -> str:
-    return ",".join(f"{device.id}:{device.ip or node.address}" for device in node.facts.devices)
+    return ",".join(f"{device.id}:{device.ip or node.address}" for device in node.info.devices)
 
 
 def _text(job: Job) -> str:

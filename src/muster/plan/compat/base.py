@@ -1,4 +1,4 @@
-"""What a platform has to say about a node: small methods, whose defaults are Muster's own surroundings."""
+"""The interface of a platform: small methods, whose defaults are Muster's own surroundings."""
 
 from __future__ import annotations
 
@@ -13,12 +13,8 @@ class Compat:
     shared: tuple[str, ...] = ()  # directories that all nodes of a run see
 
     def user_home(self, user: str) -> str:
-        """Where the user's home is shown to all nodes, if anywhere else than it is."""
+        """The path at which all nodes see the user's home, where the platform has another."""
         return ""
-
-    def shared_files(self, job: Job, world: World, places: Places) -> dict[str, str]:
-        """Files that all nodes see, by path: node 0 writes them before the others know the world."""
-        return {}
 
     def host(self, job: Job, run: str, index: int) -> str:
         """The host name that a node has there, if the platform gives it one; all nodes know it."""
@@ -29,11 +25,11 @@ class Compat:
         return []
 
     def work(self, job: Job, places: Places) -> str:
-        """Where the code lies."""
+        """The directory of the code."""
         return places.work
 
     def cwd(self, job: Job, places: Places) -> str:
-        """Where the program starts; when that is not where the code lies, the entries of the code are shown there, too."""
+        """The directory in which the program starts. If it is not that of the code, entries of the code are linked there."""
         return self.work(job, places)
 
     def boot(self, job: Job, places: Places) -> str:
@@ -41,7 +37,7 @@ class Compat:
         return job.boot
 
     def data(self, job: Job, places: Places) -> dict[str, str]:
-        """What the program is told about each input and output: the directory where it lies."""
+        """The directory of each input and output, as the program gets it."""
         inputs = {name: local_path(data.url) or self.input(places, name, 0) for name, data in job.inputs.items()}
         return {**inputs, **{name: self.output(places, name, 0) for name in job.outputs}}
 
@@ -52,13 +48,13 @@ class Compat:
         return f"{places.node}/outputs/{name}"
 
     def inputs(self, job: Job, places: Places) -> tuple[Transfer, ...]:
-        """What is copied to the node before the program starts."""
-        told = self.data(job, places)
-        copied = {name: data.url for name, data in job.inputs.items() if told[name] != local_path(data.url)}
-        return tuple(Transfer(name, url, told[name]) for name, url in copied.items())
+        """The inputs that are copied to the node before the program starts."""
+        paths = self.data(job, places)
+        copied = {name: data.url for name, data in job.inputs.items() if paths[name] != local_path(data.url)}
+        return tuple(Transfer(name, url, paths[name]) for name, url in copied.items())
 
     def outputs(self, job: Job, places: Places) -> tuple[Transfer, ...]:
-        """What is copied from the node while the program runs and at its end."""
+        """The outputs that are copied from the node while the program runs and at its end."""
         paths = self.data(job, places)
         return tuple(Transfer(name, data.url, paths[name]) for name, data in job.outputs.items())
 
@@ -79,11 +75,11 @@ class Compat:
         return ()
 
     def setup(self, job: Job, places: Places) -> str:
-        """What bash runs once per node behind the job's own `setup`; what it exports reaches the ranks."""
+        """A script that bash runs once per node after the job's own `setup`; what it exports reaches the ranks."""
         return ""
 
     def prefix(self, job: Job, places: Places) -> dict[str, tuple[str, ...]]:
-        """What stands first in variables that hold lists."""
+        """Entries that come first in variables that hold lists."""
         return {}
 
     def log(self, job: Job, world: World, node: Node) -> dict[str, tuple[str, ...]]:
@@ -98,5 +94,5 @@ def logged(job: Job, node: Node) -> list[str]:
 
 
 def task(job: Job, index: int) -> str:
-    """What a node is, with its number among those that are the same: workers come first, parameter servers after them."""
+    """The role of a node with its number in that role: workers come first, parameter servers after them."""
     return f"{WORKER}-{index}" if index < job.nodes else f"{PS}-{index - job.nodes}"

@@ -1,4 +1,4 @@
-"""What both generations of ModelArts have in common: where code lies, what runs before it, where the rank table is."""
+"""Both generations of ModelArts: the directory of the code, scripts that run before it, the rank table."""
 
 from __future__ import annotations
 

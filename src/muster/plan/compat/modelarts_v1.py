@@ -53,7 +53,7 @@ class ModelArtsV1(ModelArts):
     def variables(self, job: Job, world: World, node: Node, places: Places) -> dict[str, str]:
         urls = self.data(job, places)
         # One port number for all nodes: scripts hand their own BATCH_CURRENT_PORT to launchers as that of everybody.
-        port = world.master.facts.ports[1]
+        port = world.master.info.ports[1]
         groups: dict[str, dict[int, str]] = {"worker": {}, "server": {}}
         for other in world.nodes:
             host = other.address if places.root else self.host(job, world.run, other.index)

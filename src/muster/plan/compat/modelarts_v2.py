@@ -88,7 +88,7 @@ class ModelArtsV2(ModelArts):
         logs = {f"{_instance(world.run, task(job, node.index))}.log": ("setup", *logged(job, node))}
         if job.framework != "command" and not job.alone:
             for process, rank in [(process, rank) for process, rank, index in job.programs if index == node.index]:
-                device = node.facts.devices[rank - world.rank(node, 0)].id
+                device = node.info.devices[rank - world.rank(node, 0)].id
                 logs[f"{name}-proc-rank-{rank}-device-{device}.txt"] = (process,)
         return logs
 

@@ -12,7 +12,7 @@ from muster.plan.frameworks.pytorch import PyTorch
 from muster.plan.frameworks.tensorflow import TensorFlow
 
 ALL = {
-    "command": Framework(),  # any program, told only what every process is told
+    "command": Framework(),  # any program, with the variables of every process alone
     "pytorch": PyTorch(),
     "mindspore": MindSpore(),
     "paddle": Paddle(),

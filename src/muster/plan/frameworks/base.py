@@ -1,4 +1,4 @@
-"""What a framework has to say about a job: small methods, each with a default that serves most of them."""
+"""The interface of a framework: small methods, each with a default that serves most of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from muster.plan.world import Node, World
 
 
 class Framework:
-    def files(self, job: Job, world: World, attempt: str) -> dict[str, str]:
-        """Files that all nodes read, by path; `attempt` is the directory of the attempt."""
+    def files(self, job: Job, world: World, folder: str) -> dict[str, str]:
+        """Files of the world, by path: each node has a copy in `folder`."""
         return {}
 
-    def shared(self, job: Job, world: World, attempt: str) -> dict[str, str]:
+    def shared(self, job: Job, world: World, folder: str) -> dict[str, str]:
         """Variables that are the same for all ranks."""
         return {}
 
@@ -20,32 +20,32 @@ class Framework:
         """Variables of one rank."""
         return {}
 
-    def argv(self, job: Job, world: World, attempt: str, program: tuple[str, ...]) -> tuple[str, ...]:
-        """What a rank runs; a launcher puts itself in front of the program."""
+    def argv(self, job: Job, world: World, folder: str, program: tuple[str, ...]) -> tuple[str, ...]:
+        """The argv of a rank; a launcher puts itself in front of the program."""
         return program
 
     def visible(self, job: Job, node: Node) -> dict[str, str]:
         """Variables that show a node's processes exactly the devices it was given."""
-        return visible(node, [device.id for device in node.facts.devices])
+        return visible(node, [device.id for device in node.info.devices])
 
     def helpers(self, job: Job, world: World, node: Node) -> list[tuple[str, dict[str, str]]]:
         """Processes beside the ranks, by name, with their variables; they end when the ranks have."""
         return []
 
     def gate(self, job: Job, world: World, node: Node) -> Gate | None:
-        """Where helpers are started by the first connection; None where they are started at once."""
+        """The port whose first connection starts the helpers; None where they are started at once."""
         return None
 
     def helper(self, job: Job, node: Node, program: tuple[str, ...]) -> tuple[str, ...]:
-        """What a helper runs: the program itself, which its variables tell what it is."""
+        """The argv of a helper: that of the program, whose variables name its role."""
         return program
 
 
 def visible(node: Node, ids: list[str]) -> dict[str, str]:
-    kind = node.facts.device
+    kind = node.info.device
     if kind == "nvidia":  # PCI order is what nvidia-smi counts in; CUDA's own default is another
         return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(ids)}
     if kind == "ascend":
         return {"ASCEND_RT_VISIBLE_DEVICES": ",".join(ids)}
     # Some launchers take an empty mask for one device: it is there only where there is something to hide.
-    return {"CUDA_VISIBLE_DEVICES": ""} if node.facts.nvidia else {}
+    return {"CUDA_VISIBLE_DEVICES": ""} if node.info.nvidia else {}

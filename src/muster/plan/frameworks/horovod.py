@@ -8,9 +8,9 @@ from muster.plan.world import World
 
 
 class Horovod(Launcher):
-    def argv(self, job: Job, world: World, attempt: str, program: tuple[str, ...]) -> tuple[str, ...]:
+    def argv(self, job: Job, world: World, folder: str, program: tuple[str, ...]) -> tuple[str, ...]:
         # Names of nodes that do not resolve are reached by ssh, the first node too, so that all ranks start alike. The cache
         # is in the user's home and remembers for an hour what was true of another run.
-        start = ("horovodrun", "-np", str(world.size), "--hostfile", self.hostfile(attempt), "--disable-cache")
+        start = ("horovodrun", "-np", str(world.size), "--hostfile", self.hostfile(folder), "--disable-cache")
         network = ("--network-interface", "lo") if world.loopback else ()
         return (*start, *network, self.rank_program, *program)

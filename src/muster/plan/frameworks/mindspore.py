@@ -20,20 +20,20 @@ TOPOLOGY_LIMIT = "86400"  # seconds for ranks to wait for each other in init(): 
 
 
 class MindSpore(Framework):
-    def files(self, job: Job, world: World, attempt: str) -> dict[str, str]:
+    def files(self, job: Job, world: World, folder: str) -> dict[str, str]:
         if not _table(job, world.master):
             return {}
-        return {_path(attempt): ranktable.render(_table(job, world.master), ranktable.servers(world))}
+        return {_path(folder): ranktable.render(_table(job, world.master), ranktable.servers(world))}
 
-    def shared(self, job: Job, world: World, attempt: str) -> dict[str, str]:
+    def shared(self, job: Job, world: World, folder: str) -> dict[str, str]:
         if _table(job, world.master):
-            return {"RANK_TABLE_FILE": _path(attempt), "MINDSPORE_HCCL_CONFIG_PATH": _path(attempt)}
+            return {"RANK_TABLE_FILE": _path(folder), "MINDSPORE_HCCL_CONFIG_PATH": _path(folder)}
         return _cluster(world)
 
     def rank(self, job: Job, world: World, node: Node, local: int) -> dict[str, str]:
         rank = world.rank(node, local)
         table = _table(job, node)
-        device = node.facts.devices[local].id if table else str(local)
+        device = node.info.devices[local].id if table else str(local)
         env = {
             "RANK_ID": str(rank),
             "RANK_SIZE": str(world.size),
@@ -52,7 +52,7 @@ class MindSpore(Framework):
 
     def visible(self, job: Job, node: Node) -> dict[str, str]:
         # With a rank table a rank opens its device by the physical id, which a mask would renumber.
-        if node.facts.device == "ascend" and _table(job, node):
+        if node.info.device == "ascend" and _table(job, node):
             return {}
         return super().visible(job, node)
 
@@ -64,7 +64,7 @@ class MindSpore(Framework):
 
     def gate(self, job: Job, world: World, node: Node) -> Gate | None:
         # Many scripts never call init() on a CPU, or hours later: a scheduler that waited for them would give up and fail.
-        return Gate(world.master.facts.ports[0], world.master.address, _inner(world))
+        return Gate(world.master.info.ports[0], world.master.address, _inner(world))
 
     def helper(self, job: Job, node: Node, program: tuple[str, ...]) -> tuple[str, ...]:
         # A program is for ranks alone: it may ask for a DEVICE_ID or fetch data long before it comes to init().
@@ -74,30 +74,30 @@ class MindSpore(Framework):
 
 def _table(job: Job, node: Node) -> str:
     """The format of the rank table, or nothing where the dynamic cluster is formed."""
-    chosen = job.rank_table or ("1.0" if node.facts.device == "ascend" else "none")
+    chosen = job.rank_table or ("1.0" if node.info.device == "ascend" else "none")
     return "" if chosen == "none" else chosen
 
 
 def _python(job: Job) -> str:
-    """The Python that a command begins with; without one, nobody but the command itself knows which has MindSpore."""
+    """The Python that a command begins with; without one, only the command itself knows which has MindSpore."""
     words = job.command if isinstance(job.command, tuple) else tuple(job.command.split())
     return words[0] if words and PYTHON.fullmatch(words[0]) else ""
 
 
 def _inner(world: World) -> int:
     """The port on which the scheduler listens itself."""
-    return world.master.facts.ports[-1]
+    return world.master.info.ports[-1]
 
 
-def _path(attempt: str) -> str:
-    return attempt + "/ranktable.json"
+def _path(folder: str) -> str:
+    return folder + "/ranktable.json"
 
 
 def _cluster(world: World) -> dict[str, str]:
     return {
         "MS_WORKER_NUM": str(world.size),
         "MS_SCHED_HOST": world.master.address,
-        "MS_SCHED_PORT": str(world.master.facts.ports[0]),
+        "MS_SCHED_PORT": str(world.master.info.ports[0]),
         "MS_TOPO_TIMEOUT": TOPOLOGY_LIMIT,
         "MS_RETRY_INTERVAL_LOWER": "1",  # seconds between two tries to register; the default makes forming twice as slow
         "MS_RETRY_INTERVAL_UPPER": "1",

@@ -19,19 +19,22 @@ SIMULATED = (
 
 
 class Mpi(Launcher):
-    def shared(self, job: Job, world: World, attempt: str) -> dict[str, str]:
-        if world.master.facts.uid != 0:
+    def files(self, job: Job, world: World, folder: str) -> dict[str, str]:
+        return {} if world.master.info.launcher else super().files(job, world, folder)
+
+    def shared(self, job: Job, world: World, folder: str) -> dict[str, str]:
+        if world.master.info.uid != 0:
             return {}
         return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
-    def argv(self, job: Job, world: World, attempt: str, program: tuple[str, ...]) -> tuple[str, ...]:
-        if world.master.facts.launcher:
-            return (*world.master.facts.launcher, *program)
-        start = ("mpirun", "-np", str(world.size), "--hostfile", self.hostfile(attempt))
+    def argv(self, job: Job, world: World, folder: str, program: tuple[str, ...]) -> tuple[str, ...]:
+        if world.master.info.launcher:
+            return (*world.master.info.launcher, *program)
+        start = ("mpirun", "-np", str(world.size), "--hostfile", self.hostfile(folder))
         return (*start, *(SIMULATED if world.loopback else ()), self.rank_program, *program)
 
     def helpers(self, job: Job, world: World, node: Node) -> list[tuple[str, dict[str, str]]]:
-        return [("reception", {})] if node.facts.reception else []
+        return [("reception", {})] if node.info.reception else []
 
     def helper(self, job: Job, node: Node, program: tuple[str, ...]) -> tuple[str, ...]:
-        return node.facts.reception
+        return node.info.reception

@@ -8,13 +8,13 @@ from muster.plan.world import Node, World
 
 
 class Paddle(Framework):
-    def shared(self, job: Job, world: World, attempt: str) -> dict[str, str]:
+    def shared(self, job: Job, world: World, folder: str) -> dict[str, str]:
         env = {
             "PADDLE_TRAINERS_NUM": str(world.size),
             "PADDLE_TRAINER_ENDPOINTS": ",".join(world.endpoints),
-            "PADDLE_MASTER": f"{world.master.address}:{world.master.facts.ports[0]}",
+            "PADDLE_MASTER": f"{world.master.address}:{world.master.info.ports[0]}",
         }
-        if world.master.facts.device == "cpu":
+        if world.master.info.device == "cpu":
             env["PADDLE_DISTRI_BACKEND"] = "gloo"
         return env
 
@@ -25,6 +25,6 @@ class Paddle(Framework):
             "PADDLE_CURRENT_ENDPOINT": world.endpoints[rank],
             "FLAGS_selected_gpus": str(local),
         }
-        if node.facts.device == "ascend":
+        if node.info.device == "ascend":
             env["FLAGS_selected_npus"] = str(local)
         return env

@@ -8,10 +8,10 @@ from muster.plan.world import Node, World
 
 
 class PyTorch(Framework):
-    def shared(self, job: Job, world: World, attempt: str) -> dict[str, str]:
+    def shared(self, job: Job, world: World, folder: str) -> dict[str, str]:
         env = {
             "MASTER_ADDR": world.master.address,
-            "MASTER_PORT": str(world.master.facts.ports[0]),
+            "MASTER_PORT": str(world.master.info.ports[0]),
             "WORLD_SIZE": str(world.size),
             "LOCAL_WORLD_SIZE": str(world.per_node),
         }

@@ -12,8 +12,8 @@ from muster.plan.world import PS, Node, World
 class TensorFlow(Framework):
     def rank(self, job: Job, world: World, node: Node, local: int) -> dict[str, str]:
         env = {"TF_CONFIG": _config(world, "worker", world.rank(node, local))}
-        if node.facts.device != "cpu":  # a TensorFlow process takes every device that it sees
-            env.update(visible(node, [node.facts.devices[local].id]))
+        if node.info.device != "cpu":  # a TensorFlow process takes every device that it sees
+            env.update(visible(node, [node.info.devices[local].id]))
         return env
 
     def helpers(self, job: Job, world: World, node: Node) -> list[tuple[str, dict[str, str]]]:
@@ -24,6 +24,6 @@ class TensorFlow(Framework):
 
 
 def _config(world: World, role: str, index: int) -> str:
-    servers = [f"{node.address}:{node.facts.ports[1]}" for node in world.nodes if node.role == PS]
+    servers = [f"{node.address}:{node.info.ports[1]}" for node in world.nodes if node.role == PS]
     cluster = dict({"worker": world.endpoints}, **({"ps": servers} if servers else {}))
     return json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})

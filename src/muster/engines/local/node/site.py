@@ -10,17 +10,18 @@ from collections.abc import Collection
 from functools import partial
 
 from muster.agent.node.agent import Agent
-from muster.agent.node.node_info import Spot
 from muster.agent.node.processes import Processes
 from muster.agent.sandbox import agent_process, memory, namespaces
 from muster.agent.supervisor import device_locks
-from muster.agent.supervisor.site import Assignment, NodeEnded, Site, left_record
+from muster.agent.supervisor.site import Assignment, NodeEnded, Site
+from muster.channel.base import SupervisorChannel
+from muster.channel.directory import DirectoryNode
 from muster.devices import resolve
 from muster.job import Job
 from muster.linux import syscalls
 from muster.linux.held_signals import held
 from muster.linux.signals import reap_children
-from muster.plan import Device
+from muster.plan import Device, NodeInfo
 from muster.records import keys
 from muster.records.failure_text import signal_name
 from muster.records.files import Events
@@ -103,9 +104,9 @@ class LocalSite(Site):
                 self._agents[pid] = index
         os.close(reader)
 
-    def ended(self, attempt: AttemptDir) -> list[NodeEnded]:
+    def ended(self, attempt: AttemptDir, channel: SupervisorChannel) -> list[NodeEnded]:
         ended = [(self._agents.pop(pid), status) for pid, status in reap_children() if pid in self._agents]
-        return [NodeEnded(node, "" if left_record(attempt, node) else _how(attempt, node, status)) for node, status in ended]
+        return [NodeEnded(node, "" if channel.has_ended(node) else _how(attempt, node, status)) for node, status in ended]
 
     def kill(self, nodes: Collection[int]) -> None:
         for pid in [pid for pid, node in self._agents.items() if node in nodes]:
@@ -142,19 +143,11 @@ class LocalSite(Site):
             seen, keeper = agent_process.enter(self.assignment, attempt, index, names)
         else:
             syscalls.adopt_orphans()
-        spot = Spot(
-            index,
-            host(index) if self.contained else os.uname().nodename,
-            address(self.run.id, index),
-            self.kind,
-            self._devices(index),
-            cpus,
-            self.contained,
-            seen,
-            keeper,
-            agent_process.user(),
-        )
-        Agent(self.assignment, attempt, spot, parent, self.deadline).carry_out()
+        name = host(index) if self.contained else os.uname().nodename
+        place, user = address(self.run.id, index), agent_process.user()
+        info = NodeInfo(index, name, place, self.kind, self._devices(index), (), cpus, seen, user)
+        channel = DirectoryNode(attempt, index)
+        Agent(self.assignment, attempt, info, channel, keeper, None, parent, self.deadline).carry_out()
         return 0
 
     def _devices(self, index: int) -> tuple[Device, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -12,19 +11,20 @@ from typing import NoReturn
 
 from muster.agent.node import environment
 from muster.agent.node.agent import Agent
-from muster.agent.node.node_info import Spot
 from muster.agent.sandbox import agent_process, memory, namespaces, rootfs
-from muster.agent.supervisor import device_locks, heartbeat
+from muster.agent.supervisor import device_locks
 from muster.agent.supervisor.site import Assignment
 from muster.agent.tools import Tools
+from muster.channel.base import Stop
+from muster.channel.directory import DirectoryNode
 from muster.devices import DeviceInfo, found, resolve
 from muster.engines.slurm.node import pmi_launcher
 from muster.engines.slurm.node.allocation import MARGIN, Allocation, allocation_file
 from muster.linux import syscalls
 from muster.linux.watch import readable
-from muster.plan import Device
+from muster.plan import Device, NodeInfo
 from muster.records import keys
-from muster.records.files import Events, is_there, need_json, write_once
+from muster.records.files import Events, is_there, need_json
 from muster.records.layout import AttemptDir, RunDir
 
 UNFIT = 75  # the exit code of an agent whose node cannot take part
@@ -52,8 +52,9 @@ def run_agent(path: str, number: int, given: dict[str, str]) -> NoReturn:
     except Unfit as error:
         print(f"muster: {name}: {error}", file=sys.stderr, flush=True)
         if os.path.isdir(attempt.meet):
-            stop = {"cause": "lost", "reason": f"node {index} ({name}): {error}", "node": index, "grace": 0.0}
-            write_once(attempt.meet + "/stop", stop)
+            os.makedirs(attempt.node(index).path, exist_ok=True)
+            stop = Stop("lost", f"node {index} ({name}): {error}", 0.0)
+            DirectoryNode(attempt, index).publish("stop-request", stop.to_json())
     sys.exit(UNFIT)
 
 
@@ -99,8 +100,10 @@ class _Node:
         else:
             syscalls.set_name(f"muster-node-{self.index}")
             syscalls.adopt_orphans()
-        heartbeat.go_on(folder.beat)
-        Agent(self.assignment, self.attempt, self._spot(contained, seen, keeper)).carry_out()
+        channel = DirectoryNode(self.attempt, self.index)
+        channel.show_life()
+        patience = max(0.0, self.allocation.kill_wait - MARGIN)
+        Agent(self.assignment, self.attempt, self._info(seen), channel, keeper, patience).carry_out()
         memory.leave_group(memory.group(self.assignment.run.id, self.index))
         return 0
 
@@ -112,21 +115,18 @@ class _Node:
         events.close()
         return not refused
 
-    def _spot(self, contained: bool, seen: int, keeper: socket.socket | None) -> Spot:
+    def _info(self, seen: int) -> NodeInfo:
         address = next((node.address for node in self.allocation.nodes if node.name == self.name), self.name)
         devices = tuple(Device(device.id, device.ip) for device in self.devices)
-        patience = max(0.0, self.allocation.kill_wait - MARGIN)
-        spot = Spot(
-            self.index, self.name, address, self.kind, devices, _cpus(), contained, seen, keeper, agent_process.user(), patience
-        )
-        return self._with_srun(spot) if pmi_launcher.kind(self.job) else spot
+        info = NodeInfo(self.index, self.name, address, self.kind, devices, (), _cpus(), seen, agent_process.user())
+        return self._with_srun(info) if pmi_launcher.kind(self.job) else info
 
-    def _with_srun(self, spot: Spot) -> Spot:
-        """A node on which srun starts the ranks of an MPI program."""
+    def _with_srun(self, info: NodeInfo) -> NodeInfo:
+        """A node on which srun tells the ranks of MPI about each other."""
         tools, run, number = self.assignment.tools, self.assignment.run, self.attempt.number
         proxy = pmi_launcher.proxy(tools, pmi_launcher.address(run.id, number, self.name), self.attempt, self.index)
         return replace(
-            spot,
+            info,
             launcher=pmi_launcher.launcher(self.job, os.environ, pmi_launcher.task(tools, run.id, number)),
             reception=proxy,
         )

@@ -15,8 +15,9 @@ import time
 from typing import NoReturn
 
 from muster.agent.node.processes import why_not_started
+from muster.channel.directory import DirectoryNode
 from muster.linux.signals import reap
-from muster.records.files import is_there, write_once
+from muster.records.files import write_once
 from muster.records.layout import AttemptDir
 
 BACKLOG = 1024
@@ -57,7 +58,7 @@ class _RankProcess:
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
         self.proxy = proxy
         self.connection = connection
-        self.attempt = attempt
+        self.channel = DirectoryNode(attempt, node)
         self.folder = attempt.node(node)
 
     def run(self) -> NoReturn:
@@ -113,5 +114,6 @@ class _RankProcess:
         if os.getppid() == self.proxy:  # no other rank has ended it yet
             os.kill(self.proxy, signal.SIGUSR1)
         deadline = time.monotonic() + STOP_LIMIT
-        while not is_there(self.attempt.meet + "/stop") and time.monotonic() < deadline:
+        while self.channel.announced("stop") is None and time.monotonic() < deadline:
             time.sleep(PAUSE)
+            self.channel.listen()

@@ -11,8 +11,9 @@ import time
 from collections.abc import Collection, Mapping
 
 from muster.agent.node import environment
-from muster.agent.supervisor import heartbeat
-from muster.agent.supervisor.site import Assignment, Cut, Farewell, NodeEnded, Site, Verdict, left_record
+from muster.agent.supervisor.site import Assignment, Cut, Farewell, NodeEnded, Site, Verdict
+from muster.channel import heartbeat
+from muster.channel.base import SupervisorChannel
 from muster.engines.errors import EngineError
 from muster.engines.slurm.node import job_end, job_step
 from muster.engines.slurm.node.allocation import BATCH_LOG, MARGIN, Allocation, allocation_file, resolved, srun_log
@@ -46,7 +47,6 @@ class SlurmSite(Site):
         self.submission = int(os.environ.get(submissions.VARIABLE, "1"))
         self.restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
         self.allocation = Allocation()
-        self._beats: heartbeat.Beats | None = None
         self._silent: set[int] = set()  # nodes of which nothing is heard any more
         self._running: set[int] = set()  # nodes of which the supervisor does not know that they ended
         self._srun = 0  # the process id of srun; 0 while none runs
@@ -72,7 +72,7 @@ class SlurmSite(Site):
 
     def start(self, attempt: AttemptDir) -> None:
         write_json(allocation_file(attempt), self.allocation.to_json())
-        self._beats, self._silent = heartbeat.Beats(attempt, self.assignment.count), set()
+        self._silent = set()
         argv = job_step.srun(self.assignment.count, os.environ, self._agent(attempt))
         log = os.open(srun_log(attempt), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
@@ -98,12 +98,12 @@ class SlurmSite(Site):
             words += ["--namespaces", "off"]
         return job_step.agent(sys.executable, assignment.tools.archive, words)
 
-    def ended(self, attempt: AttemptDir) -> list[NodeEnded]:
+    def ended(self, attempt: AttemptDir, channel: SupervisorChannel) -> list[NodeEnded]:
         """Those of which srun says so, those that are silent, and all of them once srun has ended."""
         status = self._srun_status()
         log = _read(srun_log(attempt))
         tasks = job_step.ended_tasks(log)
-        self._listen(attempt, tasks)
+        self._silent |= channel.silent() - set(tasks)
         if status is None:
             ended = self._running & {*tasks, *self._silent}
             words = tasks
@@ -111,19 +111,13 @@ class SlurmSite(Site):
             ended = self._running
             words = {**dict.fromkeys(ended, _last_error(log, status)), **tasks}
         self._running = self._running - ended
-        return [NodeEnded(node, "" if left_record(attempt, node) else self._how(attempt, node, words)) for node in ended]
+        return [NodeEnded(node, "" if channel.has_ended(node) else self._how(attempt, node, words)) for node in ended]
 
     def _srun_status(self) -> int | None:
         """The status of srun once it has ended."""
         status = dict(reap_children()).get(self._srun)
         self._srun = self._srun if status is None else 0
         return status
-
-    def _listen(self, attempt: AttemptDir, tasks: Collection[int]) -> None:
-        """Notes nodes that show no more signs of life."""
-        if self._beats is not None:
-            self._beats.listen()
-            self._silent |= self._beats.silent(is_there(attempt.meet + "/stop")) - set(tasks)
 
     def _how(self, attempt: AttemptDir, node: int, words: Mapping[int, str]) -> str:
         """How a node ended: in the words of its agent where it has left some, else in those of srun."""

@@ -1,4 +1,4 @@
-"""Noticing that a run has gone silent, and asking its ranks where they hang."""
+"""Stacks of the Python processes of a node, which show where silent ranks hang."""
 
 from __future__ import annotations
 
@@ -9,51 +9,11 @@ import subprocess
 import time
 
 from muster.agent.node.processes import Processes
-from muster.records.layout import AttemptDir
 
 SPY_LIMIT = 8.0  # for py-spy to look into all processes of a node; the supervisor waits a little longer
 
 
-class Silence:
-    """Watches the sizes of everything a run writes; clocks of other machines do not matter."""
-
-    def __init__(self, attempt: AttemptDir, shared: str, limit: float) -> None:
-        self._attempt = attempt
-        self._shared = shared
-        self.limit = limit
-        self._seen: dict[str, tuple[int, int]] = {}
-        self._since = time.monotonic()
-
-    @property
-    def pause(self) -> float:
-        return min(30.0, max(0.02, self.limit / 8))
-
-    def over(self) -> bool:
-        """Whether nothing was written for as long as the limit."""
-        now = self._look()
-        if now != self._seen:
-            self._seen, self._since = now, time.monotonic()
-        return time.monotonic() - self._since >= self.limit
-
-    def _look(self) -> dict[str, tuple[int, int]]:
-        found: dict[str, tuple[int, int]] = {}
-        tops = [self._shared]
-        for index in self._attempt.node_indexes():
-            node = self._attempt.node(index)
-            tops += [node.logs, node.results]
-        for top in tops:
-            for folder, _, names in os.walk(top):
-                for name in names:
-                    path = os.path.join(folder, name)
-                    try:
-                        info = os.lstat(path)
-                    except OSError:
-                        continue  # it was removed meanwhile, which the next look shows
-                    found[path] = (info.st_size, info.st_mtime_ns)
-        return found
-
-
-def dump_stacks(processes: Processes, folder: str) -> tuple[list[str], int]:
+def dump(processes: Processes, folder: str) -> tuple[list[str], int]:
     """Writes where the Python processes of this node are: py-spy into files, which are returned, or faulthandler into
     the logs of the processes, whose number is returned."""
     os.makedirs(folder, exist_ok=True)

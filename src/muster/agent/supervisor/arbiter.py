@@ -1,0 +1,138 @@
+"""Decides, alone, what is announced to the nodes of an attempt: the world, that all are ready, and why they have to stop."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from muster.agent.node.collector import notes
+from muster.agent.ssh import server
+from muster.agent.supervisor.site import Assignment
+from muster.channel.base import Message, Stop, SupervisorChannel
+from muster.plan import NodeInfo, PlanError, World, assemble, runners, world_files
+from muster.records.failure_text import duration
+from muster.records.files import Events, write_text
+from muster.records.layout import AttemptDir
+
+GATHER_LIMIT = 120.0  # for all nodes to publish their facts
+LEFTOVER_GRACE = 5.0  # for helpers and forgotten children once the ranks are done
+MOST_NAMED = 20  # nodes in a reason
+REQUESTS = ("time_limit", "lost")  # causes for which a node may have the gang stopped
+SETTLE = 0.1  # between the first failure and the stop that it causes
+FAILURE = ("kind", "process", "rank", "code", "signal", "message", "used", "limit", "oom", "oom_before")  # fields
+
+
+class Arbiter:
+    def __init__(self, assignment: Assignment, attempt: AttemptDir, channel: SupervisorChannel, events: Events) -> None:
+        self.stop: Stop | None = None  # as it was announced
+        self.terminated: Stop | None = None  # the request of an agent that got SIGTERM
+        self._run = assignment.run
+        self._job = assignment.job
+        self._count = assignment.count
+        self._attempt = attempt
+        self._channel = channel
+        self._events = events
+        self._world: World | None = None
+        self._ready = False
+        self._gather_until: float | None = time.monotonic() + GATHER_LIMIT
+        self._settled: tuple[float, str] | None = None  # when a failure stops the gang, and which
+        self._silence: Silence | None = None
+
+    def begin(self) -> None:
+        """Makes what nodes need beside the world, while they start."""
+        if self._job.ssh:
+            try:
+                self._channel.announce("keys", server.make_keys(self._attempt.ssh))
+            except PlanError as error:
+                self._learn(0, {"kind": "plan", "message": str(error)})
+
+    @property
+    def moments(self) -> tuple[float | None, ...]:
+        """When `decide` has something to do although no node publishes anything."""
+        if self.stop is not None:
+            return ()
+        silence = self._silence.next if self._silence else None
+        return self._gather_until, silence, self._settled[0] if self._settled else None
+
+    def decide(self) -> None:
+        """Takes in what nodes published, and announces what follows from it."""
+        for message in self._channel.news():
+            self._take(message)
+        if self.stop is not None:
+            return
+        if self._world is None:
+            self._gather()
+        elif not self._ready and len(self._channel.published("ready")) == self._count:
+            self._ready = True
+            self._channel.announce("ready", {})
+        if self._world and len(self._channel.published("done")) == runners(self._job, self._world) and not self.terminated:
+            self.announce_stop(Stop("finished", "all ranks are done", LEFTOVER_GRACE))
+        elif self._settled and time.monotonic() >= self._settled[0]:
+            self.announce_stop(Stop("failure", self._settled[1], self._job.grace))
+        elif self._silence and self._silence.is_over():
+            reason = f"nothing was written for {duration(self._silence.limit)} (silent_limit)"
+            self.announce_stop(Stop("silent", reason, self._job.grace))
+
+    def announce_stop(self, stop: Stop) -> None:
+        """Announces that the gang has to stop; the first call counts."""
+        if self.stop is None:
+            self.stop = Stop(stop.cause, stop.reason, min(stop.grace, self._job.grace))
+            self._channel.announce("stop", self.stop.to_json())
+
+    def _take(self, message: Message) -> None:
+        if message.topic == "failed":
+            self._learn(message.node, message.data)
+        elif message.topic == "stop-request":
+            stop = Stop.from_json(message.data)
+            if stop.cause == "terminated":
+                self.terminated = self.terminated or stop
+            elif stop.cause in REQUESTS:
+                self.announce_stop(stop)
+
+    def _learn(self, node: int, failure: dict[str, Any]) -> None:
+        """Notes a failure in the order of learning. The first one stops the gang, once others that fail as well are heard."""
+        known = {name: failure[name] for name in FAILURE if name in failure}
+        self._events.add("failure", attempt=self._attempt.number, node=node, **known)
+        if self._settled is None:
+            self._settled = (time.monotonic() + SETTLE, "{} failed".format(failure.get("process", "a node")))
+
+    def _gather(self) -> None:
+        """Announces the world once all nodes have published their facts, and the first what lay at outputs before."""
+        facts = self._channel.published("facts")
+        if len(facts) < self._count:
+            if self._gather_until is not None and time.monotonic() >= self._gather_until:
+                missing = [str(node) for node in range(self._count) if node not in facts][:MOST_NAMED]
+                reason = f"node {', '.join(missing)} did not report within {duration(GATHER_LIMIT)}"
+                self.announce_stop(Stop("rendezvous", reason, self._job.grace))
+            return
+        self._gather_until = None
+        if notes(self._job) and not self._channel.published("noted"):  # a store takes the time that it takes
+            return
+        infos = [NodeInfo.from_json(data) for data in facts.values()]
+        self._world = assemble(self._job, self._run.id, self._attempt.number, infos)
+        self._channel.announce("world", self._world.to_json())
+        for path, text in world_files(self._job, self._world, self._attempt.path).items():
+            write_text(path, text)  # for people: each node has its own
+        if self._job.silent_limit:
+            self._silence = Silence(self._channel, self._job.silent_limit)
+
+
+class Silence:
+    """Notices that ranks have written nothing for too long."""
+
+    def __init__(self, channel: SupervisorChannel, limit: float) -> None:
+        self.limit = limit
+        self.next = 0.0  # when to look again
+        self._channel = channel
+        self._last: object = None
+        self._since = time.monotonic()
+
+    def is_over(self) -> bool:
+        now = time.monotonic()
+        if now < self.next:
+            return False
+        self.next = now + min(30.0, max(0.02, self.limit / 8))
+        progress = self._channel.progress()
+        if progress != self._last:
+            self._last, self._since = progress, now
+        return now - self._since >= self.limit
