@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from muster.launch import zipapp
+from muster.launch.start import packed_agent
 from muster.records.layout import NodeDir
 
 AIM = 0.5  # percent of one core, over a minute
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place, ranks(RANKS) as pids:
-        archive = zipapp.build(place)
+        archive = packed_agent.build(place)
         short, few = measure(archive, Path(place, "short"), pids, options.interval, 5 * options.interval)
         whole, many = measure(archive, Path(place, "long"), pids, options.interval, options.seconds)
     each = (whole - short) / (many - few)

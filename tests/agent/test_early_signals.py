@@ -14,7 +14,7 @@ import pytest
 from live import Live
 
 from conftest import Muster, WriteJob, gone, processes_with, until
-from muster.launch import zipapp
+from muster.launch.start import packed_agent
 from muster.linux import proc
 from muster.linux.held_signals import held
 
@@ -75,7 +75,7 @@ while True:
     "words", [("sample", "DIR", "1"), ("storage", "serve", "0"), ("storage", "copy"), ("engine", "slurm", "pmi-proxy")]
 )
 def test_a_helper_shows_no_traceback(home: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
-    argv = [sys.executable, "-I", zipapp.build(str(home)), *(str(tmp_path) if word == "DIR" else word for word in words)]
+    argv = [sys.executable, "-I", packed_agent.build(str(home)), *(str(tmp_path) if word == "DIR" else word for word in words)]
     with held(), (tmp_path / "said").open("wb") as said:
         helper = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
     with helper:

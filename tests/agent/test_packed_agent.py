@@ -16,8 +16,9 @@ from muster.engines.base import Order, Request
 from muster.engines.local.engine import Local
 from muster.job import Job
 from muster.job.load import load
-from muster.launch import api, zipapp
-from muster.launch.prepare import prepare
+from muster.launch import api
+from muster.launch.start import packed_agent
+from muster.launch.start.prepare import prepare
 
 
 def python_of(version: str) -> str:
@@ -75,7 +76,7 @@ def test_the_agent_runs_with_another_python_than_the_one_that_packed_it(
 
 
 def test_every_packed_module_is_there_as_source_and_nothing_of_the_client_is(home: Path) -> None:
-    names = zipfile.ZipFile(zipapp.build(str(home))).namelist()
+    names = zipfile.ZipFile(packed_agent.build(str(home))).namelist()
     sources = {name[:-3] for name in names if name.endswith(".py")}
     assert {name[:-4] for name in names if name.endswith(".pyc")} == sources
     assert "muster/agent/main" in sources
@@ -91,8 +92,8 @@ def test_a_changed_source_is_packed_anew(home: Path, tmp_path: Path, monkeypatch
     copy = tmp_path / "muster"
     shutil.copytree(Path(muster.__file__).parent, copy)
     monkeypatch.setattr(muster, "__file__", str(copy / "__init__.py"))
-    before = zipapp.build(str(home))
+    before = packed_agent.build(str(home))
     (copy / "agent" / "main.py").write_text("changed = True\n")
-    after = zipapp.build(str(home))
+    after = packed_agent.build(str(home))
     assert before != after
     assert zipfile.ZipFile(after).read("muster/agent/main.py") == b"changed = True\n"

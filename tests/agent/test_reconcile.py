@@ -20,8 +20,9 @@ from muster.cli.reconcile_command import command as reconcile_command
 from muster.engines import registry
 from muster.engines.base import EngineError, Refused, Request
 from muster.engines.local.engine import Local
-from muster.launch import create, reconcile, views
+from muster.launch import reconcile, views
 from muster.launch.reconcile import RECORD, RESUBMIT, SWEEP, WITHDRAW
+from muster.launch.start import submit
 from muster.records.files import read_object
 from muster.records.layout import RunDir, run_dir
 from muster.records.state import Status
@@ -150,7 +151,7 @@ def interrupted(home: Path) -> Written:
     """A run on Slurm that began and was cut off."""
     (home / "runs").mkdir(parents=True)
     written = Written(home / "runs" / "job-20260101-000000-abcd", secrets=())
-    written.put(written.run.run, {"engine": "slurm", "user": create.user(), "created": 100.0, "handle": "12"})
+    written.put(written.run.run, {"engine": "slurm", "user": submit.user(), "created": 100.0, "handle": "12"})
     Path(written.run.script).write_text("#!/bin/sh\n")
     written.attempt()
     return written

@@ -12,8 +12,9 @@ import pytest
 
 from conftest import Muster
 from muster.agent.node import staging
-from muster.launch import gc, snapshot, zipapp
-from muster.launch.snapshot import keep, take
+from muster.launch import gc
+from muster.launch.start import packed_agent, snapshot
+from muster.launch.start.snapshot import keep, take
 from muster.records.files import read_object
 from muster.records.untrusted import NotRegular
 
@@ -99,11 +100,11 @@ def test_a_damaged_agent_is_replaced(writable: bool, home: Path, tmp_path: Path,
     monkeypatch.setattr(muster, "__file__", str(copy / "__init__.py"))
     if not writable:
         (copy / "__pycache__").touch()  # root could write into any directory
-    agent = Path(zipapp.build(str(home)))
+    agent = Path(packed_agent.build(str(home)))
     good = agent.read_bytes()
     for folder in (home / "agent").iterdir() if writable else [agent]:
         folder.write_bytes(b"broken")
-    assert zipapp.build(str(home)) == str(agent)
+    assert packed_agent.build(str(home)) == str(agent)
     assert agent.read_bytes() == good
 
 
@@ -113,7 +114,7 @@ def test_the_copy_of_an_older_agent_is_deleted(home: Path, tmp_path: Path, monke
     copy = tmp_path / "muster"
     shutil.copytree(Path(muster.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(muster, "__file__", str(copy / "__init__.py"))
-    zipapp.build(str(home))
+    packed_agent.build(str(home))
     (copy / "agent" / "main.py").write_text("changed = True\n")
-    zipapp.build(str(home))
+    packed_agent.build(str(home))
     assert len(list((copy / "__pycache__").iterdir())) == 1

@@ -19,8 +19,8 @@ from muster.agent.sandbox import namespaces
 from muster.engines.local.engine import Local
 from muster.engines.local.node.site import address
 from muster.job.load import load
-from muster.launch import create
-from muster.launch.prepare import prepare
+from muster.launch.start import submit
+from muster.launch.start.prepare import prepare
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -218,7 +218,7 @@ def test_a_rendered_request_is_what_would_be_submitted_and_hides_the_environment
 ) -> None:
     monkeypatch.setenv("THE_KEY", "the secret")
     prepared = prepare(load(write_job({"command": "true", "secrets": ["THE_KEY"]})), str(home))
-    request = create.render(prepared)
+    request = submit.render(prepared)
     assert request.argv[3:5] == (str(home / "agent" / Path(request.argv[3]).name), "supervise")
     assert request.environment["THE_KEY"] == "the secret"
     assert "the secret" not in repr(request)

@@ -14,8 +14,8 @@ import pytest
 from live import Live
 
 from conftest import Muster, WriteJob
-from muster.launch import snapshot
-from muster.launch.snapshot import SnapshotError, keep, take
+from muster.launch.start import snapshot
+from muster.launch.start.snapshot import SnapshotError, keep, take
 
 RunJson = Callable[..., dict[str, Any]]
 

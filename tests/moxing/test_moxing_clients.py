@@ -232,9 +232,9 @@ def test_other_users_are_refused(served: Served, tmp_path: Path) -> None:
 
 def test_it_is_importable_from_the_packed_agent(home: Path, served: Served) -> None:
     """So it comes to nodes: nothing has to be unpacked there."""
-    from muster.launch import zipapp
+    from muster.launch.start import packed_agent
 
-    archive = zipapp.build(str(home))
+    archive = packed_agent.build(str(home))
     script = "import moxing as mox; mox.file.write('obs://b/f', 'x'); print(mox.__file__)"
     assert served.run(script, PYTHONPATH=f"{archive}/muster/shims").startswith(archive)
 

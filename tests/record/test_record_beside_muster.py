@@ -12,7 +12,7 @@ import pytest
 from pythons import VERSIONS, call, python_of, recorded, said
 
 import muster
-from muster.launch import zipapp
+from muster.launch.start import packed_agent
 
 PACKAGE = Path(muster.__file__).parent
 OWN = "import muster; from muster import record; print(muster.__file__); print(record.__file__)"
@@ -34,7 +34,7 @@ sys.meta_path.append(Finder)
 @pytest.fixture(scope="module")
 def shims(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the PYTHONPATH of ranks ends with."""
-    return zipapp.build(str(tmp_path_factory.mktemp("home"))) + "/muster/shims"
+    return packed_agent.build(str(tmp_path_factory.mktemp("home"))) + "/muster/shims"
 
 
 class Environment:

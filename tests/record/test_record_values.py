@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pythons import VERSIONS, call, python_of, recorded, said
 
-from muster.launch import zipapp
+from muster.launch.start import packed_agent
 
 SCRIPT = """
     import sys
@@ -37,7 +37,7 @@ SCRIPT = """
 @pytest.fixture(scope="module")
 def shims(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the PYTHONPATH of ranks ends with."""
-    return zipapp.build(str(tmp_path_factory.mktemp("home"))) + "/muster/shims"
+    return packed_agent.build(str(tmp_path_factory.mktemp("home"))) + "/muster/shims"
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -11,7 +11,7 @@ import pytest
 from conftest import Muster, WriteJob
 from muster.job import Bench, Job
 from muster.records.layout import AttemptDir
-from muster.records.worlds import separate
+from muster.records.warnings import separate
 from traces import RunJson
 
 # What launchers do: they start trainers and tell each how many there are. Arguments: variable, size, first rank, how many here.

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from conftest import until
-from muster.launch import zipapp
+from muster.launch.start import packed_agent
 from muster.records.layout import NodeDir
 
 # Does what the agent does for a sampler: adopts orphans, starts it and the ranks, says which they are, ends it.
@@ -122,7 +122,7 @@ Start = Callable[..., Sampled]
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The packed agent, as it travels to nodes."""
-    return zipapp.build(str(tmp_path_factory.mktemp("packed")))
+    return packed_agent.build(str(tmp_path_factory.mktemp("packed")))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ def main(argv: list[str]) -> int:
     if word != "supervise":
         release()
     if word == "storage":
-        from muster.records import keys
+        from muster.linux import keys
         from muster.storage.node_helper import main as storage
 
         os.environ.update(keys.take())

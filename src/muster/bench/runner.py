@@ -17,9 +17,10 @@ from muster.bench.result import make
 from muster.job import Bench, Job
 from muster.job.load import LoadedJob
 from muster.job.source import JobError, Problem
-from muster.launch import api, create
-from muster.launch.prepare import Prepared
-from muster.launch.prepare import prepare as prepare_job
+from muster.launch import api
+from muster.launch.start import submit
+from muster.launch.start.prepare import Prepared
+from muster.launch.start.prepare import prepare as prepare_job
 from muster.records.files import read_object, write_json
 from muster.records.json_safe import plain
 from muster.records.layout import BenchDir, bench_dir, benches_dir, home, make_home, run_dir
@@ -101,7 +102,7 @@ def create_bench(
     """Creates the record of a benchmark that has no runs yet."""
     job = prepared.job
     os.makedirs(benches_dir(make_home()), 0o700, exist_ok=True)
-    found = Measurement(bench_dir(home(), create.new_id(job.name)))
+    found = Measurement(bench_dir(home(), submit.new_id(job.name)))
     os.mkdir(found.dir.path, 0o700)
     record = BenchRecord(
         format=FORMAT,

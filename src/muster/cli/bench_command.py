@@ -17,7 +17,7 @@ from muster.cli.report_command import show, write_page
 from muster.cli.run_command import follow, named_as_typed
 from muster.job.load import load
 from muster.launch import api
-from muster.launch.prepare import Prepared
+from muster.launch.start.prepare import Prepared
 from muster.records.untrusted import parse_json
 
 if TYPE_CHECKING:

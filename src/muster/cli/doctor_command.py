@@ -20,8 +20,8 @@ from muster.cli.options import as_json
 from muster.engines import registry
 from muster.engines.base import EngineError
 from muster.engines.local import requirements
-from muster.launch import interpreter
 from muster.launch.names import run_ids
+from muster.launch.start import interpreter
 from muster.records.failure_text import size
 from muster.records.layout import home
 from muster.storage import Access, Settings, Storage, StorageError

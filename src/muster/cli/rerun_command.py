@@ -7,7 +7,8 @@ import click
 from muster.cli import errors
 from muster.cli.options import as_json, overrides, run_argument
 from muster.cli.run_command import begin
-from muster.launch import api, rerun
+from muster.launch import api
+from muster.launch.start import rerun
 
 
 @click.command("rerun")

@@ -20,12 +20,13 @@ from muster.cli.summary import show_end, show_retry
 from muster.job import FRAMEWORKS
 from muster.job.load import LoadedJob, load
 from muster.job.source import JobError
-from muster.launch import api, create, names
-from muster.launch import prepare as preparing
+from muster.launch import api, names
 from muster.launch.follow import Follower
-from muster.launch.prepare import Prepared
 from muster.launch.run import GOES_ON, POLL
-from muster.records import keys
+from muster.launch.start import prepare as preparing
+from muster.launch.start import submit
+from muster.launch.start.prepare import Prepared
+from muster.records import warnings
 from muster.records.files import read_events
 from muster.records.layout import home
 from muster.records.run_view import RunView, State
@@ -165,7 +166,7 @@ def _checked(prepared: Prepared, json: bool) -> int:
 
 
 def _dry_run(prepared: Prepared, json: bool) -> int:
-    request = create.render(prepared)
+    request = submit.render(prepared)
     if json:
         shown = {"argv": request.argv, "cwd": request.cwd, "log": request.log, "job": prepared.job.to_json()}
         output.print_json({**shown, "script": request.script} if request.script else shown)
@@ -221,7 +222,7 @@ class Story:
         if self._sharing:
             self._tell_shared()
         if self._exposure is None:
-            self._exposure = keys.exposure(self._run.dir)
+            self._exposure = warnings.exposed_keys(self._run.dir)
             if self._exposure:
                 self._shown.interlude()
                 _say(self._exposure)

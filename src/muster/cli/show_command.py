@@ -11,7 +11,7 @@ from muster.cli.options import as_json, run_argument
 from muster.cli.summary import numbers, show_failure, show_warnings
 from muster.engines import registry
 from muster.launch import api
-from muster.records import keys
+from muster.records import warnings
 from muster.records.failure_text import signal_name
 from muster.records.ranks import RankView
 from muster.records.run_view import RunView, State
@@ -61,7 +61,7 @@ def _facts(run: api.Run, view: RunView) -> Iterator[tuple[str, str]]:
         yield f"attempt {attempt.attempt}", f"{attempt.state}: {attempt.reason}"
     for entry in run.submissions():
         yield "submitted again", f"{output.when(entry['time'])} as {entry['handle']}: {entry['reason']}"
-    if warning := keys.exposure(run.dir):
+    if warning := warnings.exposed_keys(run.dir):
         yield "keys", warning
 
 

@@ -5,21 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from muster.job.kinds import (
-    Choice,
-    Count,
-    Duration,
-    Fields,
-    Item,
-    Kind,
-    Number,
-    Pattern,
-    Section,
-    Share,
-    Table,
-    Text,
-    declared,
-)
+from muster.job.kinds import Choice, Count, Duration, Fields, Item, Kind, Number, Pattern, Section, Share, Table, Text, declared
 
 MOST_REPEATS = 1000
 

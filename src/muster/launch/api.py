@@ -8,8 +8,8 @@ from muster.job import Job
 from muster.job import load as job_load
 from muster.job.load import Source
 from muster.launch import names
-from muster.launch.prepare import prepare
 from muster.launch.run import Run, start
+from muster.launch.start.prepare import prepare
 from muster.records.layout import home, run_dir
 
 __all__ = ["Run", "get", "list_runs", "load", "run", "start"]

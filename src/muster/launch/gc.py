@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from muster.launch import api, zipapp
+from muster.launch import api
 from muster.launch.names import RunNotFound, bench_ids, listed_runs
+from muster.launch.start import packed_agent
 from muster.records.files import delete_tree, files_below, read_object
 from muster.records.layout import BenchDir, bench_dir, home, run_dir
 from muster.records.state import recorded
@@ -57,8 +58,8 @@ def unused(cleared: Cleared) -> None:
     place = home()
     runs = api.list_runs()
     used = {str(read_object(run.dir.run).get("code")) for run in runs}
-    agent = zipapp.path(place)
-    agents = {os.path.basename(path) for path in (agent, zipapp.reference(agent))}
+    agent = packed_agent.path(place)
+    agents = {os.path.basename(path) for path in (agent, packed_agent.reference(agent))}
     busy = any(recorded(run.dir) is None for run in runs)
     measured = {name for name in bench_ids() if runs_of(bench_dir(place, name))}
     # Under `runs` lies what a killed command left there half made or half deleted.

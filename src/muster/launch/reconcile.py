@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from muster.engines import registry
 from muster.engines.base import Engine, Refused
 from muster.launch import resubmit, views
-from muster.launch.environment import MissingSecrets
+from muster.launch.start.environment import MissingSecrets
 from muster.metrics import final
 from muster.records import state, submissions
 from muster.records.files import delete_tree, locked_file

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from muster.engines.base import Engine, Request
-from muster.launch import create
-from muster.launch.environment import of_recorded
+from muster.launch.start.environment import of_recorded
+from muster.launch.start.submit import user
 from muster.records import derive, state, submissions
 from muster.records.layout import RunDir, home
 from muster.records.state import Record, Status
@@ -35,7 +35,7 @@ def expected(run: RunDir, status: Status) -> Status:
 
 def is_ours(record: Record) -> bool:
     """Whether this user created the run: only its owner can submit it again."""
-    return bool(record.run.get("user") == create.user())
+    return bool(record.run.get("user") == user())
 
 
 def _interrupted(record: Record, status: Status) -> bool:

@@ -12,10 +12,11 @@ from typing import Any
 from muster.engines import registry
 from muster.engines.base import Engine, EngineError
 from muster.job import Job
-from muster.launch import create, names, reconcile, stopping, views
+from muster.launch import names, reconcile, stopping, views
 from muster.launch.follow import Chunk, Follower
 from muster.launch.names import RunNotFound
-from muster.launch.prepare import Prepared
+from muster.launch.start import submit
+from muster.launch.start.prepare import Prepared
 from muster.linux.watch import Watch
 from muster.records import derive, submissions
 from muster.records import state as states
@@ -40,10 +41,10 @@ def start(prepared: Prepared, detach: bool = False) -> Run:
     for earlier in list(_started):
         earlier._release()
     if detach:
-        return Run(create.start(prepared), own=True)
+        return Run(submit.start(prepared), own=True)
     reader, writer = os.pipe2(os.O_CLOEXEC)
     try:
-        return Run(create.start(prepared, reader), own=True, tie=writer)
+        return Run(submit.start(prepared, reader), own=True, tie=writer)
     except BaseException:
         os.close(writer)
         raise
@@ -319,7 +320,7 @@ class Run:
 
     def rerun(self, set: Sequence[str] = (), detach: bool = False) -> Run:
         """Starts the same job again, with the code as it was recorded."""
-        from muster.launch.rerun import prepare  # it reads job files
+        from muster.launch.start.rerun import prepare  # it reads job files
 
         return start(prepare(self, set), detach)
 

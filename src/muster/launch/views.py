@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from muster.engines import registry
 from muster.engines.base import EngineError
-from muster.launch import create, resubmit
+from muster.launch import resubmit
 from muster.launch.names import RunNotFound
+from muster.launch.start import submit
 from muster.metrics import final
 from muster.metrics.log_numbers import Unread
 from muster.records import derive, submissions
@@ -38,7 +39,7 @@ def ask(run: RunDir) -> Status:
     if not record and not os.path.lexists(run.run):
         raise RunNotFound(f"{run.id} was removed")
     handle = submissions.handle(run)
-    if handle is None and create.under_way(run):
+    if handle is None and submit.under_way(run):
         return Status(True, "it is just being created")
     engine = registry.engine_of(run)
     handle = handle or submissions.handle(run) or engine.find(run.path)

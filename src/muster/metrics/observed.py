@@ -18,7 +18,7 @@ from muster.metrics.values import DataPoint, RankReport
 from muster.records.files import read_events
 from muster.records.json_safe import number
 from muster.records.layout import AttemptDir, NodeDir, RunDir
-from muster.records.worlds import separate
+from muster.records.warnings import separate
 
 SKEW = 60.0  # seconds by which the clocks of nodes may differ
 

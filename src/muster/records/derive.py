@@ -25,7 +25,7 @@ from muster.records.run_view import (
     text,
 )
 from muster.records.state import AttemptRecord, Record, Status, read, recorded
-from muster.records.worlds import separate
+from muster.records.warnings import separate
 
 IN_VAIN = 5  # times that a run is cut off before a rank has started, and goes on all the same
 _STOPPED = (Cause.STOP, Cause.ABANDONED, Cause.TERMINATED, Cause.PREEMPTED)

@@ -17,8 +17,8 @@ from typing import Any
 from muster.agent.node import environment
 from muster.agent.node.processes import Processes, Running
 from muster.agent.tools import Tools
+from muster.linux import keys
 from muster.linux.held_signals import held
-from muster.records import keys
 from muster.records.layout import NodeDir
 
 MOST = 1 << 18  # bytes of a message

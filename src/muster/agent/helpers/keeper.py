@@ -18,10 +18,9 @@ from muster.agent.helpers.helpers import MOST
 from muster.agent.node import environment
 from muster.agent.node.processes import seen_from_outside
 from muster.agent.tools import Tools
-from muster.linux import syscalls
+from muster.linux import keys, syscalls
 from muster.linux.signals import Signals
 from muster.linux.watch import readable
-from muster.records import keys
 from muster.records.files import open_log
 from muster.records.layout import NodeDir
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from muster.linux import proc
-from muster.records import keys
+from muster.linux import keys, proc
 
 # Which devices a rank sees is for the plan to say: the submitter's choice would renumber those that the run holds.
 MASKS = frozenset(("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES"))

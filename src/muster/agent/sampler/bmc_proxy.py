@@ -12,7 +12,7 @@ from muster.agent.sampler import power
 from muster.agent.sampler.polling import describe
 from muster.agent.sampler.power import Bmc
 from muster.devices import Unmeasured
-from muster.records import keys
+from muster.linux import keys
 from muster.records.files import read_object
 from muster.records.layout import NodeDir
 

@@ -14,9 +14,8 @@ from muster.agent.node import environment
 from muster.agent.node.processes import Processes
 from muster.agent.sandbox import namespaces, rootfs
 from muster.agent.supervisor.site import Assignment
-from muster.linux import syscalls
+from muster.linux import keys, syscalls
 from muster.plan import compat
-from muster.records import keys
 from muster.records.files import write_text
 from muster.records.layout import AttemptDir
 

@@ -15,9 +15,8 @@ from muster import devices
 from muster.engines.base import Capacity, Engine, Order, Request
 from muster.engines.local import leftovers, requirements
 from muster.job import Job
-from muster.linux import proc
+from muster.linux import keys, proc
 from muster.linux.held_signals import held
-from muster.records import keys
 from muster.records.failure_text import size
 from muster.records.state import Status
 

@@ -7,7 +7,7 @@ import signal
 import time
 
 from muster.linux import proc
-from muster.records.marker import kill_marked, kill_writing
+from muster.linux.run_processes import kill_marked, kill_writing
 
 LOOKS = 3  # a process that forks and exits while it is looked for can be missed, but hardly so often
 LIMIT = 5.0  # seconds for what was killed to be gone; a process may wait for a disk

@@ -5,19 +5,7 @@ it keeps neither a line number nor the text of a number as it was written.
 """
 
 from muster.job.kinds.engine_options import EngineOptions, job_options, site_options
-from muster.job.kinds.item import (
-    PASSWORD,
-    Item,
-    Wrong,
-    each,
-    nearest,
-    numbered,
-    scalar,
-    text_of,
-    typed,
-    without_password,
-    word,
-)
+from muster.job.kinds.item import PASSWORD, Item, Wrong, each, nearest, numbered, scalar, text_of, typed, without_password, word
 from muster.job.kinds.lists import Causes, Command, Names
 from muster.job.kinds.mappings import Fields, Pairs, Section, Table, declared, fields_of
 from muster.job.kinds.numbers import Count, Duration, Number, Share, Size

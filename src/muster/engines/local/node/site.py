@@ -18,16 +18,15 @@ from muster.channel.base import SupervisorChannel
 from muster.channel.directory import DirectoryNode
 from muster.devices import resolve
 from muster.job import Job
-from muster.linux import syscalls
+from muster.linux import keys, syscalls
 from muster.linux.held_signals import held
+from muster.linux.run_processes import kill_marked
 from muster.linux.signals import reap_children
 from muster.plan import Device, NodeInfo
-from muster.records import keys
 from muster.records.failure_text import signal_name
 from muster.records.files import Events
 from muster.records.layout import AttemptDir
 from muster.records.logs import last_lines
-from muster.records.marker import kill_marked
 
 PER_NET = 250  # nodes per 127.x.y.*
 

@@ -20,10 +20,9 @@ from muster.channel.directory import DirectoryNode
 from muster.devices import DeviceInfo, found, resolve
 from muster.engines.slurm.node import pmi_launcher
 from muster.engines.slurm.node.allocation import MARGIN, Allocation, allocation_file
-from muster.linux import syscalls
+from muster.linux import keys, syscalls
 from muster.linux.watch import readable
 from muster.plan import Device, NodeInfo
-from muster.records import keys
 from muster.records.files import Events, is_there, need_json
 from muster.records.layout import AttemptDir, RunDir
 

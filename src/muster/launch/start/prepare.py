@@ -15,8 +15,8 @@ from muster.engines.base import Engine, EngineError
 from muster.job import Job
 from muster.job.load import LoadedJob
 from muster.job.source import Finding, Problem
-from muster.launch import data, interpreter, outputs, snapshot
-from muster.launch.environment import Context, context, environment, missing_secrets
+from muster.launch.start import data, interpreter, outputs, snapshot
+from muster.launch.start.environment import Context, context, environment, missing_secrets
 from muster.storage.errors import StorageError
 
 Say = Callable[[str], None]

@@ -1,4 +1,4 @@
-"""Whether the ranks of a run trained together, as far as the agents saw it."""
+"""Warnings about a run that may have succeeded: ranks that did not train together, keys that its program can read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from muster.job import Job
-from muster.records.files import read_object
-from muster.records.layout import AttemptDir
+from muster.records.files import read_events, read_object
+from muster.records.layout import AttemptDir, RunDir
 
 MOST_PLACES = 4
 
@@ -58,3 +58,21 @@ def _places(nodes: list[int]) -> str:
     if len(named) > MOST_PLACES:
         return f"{', '.join(named[:MOST_PLACES])} and {len(named) - MOST_PLACES} more nodes"
     return " and ".join(filter(None, [", ".join(named[:-1]), named[-1]]))
+
+
+def exposed_keys(run: RunDir) -> str | None:
+    """Warns that the program of a run can read the keys of the run; empty where it cannot, None while nobody knows yet.
+
+    It can where there are keys, and no namespaces keep them apart.
+    """
+    attempt = run.last_attempt()
+    events = [*read_events(run.events), *(read_events(attempt.node(0).events) if attempt else ())]
+    told = [event for event in events if event.get("event") in ("nodes", "node")]
+    if not told:
+        return None
+    if not told[-1].get("keys"):
+        return ""
+    return (
+        f"the job can read the keys that Muster uses for it, because there are no namespaces ({told[-1].get('reason')}) "
+        "and both are the same user; run only jobs that you trust with them"
+    )

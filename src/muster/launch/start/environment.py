@@ -12,7 +12,8 @@ from muster import config
 from muster.config import power
 from muster.job import Job
 from muster.job.source import Finding
-from muster.records import keys, submissions
+from muster.linux import keys
+from muster.records import submissions
 from muster.storage.settings import Settings, resolve
 
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from muster.job.load import load
-from muster.launch import snapshot
-from muster.launch.prepare import Prepared
-from muster.launch.prepare import prepare as prepare_job
 from muster.launch.run import Run
+from muster.launch.start import snapshot
+from muster.launch.start.prepare import Prepared
+from muster.launch.start.prepare import prepare as prepare_job
 from muster.records.files import read_object
 from muster.records.layout import home
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from muster import __version__, config
 from muster.engines.base import Order, Request
-from muster.launch import data, interpreter, snapshot, zipapp
-from muster.launch.prepare import Prepared
+from muster.launch.start import data, interpreter, packed_agent, snapshot
+from muster.launch.start.prepare import Prepared
 from muster.records.files import locked, write_json, write_text
 from muster.records.layout import RunDir, run_dir
 
@@ -23,7 +23,7 @@ def order(prepared: Prepared, run_id: str) -> Order:
     """The order that the engine gets, with the paths that will be."""
     home = prepared.context.home
     code = str(snapshot.folder(home, prepared.code.digest))
-    return Order(run_dir(home, run_id).path, code, zipapp.path(home))
+    return Order(run_dir(home, run_id).path, code, packed_agent.path(home))
 
 
 def render(prepared: Prepared) -> Request:
@@ -40,7 +40,7 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
         reason = str(error.strerror).lower()
         raise config.ConfigError(f"{home} cannot be made: {reason}; set MUSTER_HOME to a directory of yours") from None
     os.makedirs(f"{home}/store", 0o700, exist_ok=True)  # nodes are shown what is there when they start
-    agent = zipapp.build(home)
+    agent = packed_agent.build(home)
     prepared = replace(prepared, code=snapshot.keep(prepared.code, home))
     if job.boot:
         job = replace(job, python=interpreter.resolve(job.python, home))

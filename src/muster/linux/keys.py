@@ -11,9 +11,6 @@ import os
 import re
 from collections.abc import Mapping
 
-from muster.records.files import read_events
-from muster.records.layout import RunDir
-
 STORAGE, POWER = "MUSTER_STORAGE", "MUSTER_POWER_KEYS"
 VARIABLE = "MUSTER_KEYS"  # the number of the descriptor
 _NAMED = ("access_key", "secret_key", "token")  # what opens a store, in its settings
@@ -101,21 +98,3 @@ def _memory_file() -> int:
     if descriptor < 0:
         raise OSError(ctypes.get_errno(), "memfd_create")
     return descriptor
-
-
-def exposure(run: RunDir) -> str | None:
-    """Warns that the program of a run can read the keys of the run; empty where it cannot, None while nobody knows yet.
-
-    It can where there are keys, and no namespaces keep them apart.
-    """
-    attempt = run.last_attempt()
-    events = [*read_events(run.events), *(read_events(attempt.node(0).events) if attempt else ())]
-    told = [event for event in events if event.get("event") in ("nodes", "node")]
-    if not told:
-        return None
-    if not told[-1].get("keys"):
-        return ""
-    return (
-        f"the job can read the keys that Muster uses for it, because there are no namespaces ({told[-1].get('reason')}) "
-        "and both are the same user; run only jobs that you trust with them"
-    )

@@ -1,0 +1,1 @@
+"""From a loaded job to a started run: prepare, package, submit."""
