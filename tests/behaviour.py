@@ -1,10 +1,10 @@
-"""The behaviour suite: what a run does, whatever the engine. Tests that are marked `engines` run once on each.
+"""The conformance core: what a run does, whatever the engine.
+
+Tests that are marked `conformance` run once on each engine, all others on `local` alone.
 
 ```python
-pytestmark = pytest.mark.engines             # all tests of this module, on every engine
-
-@pytest.mark.engines("local")                # but this one: it looks at what only that engine has
-@pytest.mark.engines(every=True)             # with all of its parameters on all of them
+@pytest.mark.conformance                     # on every engine
+@pytest.mark.conformance(every=True)         # with all of its parameters on all of them
 ```
 
 Elsewhere than on the local engine a test runs with the first of its parameters unless it says so: each behaviour is seen once.
@@ -27,20 +27,18 @@ WAYS = {"local": ("namespaces", "plain"), "slurm": ("namespaces",)}  # in which 
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--every-parameter", action="store_true", help="run the behaviour suite with every parameter everywhere")
+    parser.addoption("--every-parameter", action="store_true", help="run the conformance core with every parameter everywhere")
 
 
 @pytest.hookimpl(tryfirst=True)  # the marks that it adds are carried out by pytest's own hook
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Gives marked tests their engine, and its ways of keeping nodes together where they want to see them."""
-    marker = metafunc.definition.get_closest_marker("engines")
+    marker = metafunc.definition.get_closest_marker("conformance")
     if marker is None:
         return
-    names = marker.args or NAMES
-    assert set(names) <= set(NAMES), f"{metafunc.definition.nodeid}: unknown engines in {names}"
-    mark = pytest.mark.parametrize("engine", names, indirect=True)
+    mark = pytest.mark.parametrize("engine", NAMES, indirect=True)
     if "containment" in metafunc.fixturenames:
-        both = [(name, way) for name in names for way in WAYS[name]]
+        both = [(name, way) for name in NAMES for way in WAYS[name]]
         mark = pytest.mark.parametrize(("engine", "containment"), both, indirect=True)
     metafunc.definition.add_marker(mark)
 
@@ -57,7 +55,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_repeated(item: pytest.Item, seen: set[tuple[str, str]]) -> bool:
     """Whether this engine has been given the same test, with other parameters."""
-    marker = item.get_closest_marker("engines")
+    marker = item.get_closest_marker("conformance")
     if marker is None or marker.kwargs.get("every") or not isinstance(item, pytest.Function):
         return False
     name = str(item.callspec.params["engine"])

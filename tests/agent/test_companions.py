@@ -12,8 +12,6 @@ import pytest
 
 from conftest import Muster, WriteJob, processes_with
 
-pytestmark = pytest.mark.engines
-
 RunJson = Callable[..., dict[str, Any]]
 
 # A parameter server that serves one connection after the other until it is told to end, and workers that connect to it.
@@ -40,6 +38,7 @@ print("trained", kind, index)
 """
 
 
+@pytest.mark.conformance
 def test_parameter_servers_end_when_the_workers_are_done(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     job = write_job({"framework": "tensorflow", "nodes": 2, "devices": 2, "ps": 2, "grace": "60s"}, **{"train.py": CLUSTER})
     view = run_json(job)
@@ -80,6 +79,7 @@ print("worker", os.environ["MS_NODE_ID"])
 CLUSTERED = {"framework": "mindspore", "command": ["env", sys.executable, "train.py"]}
 
 
+@pytest.mark.conformance
 def test_a_scheduler_is_started_by_the_first_worker_that_joins(
     containment: str, run_json: RunJson, write_job: WriteJob
 ) -> None:

@@ -13,8 +13,6 @@ from live import Live
 
 from conftest import Muster, WriteJob, processes_with, until
 
-pytestmark = pytest.mark.engines
-
 RunJson = Callable[..., dict[str, Any]]
 
 PATIENT = """
@@ -42,6 +40,7 @@ def nothing_left(view: dict[str, Any]) -> bool:
     return not processes_with(f"MUSTER_RUN={view['run']}")
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("failing", [0, 1, 2, 3])
 def test_one_rank_that_fails_stops_all_others(failing: int, containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     fail = f"""
@@ -64,6 +63,7 @@ def test_one_rank_that_fails_stops_all_others(failing: int, containment: str, ru
     assert view["failure"]["others"] == []
 
 
+@pytest.mark.conformance
 def test_who_does_not_listen_is_killed_after_the_grace(containment: str, command: list[str], write_job: WriteJob) -> None:
     with Live(command, write_job({**GANG, "grace": "300ms"}, **{"train.py": DEAF})) as live:
         live.until_running(4)
@@ -163,6 +163,7 @@ def family_left(live: Live) -> list[str]:
     return found
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("ending", ["failure", "success", "interrupt", "stop"])
 def test_grandchildren_daemons_and_shells_die_too(
     ending: str, containment: str, command: list[str], muster: Muster, write_job: WriteJob
@@ -215,6 +216,7 @@ time.sleep(1000)
         until(lambda: not family_left(live))  # the supervisor itself needs a moment after its last word
 
 
+@pytest.mark.conformance
 def test_muster_stop_gives_grace_and_waits_until_nothing_is_left(
     containment: str, command: list[str], muster: Muster, write_job: WriteJob
 ) -> None:
@@ -228,6 +230,7 @@ def test_muster_stop_gives_grace_and_waits_until_nothing_is_left(
         assert live.logs().count("told SIGTERM") == 4
 
 
+@pytest.mark.conformance
 def test_muster_stop_now_kills_at_once_also_after_a_patient_stop(
     containment: str, command: list[str], muster: Muster, write_job: WriteJob
 ) -> None:
@@ -253,6 +256,7 @@ def test_a_second_interrupt_means_now(containment: str, command: list[str], writ
         assert "Ctrl-C" in view["reason"]
 
 
+@pytest.mark.conformance
 def test_a_run_can_be_stopped_before_its_ranks_start(
     containment: str, command: list[str], muster: Muster, write_job: WriteJob
 ) -> None:
@@ -272,6 +276,7 @@ def test_a_rank_that_is_done_early_does_not_end_the_run(containment: str, run_js
     assert [rank["state"] for rank in view["attempts"][0]["ranks"]] == ["succeeded"] * 4
 
 
+@pytest.mark.conformance
 def test_the_time_limit_stops_the_gang_and_fails_the_run(containment: str, command: list[str], write_job: WriteJob) -> None:
     with Live(command, write_job({**GANG, "time_limit": "6s", "retries": 3}, **{"train.py": PATIENT})) as live:
         view = live.end()

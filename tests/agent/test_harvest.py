@@ -12,8 +12,6 @@ from conftest import Muster, WriteJob
 from muster.records.layout import RunDir
 from s3_server import S3
 
-pytestmark = pytest.mark.engines
-
 MOXING = """
     import os, sys
     import moxing as mox
@@ -49,6 +47,7 @@ def kept(run: RunDir, node: int = 0, attempt: int = 1) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("place", ["embedded", "path", "server"])
 def test_files_that_programs_wrote_to_a_url_are_copied_by_the_first_node(
     place: str, muster: Muster, write_job: WriteJob, tmp_path: Path, s3: S3

@@ -12,8 +12,6 @@ from live import Live
 
 from conftest import Muster, WriteJob, processes_with, until
 
-pytestmark = pytest.mark.engines
-
 DEEP = '{"a":' * 5000
 # Each leaves something that is no regular file under the name that it is given.
 KINDS = {
@@ -73,7 +71,6 @@ def test_what_is_no_regular_file_is_not_read_and_says_so(kind: str, name: str, m
     assert SAID[kind] in found["reason"]
 
 
-@pytest.mark.engines("local")  # what is kept of outputs is the same everywhere
 @pytest.mark.parametrize("kind", ["fifo", "link"])
 def test_results_in_outputs_are_regular_files_too(kind: str, muster: Muster, write_job: WriteJob) -> None:
     text = leaves(kind, "throughput_0.json").replace("MUSTER_RESULTS", "OUT")
@@ -82,7 +79,6 @@ def test_results_in_outputs_are_regular_files_too(kind: str, muster: Muster, wri
     assert (found["value"], SAID[kind] in found["reason"]) == (None, True), found
 
 
-@pytest.mark.engines("local")  # the embedded store is a directory of this machine
 def test_a_link_in_the_store_is_no_result(muster: Muster, write_job: WriteJob, home: Path) -> None:
     text = f"""
     import os
@@ -123,6 +119,7 @@ def test_a_bench_with_links_says_so_and_its_bundle_verifies(muster: Muster, writ
     assert muster("verify", target).returncode == 0
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -150,7 +147,6 @@ def test_nothing_in_the_way_of_a_stop_keeps_a_run_going(
     assert "stopped" in muster("ps").stdout
 
 
-@pytest.mark.engines("local")
 def test_a_log_that_a_rank_replaced_hangs_nobody(muster: Muster, write_job: WriteJob) -> None:
     text = """
     import os
@@ -168,7 +164,6 @@ def test_a_log_that_a_rank_replaced_hangs_nobody(muster: Muster, write_job: Writ
     assert muster("ls", "s3://bucket/out").stdout.split()[-1] == "model"
 
 
-@pytest.mark.engines("local")
 def test_directories_nested_a_thousand_deep_can_be_removed(muster: Muster, write_job: WriteJob, home: Path) -> None:
     text = "import os\nfor _ in range(3000):\n    os.mkdir('d')\n    os.chdir('d')\n"
     results = "import os\nos.chdir(os.environ['MUSTER_RESULTS'])\n" + text
@@ -195,7 +190,6 @@ def tell(**told):
 """
 
 
-@pytest.mark.engines("local")
 @pytest.mark.parametrize("name", ["attempts/²", "attempts/1/nodes/²", "attempts/1/meet/failed.²", "shared/²"])
 def test_names_that_only_look_like_numbers_harm_nobody(name: str, muster: Muster, write_job: WriteJob) -> None:
     view = run(muster, write_job({}, **{"train.py": f"{ODD}(run / {name!r}).mkdir()\n"}))
@@ -205,7 +199,6 @@ def test_names_that_only_look_like_numbers_harm_nobody(name: str, muster: Muster
         assert done.returncode == 0, (words, done.stderr)
 
 
-@pytest.mark.engines("local")
 @pytest.mark.parametrize("what", ["change(created='x')", "change(created=1e308)", "tell(event='attempt', attempt=1, time='x')"])
 def test_values_of_a_wrong_kind_make_a_damaged_run(what: str, muster: Muster, write_job: WriteJob) -> None:
     assert run(muster, write_job({}, **{"train.py": ODD + DAMAGE + what}))["state"] == "damaged"
@@ -214,7 +207,6 @@ def test_values_of_a_wrong_kind_make_a_damaged_run(what: str, muster: Muster, wr
         assert done.returncode == 0, (words, done.stderr)
 
 
-@pytest.mark.engines("local")
 def test_debris_at_the_meeting_place_keeps_no_run_from_its_end(muster: Muster, write_job: WriteJob) -> None:
     text = """
 (meet / "told").write_text("x")
@@ -226,7 +218,6 @@ time.sleep(0.3)
     assert (view["state"], view["reason"]) == ("succeeded", "its rank succeeded")
 
 
-@pytest.mark.engines("local")
 def test_a_directory_in_the_place_of_the_end_of_a_node_hides_no_lost_output(
     muster: Muster, write_job: WriteJob, home: Path
 ) -> None:
@@ -237,7 +228,6 @@ def test_a_directory_in_the_place_of_the_end_of_a_node_hides_no_lost_output(
     assert "could not be uploaded" in view["reason"]
 
 
-@pytest.mark.engines("local")
 def test_the_sampler_writes_through_no_link(muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("mine")
@@ -247,7 +237,6 @@ def test_the_sampler_writes_through_no_link(muster: Muster, write_job: WriteJob,
     assert precious.read_text() == "mine"
 
 
-@pytest.mark.engines("local")
 def test_a_run_that_says_that_it_has_ended_can_be_stopped(muster: Muster, write_job: WriteJob) -> None:
     told = dict.fromkeys(("framework", "engine", "user", "created", "started", "ended", "failure", "result"))
     told |= dict.fromkeys(("nodes", "ranks", "up", "attempt"), 1) | {"attempts": [], "warnings": [], "state": "succeeded"}

@@ -20,8 +20,6 @@ from muster.engines.local.requirements import ssh_unavailable
 from s3_server import S3
 from traces import stored
 
-pytestmark = pytest.mark.engines
-
 WRITE = ["bash", "-c", 'echo weights > "${1#*=}/model.ckpt"', "write"]
 KEPT = "the outputs of node 0 could not be uploaded and are kept in its directory: "
 
@@ -49,6 +47,7 @@ def uploading(containment: str, command: list[str], write_job: WriteJob, s3: S3)
             yield live
 
 
+@pytest.mark.conformance
 def test_an_agent_that_is_killed_while_it_uploads_has_not_succeeded(uploading: Live) -> None:
     os.kill(uploading.agent(0), signal.SIGKILL)
     view = uploading.end()

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import sys
 
-import pytest
 from live import Live
 
 from conftest import Muster, WriteJob
 from muster.engines.local.engine import Local
-
-pytestmark = pytest.mark.engines
 
 LOOK = f"'{sys.executable}' -m muster ps"
 
@@ -22,7 +19,6 @@ def test_a_rank_can_look_at_its_own_run(containment: str, muster: Muster, write_
     assert " running " in done.stdout
 
 
-@pytest.mark.engines("local")  # `muster exec` enters simulated nodes
 def test_a_command_beside_a_rank_can_look(containment: str, command: list[str], muster: Muster, write_job: WriteJob) -> None:
     with Live(command, write_job({"command": "echo up; sleep 1000"})) as live:
         live.until_running()
@@ -32,7 +28,6 @@ def test_a_command_beside_a_rank_can_look(containment: str, command: list[str], 
         muster("stop", live.run.id, "--now")
 
 
-@pytest.mark.engines("local")
 def test_a_run_of_another_machine_is_left_alone() -> None:
     elsewhere = "1:1:00000000:1:another-machine"
     status = Local("/nowhere").status([elsewhere])[elsewhere]

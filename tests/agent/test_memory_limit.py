@@ -16,8 +16,6 @@ from live import Live
 from conftest import Muster, WriteJob
 from muster.agent.sandbox import memory
 
-pytestmark = pytest.mark.engines
-
 RunJson = Callable[..., dict[str, Any]]
 
 HUNGRY = """
@@ -52,6 +50,7 @@ def without_groups(command: list[str]) -> list[str]:
     return ["unshare", "--mount", "sh", "-c", hide, "sh", *command]
 
 
+@pytest.mark.conformance
 def test_the_kernel_keeps_the_limit_and_the_reason_says_so(
     kernel: None, containment: str, run_json: RunJson, write_job: WriteJob
 ) -> None:
@@ -71,7 +70,6 @@ def test_where_only_a_child_was_killed_for_memory_it_is_told_but_not_called_the_
     assert (view["reason"], view["attempts"][0]["cause"]) == (told, "exit")
 
 
-@pytest.mark.engines("local")  # hides the control groups of this machine from the command alone
 def test_without_the_kernels_help_the_agent_keeps_the_limit(
     without_groups: list[str], containment: str, write_job: WriteJob
 ) -> None:
@@ -114,7 +112,6 @@ def test_the_next_attempt_has_the_limit_again(kernel: None, containment: str, ru
     assert all("the kernel's counters show" in attempt["reason"] for attempt in view["attempts"])
 
 
-@pytest.mark.engines("local")  # tests/slurm kills what there is on nodes
 @pytest.mark.parametrize("victim", ["supervisor", "agent"])
 def test_no_control_group_outlives_a_run_that_was_lost(
     victim: str, kernel: None, containment: str, muster: Muster, command: list[str], write_job: WriteJob
@@ -128,7 +125,6 @@ def test_no_control_group_outlives_a_run_that_was_lost(
     assert groups(live.run.id) == []
 
 
-@pytest.mark.engines("local")  # a site binds them itself, or does not
 @pytest.mark.parametrize(("asked", "expected"), [(1, 1), (100_000, len(os.sched_getaffinity(0)))])
 def test_cpus_bind_the_ranks_of_a_node(
     asked: int, expected: int, containment: str, run_json: RunJson, write_job: WriteJob

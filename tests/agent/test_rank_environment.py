@@ -18,8 +18,6 @@ from live import Live, files_with
 from behaviour import Configure
 from conftest import Muster, WriteJob, until
 
-pytestmark = pytest.mark.engines
-
 RunJson = Callable[..., dict[str, Any]]
 
 DUMP = """
@@ -58,6 +56,7 @@ def exactly(command: list[str], job: Path, environment: dict[str, str], cwd: Pat
     return dict(entry.split("=", 1) for entry in log.read_text().split("\0") if entry)
 
 
+@pytest.mark.conformance
 def test_a_rank_has_what_the_submitter_had_and_what_muster_documents_and_nothing_else(
     engine: str, containment: str, command: list[str], write_job: WriteJob, home: Path, tmp_path: Path
 ) -> None:
@@ -171,6 +170,7 @@ def test_a_secret_comes_from_the_profile_when_the_environment_has_none(
     assert "THE_KEY" not in environment_of(run_json(write_job({}, **{"train.py": DUMP})))
 
 
+@pytest.mark.conformance
 def test_a_secret_is_neither_written_down_nor_in_any_command_line(
     containment: str, command: list[str], write_job: WriteJob, home: Path
 ) -> None:
@@ -269,7 +269,6 @@ def test_a_pyenv_shim_is_looked_through_once(run_json: RunJson, write_job: Write
     assert (root / "asked").read_text() == "asked\n"
 
 
-@pytest.mark.engines("local")  # a site says which of them it passes on
 def test_limits_masks_and_signals_are_as_the_submitter_had_them(
     containment: str, command: list[str], write_job: WriteJob, tmp_path: Path
 ) -> None:
@@ -285,6 +284,7 @@ def test_limits_masks_and_signals_are_as_the_submitter_had_them(
     assert own[:5] == ["0027", "200", "0", "4096", str(os.nice(0) + 3)]
 
 
+@pytest.mark.conformance
 def test_what_a_batch_system_told_the_submitter_reaches_no_rank(run_json: RunJson, write_job: WriteJob) -> None:
     told = {
         "SLURM_JOB_ID": "7",

@@ -10,11 +10,10 @@ import pytest
 
 from conftest import Muster, WriteJob
 
-pytestmark = pytest.mark.engines
-
 RunJson = Callable[..., dict[str, Any]]
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize(
     ("shell", "words"),
     [
@@ -123,6 +122,7 @@ def test_the_last_twenty_lines_of_the_rank_that_failed(run_json: RunJson, muster
     assert "rank 1 line 80\n" not in shown
 
 
+@pytest.mark.conformance
 def test_the_rank_that_failed_first_is_named_not_the_ones_it_dragged_along(
     containment: str, run_json: RunJson, write_job: WriteJob
 ) -> None:
@@ -144,7 +144,6 @@ def test_the_rank_that_failed_first_is_named_not_the_ones_it_dragged_along(
     assert view["failure"]["others"] == []
 
 
-@pytest.mark.engines("local")  # its ranks stop their agent, as one machine lets them
 def test_other_distinct_causes_are_told_each_once(run_json: RunJson, muster: Muster, write_job: WriteJob, home: Path) -> None:
     train = """
     import os, pathlib, signal, sys, time

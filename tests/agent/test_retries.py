@@ -14,8 +14,6 @@ from live import Live
 
 from conftest import Muster, WriteJob, until
 
-pytestmark = pytest.mark.engines
-
 RunJson = Callable[..., dict[str, Any]]
 
 GANG = {"per": "device", "nodes": 2, "devices": 2}
@@ -26,6 +24,7 @@ def logs(view: dict[str, Any], rank: int = 0) -> list[str]:
     return [Path(attempt["ranks"][rank]["log"]).read_text() for attempt in view["attempts"]]
 
 
+@pytest.mark.conformance
 def test_a_run_is_tried_again_until_it_succeeds(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     command = "echo attempt $MUSTER_ATTEMPT; test $MUSTER_ATTEMPT = 3 -o $MUSTER_RANK != 2 || exit 4"
     view = run_json(write_job({**GANG, "command": command, "retries": 5}))
@@ -83,6 +82,7 @@ def test_a_failed_setup_is_tried_again_where_the_job_says_so(run_json: RunJson, 
     assert run_json(write_job({**fields, "retry_on": ["signal"]}))["state"] == "failed"
 
 
+@pytest.mark.conformance
 def test_a_lost_agent_is_replaced_where_the_job_says_so(containment: str, command: list[str], write_job: WriteJob) -> None:
     train = "import os, signal\nif os.environ['MUSTER_ATTEMPT'] == '1':\n  print('up', flush=True)\n  signal.pause()\n"
     with Live(command, write_job({**GANG, "retries": 1, "retry_on": ["lost"]}, **{"train.py": train})) as live:

@@ -10,11 +10,10 @@ import pytest
 
 from conftest import Muster, WriteJob
 
-pytestmark = pytest.mark.engines
-
 RunJson = Callable[..., dict[str, Any]]
 
 
+@pytest.mark.conformance
 def test_a_gang_of_ranks_succeeds(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     view = run_json(write_job({"command": ["echo", "hello"], "per": "device", "nodes": 2, "devices": 2}))
     assert (view["exit"], view["state"]) == (0, "succeeded")

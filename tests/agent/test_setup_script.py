@@ -11,8 +11,6 @@ import pytest
 
 from conftest import WriteJob, processes_with
 
-pytestmark = pytest.mark.engines
-
 RunJson = Callable[..., dict[str, Any]]
 
 SHOW = {"train.py": "import json, os\nprint(json.dumps(dict(os.environ)))\n"}
@@ -27,6 +25,7 @@ def setup_log(view: dict[str, Any], node: int = 0) -> str:
     return Path(view["dir"], f"attempts/1/nodes/{node}/logs/setup.log").read_text()
 
 
+@pytest.mark.conformance
 def test_setup_runs_once_per_node_and_its_exports_reach_every_rank(
     containment: str, run_json: RunJson, write_job: WriteJob
 ) -> None:
@@ -112,6 +111,7 @@ def test_the_last_lines_of_a_failed_setup_are_told(run_json: RunJson, write_job:
     assert len(view["failure"]["tail"]) == 20
 
 
+@pytest.mark.conformance
 def test_a_setup_that_fails_on_one_node_stops_the_others(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     setup = 'test "$MUSTER_NODE" != 1 || exit 5'
     view = run_json(write_job({"setup": setup, "nodes": 3, "command": "sleep 1000"}))

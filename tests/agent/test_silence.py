@@ -13,8 +13,6 @@ import pytest
 
 from conftest import WriteJob, processes_with
 
-pytestmark = pytest.mark.engines
-
 RunJson = Callable[..., dict[str, Any]]
 
 STUCK = """
@@ -52,6 +50,7 @@ def test_with_py_spy_the_stacks_of_all_ranks_are_written_beside_the_logs(
     assert processes_with(f"MUSTER_RUN={view['run']}") == []
 
 
+@pytest.mark.conformance
 def test_without_py_spy_the_stacks_are_in_the_logs(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     view = run_json(write_job(GANG, **{"train.py": STUCK}), PATH=path_without_spy())
     assert (view["state"], view["attempts"][0]["cause"]) == ("failed", "silent")

@@ -122,7 +122,7 @@ def test_addresses_are_loopback_and_distinct_for_any_number_of_nodes() -> None:
         assert all(ipaddress.ip_address(name).is_loopback and not name.endswith((".0", ".255")) for name in found)
 
 
-@pytest.mark.engines
+@pytest.mark.conformance
 def test_64_ranks_on_4_nodes_meet_and_end(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     train = """
     import os, pathlib, time
@@ -137,7 +137,6 @@ def test_64_ranks_on_4_nodes_meet_and_end(containment: str, run_json: RunJson, w
     assert said(view) == [f"{rank} {rank % 16} {rank // 16}\n" for rank in range(64)]
 
 
-@pytest.mark.engines
 def test_runs_at_the_same_time_do_not_meet(muster: Muster, write_job: WriteJob, home: Path) -> None:
     job = write_job(
         {"framework": "pytorch", "nodes": 2, "devices": 2},

@@ -202,7 +202,6 @@ def test_an_unreadable_file_is_named(muster: Muster, write_job: WriteJob) -> Non
     assert "private" in done.stderr
 
 
-@pytest.mark.engines
 def test_runs_of_the_same_code_share_one_snapshot(run_json: RunJson, write_job: WriteJob, home: Path) -> None:
     job = write_job({"command": "cat word"}, **{"word": "one"})
     for _ in range(2):
@@ -213,7 +212,7 @@ def test_runs_of_the_same_code_share_one_snapshot(run_json: RunJson, write_job: 
     assert len(list((home / "code").iterdir())) == 2
 
 
-@pytest.mark.engines
+@pytest.mark.conformance
 def test_a_later_edit_changes_neither_a_running_run_nor_a_recorded_one(
     containment: str, command: list[str], muster: Muster, write_job: WriteJob, tmp_path: Path
 ) -> None:
@@ -243,7 +242,6 @@ def test_a_later_edit_changes_neither_a_running_run_nor_a_recorded_one(
     assert again.stdout.count("[0] before 1000000000.0\n") == 2
 
 
-@pytest.mark.engines
 def test_the_code_directory_is_never_written_to(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     job = write_job(
         {"per": "device", "devices": 2, "nodes": 2, "setup": "echo built > built.txt; rm keep.txt"},

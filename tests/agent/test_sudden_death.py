@@ -139,7 +139,7 @@ def test_the_supervisor_and_an_agent_together(containment: str, command: list[st
         assert left_of(live) == []
 
 
-@pytest.mark.engines
+@pytest.mark.conformance
 @pytest.mark.parametrize("rank", [0, 3])
 def test_a_rank(rank: int, containment: str, command: list[str], hang: Path) -> None:
     with Live(command, hang) as live:
@@ -152,7 +152,6 @@ def test_a_rank(rank: int, containment: str, command: list[str], hang: Path) -> 
         assert view["attempts"][0]["cause"] == "signal"
 
 
-@pytest.mark.engines
 def test_a_child_of_a_rank_is_the_ranks_own_business(containment: str, command: list[str], write_job: WriteJob) -> None:
     job = write_job({}, **{"train.py": "import subprocess\nprint('up', subprocess.call(['sleep', '1000']))\n"})
     with Live(command, job) as live:

@@ -12,8 +12,6 @@ import pytest
 from conftest import WriteJob
 from muster.agent.node.staging import copy_tree
 
-pytestmark = pytest.mark.engines
-
 RunJson = Callable[..., dict[str, Any]]
 
 WHERE = {
@@ -50,6 +48,7 @@ def test_every_attempt_begins_with_the_code_as_it_was(run_json: RunJson, write_j
     assert logs == ["clean\n", "clean\n"]
 
 
+@pytest.mark.conformance
 def test_muster_shared_is_one_directory_for_all_ranks_and_attempts(
     containment: str, run_json: RunJson, write_job: WriteJob
 ) -> None:
@@ -73,7 +72,6 @@ def test_muster_shared_is_one_directory_for_all_ranks_and_attempts(
     assert [Path(view["dir"], "shared", f"steps-{node}").read_text() for node in (0, 1)] == ["123", "123"]
 
 
-@pytest.mark.engines("local")
 @pytest.mark.parametrize("missing", ["nothing", "copy_file_range"])
 def test_a_copy_is_complete_writable_and_of_the_same_times(
     missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -11,8 +11,6 @@ from packages import SESSION, package, settings, v2
 from conftest import Muster
 from traces import embedded
 
-pytestmark = pytest.mark.engines
-
 # What many scripts of that platform do first: list the output, fetch what an earlier job left there.
 TRAIN = """
 import os, sys

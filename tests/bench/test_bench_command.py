@@ -38,7 +38,6 @@ def bench(muster: Muster, job: Path, *words: object, code: int = 0) -> dict[str,
     return found
 
 
-@pytest.mark.engines
 def test_a_complete_result_passes_and_is_on_the_record(muster: Muster, write_job: WriteJob, home: Path) -> None:
     job = write_job({"nodes": 2, "per": "device", **rates("10.5", "20.25")}, **{"train.py": TELLS})
     result = bench(muster, job)
@@ -52,7 +51,6 @@ def test_a_complete_result_passes_and_is_on_the_record(muster: Muster, write_job
     assert record["ended"] >= record["created"]
 
 
-@pytest.mark.engines
 def test_the_lines_of_aisbench_are_printed_for_one_world(muster: Muster, write_job: WriteJob) -> None:
     fields = telling(r0={"throughput_0.json": "10.5", "accuracy.json": "0.75"}, r1={"throughput_1.json": "20.25"})
     done = muster("bench", write_job({"nodes": 2, "per": "device", **fields}, **{"train.py": TELLS}))
@@ -66,7 +64,6 @@ def test_the_lines_of_aisbench_are_printed_for_one_world(muster: Muster, write_j
     assert not any("2020-01-30" in str(value) or value == 0 for value in info.values())
 
 
-@pytest.mark.engines
 @pytest.mark.parametrize(
     "values, problem",
     [
@@ -94,7 +91,6 @@ def test_accuracy_that_the_job_asks_for_must_be_there(muster: Muster, write_job:
     assert any("accuracy" in problem for problem in bench(muster, job, code=1)["verdict"]["problems"])
 
 
-@pytest.mark.engines
 def test_what_lay_in_the_output_before_is_never_counted(muster: Muster, write_job: WriteJob, home: Path) -> None:
     train = """
         import os, sys
@@ -112,7 +108,6 @@ def test_what_lay_in_the_output_before_is_never_counted(muster: Muster, write_jo
     ]
 
 
-@pytest.mark.engines
 def test_a_run_that_fails_ends_the_measurement_with_its_reason(muster: Muster, write_job: WriteJob) -> None:
     job = write_job({"bench": {"repeats": 3}}, **{"train.py": "import sys; sys.exit(7)"})
     result = bench(muster, job, code=1)
@@ -120,7 +115,6 @@ def test_a_run_that_fails_ends_the_measurement_with_its_reason(muster: Muster, w
     assert any("exited with code 7" in problem for problem in result["verdict"]["problems"])
 
 
-@pytest.mark.engines
 def test_repeats_are_combined_by_the_rule_that_the_job_names(muster: Muster, write_job: WriteJob) -> None:
     train = """
         import os, pathlib
@@ -138,7 +132,7 @@ def test_repeats_are_combined_by_the_rule_that_the_job_names(muster: Muster, wri
     assert [limit["held"] for limit in result["limits"]] == [False]
 
 
-@pytest.mark.engines
+@pytest.mark.conformance
 def test_every_server_alone_gives_the_figures_of_the_manual(muster: Muster, write_job: WriteJob) -> None:
     train = """
         import os, pathlib
@@ -184,7 +178,6 @@ OWN_MODE = """
 """
 
 
-@pytest.mark.engines
 def test_a_script_with_its_own_single_server_mode_is_left_to_it(muster: Muster, write_job: WriteJob) -> None:
     job = write_job(
         {
@@ -278,7 +271,6 @@ def test_a_tester_that_cannot_be_reached_is_told_before_anything_starts(
     assert not (home / "runs").exists()
 
 
-@pytest.mark.engines
 def test_ctrl_c_stops_the_run_and_the_repeats(command: list[str], write_job: WriteJob, home: Path) -> None:
     job = write_job({"bench": {"repeats": 5}}, **{"train.py": "import time\nprint('up', flush=True)\ntime.sleep(60)"})
     process = subprocess.Popen([*command, "bench", str(job), "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -291,7 +283,6 @@ def test_ctrl_c_stops_the_run_and_the_repeats(command: list[str], write_job: Wri
     assert not result["verdict"]["passed"]
 
 
-@pytest.mark.engines
 def test_the_files_that_are_asked_for_are_written(muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
     (tmp_path / "system.json").write_text('{"vendor": "ACME"}')
     job = write_job(rates("10.5"), **{"train.py": TELLS})

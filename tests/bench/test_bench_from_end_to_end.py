@@ -13,8 +13,6 @@ from fake_nvml import compiled
 
 from conftest import Muster, WriteJob
 
-pytestmark = pytest.mark.engines
-
 FOUR_WAYS = """
     import os
     from muster import record
@@ -73,7 +71,6 @@ def test_all_phases_of_aisbench_have_their_real_times(muster: Muster, write_job:
     assert times == sorted(times)
 
 
-@pytest.mark.engines("local")  # the site has no GPUs
 def test_the_energy_of_a_device_is_in_the_result(muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
     """The device of the test uses 1.5 J between two looks at it, and is busy for 97 % of the time."""
     library = compiled(tmp_path)

@@ -10,8 +10,6 @@ import pytest
 
 from conftest import Muster, WriteJob
 
-pytestmark = pytest.mark.engines
-
 LAUNCHER = """
     import os, subprocess, sys
     count, node = 2, int(os.environ["MUSTER_NODE"])

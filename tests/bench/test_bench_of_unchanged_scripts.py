@@ -47,7 +47,6 @@ def bench(muster: Muster, write_job: WriteJob, said: str, metrics: dict[str, Any
     return {"printed": done.stdout, "metrics": found["metrics"], "run": found["runs"][0]}
 
 
-@pytest.mark.engines
 def test_the_rate_of_each_rank_of_horovods_benchmark(muster: Muster, write_job: WriteJob) -> None:
     found = bench(muster, write_job, HOROVOD, {"throughput": {"pattern": r"Img/sec per GPU: ([\d.]+)", "unit": "images/s"}})
     assert (found["metrics"]["throughput"]["value"], found["metrics"]["throughput"]["unit"]) == (204.6, "images/s")

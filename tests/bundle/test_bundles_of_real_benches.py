@@ -12,8 +12,6 @@ from bundles import forged
 from behaviour import Configure
 from conftest import Muster, WriteJob
 
-pytestmark = pytest.mark.engines
-
 TRAIN = """
     import os
     from muster import record
@@ -50,6 +48,7 @@ def exported(configure: Configure, tmp_path: Path, muster: Muster, write_job: Wr
     return target
 
 
+@pytest.mark.conformance
 def test_it_verifies_and_holds_no_secret(exported: Path, tmp_path: Path, muster: Muster, user: Path) -> None:
     done = muster("verify", exported, "--signed", HOME=str(user))
     assert done.returncode == 0, done.stdout

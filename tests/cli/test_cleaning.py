@@ -32,7 +32,6 @@ def ids(muster: Muster) -> list[str]:
     return [view["run"] for view in json.loads(muster("ps", "--json").stdout)]
 
 
-@pytest.mark.engines
 def test_rm_deletes_records_and_their_code(muster: Muster, write_job: WriteJob, home: Path) -> None:
     muster("run", write_job({"command": "mkdir shut; touch shut/file; chmod 555 shut"}))
     first = only_run()
@@ -52,7 +51,6 @@ def test_a_run_named_twice_is_removed_once(muster: Muster, write_job: WriteJob) 
     assert (done.returncode, done.stdout) == (0, "removed 1 run\n")
 
 
-@pytest.mark.engines
 def test_when_one_of_them_still_runs_nothing_is_removed(muster: Muster, write_job: WriteJob) -> None:
     muster("run", write_job({"command": "true"}))
     ended = only_run()

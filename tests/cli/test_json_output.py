@@ -12,8 +12,6 @@ from going import going
 from conftest import Muster, WriteJob
 from muster.cli.main import COMMANDS
 
-pytestmark = pytest.mark.engines
-
 KEYS = ["run", "state", "phase", "reason", "dir", "result", "warnings"]
 PACKAGE = Path(__file__).parents[2] / "examples" / "aisbench-package"
 WAITS = {"command": "echo ready; sleep 1000"}
@@ -26,7 +24,6 @@ def servers(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.engines("local")  # one of them enters simulated nodes
 def test_every_command_has_it(muster: Muster, write_job: WriteJob, servers: Path) -> None:
     job = write_job({"command": "echo hello"})
     said: dict[str, Any] = {}
@@ -91,6 +88,7 @@ def test_detached_it_is_the_same_object_with_the_state_as_it_is(muster: Muster, 
     assert json.loads(muster("stop", view["run"], "--now", "--json").stdout)["state"] == "stopped"
 
 
+@pytest.mark.conformance
 def test_what_ranks_recorded_is_the_result(muster: Muster, write_job: WriteJob) -> None:
     text = "echo 10$MUSTER_RANK > $MUSTER_RESULTS/throughput_$MUSTER_RANK.json; echo 0.5 > $MUSTER_RESULTS/accuracy.json"
     view = json.loads(muster("run", write_job({"command": text, "per": "device", "devices": 2}), "--json").stdout)
@@ -98,7 +96,6 @@ def test_what_ranks_recorded_is_the_result(muster: Muster, write_job: WriteJob) 
     assert view["result"]["accuracy"]["value"] == 0.5
 
 
-@pytest.mark.engines("local")
 def test_a_wrong_job_is_told_with_all_its_problems(muster: Muster, write_job: WriteJob, home: Path) -> None:
     for words in ([], ["--check"], ["--dry-run"]):
         done = muster("run", write_job({"command": "true", "nodes": 0, "devises": 1}), "--json", *words)
@@ -110,7 +107,6 @@ def test_a_wrong_job_is_told_with_all_its_problems(muster: Muster, write_job: Wr
     assert not home.exists()
 
 
-@pytest.mark.engines("local")
 @pytest.mark.parametrize(
     "words",
     [["run"], ["run", "nothing.yaml"], ["run", "--", "true"], ["rerun", "nothing"]],

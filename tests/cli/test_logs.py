@@ -55,7 +55,6 @@ def three_attempts(muster: Muster, write_job: WriteJob) -> str:
     return only_run()
 
 
-@pytest.mark.engines
 def test_the_log_of_a_rank_or_process_is_shown_as_it_was_written(
     command: list[str], muster: Muster, write_job: WriteJob
 ) -> None:
@@ -67,7 +66,6 @@ def test_the_log_of_a_rank_or_process_is_shown_as_it_was_written(
     assert shown(command, "last", "--process", "setup") == b"set up\n"
 
 
-@pytest.mark.engines
 def test_all_logs_are_shown_with_their_ranks(muster: Muster, write_job: WriteJob) -> None:
     muster("run", write_job({"command": "echo one; echo two", "per": "device", "nodes": 2, "devices": 2}))
     lines = muster("logs", "last", "--all").stdout.splitlines()
@@ -97,7 +95,6 @@ def test_what_a_run_does_not_have_is_refused_with_what_it_has(
     assert said in done.stderr
 
 
-@pytest.mark.engines
 def test_a_rank_that_never_started_has_no_log(muster: Muster, write_job: WriteJob) -> None:
     muster("run", write_job({"setup": "exit 1", "command": "true"}))
     done = muster("logs", "last")
@@ -119,7 +116,7 @@ def test_reading_can_begin_anywhere(muster: Muster, write_job: WriteJob) -> None
     assert muster("logs", "last", "--follow", "--from", 7).stdout == "789"
 
 
-@pytest.mark.engines
+@pytest.mark.conformance
 def test_following_shows_every_byte_once_while_it_is_written_and_ends_by_itself(
     command: list[str], muster: Muster, write_job: WriteJob
 ) -> None:
@@ -133,7 +130,6 @@ def test_following_shows_every_byte_once_while_it_is_written_and_ends_by_itself(
     assert (one.returncode, two.returncode) == (0, 0)
 
 
-@pytest.mark.engines
 def test_an_interrupted_follower_says_where_the_next_one_goes_on(
     command: list[str], muster: Muster, write_job: WriteJob
 ) -> None:
@@ -154,7 +150,6 @@ def test_an_interrupted_follower_says_where_the_next_one_goes_on(
     assert seen == WRITTEN
 
 
-@pytest.mark.engines
 def test_fifty_megabytes_come_through_whole(command: list[str], muster: Muster, write_job: WriteJob) -> None:
     text = """
         import os, sys
@@ -181,7 +176,7 @@ def test_following_shows_all_attempts_one_behind_the_other(muster: Muster, three
     assert muster("logs", three_attempts, "--follow", "--attempt", 2).stdout == "a2\n"
 
 
-@pytest.mark.engines
+@pytest.mark.conformance
 def test_a_follower_goes_on_over_new_attempts(command: list[str], write_job: WriteJob, muster: Muster) -> None:
     """Interrupted in the first attempt, continued in the last, it has missed and repeated nothing."""
     text = """
@@ -203,7 +198,6 @@ def test_a_follower_goes_on_over_new_attempts(command: list[str], write_job: Wri
     assert seen.decode().splitlines() == [f"attempt {a} line {n}" for a in (1, 2, 3) for n in range(60)]
 
 
-@pytest.mark.engines
 def test_following_one_attempt_ends_with_it(muster: Muster, write_job: WriteJob) -> None:
     job = write_job({"command": "echo ready $MUSTER_ATTEMPT; [ $MUSTER_ATTEMPT = 2 ] && sleep 1000; exit 1", "retries": 1})
     run_id = muster("run", job, "--detach").stdout.strip()
@@ -212,7 +206,6 @@ def test_following_one_attempt_ends_with_it(muster: Muster, write_job: WriteJob)
     muster("stop", run_id)
 
 
-@pytest.mark.engines
 def test_following_with_a_tail_misses_nothing_new(
     muster: Muster, command: list[str], write_job: WriteJob, tmp_path: Path
 ) -> None:

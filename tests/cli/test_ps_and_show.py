@@ -15,8 +15,6 @@ from going import going, log_of, says
 
 from conftest import Muster, WriteJob, outside, until
 
-pytestmark = pytest.mark.engines
-
 RunJson = Callable[..., dict[str, Any]]
 
 
@@ -84,7 +82,6 @@ def test_states_pick_runs(muster: Muster, write_job: WriteJob) -> None:
     assert muster("ps", "--state", "happy").returncode == 2
 
 
-@pytest.mark.engines("local")
 def test_of_thousands_of_runs_only_those_shown_are_read(muster: Muster, home: Path, template: dict[str, Any]) -> None:
     ids = record_runs(home, template, 5000)
     for run_id in ids[:-25]:
@@ -94,7 +91,6 @@ def test_of_thousands_of_runs_only_those_shown_are_read(muster: Muster, home: Pa
     assert "and 4975 older ones; --all shows them" in done.stderr
 
 
-@pytest.mark.engines("local")
 def test_states_of_thousands_of_runs_are_read_from_their_final_records_alone(
     muster: Muster, home: Path, template: dict[str, Any]
 ) -> None:
@@ -116,6 +112,7 @@ def test_what_is_not_a_run_is_passed_over(muster: Muster, home: Path, write_job:
     assert json.loads(muster("show", "last", "--json").stdout)["name"] == "job"
 
 
+@pytest.mark.conformance
 def test_a_run_that_goes_on_is_shown_with_its_processes(muster: Muster, write_job: WriteJob) -> None:
     job = write_job({"command": "echo ready; sleep 1000", "per": "device", "nodes": 2, "devices": 2})
     with going(muster, job) as run_id:
@@ -177,7 +174,6 @@ def test_escapes_in_a_reason_do_not_reach_the_terminal(muster: Muster, write_job
         assert "\x07" not in said
 
 
-@pytest.mark.engines("local")
 def test_a_run_whose_command_was_killed_while_creating_it_is_lost(muster: Muster, home: Path, template: dict[str, Any]) -> None:
     (run_id,) = record_runs(home, template, 1)
     (home / "runs" / run_id / "final.json").unlink()

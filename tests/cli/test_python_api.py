@@ -21,8 +21,6 @@ import muster
 from conftest import WriteJob, gone, until
 from muster.launch import run as run_module
 
-pytestmark = pytest.mark.engines
-
 WAITS = {"command": "echo ready; sleep 1000", "device": "cpu"}
 QUICK = {"command": "echo $MUSTER_RANK", "device": "cpu", "per": "device", "devices": 2}
 
@@ -55,7 +53,6 @@ def children() -> list[str]:
     return [pid for pid in _all_children() if pid not in _others]
 
 
-@pytest.mark.engines("local")
 def test_types_are_known_to_checkers() -> None:
     """mypy reads this; it does not need to run."""
     assert resources.files("muster").joinpath("py.typed").is_file()
@@ -73,7 +70,6 @@ def test_types_are_known_to_checkers() -> None:
     assert_type(run.rerun(detach=True).wait(), str)
 
 
-@pytest.mark.engines("local")
 def test_every_public_name_is_there_again_and_again() -> None:
     for _ in range(2):
         for name in muster.__all__:
@@ -92,7 +88,6 @@ def test_a_run_that_goes_on_is_not_removed(write_job: WriteJob) -> None:
     assert muster.list_runs() == []
 
 
-@pytest.mark.engines("local")  # its supervisor is a process of this machine
 def test_a_supervisor_that_stands_still_cannot_keep_a_run_alive(write_job: WriteJob, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "STUCK", 0.5)
     run = muster.run(write_job({"command": "sleep 1000"}))
@@ -102,7 +97,6 @@ def test_a_supervisor_that_stands_still_cannot_keep_a_run_alive(write_job: Write
     assert gone(f"MUSTER_RUN={run.id}") == []
 
 
-@pytest.mark.engines("local")  # tests/slurm cancels jobs
 def test_a_run_can_be_stopped_where_no_request_can_be_written(write_job: WriteJob, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: str, data: object) -> bool:
         raise OSError(28, "No space left on device")
@@ -119,7 +113,6 @@ def test_a_stop_between_two_attempts_is_a_stop(write_job: WriteJob) -> None:
     assert run.stop() == "stopped"
 
 
-@pytest.mark.engines("local")
 def test_a_job_made_by_hand_is_checked_like_any_other() -> None:
     with pytest.raises(muster.JobError, match="nodes"):
         muster.run(muster.Job(name="x", command="true", nodes=0))
@@ -226,7 +219,6 @@ def test_threads_that_stop_and_wait_for_one_run_agree() -> None:
     assert states == {"stopped"}
 
 
-@pytest.mark.engines("local")  # its supervisors are children of this process
 def test_runs_that_have_ended_leave_neither_descriptors_nor_zombies() -> None:
     before = set(os.listdir("/proc/self/fd"))
     waited, followed, stopped = (muster.run(QUICK) for _ in range(3))
@@ -239,7 +231,6 @@ def test_runs_that_have_ended_leave_neither_descriptors_nor_zombies() -> None:
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-@pytest.mark.engines("local")  # its supervisors are children of this process
 def test_runs_that_nobody_looks_at_any_more_are_cleared_by_the_next() -> None:
     first = muster.run(QUICK)
     until(lambda: os.path.exists(first.dir.final))
@@ -260,7 +251,6 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.engines("local")  # a run on Slurm outlives who follows it
 @pytest.mark.parametrize("how", ["ends", "is killed"])
 def test_a_run_is_stopped_when_its_program(how: str) -> None:
     with subprocess.Popen([sys.executable, "-c", SCRIPT, "tied"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
@@ -274,6 +264,7 @@ def test_a_run_is_stopped_when_its_program(how: str) -> None:
     assert not gone(f"MUSTER_RUN={run.id}")
 
 
+@pytest.mark.conformance
 def test_a_detached_run_outlives_its_program() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT, "detach"], input="", capture_output=True, text=True)
     run = muster.get(done.stdout.strip())

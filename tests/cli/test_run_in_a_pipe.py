@@ -14,8 +14,6 @@ from going import background, going, log_of, only_run, says
 
 from conftest import Muster, WriteJob, until
 
-pytestmark = pytest.mark.engines
-
 WAITS = "echo ready; sleep 1000"
 SAVES = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
 REFUSES = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
@@ -51,7 +49,6 @@ def test_an_attempt_that_failed_without_a_word_is_told_all_the_same(muster: Must
     assert "attempt 2 of 3 failed: rank 0 on node 0 exited with code 3; trying again" in told
 
 
-@pytest.mark.engines("local")
 def test_likely_first_mistakes_get_the_right_hint(muster: Muster, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
     forgotten = muster("run", "--nodes", 2, "python", "train.py")
@@ -60,7 +57,6 @@ def test_likely_first_mistakes_get_the_right_hint(muster: Muster, tmp_path: Path
     assert (named.returncode, "did you mean `muster run -- python train.py`?" in named.stderr) == (2, True)
 
 
-@pytest.mark.engines("local")
 def test_a_wrong_option_is_named_as_it_was_typed(muster: Muster) -> None:
     done = muster("run", "--nodes", "two", "--set", "devices=0", "--", "true")
     assert done.returncode == 2
@@ -68,7 +64,6 @@ def test_a_wrong_option_is_named_as_it_was_typed(muster: Muster) -> None:
     assert "muster: --set devices=0: `devices: 0` is too small" in done.stderr
 
 
-@pytest.mark.engines("local")  # a cluster refuses it
 def test_a_job_that_asks_for_more_than_the_machine_has_is_warned(muster: Muster, write_job: WriteJob) -> None:
     done = muster("run", write_job({"command": "true", "cpus": 90000, "memory": "900T"}))
     assert done.returncode == 0
@@ -90,7 +85,6 @@ def test_the_end_is_told_on_stderr_without_colours(muster: Muster, write_job: Wr
     assert "\x1b" not in done.stdout + done.stderr
 
 
-@pytest.mark.engines("local")
 def test_a_wrong_job_exits_with_2_and_creates_nothing(muster: Muster, write_job: WriteJob, home: Path) -> None:
     done = muster("run", write_job({"command": "true", "nodes": 0, "devises": 2}))
     assert (done.returncode, done.stdout) == (2, "")
@@ -98,7 +92,6 @@ def test_a_wrong_job_exits_with_2_and_creates_nothing(muster: Muster, write_job:
     assert not home.exists()
 
 
-@pytest.mark.engines("local")
 @pytest.mark.parametrize("option", ["--dry-run", "--check"])
 def test_looking_first_creates_nothing(muster: Muster, write_job: WriteJob, home: Path, option: str) -> None:
     job = write_job({"command": "true"})
@@ -111,7 +104,6 @@ def test_looking_first_creates_nothing(muster: Muster, write_job: WriteJob, home
     assert sorted(job.parent.iterdir()) == before
 
 
-@pytest.mark.engines("local")  # looks at a process of this machine; tests/slurm has golden scripts
 def test_a_dry_run_shows_what_is_really_submitted(muster: Muster, write_job: WriteJob) -> None:
     job = write_job({"command": "echo ready; sleep 1000"})
     shown = json.loads(muster("run", job, "--dry-run", "--json").stdout)["argv"]
@@ -132,7 +124,6 @@ def test_a_command_runs_without_a_job_file(muster: Muster, tmp_path: Path) -> No
     assert json.loads(muster("show", "last", "--json").stdout)["name"] == "train"
 
 
-@pytest.mark.engines("local")
 def test_a_job_and_a_command_exclude_each_other(muster: Muster, write_job: WriteJob) -> None:
     done = muster("run", write_job({"command": "true"}), "--", "true")
     assert done.returncode == 2
@@ -148,6 +139,7 @@ def test_detached_it_prints_the_id_alone_and_the_run_goes_on(muster: Muster, wri
     assert muster("logs", run_id).stdout == "done\n"
 
 
+@pytest.mark.conformance
 def test_one_interrupt_gives_the_ranks_their_grace(command: list[str], write_job: WriteJob) -> None:
     job = write_job({"command": SAVES, "grace": "20s"})
     with background([*command, "run", str(job)]) as run:
@@ -199,7 +191,6 @@ def test_under_nohup_a_closed_terminal_stops_nothing(command: list[str], write_j
     assert b"[0] through" in stdout
 
 
-@pytest.mark.engines("local")  # a run on Slurm outlives who follows it
 def test_it_stops_with_the_reader_of_its_output(command: list[str], muster: Muster, write_job: WriteJob) -> None:
     job = write_job({"command": "while :; do echo tick; sleep 0.01; done"})
     words = " ".join([*command, "run", str(job)])
@@ -236,7 +227,6 @@ def test_a_very_long_line_comes_whole(muster: Muster, write_job: WriteJob) -> No
     assert stdout == "[0] " + "x" * 30_000_000 + "end\n"
 
 
-@pytest.mark.engines("local")  # its watchers ask without a pause, as nobody may ask Slurm
 def test_runs_are_not_taken_for_lost_while_they_are_created(muster: Muster, write_job: WriteJob) -> None:
     """Others look at all runs, again and again, while new ones appear and go."""
     watcher = """

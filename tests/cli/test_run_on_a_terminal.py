@@ -16,8 +16,6 @@ from going import going
 
 from conftest import Muster, WriteJob
 
-pytestmark = pytest.mark.engines
-
 Watch = Callable[..., "AbstractContextManager[pexpect.spawn[str]]"]
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 CLEAR_LINE = "\r\x1b[2K"
@@ -120,7 +118,6 @@ def test_a_failed_attempt_is_told_before_the_next_one_speaks(watch: Watch, write
     assert places == sorted(places)
 
 
-@pytest.mark.engines("local")  # on Slurm it asks whether to stop or to leave the run: tests/slurm
 def test_ctrl_c_asks_and_says_how_to_insist(watch: Watch, write_job: WriteJob) -> None:
     text = "trap 'echo saving; sleep 0.3; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     with watch("run", write_job({"command": text, "grace": "30s"})) as child:
@@ -133,7 +130,6 @@ def test_ctrl_c_asks_and_says_how_to_insist(watch: Watch, write_job: WriteJob) -
     assert child.exitstatus == 130
 
 
-@pytest.mark.engines("local")  # on Slurm it asks whether to stop or to leave the run: tests/slurm
 def test_ctrl_c_twice_means_now(watch: Watch, muster: Muster, write_job: WriteJob) -> None:
     with watch("run", write_job({"command": "trap '' TERM; echo ready; while :; do sleep 0.05; done", "grace": "1h"})) as child:
         child.expect_exact("ready")
@@ -146,7 +142,6 @@ def test_ctrl_c_twice_means_now(watch: Watch, muster: Muster, write_job: WriteJo
     assert ranks[0]["signal"] == signal.SIGKILL
 
 
-@pytest.mark.engines("local")  # a run on Slurm outlives who follows it
 def test_a_closed_terminal_stops_the_run_with_its_grace(watch: Watch, muster: Muster, write_job: WriteJob) -> None:
     text = "trap 'sleep 0.2; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     with watch("run", write_job({"command": text, "grace": "30s"})) as child:
@@ -209,7 +204,6 @@ def test_json_is_the_same_on_a_terminal(watch: Watch, muster: Muster, write_job:
     assert json.loads(shown) == json.loads(muster("show", "last", "--json").stdout)
 
 
-@pytest.mark.engines("local")  # `muster exec` enters simulated nodes
 def test_ctrl_c_is_for_the_command_inside_a_node(watch: Watch, muster: Muster, write_job: WriteJob) -> None:
     script = "trap 'echo caught; read line; echo read $line; exit 5' INT; echo waiting; while :; do sleep 0.05; done"
     with (

@@ -14,8 +14,6 @@ from going import background, going
 
 from conftest import Muster, WriteJob, processes_with, until
 
-pytestmark = pytest.mark.engines
-
 SAVES = "trap 'sleep 0.2; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
 REFUSES = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
 
@@ -58,6 +56,7 @@ def test_an_ended_run_stays_as_it_is(muster: Muster, write_job: WriteJob) -> Non
     assert muster("show", "last", "--json").stdout == before
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize(("text", "code"), [("sleep 0.3", 0), ("sleep 0.3; exit 9", 1)])
 def test_wait_exits_as_run_would_have(muster: Muster, write_job: WriteJob, text: str, code: int) -> None:
     run_id = muster("run", write_job({"command": text}), "--detach").stdout.strip()

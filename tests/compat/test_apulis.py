@@ -18,8 +18,6 @@ from muster.engines.local.requirements import ssh_unavailable
 from muster.launch import api
 from traces import RunJson, hosts, logs
 
-pytestmark = pytest.mark.engines
-
 contained = pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")
 by_ssh = pytest.mark.skipif(ssh_unavailable() is not None, reason=f"no ssh between nodes: {ssh_unavailable()}")
 
@@ -97,6 +95,7 @@ def test_a_single_worker_is_the_master(containment: str, run_json: RunJson, writ
     assert "DLWS_WORKER_NUM" not in found
 
 
+@pytest.mark.conformance
 @contained
 @by_ssh
 def test_workers_share_job_and_home_and_reach_each_other_at_one_port(

@@ -13,7 +13,7 @@ from conftest import WriteJob
 from muster.agent.sandbox import namespaces
 from traces import RunJson, told
 
-pytestmark = [pytest.mark.engines, pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")]
+pytestmark = [pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")]
 
 LOOK = """
 import json, os

@@ -12,7 +12,7 @@ from conftest import WriteJob
 from muster.agent.sandbox import namespaces
 from traces import RunJson, said, told
 
-pytestmark = [pytest.mark.engines, pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")]
+pytestmark = [pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")]
 
 # What a script of those platforms reads, per device.
 NAMES = ("RANK_ID", "RANK_SIZE", "DEVICE_ID", "ASCEND_DEVICE_ID", "RANK_TABLE_FILE", "MINDSPORE_HCCL_CONFIG_PATH", "JOB_ID")
@@ -58,6 +58,7 @@ def current_table(view: dict[str, Any]) -> dict[str, Any]:
     return {"version": "1.0", "server_count": "2", "server_list": servers, "status": "completed"}
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("generation, place", [("v1", "/home/work"), ("v2", "/home/ma-user")])
 def test_the_boot_file_runs_once_per_device_and_finds_its_tables(
     generation: str, place: str, run_json: RunJson, write_job: WriteJob, machine: Npus

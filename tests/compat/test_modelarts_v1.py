@@ -14,8 +14,6 @@ from muster.agent.sandbox import namespaces
 from s3_server import S3
 from traces import TELL, RunJson, logs, put, said, stored, told
 
-pytestmark = pytest.mark.engines
-
 DATA = {"inputs": {"data_url": "obs://b/cifar"}, "outputs": {"train_url": "obs://b/V0001"}}
 V1 = {"compat": "modelarts-v1", "code": "obs://b/apps/resnet/", **DATA, "parameters": {"epoch_size": 90}}
 PREFIXES = ("DLS_", "BATCH_")
@@ -32,6 +30,7 @@ def variables(rank: dict[str, Any]) -> dict[str, str]:
     return {name: value for name, value in rank["env"].items() if name.startswith(PREFIXES)}
 
 
+@pytest.mark.conformance
 @contained
 def test_every_variable_of_two_nodes(run_json: RunJson, write_job: WriteJob) -> None:
     view = run_json(write_job({**V1, "nodes": 2, "boot": "train.py", "log_url": "obs://b/log/"}))

@@ -16,8 +16,6 @@ from conftest import WriteJob
 from muster.agent.sandbox import namespaces
 from traces import RunJson, logs, put, said, stored, told
 
-pytestmark = pytest.mark.engines
-
 contained = pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")
 
 TELL = """
@@ -48,6 +46,7 @@ def variables(rank: dict[str, Any]) -> dict[str, str]:
     return {name: value for name, value in rank["env"].items() if name.startswith(("MA_", "VC_", "VK_")) or name == "WORKSPACE"}
 
 
+@pytest.mark.conformance
 @contained
 def test_every_variable_and_place_of_two_nodes(run_json: RunJson, write_job: WriteJob) -> None:
     put(**{"cifar/1.bin": "one", "apps/resnet/train.py": TELL % True})
@@ -134,7 +133,6 @@ def test_several_inputs_and_outputs_have_numbers(containment: str, run_json: Run
     ]
 
 
-@pytest.mark.engines("local")
 def test_without_namespaces_names_are_addresses(run_json: RunJson, write_job: WriteJob, home: Path) -> None:
     home.mkdir()
     (home / "config.toml").write_text("[local]\nnamespaces = false\n")

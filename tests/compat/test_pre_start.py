@@ -7,8 +7,6 @@ import pytest
 from conftest import Muster, WriteJob
 from traces import RunJson, logs, said, stored
 
-pytestmark = pytest.mark.engines
-
 BOTH = pytest.mark.parametrize("compat", ["modelarts-v1", "modelarts-v2"])
 BOOT = "import os\nprint(os.environ.get('COLOUR'), os.environ.get('GIVEN'), os.path.exists('/tmp/made-by-python') or '-')\n"
 SHELL = """

@@ -14,7 +14,6 @@ from traces import RunJson, embedded, put, told
 CODE = {"app/train.py": "import json, helper\nprint(json.dumps(helper.WORD))\n", "app/helper.py": "WORD = 'first'\n"}
 
 
-@pytest.mark.engines
 def test_code_runs_from_its_url_and_runs_again_as_it_was(
     containment: str, run_json: RunJson, write_job: WriteJob, muster: Muster
 ) -> None:
@@ -42,7 +41,6 @@ def test_a_url_that_ends_with_dots_names_no_directory_above_the_code(
     assert folder.endswith("/home/work/user-job-dir/code")
 
 
-@pytest.mark.engines
 def test_what_a_url_lost_is_not_in_the_next_run(run_json: RunJson, write_job: WriteJob) -> None:
     put(**{"app/a.txt": "a", "app/b.txt": "b"})
     job = write_job({"code": "obs://b/app", "command": "ls"})

@@ -16,8 +16,6 @@ from conftest import Muster, WriteJob
 from s3_server import S3
 from traces import RunJson, logs, put, stored, told
 
-pytestmark = pytest.mark.engines
-
 READ = """
 import json, os, pathlib, sys
 named = dict(word[2:].split("=", 1) for word in sys.argv[1:])
@@ -27,6 +25,7 @@ print(json.dumps({"names": list(named), "near": named["near"], "found": found, "
 """
 
 
+@pytest.mark.conformance
 def test_inputs_lie_on_every_node_and_are_named_to_the_program(
     containment: str, run_json: RunJson, write_job: WriteJob, tmp_path: Path
 ) -> None:
@@ -78,7 +77,6 @@ def check(muster: Muster, job: Path, **env: str) -> list[str]:
     return [f"{problem['field']}: {problem['message']}" for problem in problems]
 
 
-@pytest.mark.engines("local")
 def test_a_layout_is_checked_on_the_store_before_anything_exists(muster: Muster, write_job: WriteJob, home: Path) -> None:
     job = write_job({"command": "true", "inputs": {"data_url": "obs://b/bert"}, "requires": LAYOUT})
     put(**{"bert/train/1": "", "bert/val": "a file of that name", "bert/notes": ""})
@@ -97,7 +95,6 @@ def test_a_layout_is_checked_on_the_store_before_anything_exists(muster: Muster,
     assert not (home / "runs").exists()
 
 
-@pytest.mark.engines("local")
 def test_a_layout_is_checked_on_a_real_s3_server_and_on_this_machine(
     muster: Muster, write_job: WriteJob, s3: S3, tmp_path: Path
 ) -> None:
@@ -113,7 +110,6 @@ def test_a_layout_is_checked_on_a_real_s3_server_and_on_this_machine(
     assert check(muster, job) == [f"requires: wants `val/` in `data_url`, and {place} has none"]
 
 
-@pytest.mark.engines("local")
 def test_an_input_that_does_not_exist_is_told_before_anything_exists(muster: Muster, write_job: WriteJob, home: Path) -> None:
     inputs = {"data_url": "obs://nowhere/at/all", "near": "no/such/folder", "there": "."}
     job = write_job({"command": "true", "inputs": inputs, "requires": {"data_url": ["train/"]}})
@@ -125,7 +121,6 @@ def test_an_input_that_does_not_exist_is_told_before_anything_exists(muster: Mus
     assert not (home / "runs").exists()
 
 
-@pytest.mark.engines("local")
 def test_a_command_without_a_place_for_words_is_told(muster: Muster, write_job: WriteJob, home: Path) -> None:
     put(**{"set/x": ""})
     lines = "echo one\necho two"
@@ -137,7 +132,6 @@ def test_a_command_without_a_place_for_words_is_told(muster: Muster, write_job: 
     assert check(muster, write_job({"command": lines, **variables})) == []
 
 
-@pytest.mark.engines("local")
 def test_a_store_that_cannot_be_reached_is_no_wrong_input(muster: Muster, write_job: WriteJob, home: Path) -> None:
     job = write_job({"command": "true", "inputs": {"data_url": "obs://b/set"}})
     done = muster("run", job, MUSTER_STORAGE_ENDPOINT="http://127.0.0.1:9", MUSTER_STORAGE_TIMEOUT="1")

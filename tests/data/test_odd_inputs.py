@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from bad_networks import hostile_store
 
 from conftest import WriteJob
 from traces import RunJson
-
-pytestmark = pytest.mark.engines("local")  # inputs are fetched by the same program everywhere
 
 
 def test_an_odd_name_is_the_reason_and_the_others_are_there(run_json: RunJson, write_job: WriteJob) -> None:

@@ -18,8 +18,6 @@ from muster.agent.node.transfers import PERIOD
 from muster.launch import api
 from traces import RunJson, embedded, put, said, stored
 
-pytestmark = pytest.mark.engines
-
 WRITE = """
 import os, pathlib, sys
 named = dict(word[2:].split("=", 1) for word in sys.argv[1:])
@@ -83,6 +81,7 @@ while True:
 """
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("how", ["failure", "stop", "interrupt", "time limit"])
 def test_outputs_are_complete_however_a_run_ends(how: str, command: list[str], write_job: WriteJob, home: Path) -> None:
     fields = {"nodes": 2, "outputs": {"train_url": "obs://b/out"}, "log_url": "obs://b/log"}

@@ -15,8 +15,6 @@ from muster.launch import api
 from s3_server import ACCESS, S3, SECRET
 from traces import RunJson, logs, put, stored
 
-pytestmark = pytest.mark.engines
-
 WRITE = ["bash", "-c", 'echo weights > "${1#*=}/model-$MUSTER_NODE.ckpt"; exit ${CODE:-0}', "write"]
 
 
@@ -40,7 +38,6 @@ def test_places_that_are_taken_by_directories(containment: str, run_json: RunJso
     assert stored("obs://b") == taken
 
 
-@pytest.mark.engines("local")
 def test_the_other_outputs_are_saved_all_the_same(run_json: RunJson, write_job: WriteJob) -> None:
     put(**{"out/run/two/inside": "in the way"})
     write = 'echo one > "${1#*=}/one"; echo two > "${2#*=}/two"; echo three > "${3#*=}/three"'
@@ -51,7 +48,6 @@ def test_the_other_outputs_are_saved_all_the_same(run_json: RunJson, write_job: 
     assert stored("obs://b/fine") == {"one": "one\n", "three": "three\n"}
 
 
-@pytest.mark.engines("local")
 def test_one_file_that_cannot_be_uploaded_does_not_keep_the_others_back(run_json: RunJson, write_job: WriteJob) -> None:
     put(**{"out/b/inside": "a directory where a file comes"})
     write = 'cd "${1#*=}"; for name in a b c; do echo $name > $name; done'
@@ -73,7 +69,6 @@ def test_a_run_that_fails_by_itself_says_both(run_json: RunJson, write_job: Writ
     assert sorted(stored("obs://b/log")) == ["rank-0.log"], "the log is saved all the same"
 
 
-@pytest.mark.engines("local")
 def test_keys_that_are_refused(run_json: RunJson, write_job: WriteJob, s3: S3) -> None:
     job = write_job({"command": WRITE, "outputs": {"train_url": f"obs://{s3.bucket()}/out"}})
     with guarded(s3.endpoint, refusing_after_the_probe(lambda: DENIED)) as guard:

@@ -10,8 +10,6 @@ import pytest
 
 from conftest import Muster, WriteJob, until
 
-pytestmark = pytest.mark.engines
-
 TRAIN = """
 import os, moxing as mox
 rank, cache = os.environ["MUSTER_RANK"], os.environ["MUSTER_SHARED"] + "/cache-" + os.environ["MUSTER_NODE"]
@@ -33,6 +31,7 @@ while True:
 """
 
 
+@pytest.mark.conformance
 def test_all_ranks_copy_and_save(
     containment: str, write_job: WriteJob, run_json: Callable[..., dict[str, Any]], home: Path
 ) -> None:

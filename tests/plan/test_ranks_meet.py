@@ -11,8 +11,6 @@ import pytest
 
 from conftest import WriteJob
 
-pytestmark = pytest.mark.engines(every=True)
-
 RunJson = Callable[..., dict[str, Any]]
 
 # Every process that is given an endpoint listens there, and every process says hello to every endpoint that it was told of.
@@ -69,6 +67,7 @@ while len(os.listdir(shared)) < int(os.environ["WANTED"]):
 """
 
 
+@pytest.mark.conformance(every=True)
 @pytest.mark.parametrize(
     ("fields", "helpers", "met"),
     [

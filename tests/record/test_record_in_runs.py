@@ -13,8 +13,6 @@ from pythons import python_of, recorded
 from conftest import WriteJob
 from muster.metrics.recorded import Edge, read_record
 
-pytestmark = pytest.mark.engines
-
 RunJson = Callable[..., dict[str, Any]]
 TRAIN = """
 import os, sys

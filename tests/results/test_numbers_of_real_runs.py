@@ -16,8 +16,6 @@ from muster.bench.result import single
 from muster.records.layout import RunDir
 from traces import put
 
-pytestmark = pytest.mark.engines
-
 RunJson = Callable[..., dict[str, Any]]
 
 FILES = "echo 10$MUSTER_RANK > $MUSTER_RESULTS/throughput_$MUSTER_RANK.json; echo 0.5 > $MUSTER_RESULTS/accuracy.json"
@@ -82,7 +80,6 @@ def test_old_files_in_an_output_are_not_the_result(run_json: RunJson, write_job:
     ]
 
 
-@pytest.mark.engines("local")
 @pytest.mark.parametrize(("text", "code", "word"), [("7.5", 0, "7.5"), ("nan", 0, "not finite")])
 def test_the_end_of_a_run_shows_the_number_or_the_reason(
     muster: Muster, write_job: WriteJob, text: str, code: int, word: str
@@ -92,7 +89,6 @@ def test_the_end_of_a_run_shows_the_number_or_the_reason(
     assert word in next(line for line in done.stderr.splitlines() if "samples per second" in line)
 
 
-@pytest.mark.engines("local")
 def test_the_end_of_a_run_shows_every_metric_that_was_recorded(muster: Muster, write_job: WriteJob) -> None:
     train = """
         from muster import record
@@ -106,7 +102,6 @@ def test_the_end_of_a_run_shows_every_metric_that_was_recorded(muster: Muster, w
     assert ["accuracy", "- (nobody recorded it)"] in rows
 
 
-@pytest.mark.engines("local")
 def test_a_run_that_failed_has_no_result(run_json: RunJson, write_job: WriteJob) -> None:
     found = result_of(run_json(write_job({"command": f"{FILES}; exit 3"})))
     assert not found["verdict"]["passed"]

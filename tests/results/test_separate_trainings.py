@@ -44,7 +44,6 @@ PAIRS = "python torchrun WORLD_SIZE 2 0 2 train.py"
 JOINED = "python -m paddle.distributed.launch PADDLE_TRAINERS_NUM 2 $MUSTER_NODE 1 train.py"
 
 
-@pytest.mark.engines
 def test_a_launcher_that_was_not_told_of_the_other_nodes(muster: Muster, write_job: WriteJob) -> None:
     job = write_job({"nodes": 2, "command": f"bash -c '{ALONE}; true'"}, **FILES)
     done = muster("run", job)

@@ -17,8 +17,6 @@ from muster.engines.local import requirements
 from muster.engines.local.requirements import ssh_unavailable
 from muster.job import Job
 
-pytestmark = pytest.mark.engines
-
 RunJson = Callable[..., dict[str, Any]]
 
 needs_ssh = pytest.mark.skipif(ssh_unavailable() is not None, reason=f"no ssh between nodes: {ssh_unavailable()}")
@@ -39,6 +37,7 @@ def logs(view: dict[str, Any]) -> list[str]:
     return [(folder / f"{rank // 2}/logs/rank-{rank}.log").read_text() for rank in range(4)]
 
 
+@pytest.mark.conformance
 @needs_ssh
 @needs_mpi
 def test_mpirun_starts_all_ranks_each_in_its_node(
@@ -169,7 +168,6 @@ def test_the_command_of_the_apulis_guide_works_as_typed(
 # -- what is missing is said before anything is created
 
 
-@pytest.mark.engines("local")  # elsewhere it is on the nodes
 @pytest.mark.parametrize(
     ("framework", "program", "advice"),
     [("horovod", "horovodrun", "`pip install horovod`"), ("mpi", "mpirun", "install openmpi-bin (Debian)")],
@@ -185,7 +183,6 @@ def test_a_launcher_that_is_not_there(
     assert not (home / "runs").exists()
 
 
-@pytest.mark.engines("local")  # on a PATH without the programs of Slurm
 @needs_ssh
 def test_setup_may_bring_the_launcher(run_json: RunJson, write_job: WriteJob, tmp_path: Path) -> None:
     fields = {"framework": "mpi", "setup": "export PATH=$PWD/mine:$PATH", "command": "true"}
@@ -197,7 +194,6 @@ def test_setup_may_bring_the_launcher(run_json: RunJson, write_job: WriteJob, tm
     assert run_json(job, PATH=str(tmp_path / "bin"))["state"] == "succeeded"
 
 
-@pytest.mark.engines("local")
 @pytest.mark.parametrize("framework", ["horovod", "mpi"])
 def test_machines_without_an_ssh_server(framework: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("ssh", "ssh-keygen", "horovodrun", "mpirun"):
@@ -209,7 +205,6 @@ def test_machines_without_an_ssh_server(framework: str, monkeypatch: pytest.Monk
     assert hint == "install openssh-server (Debian); no service has to run"
 
 
-@pytest.mark.engines("local")
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

@@ -17,7 +17,6 @@ from traces import hosts
 RunJson = Callable[..., dict[str, Any]]
 
 pytestmark = [
-    pytest.mark.engines,
     pytest.mark.skipif(ssh_unavailable() is not None, reason=f"no ssh between nodes: {ssh_unavailable()}"),
 ]
 
@@ -48,6 +47,7 @@ def first_node(script: str) -> dict[str, Any]:
     return {"nodes": 2, "ssh": True, "command": f"[ $MUSTER_NODE = 1 ] || {{ {script}\n}}"}
 
 
+@pytest.mark.conformance
 def test_a_login_finds_the_environment_and_the_directory_of_its_node(
     containment: str, run_json: RunJson, write_job: WriteJob
 ) -> None:
