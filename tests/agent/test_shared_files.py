@@ -13,6 +13,7 @@ import pytest
 from conftest import Muster
 from muster.agent.node import staging
 from muster.launch import gc
+from muster.launch.run_store import RunStore
 from muster.launch.start import packed_agent, snapshot
 from muster.launch.start.snapshot import keep, take
 from muster.records.files import read_object
@@ -75,7 +76,7 @@ def test_a_damaged_snapshot_may_be_in_use_and_is_moved_away_whole(code: Path, ho
     assert sorted(os.listdir(folder)) == ["link", "pkg", "t.py"]
     (aside,) = (path for path in (home / "code").iterdir() if path != folder)
     os.utime(aside, (time.time() - 2 * gc.YOUNG,) * 2)
-    gc.unused(gc.Cleared())
+    gc.unused(RunStore(str(home)), gc.Cleared())
     assert list((home / "code").iterdir()) == [folder]
 
 

@@ -14,6 +14,7 @@ from going import going, only_run
 
 from conftest import Muster, WriteJob, processes_with
 from muster.launch import api, gc, views
+from muster.launch.run_store import RunStore
 from muster.records.run_view import ENDED
 
 DEEP = '{"a":' * 100_000
@@ -159,7 +160,7 @@ def test_a_bench_that_lists_anything_harms_nobody(ended: Path, home: Path, muste
         (folder / "bench.json").write_text(text)
     assert muster("ps").returncode == 0
     cleared = gc.Cleared()
-    gc.unused(cleared)
+    gc.unused(RunStore(str(home)), cleared)
     assert not cleared.left
     assert muster("show", "last").returncode == 0
     assert muster("rm", "last").returncode == 0

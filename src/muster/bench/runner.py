@@ -23,7 +23,7 @@ from muster.launch.start.prepare import Prepared
 from muster.launch.start.prepare import prepare as prepare_job
 from muster.records.files import read_object, write_json
 from muster.records.json_safe import plain
-from muster.records.layout import BenchDir, bench_dir, benches_dir, home, make_home, run_dir
+from muster.records.layout import BenchDir, bench_dir, benches_dir, home, run_dir
 
 Follow = Callable[[api.Run], Mapping[str, Any]]
 """Shows a run while it lasts, and returns how it ended."""
@@ -45,7 +45,7 @@ class Measurement:
     def result(self) -> Result:
         """The result that follows from the records as they are now."""
         record = self.record
-        return make(record, [run_dir(home(), run) for run in record.runs])
+        return make(record, [run_dir(self.dir.home, run) for run in record.runs])
 
     def write(self, record: BenchRecord) -> None:
         write_json(self.dir.bench, record.to_json())
@@ -101,8 +101,10 @@ def create_bench(
 ) -> Measurement:
     """Creates the record of a benchmark that has no runs yet."""
     job = prepared.job
-    os.makedirs(benches_dir(make_home()), 0o700, exist_ok=True)
-    found = Measurement(bench_dir(home(), submit.new_id(job.name)))
+    home = prepared.context.home
+    os.makedirs(home, mode=0o700, exist_ok=True)
+    os.makedirs(benches_dir(home), 0o700, exist_ok=True)
+    found = Measurement(bench_dir(home, submit.new_id(job.name)))
     os.mkdir(found.dir.path, 0o700)
     record = BenchRecord(
         format=FORMAT,

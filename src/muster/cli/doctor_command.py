@@ -20,7 +20,7 @@ from muster.cli.options import as_json
 from muster.engines import registry
 from muster.engines.base import EngineError
 from muster.engines.local import requirements
-from muster.launch.names import run_ids
+from muster.launch.run_store import RunStore
 from muster.launch.start import interpreter
 from muster.records.failure_text import size
 from muster.records.layout import home
@@ -78,7 +78,7 @@ def _muster() -> list[Finding]:
         parent = os.path.dirname(parent)
     writable = os.access(parent, os.W_OK) and not blocked
     free = shutil.disk_usage(parent).free
-    count = len(run_ids())
+    count = len(RunStore(home()).run_ids())
     findings = [
         Finding("muster", True, f"{__version__} on Python {platform.python_version()} ({sys.executable})"),
         Finding(

@@ -35,9 +35,10 @@ class RunName(TextType):
     name = "run"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from muster.launch.names import run_ids
+        from muster.launch.run_store import RunStore
+        from muster.records.layout import home
 
-        return [CompletionItem(name) for name in ("last", *run_ids()) if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in ("last", *RunStore(home()).run_ids()) if name.startswith(incomplete)]
 
 
 class Time(TextType):

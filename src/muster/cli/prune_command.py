@@ -9,7 +9,9 @@ import click
 from muster.cli import output
 from muster.cli.options import Time, as_json
 from muster.launch import api, gc
+from muster.launch.run_store import RunStore
 from muster.records.failure_text import size
+from muster.records.layout import home
 
 
 @click.command("prune")
@@ -31,13 +33,14 @@ def command(older: float, dry_run: bool, json: bool) -> int:
       muster prune --older 0s --dry-run
     """
     limit = time.time() - older
-    old = [run for run in api.list_runs() if gc.ended_before(run, limit)]
+    store = RunStore(home())
+    old = [run for run in api.runs_in(store) if gc.ended_before(run, limit)]
     cleared = gc.Cleared()
     if dry_run:
         cleared.bytes = sum(gc.size_of(run.dir.path) for run in old)
     else:
         old = [run for run in old if cleared.remove(run.dir.path, run.remove)]
-        gc.unused(cleared)
+        gc.unused(store, cleared)
     left = list(cleared.left.values())
     if json:
         told = {"removed": [run.id for run in old], "left": left, "bytes": cleared.bytes, "dry_run": dry_run}

@@ -31,9 +31,10 @@ class Reported(RunName):
     """The id of a run or a bench, `last`, or a file."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from muster.launch.names import bench_ids
+        from muster.launch.run_store import RunStore
+        from muster.records.layout import home
 
-        benches = [CompletionItem(name) for name in bench_ids() if name.startswith(incomplete)]
+        benches = [CompletionItem(name) for name in RunStore(home()).bench_ids() if name.startswith(incomplete)]
         return [*benches, *super().shell_complete(ctx, param, incomplete)]
 
 

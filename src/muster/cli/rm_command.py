@@ -7,9 +7,10 @@ import click
 from muster.cli import output, stores
 from muster.cli.options import as_json, run_argument
 from muster.launch import api, gc
-from muster.launch.names import RunNotFound, measured
+from muster.launch.names import RunNotFound
+from muster.launch.run_store import RunStore
 from muster.records.files import delete_tree
-from muster.records.layout import BenchDir
+from muster.records.layout import BenchDir, home
 from muster.storage import InvalidRequest, NotFound, is_url
 
 
@@ -44,10 +45,11 @@ def command(runs: tuple[str, ...], recursive: bool, json: bool) -> int:
 def _remove_runs(names: list[str]) -> list[str]:
     if not names:
         return []
-    meant = [name if name == "last" else measured(name) for name in names]
+    store = RunStore(home())
+    meant = [name if name == "last" else store.find_measured(name) for name in names]
     benches = [found for found in meant if isinstance(found, BenchDir)]
     runs = [found if isinstance(found, str) else found.id for found in meant if not isinstance(found, BenchDir)]
-    runs += [run for bench in benches for run in gc.runs_of(bench)]
+    runs += [run for bench in benches for run in gc.remaining_runs(store, bench)]
     found = list({run.id: run for run in map(api.get, runs)}.values())
     going = [run.id for run in found if not run.ended]
     if going:
@@ -57,7 +59,7 @@ def _remove_runs(names: list[str]) -> list[str]:
         run.remove()
     for bench in benches:
         delete_tree(bench.path)
-    gc.unused(gc.Cleared())  # what cannot be removed is for `muster prune` to name
+    gc.unused(store, gc.Cleared())  # what cannot be removed is for `muster prune` to name
     return [*(run.id for run in found), *(bench.id for bench in benches)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,7 @@ def get(name: str, home: str, settings: Config | None = None) -> Engine:
 
 def engine_of(run: RunDir) -> Engine:
     """The engine of a run."""
-    return get(engine_name(run), os.path.dirname(os.path.dirname(run.path)))
+    return get(engine_name(run), run.home)
 
 
 def engine_name(run: RunDir) -> str:

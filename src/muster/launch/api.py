@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from muster.job import Job
 from muster.job import load as job_load
 from muster.job.load import Source
-from muster.launch import names
 from muster.launch.run import Run, start
+from muster.launch.run_store import RunStore
 from muster.launch.start.prepare import prepare
-from muster.records.layout import home, run_dir
+from muster.records.layout import home
 
 __all__ = ["Run", "get", "list_runs", "load", "run", "start"]
 
@@ -30,9 +30,14 @@ def run(job: Source, *, set: Sequence[str] = (), engine: str | None = None, deta
 
 def get(name: str) -> Run:
     """The run of an id, of a unique beginning of one, or the `last` one. Raises RunNotFound."""
-    return Run(names.find(name))
+    return Run(RunStore(home()).find(name))
 
 
 def list_runs() -> list[Run]:
     """All runs, the newest first."""
-    return [Run(run_dir(home(), run_id)) for run_id in names.run_ids()]
+    return runs_in(RunStore(home()))
+
+
+def runs_in(store: RunStore) -> list[Run]:
+    """All runs of a store, the newest first."""
+    return [Run(store.run(run_id)) for run_id in store.run_ids()]

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from muster.launch import api
-from muster.launch.names import RunNotFound, bench_ids, listed_runs
+from muster.launch.names import RunNotFound
+from muster.launch.run_store import RunStore
 from muster.launch.start import packed_agent
 from muster.records.files import delete_tree, files_below, read_object
-from muster.records.layout import BenchDir, bench_dir, home, run_dir
+from muster.records.layout import BenchDir
 from muster.records.state import recorded
 
 YOUNG = 3600.0  # a run that is just being created may be about to use it
@@ -53,15 +54,14 @@ def ended_before(run: api.Run, limit: float) -> bool:
     return view.state.ended and moment < limit
 
 
-def unused(cleared: Cleared) -> None:
+def unused(store: RunStore, cleared: Cleared) -> None:
     """Deletes snapshots and agents that no run refers to, and what killed commands left half done."""
-    place = home()
-    runs = api.list_runs()
+    place, runs = store.home, api.runs_in(store)
     used = {str(read_object(run.dir.run).get("code")) for run in runs}
     agent = packed_agent.path(place)
     agents = {os.path.basename(path) for path in (agent, packed_agent.reference(agent))}
     busy = any(recorded(run.dir) is None for run in runs)
-    measured = {name for name in bench_ids() if runs_of(bench_dir(place, name))}
+    measured = {name for name in store.bench_ids() if remaining_runs(store, store.bench(name))}
     # Under `runs` lies what a killed command left there half made or half deleted.
     kept_runs = {run.id for run in runs}
     known: dict[str, set[str]] = {
@@ -82,9 +82,9 @@ def _is_young(path: str) -> bool:
         return True
 
 
-def runs_of(bench: BenchDir) -> list[str]:
-    """The runs of a measurement whose records are still there; without them nobody can check its numbers."""
-    return [run for run in listed_runs(bench) if os.path.exists(run_dir(home(), run).run)]
+def remaining_runs(store: RunStore, bench: BenchDir) -> list[str]:
+    """The runs of a benchmark whose records are still there; without them its numbers cannot be verified."""
+    return [run.id for run in store.runs_of(bench) if os.path.exists(run.run)]
 
 
 def size_of(path: str) -> int:

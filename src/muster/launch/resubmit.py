@@ -10,7 +10,7 @@ from muster.engines.base import Engine, Request
 from muster.launch.start.environment import of_recorded
 from muster.launch.start.submit import user
 from muster.records import derive, state, submissions
-from muster.records.layout import RunDir, home
+from muster.records.layout import RunDir
 from muster.records.state import Record, Status
 
 CAUSES = ("preempted", "lost")  # with which a supervisor leaves that wants to go on
@@ -50,7 +50,7 @@ def submit(run: RunDir, engine: Engine, number: int, reason: str) -> bool:
 
     Raises MissingSecrets, Refused, or FileNotFoundError where the batch script is gone.
     """
-    environment = of_recorded(state.read(run).job, home())
+    environment = of_recorded(state.read(run).job, run.home)
     handle = engine.submit(Request.again(Path(run.script).read_text(), {**environment, submissions.VARIABLE: str(number)}))
     if submissions.claim(run, number, handle, reason):
         return True

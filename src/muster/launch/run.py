@@ -22,7 +22,7 @@ from muster.records import derive, submissions
 from muster.records import state as states
 from muster.records.damage import Damaged, guarded
 from muster.records.files import delete_tree, read_object, write_once
-from muster.records.layout import RunDir, home, runs_dir
+from muster.records.layout import RunDir
 from muster.records.ranks import RankView, nodes, ranks
 from muster.records.run_view import ENDED, AttemptOutcome, RunView
 from muster.records.state import Status, recorded
@@ -328,7 +328,7 @@ class Run:
         """Deletes the record of a run that has ended. Under a name that no run has, so that nobody reads half of it."""
         if not self.reconcile().view.state.ended:
             raise RunNotFound(f"{self.id} has not ended; stop it first")
-        doomed = f"{runs_dir(home())}/.{self.id}"
+        doomed = f"{os.path.dirname(self.dir.path)}/.{self.id}"
         os.rename(self.dir.path, doomed)
         delete_tree(doomed)
 

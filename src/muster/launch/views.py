@@ -21,7 +21,7 @@ from muster.records import derive, submissions
 from muster.records.damage import Damaged
 from muster.records.files import read_object
 from muster.records.json_safe import number
-from muster.records.layout import RunDir, home
+from muster.records.layout import RunDir
 from muster.records.run_view import RunView
 from muster.records.state import Status, recorded
 
@@ -91,15 +91,15 @@ def views(runs: Sequence[Run]) -> Iterator[RunView]:
 
 def _ask_together(runs: Sequence[RunDir]) -> tuple[dict[str, Status], EngineError | None]:
     """What the engines say of runs, by the ids of the runs."""
-    handles: dict[str, dict[str, str]] = {}
+    handles: dict[tuple[str, str], dict[str, str]] = {}
     for run in runs:
         if handle := submissions.handle(run):
-            handles.setdefault(registry.engine_name(run), {})[run.id] = handle
+            handles.setdefault((registry.engine_name(run), run.home), {})[run.id] = handle
     answers: dict[str, Status] = {}
     trouble: EngineError | None = None
-    for name, known in handles.items():
+    for (name, home), known in handles.items():
         try:
-            said = registry.get(name, home()).status(known.values())
+            said = registry.get(name, home).status(known.values())
             answers.update({run_id: said[handle] for run_id, handle in known.items()})
         except EngineError as error:
             trouble = error

@@ -93,6 +93,7 @@ class RunDir:
     def __init__(self, path: str) -> None:
         self.path = path
         self.id = os.path.basename(path)
+        self.home = os.path.dirname(os.path.dirname(path))
         self.job = path + "/job.json"
         self.job_file = path + "/job.yaml"
         self.run = path + "/run.json"
@@ -131,6 +132,7 @@ class BenchDir:
     def __init__(self, path: str) -> None:
         self.path = path
         self.id = os.path.basename(path)
+        self.home = os.path.dirname(os.path.dirname(path))
         self.bench = path + "/bench.json"
         self.result = path + "/result.json"
         self.report = path + "/report.html"

@@ -13,12 +13,13 @@ from muster.bench.bundle import check
 from muster.bench.errors import BundleError, ResultError
 from muster.bench.model import FORMAT, BenchRecord, Result, Verdict
 from muster.bench.report import samples
-from muster.launch import api, names
+from muster.launch import api
 from muster.launch.names import RunNotFound
+from muster.launch.run_store import RunStore
 from muster.records import damage
 from muster.records.files import read_json, read_object
 from muster.records.json_safe import plain
-from muster.records.layout import BenchDir, RunDir, home, run_dir
+from muster.records.layout import BenchDir, RunDir, home
 from muster.records.untrusted import parse_json
 
 
@@ -36,12 +37,12 @@ def find(name: str) -> Source:
     """The source of a run, a bench, the `last` of them, a bundle or a result.json. Raises RunNotFound, BundleError."""
     if os.path.isfile(name):
         return _file(Path(name))
-    found = names.measured(name)
+    found = RunStore(home()).find_measured(name)
     return _bench(found) if isinstance(found, BenchDir) else _run(found)
 
 
 def _bench(bench: BenchDir) -> Source:
-    runs = [run_dir(home(), run) for run in names.listed_runs(bench)]
+    runs = RunStore(bench.home).runs_of(bench)
     written = read_json(bench.result)
     found = _valid(written, bench.result) if written is not None else _made(bench, runs)
     return Source(found, _samples(found, runs), Path(bench.path))

@@ -12,12 +12,11 @@ from muster.launch.start import snapshot
 from muster.launch.start.prepare import Prepared
 from muster.launch.start.prepare import prepare as prepare_job
 from muster.records.files import read_object
-from muster.records.layout import home
 
 
 def prepare(run: Run, set: Sequence[str] = ()) -> Prepared:
     """Prepares the recorded job of a run with its recorded code, and `name=value` overrides."""
-    place, record = home(), read_object(run.dir.run)
+    place, record = run.dir.home, read_object(run.dir.run)
     digest = str(record.get("code"))
     code = os.path.realpath(snapshot.folder(place, digest))
     loaded = load(replace(run.job, code=code), set, name=run.id)
