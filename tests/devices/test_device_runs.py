@@ -343,7 +343,7 @@ def test_devices_of_a_run_that_is_killed_are_free_for_the_next(
     assert gone(f"MUSTER_RUN={first.id}") == []
     go.touch()
     assert second.end() == "succeeded"
-    muster("show", first.id)
+    muster("reconcile", first.id)
     assert first.state == ("lost" if number == signal.SIGKILL else "stopped")
 
 

@@ -36,6 +36,12 @@ class PackageLayout:
             folder.mkdir(exist_ok=True)
 
     @property
+    def result_text(self) -> bytes:
+        """The file of the result as it is; empty where there is none."""
+        path = self.results / "result.json"
+        return path.read_bytes() if path.is_file() else b""
+
+    @property
     def result(self) -> Result | None:
         """The result of the last run that has one. Raises ConfigError where it is damaged."""
         found = read_json(str(self.results / "result.json"))

@@ -40,9 +40,9 @@ def main(base: str, words: list[str], show: Callable[[Exception], int]) -> int:
         say("INFO", f"get ConfigInfo {test.shown()}")
         say("INFO", "ais bench stubs begin run")
         say("INFO", f"workpath:{layout.base} go testcase.")
-        before = layout.result
+        before = layout.result_text
         code = _benchmark(layout, network)
-        result = layout.result if layout.result != before else None  # an earlier one is not of this run
+        result = layout.result if layout.result_text != before else None  # an earlier one is not of this run
         if result is not None:
             say("INFO", aisbench_lines.shown(result) + "\n")
         if network and result is not None and code != TRAIN:
