@@ -24,7 +24,9 @@ def forged(home: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("words", [("--html", "page.html"), ("--csv",), ()])
-def test_a_bundle_with_lone_surrogates_is_refused_in_one_sentence(words: tuple[str, ...], home: Path, tmp_path: Path, muster: Muster) -> None:
+def test_a_bundle_with_lone_surrogates_is_refused_in_one_sentence(
+    words: tuple[str, ...], home: Path, tmp_path: Path, muster: Muster
+) -> None:
     bundle = forged(home, tmp_path)
     done = muster("report", bundle, *words)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
