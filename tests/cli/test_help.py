@@ -28,10 +28,20 @@ HEAVY = (
     "muster.launch",
     "muster.agent",
 )
+LATER = ("zipfile", "muster.launch.reconcile", "muster.launch.follow", "muster.metrics", "muster.records.ranks")
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["--version"], []])
 def test_help_imports_nothing_heavy(words: list[str]) -> None:
+    assert _imported(HEAVY, words) == "[]"
+
+
+def test_checking_a_job_imports_nothing_that_only_a_running_one_needs(write_job: WriteJob) -> None:
+    assert _imported(LATER, ["run", str(write_job({"command": "true"})), "--check"]) == "[]"
+
+
+def _imported(names: tuple[str, ...], words: list[str]) -> str:
+    """Returns which modules a command line has imported when it ends."""
     script = f"""
 import sys
 sys.argv = ["muster", *{words!r}]
@@ -40,10 +50,10 @@ try:
     main()
 except SystemExit:
     pass
-print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
+print([name for name in {names!r} if name in sys.modules], file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1] == "[]"
+    return done.stderr.splitlines()[-1]
 
 
 def test_help_lists_every_command_with_what_it_does(muster: Muster) -> None:

@@ -10,23 +10,24 @@ from typing import Any
 
 import click
 
-from muster.bench.errors import BundleError
 from muster.cli import output
 from muster.cli.output import style
-from muster.config import ConfigError
-from muster.engines.base import EngineError, Refused
-from muster.job.kinds import without_password
-from muster.job.source import JobError
-from muster.launch.names import RunNotFound
-from muster.records.damage import Damaged
-from muster.storage import InvalidName, InvalidRequest, NoSuchBucket, NotFound, StorageError
-from muster.tester.errors import Misused, Unreachable
 
 INPUT, UNREACHABLE, FAILED = 2, 3, 1
 
 
 def show(error: Exception) -> int:
     """Prints an error and returns the exit code for it."""
+    # here and not above: commands import this module before anything has gone wrong
+    from muster.bench.errors import BundleError
+    from muster.config import ConfigError
+    from muster.engines.errors import EngineError, Refused
+    from muster.job.source import JobError
+    from muster.launch.names import RunNotFound
+    from muster.records.damage import Damaged
+    from muster.storage import InvalidName, InvalidRequest, NoSuchBucket, NotFound, StorageError
+    from muster.tester.errors import Misused, Unreachable
+
     if isinstance(error, JobError):
         for problem in error.problems:
             _print(str(problem))
@@ -57,6 +58,8 @@ def show(error: Exception) -> int:
 
 def show_usage(error: click.ClickException) -> None:
     """Prints what click says of wrong usage, without the passwords of URLs that it repeats."""
+    from muster.job.kinds import without_password
+
     text = io.StringIO()
     error.show(text)
     click.echo(without_password(text.getvalue()), nl=False, err=True)
@@ -69,6 +72,9 @@ def told_as_json(json: bool) -> Iterator[None]:
         yield
     except Exception as error:
         if json:
+            from muster.job.kinds import without_password
+            from muster.job.source import JobError
+
             empty: dict[str, Any] = dict.fromkeys(output.MAIN_KEYS)
             problems = [vars(problem) for problem in error.problems] if isinstance(error, JobError) else []
             output.print_json({**empty, "reason": without_password(str(error)), "problems": problems})
@@ -76,5 +82,7 @@ def told_as_json(json: bool) -> Iterator[None]:
 
 
 def _print(text: str) -> None:
+    from muster.job.kinds import without_password
+
     mark = style("muster:", fg="red", bold=True) if sys.stderr.isatty() else "muster:"
     click.echo(f"{mark} {without_password(output.plain(text))}", err=True)

@@ -6,10 +6,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from muster.launch import api
-from muster.linux.watch import readable
+if TYPE_CHECKING:
+    from muster.launch import api
 
 REASONS: dict[int, str] = {
     signal.SIGINT: "stopped by the user (Ctrl-C)",
@@ -90,6 +90,8 @@ def _talking() -> bool:
 
 def _wants_stop(interrupted: Callable[[], bool]) -> bool:
     """What a user means who pressed Ctrl-C; pressing it again means to stop."""
+    from muster.linux.watch import readable
+
     os.write(2, QUESTION)
     while not interrupted():
         if not readable([0], TICK):

@@ -9,13 +9,15 @@ import sys
 import time
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from muster.records.failure_text import duration
-from muster.records.ranks import RankView
-from muster.records.run_view import RunView
+
+if TYPE_CHECKING:
+    from muster.records.ranks import RankView
+    from muster.records.run_view import RunView
 
 COLOURS = {
     "succeeded": "green",

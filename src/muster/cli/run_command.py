@@ -21,7 +21,6 @@ from muster.job import FRAMEWORKS
 from muster.job.load import LoadedJob, load
 from muster.job.source import JobError
 from muster.launch import api, names
-from muster.launch.follow import Follower
 from muster.launch.run import GOES_ON, POLL
 from muster.launch.start import prepare as preparing
 from muster.launch.start import submit
@@ -182,6 +181,8 @@ def _dry_run(prepared: Prepared, json: bool) -> int:
 
 def follow(run: api.Run, json: bool, leaving: Callable[[], bool] = lambda: False) -> RunView:
     """Shows what a run writes until it ends or `leaving` says that nobody wants to see it; returns how it stands then."""
+    from muster.launch.follow import Follower
+
     live = sys.stdout.isatty() and not json and os.environ.get("TERM") != "dumb"
     shown: Lines | Live = Live() if live else Lines(sys.stderr.buffer if json else sys.stdout.buffer)
     if not live and not json:

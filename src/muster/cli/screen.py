@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from muster.cli.output import fit, plain, state_word, style, terminal_width
-from muster.launch.follow import Chunk
 from muster.records.run_view import RunView, State
+
+if TYPE_CHECKING:
+    from muster.launch.follow import Chunk
 
 CLEAR = "\r\x1b[2K"
 DRAW_PAUSE = 0.1

@@ -7,25 +7,28 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muster.engines import registry
 from muster.engines.base import Engine, EngineError
 from muster.job import Job
-from muster.launch import names, reconcile, stopping, views
-from muster.launch.follow import Chunk, Follower
+from muster.launch import names, stopping
 from muster.launch.names import RunNotFound
 from muster.launch.start import submit
 from muster.launch.start.prepare import Prepared
-from muster.linux.watch import Watch
 from muster.records import derive, submissions
 from muster.records import state as states
 from muster.records.damage import Damaged, guarded
 from muster.records.files import delete_tree, read_object, write_once
 from muster.records.layout import RunDir
-from muster.records.ranks import RankView, nodes, ranks
 from muster.records.run_view import ENDED, AttemptOutcome, RunView
 from muster.records.state import Status, recorded
+
+if TYPE_CHECKING:  # what is not needed to start a run is imported where it is used: while the run starts
+    from muster.launch import reconcile
+    from muster.launch.follow import Chunk, Follower
+    from muster.linux.watch import Watch
+    from muster.records.ranks import RankView
 
 POLL = 1.0  # between two questions to the engine whether a run is still alive
 STUCK = 15.0  # a run that has not ended this long after it was told to end now does not listen
@@ -75,10 +78,14 @@ class Run:
 
     def view_with(self, status: Status | None) -> RunView:
         """The same with what its engine has said already, if it has."""
+        from muster.launch import views
+
         return recorded(self.dir) or views.view(self.dir, status or self._status())
 
     def reconcile(self) -> reconcile.Reconciled:
         """Does what is left to do for the run, such as recording how it ended where its supervisor was killed."""
+        from muster.launch import reconcile
+
         done = reconcile.reconcile(self.dir)
         self._said = done.status or self._said
         return done
@@ -122,6 +129,8 @@ class Run:
 
     def processes(self, attempt: int | None = None) -> list[RankView]:
         """The same as objects. Raises Damaged."""
+        from muster.records.ranks import ranks
+
         known = self.outcomes()
         if not known and attempt is None:
             return []
@@ -143,6 +152,8 @@ class Run:
         return {**view.to_json(), "failure": view.failure.to_json() if view.failure else None, **extra}
 
     def _details(self, view: RunView) -> dict[str, Any]:
+        from muster.records.ranks import nodes, ranks
+
         job, attempts = self.job, []
         for attempt in self._outcomes(view):
             folder = self.dir.attempt(attempt.attempt)
@@ -187,6 +198,8 @@ class Run:
 
     def wait(self, timeout: float | None = None, say: Callable[[str], None] = lambda text: None) -> str:
         """Waits for the end; returns the state, which is not an end when the time was up first. `say` hears of a halt."""
+        from muster.linux.watch import Watch
+
         said = ""
         deadline = None if timeout is None else time.monotonic() + timeout
         watch = Watch()
@@ -231,6 +244,8 @@ class Run:
 
     def logs(self, rank: int | None = None, process: str | None = None, attempt: int | None = None) -> Iterator[bytes]:
         """The log of one process (rank 0 unless said otherwise) as it stands, in pieces."""
+        from muster.launch.follow import Follower
+
         name = self.log_name(rank, process) or "rank-0"
         number = names.attempt_number(self.dir, attempt) if attempt is not None else (self.dir.attempt_numbers() or [0])[-1]
         with Follower(self.dir, lambda found, log: found == number and log == name) as follower:
@@ -238,6 +253,8 @@ class Run:
 
     def follow(self, rank: int | None = None, process: str | None = None, attempt: int | None = None) -> Iterator[Chunk]:
         """What the processes write, in pieces and until the run ends: all of them, or the one that is named."""
+        from muster.launch.follow import Follower
+
         name = self.log_name(rank, process)
         number = names.attempt_number(self.dir, attempt) if attempt is not None else None
         with Follower(self.dir, lambda found, log: number in (None, found) and name in (None, log), number) as follower:
@@ -251,6 +268,8 @@ class Run:
 
     def log_names(self) -> list[str]:
         """The names of all logs that were written so far."""
+        from muster.launch.follow import Follower
+
         with Follower(self.dir, lambda attempt, process: True) as follower:
             return follower.names()
 
@@ -348,6 +367,8 @@ class Run:
                 _started.remove(self)
 
     def _status(self) -> Status:
+        from muster.launch import views
+
         self._said = views.ask(self.dir)
         return self._said
 

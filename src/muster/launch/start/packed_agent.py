@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import io
-import marshal
 import os
 import sys
-import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
+from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
+from typing import TYPE_CHECKING
 
 import muster
 from muster.records.files import temporary_name, write_bytes
 from muster.records.untrusted import LARGEST, is_regular, open_regular, read_regular
 
+if TYPE_CHECKING:
+    import zipfile
+
 ROOMS = ("job", "plan", "linux", "records", "metrics", "channel", "devices", "storage", "agent", "shims")
 MODULES = ("__init__.py", "record.py", "engines/__init__.py", "engines/errors.py")
-NODE_SIDES = ("engines/*/__init__.py", "engines/*/options.py", "engines/*/node/**/*.py")  # of the engines
+NODE_SIDES = ("__init__.py", "options.py", "node/")  # of the engines
 LEFT_OUT = {f"job/{name}.py" for name in ("load", "overrides", "paths", "rules", "source", "describe")}
 PIECE = 1 << 18  # bytes that are compared at once
 MAIN = "import sys\nfrom muster.agent.main import main\nsys.exit(main(sys.argv[1:]))\n"
@@ -27,10 +27,10 @@ MAIN = "import sys\nfrom muster.agent.main import main\nsys.exit(main(sys.argv[1
 
 def path(home: str) -> str:
     """Where the packed agent lies or will lie: under a name that changes with the sources and the Python."""
-    root = Path(muster.__file__).parent
+    root = os.path.dirname(muster.__file__)
     stamp = hashlib.sha256(sys.version.encode())
     for name in _files(root):
-        info = os.stat(root / name)
+        info = os.stat(f"{root}/{name}")
         stamp.update(f"{name} {info.st_size} {info.st_mtime_ns}\n".encode())
     return f"{home}/agent/{stamp.hexdigest()[:16]}.pyz"
 
@@ -67,7 +67,7 @@ def reference(target: str) -> str:
     That is beside Muster's own bytecode: who can write there can change Muster itself. Where that directory cannot be
     written, it is beside the first.
     """
-    cache = os.path.dirname(importlib.util.cache_from_source(muster.__file__))
+    cache = os.path.dirname(cache_from_source(muster.__file__))
     trusted = f"{cache}/{_family()}{os.path.basename(target)}"
     with suppress(OSError):
         os.makedirs(cache, exist_ok=True)
@@ -84,13 +84,15 @@ def _archive(kept: str) -> bytes:
     """The bytes of the packed agent: as they were packed first, for two processes may pack the same code differently."""
     if known := _read(kept):
         return known
-    root = Path(muster.__file__).parent
+    root = os.path.dirname(muster.__file__)
     packed = pack(root, list(_files(root)))
     with suppress(OSError):  # such as a full disk: then it is packed again
         _write_first(kept, packed)
-    for older in Path(kept).parent.glob(f"{_family()}*.pyz"):
-        if str(older) != kept:
-            older.unlink(missing_ok=True)
+    cache, name = os.path.split(kept)
+    for older in os.listdir(cache):
+        if older.startswith(_family()) and older.endswith(".pyz") and older != name:
+            with suppress(FileNotFoundError):
+                os.unlink(f"{cache}/{older}")
     return _read(kept) or packed
 
 
@@ -98,12 +100,14 @@ def _write_first(path: str, data: bytes) -> None:
     """Writes a file that is no regular one yet, unless somebody else is faster."""
     temporary = temporary_name(path)
     try:
-        Path(temporary).write_bytes(data)
+        with open(temporary, "wb") as file:
+            file.write(data)
         if os.path.lexists(path) and not is_regular(path):
             os.rename(path, temporary_name(path))
         os.link(temporary, path)
     finally:
-        Path(temporary).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
 
 
 def _read(path: str) -> bytes | None:
@@ -113,30 +117,42 @@ def _read(path: str) -> bytes | None:
         return None
 
 
-def pack(root: Path, files: list[str]) -> bytes:
+def pack(root: str, files: list[str]) -> bytes:
     """Makes the zip: each module as source, for any Python, and compiled, for the Python of this process."""
+    import io
+    import zipfile  # only here: every run asks for the path, few pack
+
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         _add(archive, "__main__", MAIN.encode())
         for name in files:
-            _add(archive, f"muster/{name[:-3]}", (root / name).read_bytes())
+            with open(f"{root}/{name}", "rb") as file:
+                _add(archive, f"muster/{name[:-3]}", file.read())
     return packed.getvalue()
 
 
 def _add(archive: zipfile.ZipFile, name: str, source: bytes) -> None:
+    import marshal
+    import zipfile
+
     archive.writestr(zipfile.ZipInfo(f"{name}.py"), source)
     code = compile(source, f"{name}.py", "exec", dont_inherit=True)
     # A hash-based header that is never checked: no file time has to match. Another Python falls back to the source.
-    header = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + importlib.util.source_hash(source)
+    header = MAGIC_NUMBER + (1).to_bytes(4, "little") + source_hash(source)
     archive.writestr(zipfile.ZipInfo(f"{name}.pyc"), header + marshal.dumps(code))
 
 
-def _files(root: Path) -> Iterator[str]:
+def _files(root: str) -> Iterator[str]:
+    """The modules of the agent, as paths below the package. Each run asks for them, and pathlib takes three times as long."""
     yield from MODULES
     for room in ROOMS:
-        for path in sorted((root / room).rglob("*.py")):
-            name = str(path.relative_to(root))
-            if name not in LEFT_OUT:
-                yield name
-    for side in NODE_SIDES:
-        yield from sorted(str(path.relative_to(root)) for path in root.glob(side))
+        yield from (name for name in _modules(root, room) if name not in LEFT_OUT)
+    for name in _modules(root, "engines"):
+        _, _, inner = name[len("engines/") :].partition("/")
+        if inner.startswith(NODE_SIDES):
+            yield name
+
+
+def _modules(root: str, folder: str) -> list[str]:
+    found = os.walk(f"{root}/{folder}")
+    return sorted(f"{path[len(root) + 1 :]}/{name}" for path, _, names in found for name in names if name.endswith(".py"))
