@@ -141,3 +141,24 @@ while descendants(os.getpid()):
 print(*(process.name for process in processes.reap(stopping=False)))
 """
     assert in_a_process_of_its_own(program) == "first second last\n"
+
+
+def test_a_program_that_goes_away_is_searched_again_on_the_path(tmp_path: Path) -> None:
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "program").write_text(f"#!/bin/sh\necho {folder} $1\n")
+        (tmp_path / folder / "program").chmod(0o755)
+    program = f"""
+processes = Processes(False)
+env = {{"PATH": "{tmp_path}/none:{tmp_path}/first:{tmp_path}/second:/bin:/usr/bin"}}
+def start(word):
+    processes.start("rank-0", ["program", word], env, "/", "{tmp_path}/log", 0)
+    while not processes.reap(stopping=False):
+        time.sleep(0.01)
+start("a")
+start("b")
+os.unlink("{tmp_path}/first/program")
+start("c")
+"""
+    in_a_process_of_its_own(program)
+    assert (tmp_path / "log").read_text() == "first a\nfirst b\nsecond c\n"

@@ -60,6 +60,7 @@ class Processes:
         self.all: list[Running] = []
         self._ends = select.epoll()
         self._descriptors: dict[int, int] = {}  # by process id
+        self._programs: dict[tuple[str, str | None], str | None] = {}  # where each is, by its name and PATH
 
     def start(
         self,
@@ -77,6 +78,7 @@ class Processes:
         try:
             child = subprocess.Popen(
                 list(argv),
+                executable=self._program(argv[0], env),
                 env=env,
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
@@ -98,6 +100,13 @@ class Processes:
         self.all.append(process)
         self._watch(child.pid)
         return process
+
+    def _program(self, name: str, env: Mapping[str, str]) -> str | None:
+        """Searches the PATH once for all ranks. None leaves the search to each process, as where its directory matters."""
+        key = (name, env.get("PATH"))
+        if key not in self._programs or not os.access(self._programs[key] or "/", os.X_OK):
+            self._programs[key] = _on_path(name, env)
+        return self._programs[key]
 
     def _watch(self, pid: int) -> None:
         """Has the kernel note when a process ends: `waitpid` gives several in the order of their start."""
@@ -187,6 +196,14 @@ class Processes:
         """Notes the ids of the processes as the machine sees them."""
         for process in self.all:
             process.seen = seen.get(process.pid, process.seen)
+
+
+def _on_path(name: str, env: Mapping[str, str]) -> str | None:
+    folders = os.get_exec_path(env)
+    if "/" in name or not all(map(os.path.isabs, folders)):
+        return None
+    places = (f"{folder}/{name}" for folder in folders)
+    return next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), None)
 
 
 def why_not_started(program: str, env: dict[str, str], error: Exception) -> str:
