@@ -24,6 +24,8 @@ from behaviour import pytest_addoption as pytest_addoption
 from behaviour import pytest_collection_modifyitems as pytest_collection_modifyitems
 from behaviour import pytest_generate_tests as pytest_generate_tests
 from browser import browser as browser
+from forked_command import ForkedCommand
+from muster.engines.local.requirements import ssh_unavailable
 from no_installers import nothing_installed as nothing_installed
 from no_installers import pytest_configure as pytest_configure
 from no_installers import pytest_unconfigure as pytest_unconfigure
@@ -35,6 +37,8 @@ from tester_server import tester as tester
 
 Muster = Callable[..., "subprocess.CompletedProcess[str]"]
 WriteJob = Callable[..., Path]
+
+needs_ssh = pytest.mark.skipif(ssh_unavailable() is not None, reason=f"no ssh between nodes: {ssh_unavailable()}")
 
 # How long an example takes says nothing on a busy machine.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -141,11 +145,21 @@ def command() -> list[str]:
     return [sys.executable, "-m", "muster.cli.main"]
 
 
+@pytest.fixture(scope="session")
+def forked_command() -> Iterator[ForkedCommand]:
+    forked = ForkedCommand()
+    yield forked
+    forked.close()
+
+
 @pytest.fixture
-def muster(command: list[str], tmp_path: Path) -> Muster:
-    """Runs the real command line and returns what it said."""
+def muster(command: list[str], forked_command: ForkedCommand, tmp_path: Path) -> Muster:
+    """Runs the real command line, as a process of its own, and returns what it said."""
 
     def call(*words: object, timeout: float = 60, cwd: Path = tmp_path, **env: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, **env}
+        if forked_command.serves(environment):
+            return forked_command.call([*map(str, words)], cwd, environment, timeout)
         return subprocess.run(
             [*command, *map(str, words)],
             capture_output=True,
@@ -154,7 +168,7 @@ def muster(command: list[str], tmp_path: Path) -> Muster:
             timeout=timeout,
             stdin=subprocess.DEVNULL,
             cwd=cwd,
-            env={**os.environ, **env},
+            env=environment,
         )
 
     return call

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conftest import WriteJob
+from conftest import WriteJob, needs_ssh
 from muster.agent.supervisor import arbiter
 from muster.agent.supervisor.arbiter import Arbiter
 from muster.agent.supervisor.site import Assignment
@@ -181,6 +181,7 @@ def test_a_node_requests_a_stop_and_the_supervisor_decides(
 # -- what nodes write
 
 
+@needs_ssh
 def test_a_node_writes_what_is_declared_and_nothing_else(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     fields = {"nodes": 2, "framework": "mpi", "bench": {}, "setup": "true", "sample": "100ms", "memory": "4GB"}
     view = run_json(write_job({**fields, "command": "sleep 1"}))

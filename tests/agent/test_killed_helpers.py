@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from live import Live
 
-from conftest import WriteJob, processes_with, until
+from conftest import WriteJob, needs_ssh, processes_with, until
 from guarded_store import guarded, refusing_after_the_probe
-from muster.engines.local.requirements import ssh_unavailable
 from s3_server import S3
 from traces import stored
 
@@ -95,7 +94,7 @@ def test_a_storage_server_that_cannot_start_ends_the_run(write_job: WriteJob, tm
     assert view["reason"] == "storage on node 0 could not be started: SystemExit: a broken installation"
 
 
-@pytest.mark.skipif(ssh_unavailable() is not None, reason=f"no ssh between nodes: {ssh_unavailable()}")
+@needs_ssh
 def test_an_ssh_server_that_is_killed_is_told_as_such(containment: str, command: list[str], write_job: WriteJob) -> None:
     with Live(command, write_job({"nodes": 2, "ssh": True, "command": "echo up; sleep 1000"})) as live:
         live.until_running(2)

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 from live import Live
 
-from conftest import Muster, WriteJob, gone, until
-from muster.engines.local.requirements import ssh_unavailable
+from conftest import Muster, WriteJob, gone, needs_ssh, until
 
 pytestmark = [
-    pytest.mark.skipif(ssh_unavailable() is not None, reason=f"no ssh between nodes: {ssh_unavailable()}"),
+    needs_ssh,
     pytest.mark.skipif(not shutil.which("mpirun"), reason="no mpirun: install openmpi-bin"),
 ]
 

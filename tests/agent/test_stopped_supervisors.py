@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +31,8 @@ def live(containment: str, command: list[str], muster: Muster, write_job: WriteJ
     with Live(command, write_job({"nodes": 2}, **{"train.py": UP})) as live:
         live.until_running(2)
         yield live
-        os.kill(live.supervisor, signal.SIGCONT)
+        with suppress(ProcessLookupError):  # the run may have ended
+            os.kill(live.supervisor, signal.SIGCONT)
         muster("stop", live.run.id, "--now")
 
 

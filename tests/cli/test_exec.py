@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from going import background, going, log_of
 
-from conftest import Muster, WriteJob, gone, processes_with, until
+from conftest import Muster, WriteJob, gone, needs_ssh, processes_with, until
 from muster.agent.sandbox import namespaces
-from muster.engines.local.requirements import ssh_unavailable
 
 TELLS = (
     'echo "$(hostname) $(readlink /proc/self/ns/pid) $PWD $MUSTER_RANK $MUSTER_LOCAL_RANK $COLOUR $SET"; echo ready; sleep 1000'
@@ -121,7 +120,7 @@ def test_in_a_namespace_it_ends_with_the_run(muster: Muster, command: list[str],
         assert inside.returncode == 128 + signal.SIGKILL
 
 
-@pytest.mark.skipif(ssh_unavailable() is not None, reason=f"no ssh between nodes: {ssh_unavailable()}")
+@needs_ssh
 @pytest.mark.skipif(not shutil.which("mpirun"), reason="no mpirun: install openmpi-bin")
 def test_beside_a_launcher_it_is_on_the_first_node_from_where_the_others_can_be_reached(
     containment: str, muster: Muster, write_job: WriteJob

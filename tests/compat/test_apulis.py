@@ -12,14 +12,12 @@ from typing import Any
 import pexpect
 import pytest
 
-from conftest import Muster, WriteJob, processes_with, until
+from conftest import Muster, WriteJob, needs_ssh, processes_with, until
 from muster.agent.sandbox import namespaces
-from muster.engines.local.requirements import ssh_unavailable
 from muster.launch import api
 from traces import RunJson, hosts, logs
 
 contained = pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")
-by_ssh = pytest.mark.skipif(ssh_unavailable() is not None, reason=f"no ssh between nodes: {ssh_unavailable()}")
 
 USER = getpass.getuser()
 SHOW = "python3 -c 'import json, os; print(json.dumps(dict(os.environ)))'"
@@ -48,7 +46,7 @@ def dlws(line: str) -> dict[str, str]:
 
 
 @contained
-@by_ssh
+@needs_ssh
 def test_every_variable_of_two_workers(run_json: RunJson, write_job: WriteJob, mine: Path) -> None:
     command = f"{SHOW}; ssh worker-1 {shlex.quote(SHOW)}"
     view = run_json(write_job({"compat": "apulis", "nodes": 2, "devices": 4, "command": command}))
@@ -97,7 +95,7 @@ def test_a_single_worker_is_the_master(containment: str, run_json: RunJson, writ
 
 @pytest.mark.conformance
 @contained
-@by_ssh
+@needs_ssh
 def test_workers_share_job_and_home_and_reach_each_other_at_one_port(
     run_json: RunJson, write_job: WriteJob, mine: Path
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from job_files import write
 from jsonschema import Draft202012Validator
 
-from conftest import Muster, WriteJob
+from conftest import Muster, WriteJob, needs_ssh
 
 WRONG = """\
 name: a/b
@@ -161,7 +161,14 @@ def test_a_command_line_job_runs_its_words_as_they_are(muster: Muster, tmp_path:
     assert job["code"] == str(tmp_path)
 
 
-@pytest.mark.parametrize("words", [["--framework", "pytorch"], ["--set", "framework=pytorch"], ["--set", "framework='mpi'"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--framework", "pytorch"],
+        ["--set", "framework=pytorch"],
+        pytest.param(["--set", "framework='mpi'"], marks=needs_ssh),
+    ],
+)
 def test_nobody_is_told_of_a_field_that_he_did_not_write(muster: Muster, words: list[str]) -> None:
     done = muster("run", "--check", *words, "--devices", "2", "--", "python", "train.py")
     assert (done.returncode, done.stderr) == (0, "")

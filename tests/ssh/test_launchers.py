@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 
-from conftest import Muster, WriteJob
+from conftest import Muster, WriteJob, needs_ssh
 from muster.agent.sandbox import namespaces
 from muster.engines.local import requirements
-from muster.engines.local.requirements import ssh_unavailable
 from muster.job import Job
 
 RunJson = Callable[..., dict[str, Any]]
 
-needs_ssh = pytest.mark.skipif(ssh_unavailable() is not None, reason=f"no ssh between nodes: {ssh_unavailable()}")
 needs_mpi = pytest.mark.skipif(not shutil.which("mpirun"), reason="no mpirun: install openmpi-bin")
 
 LOOK = """

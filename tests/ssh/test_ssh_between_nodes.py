@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from conftest import WriteJob
-from muster.engines.local.requirements import ssh_unavailable
+from conftest import WriteJob, needs_ssh
 from traces import hosts
 
 RunJson = Callable[..., dict[str, Any]]
 
 pytestmark = [
-    pytest.mark.skipif(ssh_unavailable() is not None, reason=f"no ssh between nodes: {ssh_unavailable()}"),
+    needs_ssh,
 ]
 
 
