@@ -142,7 +142,7 @@ def containment(request: pytest.FixtureRequest, home: Path) -> str:
 @pytest.fixture
 def command() -> list[str]:
     """The command line as a list of words, for tests that start it themselves."""
-    return [sys.executable, "-m", "muster.cli.main"]
+    return [sys.executable, "-m", "muster"]
 
 
 @pytest.fixture(scope="session")

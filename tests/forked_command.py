@@ -21,6 +21,10 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
+
+from muster.cli import entry
+from muster.cli.main import COMMANDS
 
 LIMIT = 1 << 20  # bytes of a request
 READ_AT_START = ("LANG", "LC_", "PYTHON")  # variables that Python itself reads when it starts
@@ -138,11 +142,11 @@ def be_command(request: dict[str, object], output: int, errors: int, foreign: li
     time.tzset()
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
-    program = sys.modules["muster.cli.main"]
-    sys.modules["__main__"] = program
-    sys.argv = [str(program.__file__), *request["words"]]  # type: ignore[misc]
+    sys.modules["__main__"] = ModuleType("__main__")
+    sys.modules["__main__"].__package__ = "muster"
+    sys.argv = [str(Path(entry.__file__).parents[1] / "__main__.py"), *request["words"]]  # type: ignore[misc]
     try:
-        program.main()
+        entry.main()
         code: object = 0
     except SystemExit as end:
         code = end.code
@@ -160,8 +164,7 @@ def be_command(request: dict[str, object], output: int, errors: int, foreign: li
 
 
 if __name__ == "__main__":
-    program = importlib.import_module("muster.cli.main")
-    for name in program.COMMANDS:
+    for name in COMMANDS:
         importlib.import_module(f"muster.cli.{name.replace('-', '_')}_command")
     gc.collect()
     gc.freeze()  # what is shared with the forked processes stays so

@@ -1,5 +1,5 @@
 """`python -m muster` is the command line."""
 
-from muster.cli.main import main
+from muster.cli.entry import main
 
 main()

@@ -14,6 +14,8 @@ from muster.linux.held_signals import release
 def main(argv: list[str]) -> int:
     word, *rest = argv
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # who is interrupted ends without a traceback among the output of ranks
+    if word == "await":  # a run, of which supervisor this process will be
+        word, *rest = _node_side("local").await_order(int(rest[0]))
     if word != "supervise":
         release()
     if word == "storage":

@@ -17,6 +17,8 @@ WITHHELD = MASKS | RANKS
 # What a batch system tells the processes that it starts itself: ranks are started by an agent, and are none of them.
 BATCH = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "PMI_", "PMIX_")
 
+_given_later: dict[str, str] = {}
+
 
 def base(submitter: Mapping[str, str]) -> dict[str, str]:
     """The part of the submitter's environment that reaches a rank."""
@@ -59,5 +61,12 @@ def exported(before: Mapping[str, str], dumped: bytes) -> dict[str, str]:
 
 
 def given() -> dict[str, str]:
-    """The environment that this process was started with: to its own, Python adds a locale where there is none."""
-    return proc.environment(os.getpid())
+    """The environment that this process was started with, or given later: os.environ may hold a locale that Python added."""
+    return dict(_given_later) or proc.environment(os.getpid())
+
+
+def replace(environment: Mapping[str, str]) -> None:
+    """Replaces the environment that this process was started with."""
+    os.environ.clear()
+    os.environ.update(environment)
+    _given_later.update(environment)

@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import IO
 
 from muster import devices
 from muster.engines.base import Capacity, Engine, Order, Request
-from muster.engines.local import leftovers, requirements
+from muster.engines.local import early, leftovers, requirements
 from muster.job import Job
 from muster.linux import keys, proc
 from muster.linux.held_signals import held
@@ -41,33 +42,20 @@ class Local(Engine):
         return requirements.lacking(job)
 
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
-        python = os.path.realpath(sys.executable)  # -S: the agent needs nothing of a virtual environment
-        argv = [python, "-I", "-S", order.agent, "supervise", order.run_dir, "--code", order.code]
-        argv += ["--python", sys.executable]
+        argv = [*early.program(order.agent), "supervise", order.run_dir, "--code", order.code, "--python", sys.executable]
         if not self.settings.namespaces:
             argv += ["--namespaces", "off"]
         return Request(tuple(argv), "/", f"{order.run_dir}/supervisor.log", environment)
 
     def submit(self, request: Request, follower: int | None = None) -> str:
-        argv = list(request.argv)
-        if follower is not None:
-            argv += ["--command", str(follower)]
         environment, found = keys.apart(request.environment)
         keys_file = keys.put_away(found)
-        with open(request.log, "ab") as log, os.fdopen(keys_file, "rb"), held():
+        passed = [keys_file] if follower is None else [keys_file, follower]
+        with open(request.log, "ab") as log, os.fdopen(keys_file, "rb"):
             os.fchmod(log.fileno(), 0o600)
-            child = subprocess.Popen(
-                argv,
-                cwd=request.cwd,
-                env={**environment, keys.VARIABLE: str(keys_file)},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                pass_fds=(keys_file,) if follower is None else (keys_file, follower),
-            )
-        child.returncode = 0  # it outlives this process or is collected by `status`; subprocess need not care
-        return _handle(child.pid) or f"{child.pid}:0:{_boot_id()}:{_pid_namespace()}:{os.uname().nodename}"
+            pid = early.hand_over(request.argv, environment, [log.fileno(), *passed])
+            pid = pid or _start(request, {**environment, keys.VARIABLE: str(keys_file)}, log, passed)
+        return _handle(pid) or f"{pid}:0:{_boot_id()}:{_pid_namespace()}:{os.uname().nodename}"
 
     def find(self, run_dir: str) -> str | None:
         # Agents are forked from the supervisor and share its command line: it is the one without such a parent.
@@ -96,6 +84,23 @@ class Local(Engine):
         found = devices.found(kind := devices.resolve("auto"))
         what = f"{len(found)} {kind} devices" if found else "devices simulated on the CPU"
         return [Capacity(f"{os.uname().nodename}: {_cpus()} CPUs, {size(_memory())} memory, {what}")]
+
+
+def _start(request: Request, environment: Mapping[str, str], log: IO[bytes], passed: Sequence[int]) -> int:
+    """Starts a supervisor; `passed` are the descriptors of its keys and of its follower, if it has one."""
+    with held():
+        child = subprocess.Popen(
+            [*request.argv, *(word for number in passed[1:] for word in ("--command", str(number)))],
+            cwd=request.cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            pass_fds=passed,
+        )
+    child.returncode = 0  # it outlives this process or is collected by `status`; subprocess need not care
+    return child.pid
 
 
 def _cpus() -> int:

@@ -48,6 +48,11 @@ def build(home: str) -> str:
     return target
 
 
+def is_unchanged(target: str) -> bool:
+    """Returns whether a packed agent is there and as it was packed."""
+    return _same(target, reference(target))
+
+
 def _same(one: str, other: str) -> bool:
     try:
         with open_regular(one) as first, open_regular(other) as second:

@@ -1,0 +1,36 @@
+"""Starting a supervisor process before the job is read, where `muster run` will most likely need one.
+
+Imported before the command line itself, so that both imports overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from muster.engines.local import early
+from muster.launch.start import packed_agent
+from muster.records.layout import home
+
+_OTHERWISE = ("--check", "--dry-run", "--engine", "--help", "-h")
+
+
+def begin(words: Sequence[str]) -> None:
+    """Starts it, unless the words of `muster run` or config.toml say otherwise, or this home has no packed agent yet."""
+    own = words[: words.index("--")] if "--" in words else words
+    if any(word.startswith(_OTHERWISE) for word in own) or _names_engine(home()):
+        return
+    with suppress(OSError):
+        agent = packed_agent.path(home())
+        if packed_agent.is_unchanged(agent):
+            early.start(agent)
+
+
+def _names_engine(place: str) -> bool:
+    try:
+        with open(f"{place}/config.toml", "rb") as file:
+            return b"engine" in file.read()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
