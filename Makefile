@@ -11,13 +11,16 @@ NODE_ROOMS := $(addprefix src/muster/,__init__.py plan linux records metrics cha
 
 WORKLOADS := resnet50 bert-large resnet50-mindspore
 
-.PHONY: demo test test-slurm browser slurm frameworks test-frameworks lint docs benchmark clean
+.PHONY: demo test test-all test-slurm browser slurm frameworks test-frameworks lint docs benchmark clean
 
 demo: $(DEMO)  ## run the quickstart and show its result
 	PATH="$(BIN):$$PATH" muster run examples/quickstart/job.yaml
 
-test: $(READY)  ## run the tests; those of Slurm itself in CI and with `make test-slurm`
+test: $(READY)  ## run the tests; long ones and those of Slurm itself in CI and with `make test-all`
 	$(BIN)/python -m pytest -n 4 --dist worksteal $(if $(CI),,--ignore=tests/slurm) $(ARGS)
+
+test-all: $(READY)  ## run everything that CI runs, but for the frameworks
+	$(BIN)/python -m pytest -n 4 --dist worksteal --all --ignore=tests/frameworks --ignore=tests/workloads $(ARGS)
 
 test-slurm: $(READY)  ## run the tests of Slurm, and of the conformance core on it
 	$(BIN)/python -m pytest -n 4 --dist worksteal tests -k slurm $(ARGS)

@@ -9,16 +9,21 @@ Tests that are marked `conformance` run once on each engine, all others on `loca
 
 Elsewhere than on the local engine a test runs with the first of its parameters unless it says so: each behaviour is seen once.
 With `--every-parameter` all are tried.
+
+At a desk, tests that are marked `long` are left out, and nodes are kept together in one way alone: by namespaces, where these
+are to be had. CI, and `--all`, leave nothing out.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from muster.agent.sandbox import namespaces
 from muster.engines.registry import NAMES
 from slurm_cluster import Cluster
 
@@ -28,6 +33,7 @@ WAYS = {"local": ("namespaces", "plain"), "slurm": ("namespaces",)}  # in which 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every-parameter", action="store_true", help="run the conformance core with every parameter everywhere")
+    parser.addoption("--all", action="store_true", help="run what is for CI, too: long tests, and nodes without namespaces")
 
 
 @pytest.hookimpl(tryfirst=True)  # the marks that it adds are carried out by pytest's own hook
@@ -44,13 +50,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what other engines are not asked again with other parameters."""
-    if config.getoption("--every-parameter"):
-        return
+    """Leaves out what other engines are not asked again with other parameters, and what is for CI."""
     seen: set[tuple[str, str]] = set()
-    left_out = {item: None for item in items if _is_repeated(item, seen)}
+    left_out: dict[pytest.Item, None] = {}
+    if not config.getoption("--every-parameter"):
+        left_out.update(dict.fromkeys(item for item in items if _is_repeated(item, seen)))
+    if not (config.getoption("--all") or os.environ.get("CI") or _is_named(config)):
+        left_out.update(dict.fromkeys(filter(_is_for_ci, items)))
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
+
+
+def _is_named(config: pytest.Config) -> bool:
+    """Returns whether the command line picks files or tests: these run whole."""
+    return any(Path(word.split("::")[0]).suffix == ".py" for word in config.args)
+
+
+def _is_for_ci(item: pytest.Item) -> bool:
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    way = parameters.get("containment", "namespaces")
+    return item.get_closest_marker("long") is not None or (way == "plain" and not namespaces.available())
 
 
 def _is_repeated(item: pytest.Item, seen: set[tuple[str, str]]) -> bool:

@@ -47,6 +47,7 @@ def kept(run: RunDir, node: int = 0, attempt: int = 1) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.long
 @pytest.mark.conformance
 @pytest.mark.parametrize("place", ["embedded", "path", "server"])
 def test_files_that_programs_wrote_to_a_url_are_copied_by_the_first_node(

@@ -137,6 +137,7 @@ def test_64_ranks_on_4_nodes_meet_and_end(containment: str, run_json: RunJson, w
     assert said(view) == [f"{rank} {rank % 16} {rank // 16}\n" for rank in range(64)]
 
 
+@pytest.mark.long
 def test_runs_at_the_same_time_do_not_meet(muster: Muster, write_job: WriteJob, home: Path) -> None:
     job = write_job(
         {"framework": "pytorch", "nodes": 2, "devices": 2},

@@ -39,6 +39,7 @@ def test_a_run_ends_and_says_which_pattern_was_given_up(run_json: RunJson, write
     assert view["result"]["loss"]["reason"] == f"rank 0 on node 0 reported no loss: {TOO_SLOW}"
 
 
+@pytest.mark.long
 def test_what_is_exported_of_it_verifies(muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
     metrics = {"throughput": SPEED, "loss": {"pattern": ENDLESS}}
     job = write_job({"command": PRINTS, "metrics": metrics, "bench": {}})
@@ -48,6 +49,7 @@ def test_what_is_exported_of_it_verifies(muster: Muster, write_job: WriteJob, tm
     assert verify(tmp_path / "b.tar.gz").problems == []
 
 
+@pytest.mark.long
 def test_a_pattern_in_a_bundle_of_a_stranger_ends_as_well(
     muster: Muster, write_job: WriteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +65,7 @@ def test_a_pattern_in_a_bundle_of_a_stranger_ends_as_well(
     assert any("throughput" in problem and "null follows" in problem for problem in problems), problems
 
 
+@pytest.mark.long
 def test_a_long_log_and_a_clumsy_pattern_still_give_numbers(home: Path) -> None:
     clumsy = {"pattern": ".*fps:.* ([0-9.]+)"}  # it takes the square of the length of a line
     run = RunRecord(home, nodes=1, metrics={"throughput": {**SPEED, "take": "max"}, "speed": {**clumsy, "take": "max"}})

@@ -73,6 +73,7 @@ ENDS: dict[str, tuple[Callable[[Live], None], str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", ENDS)
 def test_nothing_is_left_after(end: str, live: Live) -> None:
     with live:

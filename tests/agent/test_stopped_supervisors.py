@@ -76,6 +76,7 @@ def test_an_agent_that_is_stopped_is_named(live: Live, muster: Muster) -> None:
     os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.long
 def test_ranks_end_at_the_time_limit_although_their_supervisor_stands_still(
     containment: str, command: list[str], muster: Muster, write_job: WriteJob
 ) -> None:
@@ -92,6 +93,7 @@ def test_ranks_end_at_the_time_limit_although_their_supervisor_stands_still(
         assert gone(f"MUSTER_RUN={live.run.id}") == []
 
 
+@pytest.mark.long
 def test_an_agent_that_gets_a_signal_ends_its_ranks_although_its_supervisor_stands_still(
     containment: str, command: list[str], write_job: WriteJob
 ) -> None:

@@ -6,6 +6,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from packages import stubs
 from ready_packages import installed as installed
 from ready_packages import modelarts as modelarts
@@ -62,6 +63,7 @@ def test_network_mode_needs_a_test_id(modelarts: Path) -> None:
     assert "code/config.json names no testid; fill it in, or run `./ais-bench-stubs test` without a tester" in done.stdout
 
 
+@pytest.mark.long
 def test_a_result_is_kept_while_the_tester_is_down(modelarts: Path, muster: Muster, tester: Served, home: Path) -> None:
     """No result is lost: it waits, and is sent later."""
     token = tester.token()

@@ -82,6 +82,7 @@ def test_local_mode_of_the_older_generation(modelarts: Path) -> None:
     }
 
 
+@pytest.mark.long
 def test_logs_are_named_as_the_platform_names_them(modelarts: Path) -> None:
     assert stubs(modelarts, "test").returncode == 0
     logs = sorted(os.listdir(modelarts / "log"))
@@ -95,6 +96,7 @@ def test_logs_are_named_as_the_platform_names_them(modelarts: Path) -> None:
     assert "BenchManager stop done" in (modelarts / "log/stub.log").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["modelarts", "offline"])
 def test_logs_of_an_earlier_run_are_gone(mode: str, request: pytest.FixtureRequest) -> None:
     folder: Path = request.getfixturevalue(mode)
@@ -114,12 +116,14 @@ def test_logs_of_an_earlier_run_are_gone(mode: str, request: pytest.FixtureReque
     assert not {"stub.log", "benchmark.log"} & set(os.listdir(folder / "log"))
 
 
+@pytest.mark.long
 def test_the_bundle_of_a_package_can_be_verified(modelarts: Path, muster: Muster) -> None:
     assert stubs(modelarts, "test").returncode == 0
     bundle = next((modelarts / "result").glob("*.tar.gz"))
     assert muster("verify", bundle).returncode == 0
 
 
+@pytest.mark.long
 def test_local_mode_of_the_newer_generation(modelarts: Path) -> None:
     changed(modelarts / "code/config/config.sh", V2)
     done = stubs(modelarts, "test")
@@ -130,6 +134,7 @@ def test_local_mode_of_the_newer_generation(modelarts: Path) -> None:
     assert float(info(done.stdout)["throughput_ratio"]) > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("generation", ["V1", "V2"])
 def test_single_server_mode(modelarts: Path, generation: str) -> None:
     """Weaknesses 4 and 15: every server has its own numbers, however many cards it has."""
@@ -145,6 +150,7 @@ def test_single_server_mode(modelarts: Path, generation: str) -> None:
     assert f"report >> accuracy_list:{accuracies!r} average:{sum(accuracies) / 2!r}" in done.stdout
 
 
+@pytest.mark.long
 @contained
 def test_scripts_that_rewrite_the_rank_table_in_place(modelarts: Path) -> None:
     """Weaknesses 4 and 14: AISBench's own single-server mode counts on 8 cards, a table it may write, and a /tmp of its own."""
@@ -157,6 +163,7 @@ def test_scripts_that_rewrite_the_rank_table_in_place(modelarts: Path) -> None:
     assert "report >> accuracy_list:[0.5, 0.75] average:0.625" in done.stdout
 
 
+@pytest.mark.long
 def test_offline_mode_of_one_card(offline: Path) -> None:
     done = stubs(offline, "test")
     assert done.returncode == 0, done.stdout
@@ -164,6 +171,7 @@ def test_offline_mode_of_one_card(offline: Path) -> None:
     assert "train_parallel0.log" in os.listdir(offline / "log")
 
 
+@pytest.mark.long
 def test_the_chosen_card_is_the_one_that_is_used(offline: Path, tmp_path: Path) -> None:
     """Weakness 19: another card than the chosen one trained, and its number was lost."""
     changed(offline / "code/config/config.sh", ("export RANK_SIZE=1", "export SINGLE_CARD_INDEX=5\nexport RANK_SIZE=1"))
@@ -189,6 +197,7 @@ def test_offline_mode_of_two_servers(offline: Path) -> None:
     assert "host-word" not in done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_the_store_and_keys_of_the_configuration_are_used(modelarts: Path, muster: Muster, s3: S3, home: Path) -> None:
     """Weakness 10: the keys open the store, and are in no file but the one that the user wrote, and the profile."""
     bucket = s3.bucket()
@@ -212,6 +221,7 @@ def test_the_store_and_keys_of_the_configuration_are_used(modelarts: Path, muste
     assert muster("run", modelarts / "job.yaml", "--check").returncode == 2  # it is not in the store under MUSTER_HOME
 
 
+@pytest.mark.long
 def test_secrets_of_config_sh_reach_the_ranks_and_no_file(offline: Path, home: Path) -> None:
     """Weakness 10."""
     more = "export WANDB_API_KEY=wandb-word BMC_PASSWORD=bmc-word\nexport EPOCH"
@@ -242,6 +252,7 @@ def test_missing_data_is_exit_code_1(modelarts: Path) -> None:
     assert "obs://aisbench-example/nothing/, which does not exist" in done.stdout
 
 
+@pytest.mark.long
 def test_a_training_that_fails_is_exit_code_2(modelarts: Path) -> None:
     """Weaknesses 11 and 17: a failing rank is seen, and its error is in the log."""
     changed(modelarts / "code/code/train.py", ("def main():\n", 'def main():\n    raise SystemExit("no memory left")\n'))
@@ -252,6 +263,7 @@ def test_a_training_that_fails_is_exit_code_2(modelarts: Path) -> None:
     assert "no memory left" in log.read_text()
 
 
+@pytest.mark.long
 def test_a_training_that_fails_offline_is_exit_code_2(offline: Path) -> None:
     """Weakness 17: the exit code of the training was that of `tee`, and stderr was in no log."""
     changed(offline / "code/code/train.py", ("def main():\n", 'def main():\n    raise SystemExit("no memory left")\n'))
@@ -260,6 +272,7 @@ def test_a_training_that_fails_offline_is_exit_code_2(offline: Path) -> None:
     assert "no memory left" in (offline / "log/train_parallel0.log").read_text()
 
 
+@pytest.mark.long
 def test_a_program_that_a_shell_does_not_find_is_named(modelarts: Path) -> None:
     program = 'def main():\n    os.execvp("bash", ["bash", "-c", "python3.1.4 train.py"])\n'
     changed(modelarts / "code/code/train.py", ("def main():\n", program))
@@ -268,6 +281,7 @@ def test_a_program_that_a_shell_does_not_find_is_named(modelarts: Path) -> None:
     assert re.search(r"exited with code 127: bash: line 1: python3\.1\.4: command not found", done.stdout), done.stdout
 
 
+@pytest.mark.long
 def test_a_missing_accuracy_is_exit_code_3(modelarts: Path) -> None:
     """Weaknesses 3 and 18: no evaluation is no result, and no other file is taken for one."""
     changed(modelarts / "code/code/train.py", ("    if rank == 0:\n        mox", "    if rank == 99:\n        mox"))
@@ -277,6 +291,7 @@ def test_a_missing_accuracy_is_exit_code_3(modelarts: Path) -> None:
     assert info(done.stdout)["accuracy"] is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("value", "message"),
     [("float('nan')", "finite"), ("0.0", "positive"), ("'abc'", "not a number")],
@@ -298,6 +313,7 @@ def test_a_missing_rank_is_exit_code_4(offline: Path) -> None:
     assert info(done.stdout)["throughput_ratio"] is None
 
 
+@pytest.mark.long
 def test_old_results_are_never_taken_for_new_ones(modelarts: Path) -> None:
     """Weakness 6: what lay in the output directory was summed."""
     assert stubs(modelarts, "test").returncode == 0
@@ -307,6 +323,7 @@ def test_old_results_are_never_taken_for_new_ones(modelarts: Path) -> None:
     assert not (modelarts / "result/throughput_0.json").exists()
 
 
+@pytest.mark.long
 def test_packages_that_run_at_the_same_time_keep_their_numbers(modelarts: Path, tmp_path: Path) -> None:
     """Weakness 6: parallel runs wrote into one folder, and one reported what the other had measured."""
     other, other_ran = tmp_path / "other", tmp_path / "other-ran"

@@ -75,6 +75,7 @@ def test_stop_ends_the_newest_run(waiting: Path) -> None:
     assert again.stdout.endswith("preversionid:1 no need stop\n")
 
 
+@pytest.mark.long
 def test_stop_of_the_newer_generation(waiting: Path) -> None:
     """Weakness 12: without an id the old tool stopped the job `None`."""
     changed(waiting / "code/config/config.sh", V2)
@@ -95,6 +96,7 @@ def test_stop_finds_nothing_where_nothing_ran(waiting: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "find no match version return\n")
 
 
+@pytest.mark.long
 def test_stop_spares_names_that_are_only_alike(waiting: Path, muster: Muster, tmp_path: Path) -> None:
     """Weakness 5: the search for `a` found `a-2`, and stopped it."""
     other = shutil.copytree(waiting, tmp_path / "other")
@@ -104,6 +106,7 @@ def test_stop_spares_names_that_are_only_alike(waiting: Path, muster: Muster, tm
         assert list(states(muster).values()) == ["running"]
 
 
+@pytest.mark.long
 def test_stop_spares_the_same_name_in_another_package(waiting: Path, muster: Muster, tmp_path: Path) -> None:
     """Weakness 5: a job of the same name may be somebody else's."""
     other = shutil.copytree(waiting, tmp_path / "other")
@@ -112,6 +115,7 @@ def test_stop_spares_the_same_name_in_another_package(waiting: Path, muster: Mus
         assert list(states(muster).values()) == ["running"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_the_run(waiting: Path, muster: Muster, number: signal.Signals) -> None:
     """Weakness 2: a job went on when its client was interrupted."""
@@ -123,6 +127,7 @@ def test_a_signal_stops_the_run(waiting: Path, muster: Muster, number: signal.Si
     assert list(states(muster).values()) == ["stopped"]
 
 
+@pytest.mark.long
 def test_a_signal_for_benchmark_sh_stops_the_run(waiting: Path, muster: Muster) -> None:
     with running(waiting, "bash", str(waiting / "code/benchmark.sh")) as child:
         child.terminate()
@@ -131,6 +136,7 @@ def test_a_signal_for_benchmark_sh_stops_the_run(waiting: Path, muster: Muster) 
     assert list(states(muster).values()) == ["stopped"]
 
 
+@pytest.mark.long
 def test_one_package_runs_once_at_a_time(waiting: Path) -> None:
     (waiting / "result/result.json").write_text('{"id": "of an earlier run"}')
     with running(waiting):

@@ -91,6 +91,7 @@ def test_accuracy_that_the_job_asks_for_must_be_there(muster: Muster, write_job:
     assert any("accuracy" in problem for problem in bench(muster, job, code=1)["verdict"]["problems"])
 
 
+@pytest.mark.long
 def test_what_lay_in_the_output_before_is_never_counted(muster: Muster, write_job: WriteJob, home: Path) -> None:
     train = """
         import os, sys
@@ -115,6 +116,7 @@ def test_a_run_that_fails_ends_the_measurement_with_its_reason(muster: Muster, w
     assert any("exited with code 7" in problem for problem in result["verdict"]["problems"])
 
 
+@pytest.mark.long
 def test_repeats_are_combined_by_the_rule_that_the_job_names(muster: Muster, write_job: WriteJob) -> None:
     train = """
         import os, pathlib

@@ -48,6 +48,7 @@ def exported(configure: Configure, tmp_path: Path, muster: Muster, write_job: Wr
     return target
 
 
+@pytest.mark.long
 @pytest.mark.conformance
 def test_it_verifies_and_holds_no_secret(exported: Path, tmp_path: Path, muster: Muster, user: Path) -> None:
     done = muster("verify", exported, "--signed", HOME=str(user))
@@ -61,6 +62,7 @@ def test_it_verifies_and_holds_no_secret(exported: Path, tmp_path: Path, muster:
         assert secret.encode() not in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("digits", "found"),
     [

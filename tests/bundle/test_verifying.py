@@ -94,6 +94,7 @@ def test_a_changed_digit_in_a_bundle_with_fitting_sums_is_found(data: st.DataObj
         assert problems(bundle, Path(scratch), flip)
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(st.data())
 def test_a_damaged_file_never_passes_with_other_content(data: st.DataObject) -> None:
@@ -262,6 +263,7 @@ def test_a_line_that_is_nested_too_deeply_is_passed_over(bundle: Path, tmp_path:
     assert verify(forged(bundle, tmp_path, change, True)).problems == []
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(st.data())
 def test_whatever_stands_in_the_records_is_told_and_never_a_crash(data: st.DataObject) -> None:

@@ -48,6 +48,7 @@ def test_bash_completes_job_files(path: str) -> None:
     assert completions(path, "run", "jo")[:2] == ["-o", "default"]
 
 
+@pytest.mark.long
 def test_bash_completes_run_ids_the_newest_first(path: str, muster: Muster, write_job: WriteJob) -> None:
     ids = [muster("run", write_job({"command": "true", "name": name}), "--detach").stdout.strip() for name in ("ab", "ac", "b")]
     for run_id in ids:

@@ -57,6 +57,7 @@ def test_a_rank_may_say_lone_surrogates(muster: Muster, write_job: WriteJob, tmp
     assert muster("ps", "--json").returncode == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("locale", ["C.UTF-8", "C"])
 def test_a_home_whose_name_is_not_utf8_works(locale: str, muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
     home = os.fsdecode(os.fsencode(tmp_path) + b"/h\xffome")

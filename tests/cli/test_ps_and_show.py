@@ -91,6 +91,7 @@ def test_of_thousands_of_runs_only_those_shown_are_read(muster: Muster, home: Pa
     assert "and 4975 older ones; --all shows them" in done.stderr
 
 
+@pytest.mark.long
 def test_states_of_thousands_of_runs_are_read_from_their_final_records_alone(
     muster: Muster, home: Path, template: dict[str, Any]
 ) -> None:

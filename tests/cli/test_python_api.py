@@ -195,6 +195,7 @@ def test_a_follower_that_is_given_up_closes_its_files() -> None:
     run.stop(now=True)
 
 
+@pytest.mark.long
 def test_many_runs_at_once_from_threads_of_a_fresh_home() -> None:
     """All of them make the home, the agent and the snapshot at the same time."""
 

@@ -227,6 +227,7 @@ def test_a_very_long_line_comes_whole(muster: Muster, write_job: WriteJob) -> No
     assert stdout == "[0] " + "x" * 30_000_000 + "end\n"
 
 
+@pytest.mark.long
 def test_runs_are_not_taken_for_lost_while_they_are_created(muster: Muster, write_job: WriteJob) -> None:
     """Others look at all runs, again and again, while new ones appear and go."""
     watcher = """

@@ -160,6 +160,7 @@ def wheel(folder: Path, name: str) -> str:
     return path.name
 
 
+@pytest.mark.long
 def test_required_packages_are_there_and_only_there(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     name = "muster_test_package"
     train = f"""
@@ -180,6 +181,7 @@ def test_required_packages_are_there_and_only_there(containment: str, run_json: 
     assert "Successfully installed" in logs(view, "setup")[0]
 
 
+@pytest.mark.long
 def test_what_only_the_python_below_the_programs_environment_has_is_installed(
     run_json: RunJson, write_job: WriteJob, tmp_path: Path
 ) -> None:

@@ -270,6 +270,7 @@ def test_a_run_that_fits_beside_another_does_not_wait_and_shares_nothing_with_it
     assert [run.end() for run in runs] == ["succeeded"] * 4
 
 
+@pytest.mark.long
 def test_many_runs_at_once_never_have_a_device_at_the_same_time(
     tmp_path: Path, command: list[str], write_job: WriteJob
 ) -> None:

@@ -132,6 +132,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.long
 @settings(max_examples=400)
 @given(fields=st.one_of(mappings, likely))
 def test_a_job_that_the_loader_takes_is_valid_by_the_schema(folder: Path, fields: dict[str, Any]) -> None:
@@ -185,6 +186,7 @@ words = st.one_of(
 fragments = st.lists(words, max_size=25).map("".join)
 
 
+@pytest.mark.long
 @settings(max_examples=800)
 @given(
     text=fragments, prefix=st.sampled_from(["", "command: x\n", "boot: train.py\nenv: "]), sets=st.lists(fragments, max_size=2)
@@ -199,6 +201,7 @@ def test_pieces_of_yaml_in_any_order_give_a_job_or_problems(folder: Path, text: 
     load_or_refuse(path, sets)
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(fields=mappings, name=st.sampled_from(sorted(FIELDS)), inner=texts, value=values)
 def test_generated_jobs_with_generated_overrides_give_a_job_or_problems(
@@ -217,6 +220,7 @@ data = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(fields=st.dictionaries(st.one_of(st.sampled_from(sorted(FIELDS)), st.text(max_size=3)), data, max_size=5))
 def test_python_data_of_any_kind_gives_a_job_or_problems(fields: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ def served(home: Path, tmp_path: Path) -> Iterator[Served]:
         yield server
 
 
+@pytest.mark.long
 def test_three_hundred_ranks_ask_at_once(served: Served, tmp_path: Path) -> None:
     """They wait for each other before they ask. All copy the same data set to the same place, as those of a node do."""
     script = """

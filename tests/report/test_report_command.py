@@ -152,6 +152,7 @@ def test_a_result_file_is_reported(bench: Path, muster: Muster) -> None:
     assert done.returncode == 0 and "901.16 samples/s" in done.stdout
 
 
+@pytest.mark.long
 def test_the_language_is_that_of_the_terminal_unless_it_is_set(bench: Path, muster: Muster) -> None:
     assert muster("report", BENCH, LC_ALL="zh_CN.UTF-8").stdout.startswith("✓ 通过")
     assert '<html lang="zh-CN">' in (bench / "report.html").read_text("utf-8")

@@ -36,6 +36,7 @@ def three() -> Sequence[dict[str, Any]]:
     return made_result(repeats=3), made_result(rate=1850.0, repeats=3, seed=2), made_result("bert", seed=3, power=False)
 
 
+@pytest.mark.long
 def test_it_opens_without_errors_and_asks_the_network_for_nothing(browser: Browser, write_page: WritePage) -> None:
     url = write_page(made_result(slow=[5]))
     with open_page(browser, url) as (page, seen):
@@ -63,6 +64,7 @@ def test_the_policy_of_the_page_allows_nothing_but_its_own_style_and_script(brow
         assert any("Content Security Policy" in error for error in seen.errors)
 
 
+@pytest.mark.long
 def test_what_users_wrote_is_text_and_nothing_else(browser: Browser, write_page: WritePage) -> None:
     evil = "</pre></script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\"'"
     result = made_result(missing=[3], name=evil)
@@ -250,6 +252,7 @@ def test_every_drawing_has_a_name_and_every_table_headings(browser: Browser, wri
         assert len(ids) == len(set(ids)) > 0
 
 
+@pytest.mark.long
 def test_thousands_of_ranks_make_a_curve_and_the_worst_twenty(browser: Browser, tmp_path: Path) -> None:
     result = made_result(nodes=1024, per_node=8, slow=[4001])
     text = report.html(read(result), made_samples(result, devices=8, seconds=10))

@@ -117,6 +117,7 @@ while time.process_time() < enough:
 """
 
 
+@pytest.mark.long
 def test_the_record_of_a_run_holds_samples_and_description_of_each_node(
     containment: str, muster: Muster, write_job: WriteJob
 ) -> None:

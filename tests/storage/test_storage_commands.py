@@ -126,6 +126,7 @@ def test_a_source_that_is_not_there_is_wrong_usage(muster: Muster, tmp_path: Pat
     assert "is not there" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.long
 def test_a_terminal_shows_a_bar_that_goes_away(command: list[str], tmp_path: Path, home: Path) -> None:
     (tmp_path / "data").mkdir()
     for number in range(40):

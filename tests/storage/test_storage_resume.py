@@ -101,6 +101,7 @@ def test_a_download_of_a_tree_goes_on_within_its_files(
     assert tree(tmp_path / "down") == {"big": big.read_bytes()}
 
 
+@pytest.mark.long
 def test_an_object_that_was_changed_since_is_fetched_from_its_beginning(
     muster: Muster, stored: str, big: Path, tmp_path: Path, interrupt: Interrupt
 ) -> None:
@@ -156,6 +157,7 @@ def test_a_record_that_makes_no_sense_is_not_followed(
     assert tree(tmp_path / "down") == {"big": big.read_bytes()}
 
 
+@pytest.mark.long
 def test_another_file_at_the_same_place_begins_anew(
     muster: Muster, s3: S3, stored: str, tmp_path: Path, interrupt: Interrupt
 ) -> None:
@@ -167,6 +169,7 @@ def test_another_file_at_the_same_place_begins_anew(
     assert tree(tmp_path / "down") == {"big": other.read_bytes()}
 
 
+@pytest.mark.long
 def test_two_at_once_to_the_same_place_do_not_disturb_each_other(
     command: list[str], s3: S3, stored: str, big: Path, tmp_path: Path
 ) -> None:
@@ -190,6 +193,7 @@ def test_what_nobody_came_back_for_is_swept_away_after_a_week(
     assert not half.exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stop", STOPS)
 def test_an_upload_that_was_interrupted_goes_on_with_the_parts_that_are_missing(
     muster: Muster, s3: S3, big: Path, interrupt: Interrupt, home: Path, stop: signal.Signals | None
@@ -231,6 +235,7 @@ def test_an_upload_that_the_store_has_forgotten_begins_anew(
     assert list((home / "uploads").iterdir()) == []
 
 
+@pytest.mark.long
 def test_an_upload_to_which_nobody_came_back_is_given_up_after_a_week(
     muster: Muster, s3: S3, big: Path, interrupt: Interrupt, home: Path
 ) -> None:

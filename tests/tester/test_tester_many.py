@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from bundles import make_bundle
 from records import RunRecord
 from submissions import planned, program, result_count, sent
@@ -21,6 +22,7 @@ def measured(folder: Path, number: int) -> Path:
     return make_bundle(folder / f"{number}", folder / f"{number}.tar.gz", run)
 
 
+@pytest.mark.long
 def test_hundreds_of_results_from_eight_at_a_time(serve: Serve, tmp_path: Path) -> None:
     tester = serve()
     plan = planned(tester, model="many")
@@ -45,6 +47,7 @@ def test_hundreds_of_results_from_eight_at_a_time(serve: Serve, tmp_path: Path) 
     assert [float(line.split(",")[heads.index("value")]) for line in lines[1:]] == [1000.0 + n for n in reversed(range(MANY))]
 
 
+@pytest.mark.long
 def test_one_bundle_sent_by_eight_at_once_counts_once(serve: Serve, tmp_path: Path) -> None:
     tester = serve()
     path = measured(tmp_path, 1)
@@ -59,6 +62,7 @@ def test_one_bundle_sent_by_eight_at_once_counts_once(serve: Serve, tmp_path: Pa
     assert result_count(tester) == 1
 
 
+@pytest.mark.long
 def test_one_submitter_at_eight_machines_gets_one_verdict(serve: Serve, tmp_path: Path) -> None:
     tester = serve()
     path, token = measured(tmp_path, 1), tester.token()

@@ -142,6 +142,7 @@ def test_a_bench_is_measured_for_a_plan_sent_and_judged(tester: Served, muster: 
     assert (entry["test_id"], entry["division"], entry["value"], entry["submitter"]) == (plan.test_id, "open", 42.5, "bench")
 
 
+@pytest.mark.long
 def test_a_tester_that_goes_down_during_a_bench_loses_no_result(
     serve: Serve, muster: Muster, command: list[str], write_job: WriteJob, home: Path, tmp_path: Path
 ) -> None:

@@ -149,6 +149,7 @@ def log_in(page: Page, tester: Served) -> None:
     page.wait_for_url(tester.url + "/")
 
 
+@pytest.mark.long
 def test_a_browser_shows_all_of_it_without_a_complaint(browser: Browser, filled: Served) -> None:
     with open_page(browser, filled.url + "/", locale="en-US") as (page, seen):
         assert page.url.startswith(filled.url + "/login")

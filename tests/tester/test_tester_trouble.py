@@ -85,6 +85,7 @@ def started(serve: Serve, tmp_path: Path) -> Served:
     return tester
 
 
+@pytest.mark.long
 def test_a_full_disk_is_no_fault_of_a_bundle(started: Served, muster: Muster, home: Path, tmp_path: Path) -> None:
     path, token = long_log(tmp_path), started.token()
     limit(workers(started), 1_000_000)
@@ -116,6 +117,7 @@ def test_a_command_that_cannot_write_says_so(command: list[str], tester: Served)
     assert (done.returncode, "cannot be written" in done.stderr) == (2, True), done.stderr
 
 
+@pytest.mark.long
 def test_a_worker_that_somebody_kills_costs_no_result(started: Served, tmp_path: Path) -> None:
     path, token = bundle(tmp_path), started.token()
     answer = decided_while(started, path, lambda: signal_all(started, signal.SIGKILL), token)
@@ -125,6 +127,7 @@ def test_a_worker_that_somebody_kills_costs_no_result(started: Served, tmp_path:
         assert sent(http, path).json()["accepted"]
 
 
+@pytest.mark.long
 def test_workers_outlive_the_signals_that_stop_a_tester(started: Served, tmp_path: Path) -> None:
     """Ctrl-C and service managers signal every process: what is being judged still gets its verdict."""
     stopped = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCONT)

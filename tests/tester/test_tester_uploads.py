@@ -86,6 +86,7 @@ def test_other_bytes_than_announced_are_refused(tester: Served, tmp_path: Path) 
         assert sent(http, path).json()["accepted"]  # the next time, with the right ones
 
 
+@pytest.mark.long
 def test_too_large_a_bundle_is_refused_before_it_is_sent(serve: Serve, tmp_path: Path) -> None:
     tester = serve("--most", "1M")
     with program(tester, tester.token()) as http:
@@ -103,6 +104,7 @@ def test_a_request_carries_one_piece_at_most(tester: Served) -> None:
         assert chunked.status_code == 413
 
 
+@pytest.mark.long
 def test_a_full_tester_takes_no_more(serve: Serve, tmp_path: Path) -> None:
     tester = serve("--quota", "1M")
     with program(tester, tester.token()) as http:
@@ -112,6 +114,7 @@ def test_a_full_tester_takes_no_more(serve: Serve, tmp_path: Path) -> None:
         assert sent(http, bundle(tmp_path)).json()["accepted"]
 
 
+@pytest.mark.long
 def test_workers_end_with_their_tester_and_a_dead_one_is_replaced(serve: Serve, tmp_path: Path) -> None:
     tester = serve()
     marker = f"MUSTER_HOME={tester.folder / 'home'}"
@@ -124,6 +127,7 @@ def test_workers_end_with_their_tester_and_a_dead_one_is_replaced(serve: Serve, 
     assert gone(marker) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_restarted_tester_goes_on_where_it_was(serve: Serve, tmp_path: Path, how: signal.Signals) -> None:
     tester = serve()
@@ -139,6 +143,7 @@ def test_a_restarted_tester_goes_on_where_it_was(serve: Serve, tmp_path: Path, h
         assert sent(http, path).json()["accepted"]
 
 
+@pytest.mark.long
 def test_the_client_outlives_a_tester_that_is_killed_in_the_middle(serve: Serve, tmp_path: Path) -> None:
     tester = serve()
     path, verdicts = bundle(tmp_path, noise=5 * CHUNK), list[Verdict]()

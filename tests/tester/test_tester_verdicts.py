@@ -79,6 +79,7 @@ def test_what_is_no_bundle_is_refused_without_telling_where_it_lies(
     assert str(tester.data) not in refused(sent(http, path))
 
 
+@pytest.mark.long
 def test_a_bomb_does_not_explode(serve: Serve, tmp_path: Path) -> None:
     tester = serve("--most", "1M")  # and ten times as much unpacked
     path = tmp_path / "bomb.tar.gz"
@@ -178,6 +179,7 @@ def test_a_forged_signature_is_refused(http: httpx.Client, tmp_path: Path, key: 
     assert (entry["accepted"], entry["signature"]) == (True, "untrusted")
 
 
+@pytest.mark.long
 def test_a_tester_with_signers_takes_theirs_alone(serve: Serve, tmp_path: Path, key: Path) -> None:
     signers = tmp_path / "signers"
     signers.write_text(f"ada@lab {key.with_suffix('.pub').read_text()}")
