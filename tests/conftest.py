@@ -17,6 +17,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, settings
 
+import forked
 from behaviour import WAYS
 from behaviour import configure as configure
 from behaviour import engine as engine
@@ -142,10 +143,13 @@ def command() -> list[str]:
 
 
 @pytest.fixture
-def muster(command: list[str], tmp_path: Path) -> Muster:
-    """Runs the real command line and returns what it said."""
+def muster(command: list[str], tmp_path: Path, request: pytest.FixtureRequest) -> Muster:
+    """Runs the real command line and returns what it said; with the mark `forked` in a fork of this process."""
+    in_fork = request.node.get_closest_marker("forked") is not None
 
     def call(*words: object, timeout: float = 60, cwd: Path = tmp_path, **env: str) -> subprocess.CompletedProcess[str]:
+        if in_fork:
+            return forked.call(list(map(str, words)), cwd, env, timeout)
         return subprocess.run(
             [*command, *map(str, words)],
             capture_output=True,

@@ -15,6 +15,8 @@ from packages import ACCESS, EXAMPLE, SESSION, fill_store, package, settings, v2
 from conftest import Muster
 from muster.job.load import load
 
+pytestmark = pytest.mark.forked
+
 SECRET = ACCESS["secret_access_key"]
 
 

@@ -13,6 +13,8 @@ from jsonschema import Draft202012Validator
 
 from conftest import Muster, WriteJob
 
+pytestmark = pytest.mark.forked
+
 WRONG = """\
 name: a/b
 boot: nope.py

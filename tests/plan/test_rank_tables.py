@@ -12,6 +12,8 @@ from golden_files import FOLDER, matches_golden
 
 from conftest import Muster
 
+pytestmark = pytest.mark.forked
+
 FORMATS = ("lab", "pods", "1.0")
 
 # Two servers of eight devices each, whose eight networks go 10 to 40 twice.
