@@ -1,7 +1,7 @@
 """The command line in a fork of the process of the test, where everything is imported already: for texts and exit codes.
 
 `pytestmark = pytest.mark.forked` lets `muster(...)` of a module be this. A start of Python takes most of the time of a short
-command. What is about that start, about signals or about a terminal needs a process of its own.
+command. What starts runs that go on, or is about that start, about signals or a terminal needs a process of its own.
 """
 
 from __future__ import annotations
@@ -23,20 +23,8 @@ from muster.cli import main
 
 # What commands import when they need it.
 IMPORTED_LATER = (
-    "aisbench.importing",
-    "bench.report.sources",
-    "cli.errors",
-    "engines.local.engine",
-    "job.load",
-    "launch.follow",
-)
-IMPORTED_LATER += (
-    "launch.reconcile",
-    "launch.start.prepare",
-    "launch.start.submit",
-    "launch.views",
-    "plan.ranktable",
-    "records.ranks",
+    *("aisbench.importing", "bench.report.sources", "cli.errors", "engines.local.engine", "job.load", "launch.follow"),
+    *("launch.reconcile", "launch.start.prepare", "launch.start.submit", "launch.views", "plan.ranktable", "records.ranks"),
 )
 
 

@@ -12,6 +12,8 @@ from bundles import bench_folder, edit, forged, make_bundle, measured
 from conftest import Muster
 from muster.bench.bundle.write import write
 
+pytestmark = pytest.mark.forked
+
 
 @pytest.fixture
 def bundle(home: Path, tmp_path: Path) -> Path:

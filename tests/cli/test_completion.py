@@ -14,6 +14,8 @@ from going import only_run
 
 from conftest import Muster, WriteJob
 
+pytestmark = pytest.mark.forked
+
 
 @pytest.fixture
 def path() -> str:
