@@ -73,7 +73,9 @@ def test_of_two_at_once_one_acts_and_both_know_the_outcome(lost: Live, command: 
     assert {entry["state"] for entry in said} == {"lost"}
 
 
-def test_a_lock_that_another_process_holds_is_respected_and_freed_with_it(lost: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_another_process_holds_is_respected_and_freed_with_it(
+    lost: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(reconcile, "LOCK_LIMIT", 0.1)
     holder = subprocess.Popen(
         [sys.executable, "-c", f"{HOLD}; time.sleep(1000)", lost.run.lock], stdout=subprocess.PIPE, text=True
@@ -83,6 +85,8 @@ def test_a_lock_that_another_process_holds_is_respected_and_freed_with_it(lost: 
         busy = reconcile.reconcile(lost.run)
         assert (busy.view.state, busy.did) == ("lost", ())
         assert not os.path.exists(lost.run.final)
+        assert reconcile_command.main([lost.run.id], standalone_mode=False) == 0
+        assert "the end of 1 of them could not be recorded" in capsys.readouterr().err
         holder.kill()
     assert reconcile.reconcile(lost.run).did == (SWEEP, RECORD)
 

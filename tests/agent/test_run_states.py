@@ -202,6 +202,15 @@ def test_when_node_0_is_lost_the_others_words_count(written: Written) -> None:
     assert failed(written)["reason"] == "rank 2 on node 1 was killed (SIGSEGV)"
 
 
+@pytest.mark.parametrize("node", [{}, {"node": 7}, {"node": None}])
+def test_a_node_speaks_for_itself_whatever_it_publishes(written: Written, node: dict[str, Any]) -> None:
+    written.attempt()
+    attempt = written.run.attempt(1)
+    written.put(f"{attempt.node(1).path}/failed.json", {"kind": "exit", "process": "rank-2", "rank": 2, "code": 3, **node})
+    Path(attempt.meet, "failed.1").symlink_to("../nodes/1/failed.json")
+    assert failed(written)["reason"] == "rank 2 on node 1 exited with code 3"
+
+
 def test_a_failure_that_only_a_node_itself_wrote_down_is_another_cause(written: Written) -> None:
     written.attempt()
     written.learned(0, code=1)

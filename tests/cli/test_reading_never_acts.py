@@ -137,6 +137,7 @@ def test_every_state_can_be_read_where_nothing_can_be_written(
         assert said["logs", run, "--all"][0] == 0, said["logs", run, "--all"]
         expected = 1 if state == "damaged" else 0 if state in ENDED else 2
         assert said["report", run, "--md"][0] == expected, said["report", run, "--md"]
+    assert "was lost: its supervisor" in said["report", runs["unreconciled"], "--md"][1]
     assert not [words for words, (_, out, err) in said.items() if "Read-only" in out + err or "defect" in out + err]
 
 

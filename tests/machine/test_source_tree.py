@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = sorted(path.parent for path in (ROOT / "src/muster").rglob("__init__.py"))
+TOPS = ("src", "tests", "docs", "examples", "benchmarks", "workloads", "scripts")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("*/*/README.md")])
 
 
@@ -23,3 +24,15 @@ def test_links_of_documents_lead_to_files(document: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)", re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL))
     local = [target for target in targets if not re.match(r"[a-z]+:", target)]
     assert [target for target in local if not (document.parent / target).exists()] == []
+
+
+BUILT = [ROOT / "CONTRIBUTING.md", ROOT / "docs/architecture.md", *sorted((ROOT / "docs/internals").glob("*.md"))]
+OF_RUNS = {"meet/", "nodes/K/"}  # folders of a run directory
+
+
+@pytest.mark.parametrize("document", BUILT, ids=lambda path: str(path.relative_to(ROOT)))
+def test_modules_and_folders_that_documents_name_are_there(document: Path) -> None:
+    tree = {f"/{path.relative_to(ROOT)}{'/' if path.is_dir() else ''}" for top in TOPS for path in (ROOT / top).rglob("*")}
+    tree |= {f"/{top}/" for top in TOPS}
+    named = set(re.findall(r"`([a-z][\w/.-]*(?:\.py|/))`", document.read_text())) - OF_RUNS
+    assert [name for name in sorted(named) if not any(path.endswith(f"/{name}") for path in tree)] == []

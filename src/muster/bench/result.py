@@ -19,21 +19,23 @@ from muster.records.damage import Damaged
 from muster.records.files import read_object
 from muster.records.json_safe import plain
 from muster.records.layout import RunDir
+from muster.records.run_view import RunView
 
 
-def make(bench: BenchRecord, runs: Sequence[RunDir]) -> Result:
+def make(bench: BenchRecord, runs: Sequence[RunDir], ends: Mapping[str, RunView] | None = None) -> Result:
     """The result of a benchmark from its record and those of its runs. Raises Damaged.
 
-    It is read as it will be written: names and values of ranks may hold NaN or lone surrogates, which JSON cannot.
+    `ends` says how runs ended, by their ids, where that is not recorded. The result is read as it will be written: names
+    and values of ranks may hold NaN or lone surrogates, which JSON cannot.
     """
     try:
-        return Result.from_json(plain(_make(bench, runs).to_json()))
+        return Result.from_json(plain(_make(bench, runs, ends or {}).to_json()))
     except ResultError as error:
         raise Damaged(f"no result can be made of it: {error}") from error
 
 
-def _make(bench: BenchRecord, runs: Sequence[RunDir]) -> Result:
-    done = [run_result.read(run) for run in runs]
+def _make(bench: BenchRecord, runs: Sequence[RunDir], ends: Mapping[str, RunView]) -> Result:
+    done = [run_result.read(run, ends.get(run.id)) for run in runs]
     job = done[0].job if done else Job()
     asked = job.bench or Bench()
     metrics = {name: combine(asked.combine, _repeats(name, done)) for name in _names(done)}

@@ -21,6 +21,7 @@ from muster.metrics.values import DataPoint, MetricTotals, Value
 from muster.records.damage import Damaged, guarded
 from muster.records.files import read_object
 from muster.records.layout import RunDir
+from muster.records.run_view import RunView
 
 MOST_RANKS = 20  # whose problems are listed one by one
 MOST_POINTS = 2000  # of a series
@@ -81,18 +82,18 @@ class MeasuredRun:
         )
 
 
-def read(run: RunDir) -> MeasuredRun:
-    """Reads the record of a run that has ended, however it did. Raises Damaged."""
+def read(run: RunDir, end: RunView | None = None) -> MeasuredRun:
+    """Reads the record of a run that has ended, however it did; `end` says how, where that is not recorded. Raises Damaged."""
     with guarded(run):
         try:
-            return _read(run)
+            return _read(run, end)
         except OSError as error:
             raise Damaged(f"{error.filename} cannot be read: {error.strerror}") from error
 
 
-def _read(run: RunDir) -> MeasuredRun:
+def _read(run: RunDir, end: RunView | None) -> MeasuredRun:
     job = Job.from_json(read_object(run.job))
-    final, facts = read_object(run.final), read_object(run.run)
+    final, facts = end.to_json() if end else read_object(run.final), read_object(run.run)
     state, reason = str(final.get("state", "lost")), str(final.get("reason", "the record of the run has no end"))
     attempt = run.last_attempt()
     times = timeline.read(run, attempt, job) if attempt else Timeline()

@@ -20,6 +20,7 @@ DONE = {
     SWEEP: "leftovers removed",
     RECORD: "end recorded",
 }
+UNRECORDED = "the run directory cannot be written, or another process is at work on it; try again later"
 
 
 @click.command("reconcile")
@@ -46,6 +47,8 @@ def command(runs: tuple[str, ...], json: bool) -> int:
         output.table(("RUN", "STATE", "DONE", "REASON"), [_row(one) for one in done])
     elif not code:
         click.echo("nothing to do: all runs have ended", err=True)
+    if left := sum(1 for one in done if one.view.state.ended and not one.view.recorded):
+        click.echo(f"the end of {left} of them could not be recorded: {UNRECORDED}", err=True)
     return code
 
 

@@ -114,7 +114,8 @@ def _failures(attempt: AttemptDir, events: list[dict[str, Any]]) -> list[dict[st
     failures = [event for event in events if event["event"] == "failure" and event.get("attempt") == attempt.number]
     for index in attempt.node_indexes():
         failures += [event for event in read_events(attempt.node(index).events) if event["event"] == "failure"]
-    failures += meeting.gathered(attempt, "failed").values()  # the supervisor may be gone
+    gathered = meeting.gathered(attempt, "failed")  # the supervisor may be gone
+    failures += [dict(failure, node=index) for index, failure in gathered.items() if failure]
     for index in attempt.node_indexes():
         ended = read_object(attempt.node(index).exit)
         if ended.get("unsaved"):

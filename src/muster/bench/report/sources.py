@@ -20,6 +20,7 @@ from muster.records import damage
 from muster.records.files import read_json, read_object
 from muster.records.json_safe import plain
 from muster.records.layout import BenchDir, RunDir, home
+from muster.records.run_view import RunView
 from muster.records.untrusted import parse_json
 
 
@@ -56,22 +57,21 @@ def _made(bench: BenchDir, runs: Sequence[RunDir]) -> Result:
     except ResultError as error:
         words = f"{bench.bench} cannot be read: {reason or error}; measure again with `muster bench`"
         raise BundleError(words) from None
-    for run in runs:
-        _must_have_ended(run)
-        damage.need(run)
-    return result.make(record, runs)
+    return result.make(record, runs, {run.id: _end(run) for run in runs})
 
 
 def _run(run: RunDir) -> Source:
-    _must_have_ended(run)
-    damage.need(run)
-    made = result.make(result.single(run), [run])
+    made = result.make(result.single(run), [run], {run.id: _end(run)})
     return Source(made, _samples(made, [run]), Path(run.path))
 
 
-def _must_have_ended(run: RunDir) -> None:
-    if not api.get(run.id).ended:
+def _end(run: RunDir) -> RunView:
+    """How a run ended, recorded or not. Raises RunNotFound for one that has not, and Damaged."""
+    view = api.get(run.id).view
+    if not view.state.ended:
         raise RunNotFound(f"{run.id} has not ended; `muster wait {run.id}` waits for it")
+    damage.need(run)
+    return view
 
 
 def _samples(made: Result, runs: Iterable[RunDir]) -> dict[str, samples.ByNode]:
