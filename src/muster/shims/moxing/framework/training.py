@@ -1,8 +1,8 @@
-"""What Muster does not take over of MoXing: its own way of writing a training program."""
+"""MoXing's training API, which Muster does not have."""
 
 
 def explain(name: str) -> object:
-    """Says for a name of the training API what there is instead."""
+    """Raises AttributeError for a name of the training API, and says what there is instead."""
     if name.startswith("__"):
         raise AttributeError(name)
     raise AttributeError(
