@@ -31,7 +31,7 @@ def add(home: str, name: str, profile: Mapping[str, Mapping[str, Any]], replace:
 
 
 def exists(home: str, name: str) -> bool:
-    """Whether a profile of that name is there."""
+    """True if there is a profile of that name."""
     path = Path(home) / "config.toml"
     return path.exists() and name in _parsed(path, path.read_bytes()).get("profiles", {})
 

@@ -127,13 +127,13 @@ class Settings:
         return cls(data["home"], Access(**data["obs"]), Access(**data["s3"]))
 
 
-def resolve(home: str, configured: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
-    """The settings of both stores. `configured`: what config.toml says of each scheme, as `muster.config` hands it out."""
+def resolve(home: str, configured: Mapping[str, Mapping[str, str]], environ: Mapping[str, str]) -> Settings:
+    """The settings of both stores; `configured` are those of config.toml, by scheme."""
     found = {scheme: _access(scheme, configured.get(scheme, {}), environ) for scheme in SCHEMES}
     return Settings(os.path.abspath(home), found["obs"], found["s3"])
 
 
-def _access(scheme: str, configured: Mapping[str, Any], environ: Mapping[str, str]) -> Access:
+def _access(scheme: str, configured: Mapping[str, str], environ: Mapping[str, str]) -> Access:
     layers = list(_layers(scheme, configured, environ))
     plain = {name: _first(layers, name) for name in ("endpoint", "region", "style", "ca", "timeout")}
     if not plain["endpoint"]:
@@ -150,12 +150,12 @@ def _access(scheme: str, configured: Mapping[str, Any], environ: Mapping[str, st
     )
 
 
-def _layers(scheme: str, configured: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """The places where settings may stand, the one that counts most first."""
+def _layers(scheme: str, configured: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    """The settings of each source, the one that counts most first."""
     own = ("endpoint", "region", "style", "ca", "keys", "timeout")
     yield {name: environ.get(OWN + name.upper(), "") for name in own}
     yield _of_tools(scheme, environ)
-    yield {name: str(value) for name, value in configured.items()}
+    yield configured
     if scheme == "obs":
         yield _of_tools("s3", environ)
 
@@ -164,11 +164,11 @@ def _of_tools(scheme: str, environ: Mapping[str, str]) -> dict[str, str]:
     return {field: next((environ[name] for name in names if environ.get(name)), "") for field, names in NAMES[scheme].items()}
 
 
-def _first(layers: list[dict[str, str]], name: str) -> str:
+def _first(layers: list[Mapping[str, str]], name: str) -> str:
     return next((layer[name] for layer in layers if layer.get(name)), "")
 
 
-def _keys(layers: list[dict[str, str]], profile: str) -> dict[str, str]:
+def _keys(layers: list[Mapping[str, str]], profile: str) -> dict[str, str]:
     """The keys of the first place that has any: keys of two places do not belong together."""
     for layer in layers:
         if layer.get("keys"):
