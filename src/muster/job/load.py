@@ -1,4 +1,4 @@
-"""From a job file, Python data or a Job, with overrides, to a LoadedJob: the Job and all that is wrong with it."""
+"""From a job file, Python data or a Job, with overrides, to a LoadedJob: the Job and all its problems."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _values(fields: Mapping[str, Item], file: str) -> tuple[dict[str, Any], list
 
 
 def _located(file: str, field: str, item: Item | None, wrong: Wrong) -> Problem:
-    """What is wrong with a field, or with an entry of it, as a problem with its file or override and its line."""
+    """The problem for an error of a field, or of an entry of it, with its file or override and its line."""
     dot = "." if wrong.name and not wrong.name.startswith("[") else ""
     source = wrong.source or (item.source if item else "")
     line = None if source else wrong.line or (item.line if item else None)

@@ -279,12 +279,12 @@ class Job:
 
     @property
     def npu(self) -> bool:
-        """Whether the job is for Ascend devices, be they simulated: then there is a rank table."""
+        """True if the job is for Ascend devices, real or simulated: then there is a rank table."""
         return self.rank_table != "none" and (self.device == "ascend" or bool(self.rank_table))
 
     @property
     def alone(self) -> bool:
-        """Whether the first node alone runs the program, and the program reaches the others itself."""
+        """True if the first node alone runs the program, which starts processes on the others itself."""
         return self.framework in LAUNCHERS or (
             self.compat == "apulis" and self.framework == "command" and self.per != "device" and not self.npu
         )
@@ -302,17 +302,17 @@ class Job:
 
     @property
     def servers(self) -> bool:
-        """Whether every node is measured alone."""
+        """True if every node is measured alone."""
         return self.bench is not None and self.bench.scope == "server"
 
     @property
     def own_servers(self) -> bool:
-        """Whether the script itself makes a world of every node: then it gets the ranks of all of them."""
+        """True if the script itself makes a world of every node: then it gets the ranks of all of them."""
         return self.servers and self.env.get("SINGLESERVER_MODE") == "True"
 
     @property
     def apart(self) -> bool:
-        """Whether Muster makes a world of every node: each is started as a job of one node."""
+        """True if Muster makes a world of every node: each is started as a job of one node."""
         return self.servers and not self.own_servers
 
     def only(self, index: int) -> Job:
@@ -327,7 +327,7 @@ class Job:
         return tuple(dict.fromkeys([bench.metric, *bench.targets, *self.metrics]))
 
     def metric(self, name: str) -> Metric:
-        """What a metric is, said by the job or known; what is measured or has a target grows unless something else is said."""
+        """A metric as the job declares it or as it is known; for `bench.metric` and targets higher is better by default."""
         metric = self.metrics.get(name) or KNOWN.get(name) or Metric()
         judged = self.bench is not None and name in (self.bench.metric, *self.bench.targets)
         return dataclasses.replace(metric, better="higher") if judged and not metric.better else metric

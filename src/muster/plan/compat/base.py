@@ -38,13 +38,13 @@ class Compat:
 
     def data(self, job: Job, places: Places) -> dict[str, str]:
         """The directory of each input and output, as the program gets it."""
-        inputs = {name: local_path(data.url) or self.input(places, name, 0) for name, data in job.inputs.items()}
-        return {**inputs, **{name: self.output(places, name, 0) for name in job.outputs}}
+        inputs = {name: self.input(places, index, name, data.url) for index, (name, data) in enumerate(job.inputs.items())}
+        return {**inputs, **{name: self.output(places, index, name) for index, name in enumerate(job.outputs)}}
 
-    def input(self, places: Places, name: str, index: int) -> str:
-        return f"{places.node}/inputs/{name}"
+    def input(self, places: Places, index: int, name: str, url: str) -> str:
+        return local_path(url) or f"{places.node}/inputs/{name}"
 
-    def output(self, places: Places, name: str, index: int) -> str:
+    def output(self, places: Places, index: int, name: str) -> str:
         return f"{places.node}/outputs/{name}"
 
     def inputs(self, job: Job, places: Places) -> tuple[Transfer, ...]:
