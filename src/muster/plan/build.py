@@ -101,7 +101,7 @@ def _ranks(job: Job, world: World, node: Node, places: Places, common: dict[str,
         env = dict(common, MUSTER_RANK=str(rank), MUSTER_LOCAL_RANK=str(local))
         env.update(shared)
         env.update(framework.rank(job, world, node, local))
-        env.update(platform.rank(job, world, node, local, places))
+        env.update(platform.rank(job, world, places))
         env.update(job.env)
         own = f"{cwd}/rank-{rank}" if job.workdir == "rank" else cwd
         processes.append(Process(name, framework.argv(job, world, places.node, argv), env, own, rank, local))

@@ -62,9 +62,14 @@ class Compat:
         """Variables of every process of a node."""
         return {}
 
-    def rank(self, job: Job, world: World, node: Node, local: int, places: Places) -> dict[str, str]:
-        """Variables of one rank."""
-        return {}
+    def rank_table(self, world: World, places: Places) -> str:
+        """The rank table that the ranks of a framework read, where the platform has one."""
+        return ""
+
+    def rank(self, job: Job, world: World, places: Places) -> dict[str, str]:
+        """Variables of a rank."""
+        path = self.rank_table(world, places) if job.npu and job.framework != "command" else ""
+        return {"RANK_TABLE_FILE": path, "MINDSPORE_HCCL_CONFIG_PATH": path} if path else {}
 
     def folders(self, places: Places) -> tuple[str, ...]:
         """Directories that are there before the program starts."""

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import threading
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, BinaryIO, Callable
 
@@ -33,14 +34,14 @@ class MoxingError(StorageError):
         self.kind = kind
 
 
+@dataclass(frozen=True)
 class RequestContext:
     """One request of one client, while it is being served."""
 
-    def __init__(self, storage: Storage, client: ClientConnection, key: str) -> None:
-        self.storage = storage
-        self.client = client
-        self.key = key  # whose keys it uses
-        self.progress = Progress()
+    storage: Storage
+    client: ClientConnection
+    key: str  # the same for requests that use the same keys
+    progress: Progress = field(default_factory=Progress)
 
 
 class MoxingService:

@@ -118,13 +118,13 @@ class _Upload:
             return
         if self._record.upload:
             _abort(self._target, self._target.bucket, self._key, self._record.upload)
-        text = self._ask("POST", {"uploads": ""}, headers=headers)
+        _, text = self._target.call("POST", self._key, headers, query={"uploads": ""})
         self._record.begin(responses.upload_id(text))
 
     def _refuse_forgotten(self) -> None:
         """Raises StaleUpload for an upload that the store does not have, before any parts are sent."""
         try:
-            self._ask("GET", {"uploadId": self._record.upload, "max-parts": "1"})
+            self._target.call("GET", self._key, query={"uploadId": self._record.upload, "max-parts": "1"})
         except NotFound:
             raise StaleUpload from None
         except StorageError:
@@ -146,21 +146,18 @@ class _Upload:
             self._stale = True
             return
         try:
-            etag = self._put(number, data)
+            query = {"partNumber": str(number), "uploadId": self._record.upload}
+            response, _ = self._target.call("PUT", self._key, body=data, query=query)
         except StorageError as error:
             if not self._is_stale(error):
                 raise
             self._stale = True
             return
+        etag = responses.etag(response.headers.get("etag"))
         if self._size <= checksum.SUMMED_MOST and hashlib.md5(data).hexdigest() != etag:
             self._agreed = False
         self._record.add(number, etag)
         self._progress.add(bytes=len(data))
-
-    def _put(self, number: int, data: bytes) -> str:
-        asked = {"partNumber": str(number), "uploadId": self._record.upload}
-        response, _ = self._target.client.call(Request("PUT", self._target.bucket, self._key, asked, {}, data))
-        return responses.etag(response.headers.get("etag"))
 
     def _complete(self) -> None:
         etags = [self._record.parts[number] for number in range(1, self._count + 1)]
@@ -169,7 +166,7 @@ class _Upload:
         )
         body = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>"
         try:
-            text = self._ask("POST", {"uploadId": self._record.upload}, body.encode())
+            _, text = self._target.call("POST", self._key, body=body.encode(), query={"uploadId": self._record.upload})
             found = responses.completed(text, self._target.url(self._key), self._target.client.access)
         except NotFound:  # a first try may have arrived although its answer did not
             entry = self._target.head(self._key)
@@ -178,9 +175,6 @@ class _Upload:
                 raise
         if not self._agreed or found != _whole(etags):
             self._target.confirm(self._key, self._size)
-
-    def _ask(self, method: str, asked: dict[str, str], body: bytes = b"", headers: dict[str, str] | None = None) -> bytes:
-        return self._target.client.call(Request(method, self._target.bucket, self._key, asked, headers or {}, body))[1]
 
 
 def _version(file: BinaryIO) -> list[int]:

@@ -45,9 +45,14 @@ class S3Bucket:
         return "/".join(filter(None, (self.client.access.endpoint, self.bucket, path)))
 
     def call(
-        self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b""
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        query: Mapping[str, str] | None = None,
     ) -> tuple[Response, bytes]:
-        return self.client.call(Request(method, self.bucket, path, {}, headers or {}, body))
+        return self.client.call(Request(method, self.bucket, path, query or {}, headers or {}, body))
 
     def stat(self, path: str) -> FileInfo | None:
         try:
@@ -241,7 +246,7 @@ class S3Bucket:
         listed = "".join(f"<Object><Key>{_escaped(key)}</Key></Object>" for key in keys)
         body = f"<Delete><Quiet>true</Quiet>{listed}</Delete>".encode()
         headers = {"content-md5": base64.b64encode(hashlib.md5(body).digest()).decode(), "content-type": "application/xml"}
-        _, text = self.client.call(Request("POST", self.bucket, "", {"delete": ""}, headers, body))
+        _, text = self.call("POST", "", headers, body, {"delete": ""})
         for key, reason in responses.refusals(text)[:1]:
             raise AccessDenied(f"{self.url(key)} could not be removed: {reason}; check what the keys may do")
 
