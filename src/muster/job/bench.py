@@ -17,7 +17,7 @@ class Metric:
     pattern: str = declared(
         Pattern(), "", "Finds the number in the logs of the ranks, in its one group; each match is one value."
     )
-    unit: str = declared(Text(), "", "What it is counted in.")
+    unit: str = declared(Text(), "", "Its unit.")
     of: str = declared(
         Choice(("rank", "world"), (("node", "world"), ("all", "world"), ("each", "rank"))),
         "rank",
@@ -86,7 +86,7 @@ class Metrics(Table):
 
     kind: Kind = Fields(Metric, "{pattern: 'fps: ([0-9.]+)', unit: images/s}")
     sample: str = "{throughput: {pattern: 'fps: ([0-9.]+)'}}"
-    words = "a mapping of names to what each number is"
+    words = "a mapping of metrics to their fields"
 
     def read(self, item: Item) -> dict[str, Metric]:
         return {name: dataclasses.replace(KNOWN.get(name, Metric()), **given) for name, given in super().read(item).items()}

@@ -123,8 +123,7 @@ def _loaded(item: Item, problems: list[Problem], file: str, base: Path, sets: Se
         problems += overrides.apply(fields, override)
     read, wrong = _values(fields, file)
     unread = frozenset(name for name in fields if name in FIELDS and name not in read)
-    values, path_findings = paths.resolve(read, fields.keys(), unread, base)
-    job = Job(**{"name": name or "job", **values})
+    job, path_findings = paths.resolve(Job(**{"name": name or "job", **read}), fields.keys(), unread, base)
     given = rules.Given(job, fields.keys(), unread)
     findings = [*rules.program(given), *rules.variables(given), *rules.passwords(given), *path_findings, *rules.data(given)]
     loaded = LoadedJob(job, fields, file, (*problems, *wrong))

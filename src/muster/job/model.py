@@ -32,7 +32,7 @@ class Job:
     name: str = declared(
         kinds.Name(),
         "",
-        "What the job is called; the ids of its runs start with it.",
+        "The name of the job; the ids of its runs start with it.",
         "resnet50-cifar10",
         "the name of the job file",
     )
@@ -153,7 +153,7 @@ class Job:
     requires: dict[str, tuple[str, ...]] = declared(
         Layouts(),
         {},
-        "What inputs must contain, checked on the store before the run starts; directories end with `/`.",
+        "Files and directories that inputs must contain, checked in the store before the run starts; directories end with `/`.",
         "{data_url: [train/, val/, ms_bert_large.ckpt]}",
         "nothing",
     )
@@ -194,7 +194,7 @@ class Job:
     secrets: tuple[str, ...] = declared(
         kinds.Names(),
         (),
-        "Variables taken from your environment or profile when the run starts; never written down.",
+        "Variables taken from your environment or profile when the run starts; they are never stored.",
         "[WANDB_API_KEY]",
         "none",
     )
@@ -239,22 +239,22 @@ class Job:
     bench: Bench | None = declared(
         BENCH,
         None,
-        "What `muster bench` measures and how: whether nodes train together or alone, how often, and what must hold.",
+        "How `muster bench` measures the job: nodes together or each alone, how often, and which targets and limits must hold.",
         "{scope: server, repeats: 3, combine: median, targets: {accuracy: 0.76}, limits: {nodes: 5%}}",
         "one run over all nodes",
     )
     metrics: dict[str, Metric] = declared(
         Metrics(),
         {},
-        "What the numbers of the job are, by name, and where an unchanged script writes them in its log. "
-        "A benchmark fails when one that stands here is missing.",
+        "The metrics of the job, by name, and patterns that find them in the log of an unchanged script. "
+        "A benchmark fails when one of them is missing.",
         "{throughput: {pattern: 'fps: ([0-9.]+)', unit: images/s}}",
         "`throughput`, `accuracy`, `loss` and `eval_loss` are known",
     )
     sample: float = declared(
         kinds.Duration(zero=True),
         1.0,
-        "The time between two looks at CPU, memory, disk, network, devices and power; `0` for none.",
+        "The interval at which CPU, memory, disk, network, devices and power are sampled; `0` for none.",
         "5s",
         "`1s`",
     )

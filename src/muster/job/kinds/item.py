@@ -120,7 +120,7 @@ def scalar(item: Item, wanted: str) -> str:
 
 
 def given_text(text: str) -> str:
-    """A text, if a process can be given it."""
+    """Returns a text. Raises Wrong if it cannot be an argument or a variable of a process."""
     if "\0" in text:
         raise Wrong("holds a NUL character, which no process can be given", "remove it")
     try:
