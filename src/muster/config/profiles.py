@@ -62,7 +62,7 @@ def _parsed(path: Path, data: bytes) -> dict[str, Any]:
 
 
 def _without(data: bytes, name: str) -> bytes:
-    """The file without the sections of a profile; whoever calls checks that only these are gone."""
+    """The file without the sections of a profile; the caller checks that only these are gone."""
     kept, inside = [], False
     for line in data.decode("utf-8").splitlines(keepends=True):
         found = HEADER.match(line)
