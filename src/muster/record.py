@@ -218,7 +218,7 @@ def _write(kind: str, t: float | None = None, **fields: Any) -> None:
         finally:
             os.close(file)
     except OSError as error:  # hours of training are worth more than a number
-        _warn(f"what this rank tells cannot be written: {error}")
+        _warn(f"the records of this rank cannot be written: {error}")
 
 
 def _rank() -> int | None:

@@ -111,7 +111,7 @@ def test_a_number_that_cannot_be_written_does_not_end_the_training(tmp_path: Pat
     assert (done.returncode, done.stdout) == (0, "trained\n")
     path = tmp_path / "missing/record-0.jsonl"
     assert done.stderr == (
-        f"muster.record: what this rank tells cannot be written: [Errno 2] No such file or directory: '{path}'\n"
+        f"muster.record: the records of this rank cannot be written: [Errno 2] No such file or directory: '{path}'\n"
     )
 
 

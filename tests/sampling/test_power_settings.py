@@ -40,8 +40,7 @@ def write(home: Path, text: str, mode: int = 0o600) -> None:
 
 def on_node(home: Path, secrets: dict[str, str], **facts: str) -> node.Settings:
     """What a node makes of the settings that reach it."""
-    travelling = power.travelling(config.load(str(home)).power, home, secrets, "laptop.example")
-    return node.settings(travelling, facts)
+    return node.settings(config.load(str(home)).power.travelling(home, secrets, "laptop.example"), facts)
 
 
 def test_each_node_gets_what_is_said_of_all_and_of_its_own_host(home: Path) -> None:
@@ -82,7 +81,7 @@ def test_a_file_with_a_password_that_others_can_read_is_refused(home: Path) -> N
         with pytest.raises(config.ConfigError, match="chmod 600"):
             config.load(str(home))
     write(home, '[power]\npassword_secret = "X"\n', 0o644)
-    assert config.load(str(home)).power == {"password_secret": "X"}
+    assert config.load(str(home)).power == power.Power(password_secret="X")
 
 
 @pytest.mark.parametrize(

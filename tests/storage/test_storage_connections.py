@@ -14,7 +14,8 @@ from types import SimpleNamespace
 import pytest
 
 from guarded_store import guarded
-from muster.storage import Storage, StorageError, Unreachable, resolve
+from muster.storage import Storage, StorageError, resolve
+from muster.storage.errors import Unreachable
 from s3_server import S3
 
 DATE = "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n"

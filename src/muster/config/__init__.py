@@ -59,7 +59,7 @@ class Profile:
     """Secrets and stores that $MUSTER_PROFILE chooses."""
 
     secrets: dict[str, str] = declared(Secrets(), {}, "Variables that jobs can name.")
-    storage: dict[str, Any] = declared(stores.SECTION, {}, "Stores of this profile.")
+    storage: stores.Stores = declared(stores.SECTION, stores.Stores(), "Stores of this profile.")
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class Sections:
 
     engine: str = declared(Choice(ENGINES), "local", "Where jobs run unless the command says so.")
     local: Local = declared(TomlSection(Local), Local(), "Simulated nodes.")
-    storage: dict[str, Any] = declared(stores.SECTION, {}, "Stores.")
-    power: dict[str, Any] = declared(power.SECTION, {}, "The power of nodes.")
+    storage: stores.Stores = declared(stores.SECTION, stores.Stores(), "Stores.")
+    power: power.Power = declared(power.SECTION, power.Power(), "The power of nodes.")
     tester: tester.Tester = declared(tester.SECTION, tester.Tester(), "The tester that results are sent to.")
     slurm: Any = declared(Site("slurm"), None, "The Slurm site.")
     profiles: dict[str, Profile] = declared(TomlTable(TomlSection(Profile), pattern=r"[\s\S]*"), {}, "Profiles by name.")
@@ -92,9 +92,9 @@ class Config:
     engine: str = "local"
     namespaces: bool = True
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    storage: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)  # by kind of URL: obs, s3
+    storage: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)  # by kind of URL: obs, s3
     tester: tester.Tester = field(default_factory=tester.Tester, repr=False)
-    power: dict[str, Any] = field(default_factory=dict, repr=False)
+    power: power.Power = field(default_factory=power.Power, repr=False)
     sites: Mapping[str, Any] = field(default_factory=dict)  # by engine, where its section is given
 
     def options(self, engine: str) -> Any:
@@ -157,7 +157,8 @@ def _checked(data: Mapping[str, Any], path: Path) -> Sections:
 
 def _refuse_readers(sections: Sections, path: Path) -> None:
     profiles = sections.profiles.values()
-    keys = any(stores.holds_keys(storage) for storage in (sections.storage, *(entry.storage for entry in profiles)))
-    others = power.holds_keys(sections.power) or sections.tester.token or any(entry.secrets for entry in profiles)
+    of_stores = (sections.storage, *(profile.storage for profile in profiles))
+    keys = any(store.has_keys for section in of_stores for store in (section, section.obs, section.s3))
+    others = sections.power.has_password or sections.tester.token or any(profile.secrets for profile in profiles)
     if (keys or others) and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ConfigError(f"{path} holds secrets and others can read it; run `chmod 600 {path}`")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from muster.config.sections import ConfigError, Setting, TomlFields, TomlTable
-from muster.job.kinds import Choice, Flag, Item, Wrong, declared
-
-KEYS = ("password", "password_secret")
+from muster.config.sections import ConfigError, Setting, TomlSection, TomlTable
+from muster.job.kinds import Choice, Flag, Item, Wrong, declared, fields_of
 
 
 class Resource(Setting):
@@ -37,59 +35,77 @@ class Bmc(Setting):
         return name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Host:
-    """How the power of a node is measured."""
+    """How the power of a node is measured; None for settings that are not given."""
 
-    source: str = declared(Choice(("auto", "rapl", "ipmi", "redfish", "off")), "auto", "Where power is read.")
-    redfish: str = declared(Resource(), "", "The resource that a BMC tells power by.")
-    ipmi_host: str = declared(Bmc(), "", "The BMC that IPMI asks.")
-    user: str = declared(Setting(), "", "The user of the BMC.")
-    password: str = declared(Setting(), "", "The password of that user.")
-    password_secret: str = declared(Setting(), "", "The variable that holds it.")
-    ca: str = declared(Setting(), "", "The authority of the BMC's certificate.")
-    verify: bool = declared(Flag(), True, "Whether that certificate is checked.")
+    source: str | None = declared(Choice(("auto", "rapl", "ipmi", "redfish", "off")), None, "Where power is read.")
+    redfish: str | None = declared(Resource(), None, "The Redfish resource with the power of a BMC.")
+    ipmi_host: str | None = declared(Bmc(), None, "The BMC that IPMI asks.")
+    user: str | None = declared(Setting(), None, "The user of the BMC.")
+    password: str | None = declared(Setting(), None, "The password of that user.")
+    password_secret: str | None = declared(Setting(), None, "The variable that holds it.")
+    ca: str | None = declared(Setting(), None, "The authority of the BMC's certificate.")
+    verify: bool | None = declared(Flag(), None, "Whether that certificate is checked.")
+
+    def given(self) -> dict[str, Any]:
+        """The settings that are given."""
+        return {name: value for name in fields_of(Host) if (value := getattr(self, name)) is not None}
+
+    def over(self, common: Host) -> Host:
+        """These settings, completed by those of all hosts; a password in either form replaces theirs."""
+        if self.password is not None or self.password_secret is not None:
+            common = replace(common, password=None, password_secret=None)
+        return replace(common, **self.given())
+
+    def ready(self, folder: Path, secrets: Mapping[str, str]) -> dict[str, Any]:
+        """The settings that are given, with the password itself and an absolute path; raises ConfigError."""
+        found = self.given()
+        if name := found.pop("password_secret", ""):
+            if name not in secrets:
+                where = f"{folder / 'config.toml'} names the secret `{name}` in `power`, which is not set"
+                raise ConfigError(f"{where}; export it, or put it into a profile")
+            found["password"] = secrets[name]
+        if self.ca:
+            found["ca"] = str(folder / Path(self.ca).expanduser())
+        return found
 
 
-class HostFields(TomlFields):
+class HostSection(TomlSection):
     """The settings of a host, or of all."""
 
     def values(self, item: Item) -> dict[str, Any]:
         found = super().values(item)
-        if all(name in found for name in KEYS):
+        if "password" in found and "password_secret" in found:
             raise Wrong("has `password` and `password_secret`", "keep one of them")
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Power(Host):
     """The settings of all nodes, and of those that have a BMC of their own."""
 
-    hosts: dict[str, Any] = declared(TomlTable(HostFields(Host), pattern=r"[\s\S]*"), {}, "Settings by host.")
+    hosts: dict[str, Host] = declared(TomlTable(HostSection(Host), pattern=r"[\s\S]*"), {}, "Settings by host.")
+
+    @property
+    def has_password(self) -> bool:
+        return any(part.password for part in (self, *self.hosts.values()))
+
+    def secrets(self) -> set[str]:
+        """The names of the variables that hold passwords."""
+        return {part.password_secret for part in (self, *self.hosts.values()) if part.password_secret}
+
+    def travelling(self, folder: Path, secrets: Mapping[str, str], host: str) -> str:
+        """The settings in JSON for Muster's processes on the nodes, passwords included; `host` is the submitter's machine."""
+        hosts = {name: own.over(self).ready(folder, secrets) for name, own in self.hosts.items()}
+        return json.dumps({**self.ready(folder, secrets), "hosts": hosts, "host": host})
 
 
-SECTION = HostFields(Power)
-
-
-def holds_keys(section: Mapping[str, Any]) -> bool:
-    return any(part.get("password") for part in (section, *section.get("hosts", {}).values()))
-
-
-def secrets(section: Mapping[str, Any]) -> set[str]:
-    """The names of the variables that hold passwords."""
-    return {part["password_secret"] for part in (section, *section.get("hosts", {}).values()) if part.get("password_secret")}
-
-
-def travelling(section: Mapping[str, Any], folder: Path, secrets: Mapping[str, str], host: str) -> str:
-    """The settings as Muster's own processes on the nodes get them, passwords included; `host` is the submitter's machine."""
-    common = {name: value for name, value in section.items() if name != "hosts"}
-    hosts = {name: _layered(common, own) for name, own in section.get("hosts", {}).items()}
-    ready = {name: _ready(fields, folder, secrets) for name, fields in hosts.items()}
-    return json.dumps({**_ready(common, folder, secrets), "hosts": ready, "host": host})
+SECTION = HostSection(Power)
 
 
 def without_passwords(text: str) -> str:
-    """Such settings for processes that a rank may look at: which BMCs want a password, and not which."""
+    """The travelling settings for processes that ranks can inspect: they say which BMCs need a password, not the password."""
     common = json.loads(text)
     hosts = {name: _public(section) for name, section in common["hosts"].items()}
     return json.dumps({**_public(common), "hosts": hosts})
@@ -98,23 +114,3 @@ def without_passwords(text: str) -> str:
 def _public(section: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: value for name, value in section.items() if name != "password"}
     return {**found, "apart": True} if section.get("password") else found
-
-
-def _layered(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said of one host counts more than what is said of all; its password in either form replaces theirs."""
-    taken = {name: value for name, value in common.items() if not (name in KEYS and set(KEYS) & set(own))}
-    return {**taken, **own}
-
-
-def _ready(fields: Mapping[str, Any], folder: Path, secrets: Mapping[str, str]) -> dict[str, Any]:
-    found = {name: value for name, value in fields.items() if name != "password_secret"}
-    if name := fields.get("password_secret"):
-        if name not in secrets:
-            place = folder / "config.toml"
-            raise ConfigError(
-                f"{place} names the secret `{name}` in `power`, which is not set; export it, or put it into a profile"
-            )
-        found["password"] = secrets[name]
-    if found.get("ca"):
-        found["ca"] = str(folder / Path(found["ca"]).expanduser())
-    return found

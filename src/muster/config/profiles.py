@@ -31,7 +31,7 @@ def add(home: str, name: str, profile: Mapping[str, Mapping[str, Any]], replace:
 
 
 def exists(home: str, name: str) -> bool:
-    """Whether a profile of that name is there."""
+    """True if there is a profile of that name."""
     path = Path(home) / "config.toml"
     return path.exists() and name in _parsed(path, path.read_bytes()).get("profiles", {})
 
@@ -62,7 +62,7 @@ def _parsed(path: Path, data: bytes) -> dict[str, Any]:
 
 
 def _without(data: bytes, name: str) -> bytes:
-    """The file without the sections of a profile; whoever calls checks that only these are gone."""
+    """The file without the sections of a profile; the caller checks that only these are gone."""
     kept, inside = [], False
     for line in data.decode("utf-8").splitlines(keepends=True):
         found = HEADER.match(line)

@@ -1,10 +1,10 @@
-"""What sections of config.toml are made of, beyond the kinds of values that job files have too."""
+"""Kinds of values that only config.toml has; all others are those of job files."""
 
 from __future__ import annotations
 
 import re
 
-from muster.job.kinds import ENV_NAME, Fields, Item, Kind, Section, Table, Wrong, each, fields_of, one_line
+from muster.job.kinds import ENV_NAME, Item, Kind, Section, Table, Wrong, each, fields_of, one_line
 
 
 class ConfigError(Exception):
@@ -22,10 +22,6 @@ class TomlSection(Section):
     def unknown(self, name: str) -> Wrong:
         known = list(fields_of(self.cls))
         return Wrong("is not known", f"there {'are' if len(known) > 1 else 'is'} {', '.join(known)}")
-
-
-class TomlFields(TomlSection, Fields):
-    """The same, as a dictionary of the fields that are given."""
 
 
 class TomlTable(Table):

@@ -59,7 +59,7 @@ class Nvml(Meter):
         self._queries = {id: self._queries_of(id, handle, results) for id, handle in self._handles.items()}
         self._turns = itertools.cycle(ids)
         self._left = 0.0  # seconds of CPU that costly queries may take now
-        self.driver = self._system("nvmlSystemGetDriverVersion")
+        self.driver = self._text("nvmlSystemGetDriverVersion")
         self.runtime = self._cuda()
 
     def read(self, whole: bool = False) -> dict[str, Reading]:
@@ -132,14 +132,10 @@ class Nvml(Meter):
         code = self._library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory))
         return memory.total if code == SUCCESS else None
 
-    def _text(self, function: str, handle: ctypes.c_void_p) -> str | None:
+    def _text(self, function: str, *handle: ctypes.c_void_p) -> str | None:
+        """A text about a device, or without a handle about the system."""
         text = ctypes.create_string_buffer(TEXT)
-        code = getattr(self._library, function)(handle, text, ctypes.c_uint(TEXT))
-        return text.value.decode("utf-8", "replace") if code == SUCCESS else None
-
-    def _system(self, function: str) -> str | None:
-        text = ctypes.create_string_buffer(TEXT)
-        code = getattr(self._library, function)(text, ctypes.c_uint(TEXT))
+        code = getattr(self._library, function)(*handle, text, ctypes.c_uint(TEXT))
         return text.value.decode("utf-8", "replace") if code == SUCCESS else None
 
     def _cuda(self) -> str | None:

@@ -2,10 +2,9 @@
 
 from muster.job.bench import Bench, Metric
 from muster.job.data import Data
-from muster.job.model import CAUSES, COMPATS, FIELDS, FRAMEWORKS, LAUNCHERS, PLACE, PORTS, SECRET_NAME, Job
+from muster.job.model import COMPATS, FIELDS, FRAMEWORKS, LAUNCHERS, PLACE, PORTS, SECRET_NAME, Job
 
 __all__ = [
-    "CAUSES",
     "COMPATS",
     "FIELDS",
     "FRAMEWORKS",

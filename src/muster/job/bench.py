@@ -1,4 +1,4 @@
-"""What a job measures: how numbers are found, combined and compared."""
+"""The measurements of a job: how metrics are found, combined and compared."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ MOST_REPEATS = 1000
 
 @dataclass(frozen=True)
 class Metric:
-    """What a number is, where it is found, and how those of several ranks make one."""
+    """A metric: its unit, where its values are found, and how the values of several ranks are combined."""
 
     pattern: str = declared(
         Pattern(), "", "Finds the number in the logs of the ranks, in its one group; each match is one value."
     )
-    unit: str = declared(Text(), "", "What it is counted in.")
+    unit: str = declared(Text(), "", "Its unit.")
     of: str = declared(
         Choice(("rank", "world"), (("node", "world"), ("all", "world"), ("each", "rank"))),
         "rank",
@@ -82,11 +82,11 @@ BENCH = Section(Bench, "{scope: server, repeats: 3}")
 
 @dataclass(frozen=True)
 class Metrics(Table):
-    """What the numbers of a job are, by name; what is not given of a known metric is as known."""
+    """The metrics of a job, by name; fields of a known metric that are not given are those known."""
 
     kind: Kind = Fields(Metric, "{pattern: 'fps: ([0-9.]+)', unit: images/s}")
     sample: str = "{throughput: {pattern: 'fps: ([0-9.]+)'}}"
-    words = "a mapping of names to what each number is"
+    words = "a mapping of metrics to their fields"
 
     def read(self, item: Item) -> dict[str, Metric]:
         return {name: dataclasses.replace(KNOWN.get(name, Metric()), **given) for name, given in super().read(item).items()}

@@ -1,4 +1,4 @@
-"""The kinds of values that say where data lies: URLs and paths, and what must be there."""
+"""The kinds of values for data: URLs and paths, and the files that inputs must contain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from muster.job.kinds import ENV_NAME, SCALAR, Choice, Item, Kind, Wrong, each, 
 
 @dataclass(frozen=True)
 class Data:
-    """Where an input or output lies, and how the program is told of it."""
+    """The URL of an input or output, and whether the program gets its path as a parameter or as a variable."""
 
     url: str
     access: str = "parameter"  # or env
@@ -23,7 +23,7 @@ class Data:
 
 
 class Urls(Kind):
-    """A mapping of names to URLs or paths; the long form also says how the program is told of one."""
+    """A mapping of names to URLs or paths; the long form also has `access`."""
 
     words = "a mapping of names to URLs or paths"
     pattern = r"^[A-Za-z_][A-Za-z0-9_\-]*$"
@@ -82,7 +82,7 @@ URL += r"|^(obs|s3)://(?![\s\S]*/\.{1,2}(/|$))[A-Za-z0-9][A-Za-z0-9._\-]*(/[\s\S
 
 
 def url(item: Item) -> str:
-    """A URL of a scheme that there is, or a path."""
+    """A URL of a known scheme, or a path."""
     text = scalar(item, "a URL or a path")
     if re.search(URL, text):
         return text
@@ -102,7 +102,7 @@ def url(item: Item) -> str:
 
 
 class Layouts(Kind):
-    """What inputs must contain: names relative to each, directories with a `/` at their end."""
+    """The files and directories that inputs must contain, relative to each; directories end with `/`."""
 
     words = "a mapping of inputs to lists of files and directories"
     inside = r"^(?!\.{1,2}(/|$))[^/]+(/(?!\.{1,2}(/|$))[^/]+)*/?$"

@@ -1,4 +1,4 @@
-"""From a job file, Python data or a Job, with overrides, to a LoadedJob: the Job and all that is wrong with it."""
+"""From a job file, Python data or a Job, with overrides, to a LoadedJob: the Job and all its problems."""
 
 from __future__ import annotations
 
@@ -123,8 +123,7 @@ def _loaded(item: Item, problems: list[Problem], file: str, base: Path, sets: Se
         problems += overrides.apply(fields, override)
     read, wrong = _values(fields, file)
     unread = frozenset(name for name in fields if name in FIELDS and name not in read)
-    values, path_findings = paths.resolve(read, fields.keys(), unread, base)
-    job = Job(**{"name": name or "job", **values})
+    job, path_findings = paths.resolve(Job(**{"name": name or "job", **read}), fields.keys(), unread, base)
     given = rules.Given(job, fields.keys(), unread)
     findings = [*rules.program(given), *rules.variables(given), *rules.passwords(given), *path_findings, *rules.data(given)]
     loaded = LoadedJob(job, fields, file, (*problems, *wrong))
@@ -145,7 +144,7 @@ def _values(fields: Mapping[str, Item], file: str) -> tuple[dict[str, Any], list
 
 
 def _located(file: str, field: str, item: Item | None, wrong: Wrong) -> Problem:
-    """What is wrong with a field, or with an entry of it, as a problem with its file or override and its line."""
+    """The problem for an error of a field, or of an entry of it, with its file or override and its line."""
     dot = "." if wrong.name and not wrong.name.startswith("[") else ""
     source = wrong.source or (item.source if item else "")
     line = None if source else wrong.line or (item.line if item else None)

@@ -32,7 +32,7 @@ class Job:
     name: str = declared(
         kinds.Name(),
         "",
-        "What the job is called; the ids of its runs start with it.",
+        "The name of the job; the ids of its runs start with it.",
         "resnet50-cifar10",
         "the name of the job file",
     )
@@ -153,7 +153,7 @@ class Job:
     requires: dict[str, tuple[str, ...]] = declared(
         Layouts(),
         {},
-        "What inputs must contain, checked on the store before the run starts; directories end with `/`.",
+        "Files and directories that inputs must contain, checked in the store before the run starts; directories end with `/`.",
         "{data_url: [train/, val/, ms_bert_large.ckpt]}",
         "nothing",
     )
@@ -194,7 +194,7 @@ class Job:
     secrets: tuple[str, ...] = declared(
         kinds.Names(),
         (),
-        "Variables taken from your environment or profile when the run starts; never written down.",
+        "Variables taken from your environment or profile when the run starts; they are never stored.",
         "[WANDB_API_KEY]",
         "none",
     )
@@ -239,22 +239,22 @@ class Job:
     bench: Bench | None = declared(
         BENCH,
         None,
-        "What `muster bench` measures and how: whether nodes train together or alone, how often, and what must hold.",
+        "How `muster bench` measures the job: nodes together or each alone, how often, and which targets and limits must hold.",
         "{scope: server, repeats: 3, combine: median, targets: {accuracy: 0.76}, limits: {nodes: 5%}}",
         "one run over all nodes",
     )
     metrics: dict[str, Metric] = declared(
         Metrics(),
         {},
-        "What the numbers of the job are, by name, and where an unchanged script writes them in its log. "
-        "A benchmark fails when one that stands here is missing.",
+        "The metrics of the job, by name, and patterns that find them in the log of an unchanged script. "
+        "A benchmark fails when one of them is missing.",
         "{throughput: {pattern: 'fps: ([0-9.]+)', unit: images/s}}",
         "`throughput`, `accuracy`, `loss` and `eval_loss` are known",
     )
     sample: float = declared(
         kinds.Duration(zero=True),
         1.0,
-        "The time between two looks at CPU, memory, disk, network, devices and power; `0` for none.",
+        "The interval at which CPU, memory, disk, network, devices and power are sampled; `0` for none.",
         "5s",
         "`1s`",
     )
@@ -279,12 +279,12 @@ class Job:
 
     @property
     def npu(self) -> bool:
-        """Whether the job is for Ascend devices, be they simulated: then there is a rank table."""
+        """True if the job is for Ascend devices, real or simulated: then there is a rank table."""
         return self.rank_table != "none" and (self.device == "ascend" or bool(self.rank_table))
 
     @property
     def alone(self) -> bool:
-        """Whether the first node alone runs the program, and the program reaches the others itself."""
+        """True if the first node alone runs the program, which starts processes on the others itself."""
         return self.framework in LAUNCHERS or (
             self.compat == "apulis" and self.framework == "command" and self.per != "device" and not self.npu
         )
@@ -302,17 +302,17 @@ class Job:
 
     @property
     def servers(self) -> bool:
-        """Whether every node is measured alone."""
+        """True if every node is measured alone."""
         return self.bench is not None and self.bench.scope == "server"
 
     @property
     def own_servers(self) -> bool:
-        """Whether the script itself makes a world of every node: then it gets the ranks of all of them."""
+        """True if the script itself makes a world of every node: then it gets the ranks of all of them."""
         return self.servers and self.env.get("SINGLESERVER_MODE") == "True"
 
     @property
     def apart(self) -> bool:
-        """Whether Muster makes a world of every node: each is started as a job of one node."""
+        """True if Muster makes a world of every node: each is started as a job of one node."""
         return self.servers and not self.own_servers
 
     def only(self, index: int) -> Job:
@@ -327,7 +327,7 @@ class Job:
         return tuple(dict.fromkeys([bench.metric, *bench.targets, *self.metrics]))
 
     def metric(self, name: str) -> Metric:
-        """What a metric is, said by the job or known; what is measured or has a target grows unless something else is said."""
+        """A metric as the job declares it or as it is known; for `bench.metric` and targets higher is better by default."""
         metric = self.metrics.get(name) or KNOWN.get(name) or Metric()
         judged = self.bench is not None and name in (self.bench.metric, *self.bench.targets)
         return dataclasses.replace(metric, better="higher") if judged and not metric.better else metric

@@ -14,10 +14,10 @@ REPLACES = {"boot": ("command",), "command": ("boot", "python")}
 
 
 def apply(fields: dict[str, Item], override: str) -> list[Problem]:
-    """Puts one override in place among the fields of a job; returns what is wrong with it."""
+    """Applies one override to the fields of a job; returns its problems."""
     path, equals, text = override.partition("=")
     name, dot, inner = path.strip().partition(".")
-    hidden = name == "secrets" or SECRET.search(inner)  # somebody may have written the secret itself
+    hidden = name == "secrets" or SECRET.search(inner)  # the user may have written the secret itself
     source = f"--set {path}=..." if hidden else f"--set {short(without_password(override))}"
     if not equals or not name or (dot and not inner):
         return [Problem(source, None, "", "is not of the form name=value", "such as `--set devices=4`")]

@@ -5,58 +5,58 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from muster.job.data import url
+from muster.job.data import Data, url
 from muster.job.kinds import Item, Wrong, nearest
+from muster.job.model import Job
 from muster.job.source import Finding, short
 
 
-def resolve(values: Mapping[str, Any], fields: Set[str], unread: Set[str], base: Path) -> tuple[dict[str, Any], list[Finding]]:
-    """The values with absolute paths, and what is wrong with `code`, `boot` and `python`. A URL is not looked up."""
-    found = dict(values)
-    for name in ("inputs", "outputs"):
-        if name in found:
-            found[name] = {key: replace(data, url=_absolute(data.url, base)) for key, data in found[name].items()}
-    if found.get("log_url"):
-        found["log_url"] = _absolute(found["log_url"], base)
-    findings = []
+def resolve(job: Job, fields: Set[str], unread: Set[str], base: Path) -> tuple[Job, list[Finding]]:
+    """The job with absolute paths, and the problems of `code`, `boot` and `python`. A URL is not looked up."""
+    log_url = _absolute(job.log_url, base) if job.log_url else ""
+    job = replace(job, inputs=_data(job.inputs, base), outputs=_data(job.outputs, base), log_url=log_url)
+    findings: list[Finding] = []
     if "code" not in unread:
-        findings += _code(found, base)
-    if found.get("python") and ("boot" in fields or "command" not in fields):
-        findings += _python(found, base)
-    return found, findings
+        job, findings = _code(job, base)
+    if job.python and ("boot" in fields or "command" not in fields):
+        python = os.path.expanduser(job.python)
+        if resolved := shutil.which(str(base / python) if "/" in python else python):
+            job = replace(job, python=resolved)
+        else:
+            message = f"names `{short(python)}`, which cannot be run"
+            findings.append(Finding("python", message, "give a path or a name on your PATH"))
+    return job, findings
+
+
+def _data(entries: dict[str, Data], base: Path) -> dict[str, Data]:
+    return {name: replace(data, url=_absolute(data.url, base)) for name, data in entries.items()}
 
 
 def _absolute(url: str, base: Path) -> str:
     return url if "://" in url else os.path.abspath(base / os.path.expanduser(url))
 
 
-def _code(values: dict[str, Any], base: Path) -> list[Finding]:
-    written = values.pop("code", ".")
-    if "://" in written:
+def _code(job: Job, base: Path) -> tuple[Job, list[Finding]]:
+    """The job with the paths of `code` and `boot`; without the one that has a problem."""
+    if "://" in job.code:
         try:
-            values["code"] = url(Item(written, written))
+            return replace(job, code=url(Item(job.code, job.code))), []
         except Wrong as wrong:
-            return [Finding("code", wrong.message, wrong.hint)]
-        return []
-    code = str(base / os.path.expanduser(written))
+            return replace(job, code=""), [Finding("code", wrong.message, wrong.hint)]
+    code = str(base / os.path.expanduser(job.code or "."))
     if trouble := _unreadable(code):
-        return [Finding("code", f"names `{short(code, 300)}`, which {trouble}", "it is relative to the job file")]
-    values["code"] = os.path.realpath(code)
-    return _boot(values)
-
-
-def _python(values: dict[str, Any], base: Path) -> list[Finding]:
-    python = os.path.expanduser(values["python"])
-    resolved = shutil.which(str(base / python) if "/" in python else python)
-    if resolved:
-        values["python"] = resolved
-        return []
-    return [Finding("python", f"names `{short(python)}`, which cannot be run", "give a path or a name on your PATH")]
+        message = f"names `{short(code, 300)}`, which {trouble}"
+        return replace(job, code=""), [Finding("code", message, "it is relative to the job file")]
+    job = replace(job, code=os.path.realpath(code))
+    if not job.boot:
+        return job, []
+    if finding := _boot_problem(job.boot, job.code):
+        return replace(job, boot=""), [finding]
+    return replace(job, boot=os.path.normpath(job.boot)), []
 
 
 def _unreadable(path: str) -> str:
@@ -71,25 +71,21 @@ def _unreadable(path: str) -> str:
         return f"cannot be read ({str(error.strerror).lower()})"
 
 
-def _boot(values: dict[str, Any]) -> list[Finding]:
-    boot, code = values.pop("boot", ""), values["code"]
-    if not boot:
-        return []
+def _boot_problem(boot: str, code: str) -> Finding | None:
     path = os.path.normpath(os.path.join(code, boot))
     if os.path.isabs(boot) or not (path == code or _inside(path, code)):
         message = f"names `{short(boot)}`, which is outside the code directory"
-        return [Finding("boot", message, f"it is relative to `code`, {code}")]
+        return Finding("boot", message, f"it is relative to `code`, {code}")
+    if os.path.isdir(path):
+        return Finding("boot", f"names `{short(boot)}`, which is a directory", "name a Python file in it")
     if not os.path.isfile(path):
-        if os.path.isdir(path):
-            return [Finding("boot", f"names `{short(boot)}`, which is a directory", "name a Python file in it")]
         meant = nearest(boot, [name for name in os.listdir(code) if name.endswith(".py")])
         hint = f"did you mean `{meant}`?" if meant else "it is relative to `code`"
-        return [Finding("boot", f"names `{short(boot)}`, which is not in {code}", hint)]
+        return Finding("boot", f"names `{short(boot)}`, which is not in {code}", hint)
     if not _inside(real := os.path.realpath(path), code):
         message = f"names `{short(boot)}`, a link to {real} outside the code directory"
-        return [Finding("boot", message, "copy the file, so that the run keeps it")]
-    values["boot"] = os.path.normpath(boot)
-    return []
+        return Finding("boot", message, "copy the file, so that the run keeps it")
+    return None
 
 
 def _inside(path: str, folder: str) -> bool:

@@ -81,7 +81,7 @@ def _bench(job: Job) -> Iterator[Finding]:
 
 
 def _has_words(entries: Mapping[str, str | Data]) -> bool:
-    """Whether some of these are passed to the program as words."""
+    """True if some of these are passed to the program as arguments."""
     return any(not isinstance(entry, Data) or entry.access == "parameter" for entry in entries.values())
 
 
@@ -117,7 +117,7 @@ def passwords(given: Given) -> Iterator[Finding]:
 
 
 def data(given: Given) -> Iterator[Finding]:
-    """Finds names of inputs and outputs that clash, and outputs that nobody would find again."""
+    """Finds names of inputs and outputs that clash, and outputs that would be lost with the node."""
     job = given.job
     for kind, entries in (("inputs", job.inputs), ("outputs", job.outputs)):
         for name, entry in entries.items():

@@ -1,4 +1,4 @@
-"""YAML text as Items: values with the text they were written as and their lines. What they mean is not looked at."""
+"""Parses YAML into Items: values with the text they were written as and their lines. It does not interpret them."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ class _Reader:
         return {**merged, **own}
 
     def _merge(self, item: Item, path: str) -> dict[str, Item]:
-        """What `<<` brings in: the fields of one mapping, or of several, of which the first counts most."""
+        """The fields that `<<` merges: of one mapping, or of several, of which the first counts most."""
         merged: dict[str, Item] = {}
         for source in item.value if isinstance(item.value, list) else [item]:
             if isinstance(source.value, dict):
@@ -238,7 +238,7 @@ class _Reader:
 
 
 def _value(node: Any) -> Any:
-    """None, a whole number written in plain digits, or else the text: all that a job has to tell apart."""
+    """None, a whole number written in plain digits, or else the text; kinds of values need no other types."""
     text = str(node.value)
     if node.tag == YAML + "null":
         return None

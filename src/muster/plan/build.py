@@ -73,7 +73,7 @@ def _build(job: Job, world: World, index: int, places: Places) -> NodePlan:
         linked={work: cwd} if cwd != work else {},
         folders=(*platform.folders(places), *filter(None, (local_path(data.url) for data in job.outputs.values()))),
         files=(
-            *_copies(framework.files(job, world, places.node)),
+            *(File(path, text) for path, text in framework.files(job, world, places.node).items()),
             *platform.files(job, world, node, places),
             *ssh.files(job, places, common),
         ),
@@ -85,14 +85,10 @@ def _build(job: Job, world: World, index: int, places: Places) -> NodePlan:
         cwd=cwd,
         setup_env=dict(common, **job.env),
         secrets=job.secrets,
-        defaults=_defaults(world, node),
+        defaults={"OMP_NUM_THREADS": str(max(1, node.info.cpus // world.per_node))},
         prefix={**platform.prefix(job, places), **ssh.prefix(job, places)},
         together=bool(job.ssh or node.info.reception),
     )
-
-
-def _copies(files: dict[str, str]) -> list[File]:
-    return [File(path, text) for path, text in files.items()]
 
 
 def _ranks(job: Job, world: World, node: Node, places: Places, common: dict[str, str], argv: tuple[str, ...]) -> list[Process]:
@@ -105,7 +101,7 @@ def _ranks(job: Job, world: World, node: Node, places: Places, common: dict[str,
         env = dict(common, MUSTER_RANK=str(rank), MUSTER_LOCAL_RANK=str(local))
         env.update(shared)
         env.update(framework.rank(job, world, node, local))
-        env.update(platform.rank(job, world, node, local, places))
+        env.update(platform.rank(job, world, places))
         env.update(job.env)
         own = f"{cwd}/rank-{rank}" if job.workdir == "rank" else cwd
         processes.append(Process(name, framework.argv(job, world, places.node, argv), env, own, rank, local))
@@ -149,11 +145,6 @@ def _common(world: World, node: Node, places: Places) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",  # a crash or a hang leaves the stacks in the log
     }
-
-
-def _defaults(world: World, node: Node) -> dict[str, str]:
-    """The node's CPUs, shared out among its ranks."""
-    return {"OMP_NUM_THREADS": str(max(1, node.info.cpus // world.per_node))}
 
 
 def _refuse_long(job: Job, processes: list[Process]) -> None:

@@ -20,7 +20,7 @@ class Server:
 
 
 def servers(world: World, pods: Mapping[int, str] | None = None) -> list[Server]:
-    """The servers of a world, with the names of their pods; nodes that share an address are told apart by their numbers."""
+    """The servers of a world, with the names of their pods; nodes that share an address get their number in the id."""
     unique = len({node.address for node in world.workers}) == len(world.workers)
     return [
         Server(

@@ -116,16 +116,12 @@ def server(world: World, folder: str) -> str:
 
 
 def client(job: Job, world: World, folder: str) -> str:
-    hosts = "".join(
-        "Host {}\n  HostName {}\n".format(" ".join(aliases(job, world, node.index)), node.address) for node in world.nodes
-    )
+    hosts = ""
+    for node in world.nodes:
+        names = [f"node-{node.index}", *compat.of(job).names(job, world.run, node.index)]  # the first stands in hostfiles
+        hosts += f"Host {' '.join(names)}\n  HostName {node.address}\n"
     known = _path(folder + "/known_hosts")
     return hosts + CLIENT.format(port=world.ssh_port, alias=ALIAS, user=_path(folder + "/user"), known=known)
-
-
-def aliases(job: Job, world: World, index: int) -> list[str]:
-    """The names by which the nodes know one of them; the first stands in hostfiles."""
-    return [f"node-{index}", *compat.of(job).names(job, world.run, index)]
 
 
 def files(job: Job, places: Places, own: Iterable[str]) -> tuple[File, ...]:
@@ -133,8 +129,9 @@ def files(job: Job, places: Places, own: Iterable[str]) -> tuple[File, ...]:
     if not job.ssh:
         return ()
     options = "-F {} -o StrictHostKeyChecking=yes ".format(shlex.quote(places.ssh + "/config"))
-    texts = {name: STAND_IN.format(name=name) + _real(name, options) for name in CLIENTS}
-    texts["horovodrun"] = _without_secrets(job, own) + _real("horovodrun")
+    texts = {name: STAND_IN.format(name=name) + REAL.format(name=name, options=options) for name in CLIENTS}
+    hidden = {"secrets": " ".join(job.secrets), "secret": SECRET_NAME, "own": " ".join(own), "needed": " | ".join(NEEDED)}
+    texts["horovodrun"] = HOROVODRUN.format(**hidden) + REAL.format(name="horovodrun", options="")
     texts["muster-rank"] = RANK
     return tuple(File(f"{places.bin}/{name}", text, 0o755) for name, text in texts.items())
 
@@ -142,14 +139,6 @@ def files(job: Job, places: Places, own: Iterable[str]) -> tuple[File, ...]:
 def prefix(job: Job, places: Places) -> dict[str, tuple[str, ...]]:
     """The stand-ins come first on the PATH."""
     return {"PATH": (places.bin,)} if job.ssh else {}
-
-
-def _real(name: str, options: str = "") -> str:
-    return REAL.format(name=name, options=options)
-
-
-def _without_secrets(job: Job, own: Iterable[str]) -> str:
-    return HOROVODRUN.format(secrets=" ".join(job.secrets), own=" ".join(own), secret=SECRET_NAME, needed=" | ".join(NEEDED))
 
 
 def _path(path: str) -> str:

@@ -89,7 +89,7 @@ class World:
 
     @property
     def loopback(self) -> bool:
-        """Whether the nodes are simulated: they meet on addresses that only this machine has."""
+        """True if the nodes are simulated: then they have loopback addresses."""
         return self.master.address.startswith("127.")
 
     @cached_property

@@ -1,1 +1,1 @@
-"""What a job may import: packages for the Python of the job, which knows nothing of Muster."""
+"""Packages that a job may import, for the Python of the job, where Muster is not installed."""

@@ -1,23 +1,13 @@
-"""Storage: URLs, the stores behind them, and moving data between those.
+"""Storage: URLs, the stores behind them, and transfers between those.
 
-`Storage` is imported when it is first used: settings and errors are wanted where nothing is moved, and should cost nothing.
+`Storage` is imported when it is first used: many modules need settings and errors alone, and those import fast.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from muster.storage.errors import (
-    AccessDenied,
-    Cancelled,
-    InvalidName,
-    InvalidRequest,
-    NoSpace,
-    NoSuchBucket,
-    NotFound,
-    StorageError,
-    Unreachable,
-)
+from muster.storage.errors import InvalidName, InvalidRequest, NoSuchBucket, NotFound, StorageError
 from muster.storage.model import FileInfo, Progress, Report
 from muster.storage.settings import Access, Settings, resolve
 from muster.storage.urls import is_url
@@ -27,12 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Access",
-    "AccessDenied",
-    "Cancelled",
     "FileInfo",
     "InvalidName",
     "InvalidRequest",
-    "NoSpace",
     "NoSuchBucket",
     "NotFound",
     "Progress",
@@ -40,7 +27,6 @@ __all__ = [
     "Settings",
     "Storage",
     "StorageError",
-    "Unreachable",
     "is_url",
     "resolve",
 ]

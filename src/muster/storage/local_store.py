@@ -17,7 +17,7 @@ from muster.storage.urls import Url
 
 CHUNK = 16 << 20
 PROBE = 4096  # bytes: a full disk has no room for one block
-NAMED_ONLY = frozenset((errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL))  # a file system that knows no files without a name
+NAMED_ONLY = frozenset((errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL))  # a file system without O_TMPFILE
 
 
 class LocalStore:
@@ -36,7 +36,7 @@ class LocalStore:
         return os.path.realpath(path)
 
     def stat(self, path: str) -> FileInfo | None:
-        """What a path is, links followed; None when there is nothing, or only a device or a socket."""
+        """The file or directory at a path, links followed; None where there is neither."""
         with as_storage_error(self.url(path)):
             try:
                 info = os.stat(path)
@@ -45,9 +45,9 @@ class LocalStore:
         return self._entry(path, os.path.basename(path), info)
 
     def walk(self, path: str, recursive: bool = True, left: list[StorageError] | None = None) -> Iterator[FileInfo]:
-        """What is in a directory, a directory before what is in it; half written files are not there.
+        """Yields the entries of a directory, parents first, without partial files.
 
-        `left` takes what is wrong with directories below, which are left out then.
+        `left` collects the errors of directories below, which are left out.
         """
         with as_storage_error(self.url(path)):
             try:
@@ -66,7 +66,7 @@ class LocalStore:
         above: frozenset[tuple[int, int]],
         left: list[StorageError] | None,
     ) -> Iterator[FileInfo]:
-        """`above`: the directories on the way here, in which a link must not go round."""
+        """`above` are the parent directories: a link to one of them is not followed."""
         try:
             with as_storage_error(self.url(folder)), os.scandir(folder) as found:
                 children = sorted(found, key=lambda child: child.name)
@@ -136,7 +136,7 @@ class LocalStore:
                 os.mkdir(path)
 
     def probe(self, path: str) -> str:
-        """Raises what keeps files from being written below a directory, which may have to be made; leaves nothing behind."""
+        """Raises StorageError if no files can be written below a directory, which need not exist; leaves nothing behind."""
         with as_storage_error(self.url(path)):
             folder = path
             while not os.path.lexists(folder):
@@ -150,7 +150,7 @@ class LocalStore:
         return bool(self.root) and os.path.dirname(path) == os.path.dirname(self.root)
 
     def remove(self, path: str, recursive: bool = False) -> bool:
-        """Removes a file, or a directory if that is meant; links are removed, never what they point to."""
+        """Removes a file or an empty directory, with `recursive` any directory; a link is removed, never its target."""
         with as_storage_error(self.url(path)):
             try:
                 info = os.lstat(path)
@@ -165,7 +165,7 @@ class LocalStore:
         return True
 
     def remove_below(self, path: str, names: Sequence[str]) -> int:
-        """Removes files of a tree by their relative names; through a link to elsewhere nothing is removed."""
+        """Removes files of a tree by their relative names; a link to another directory is not followed."""
         root = os.path.realpath(path)
         removed = 0
         for folder, group in groupby(names, os.path.dirname):
@@ -175,7 +175,7 @@ class LocalStore:
         return removed
 
     def remove_empty(self, path: str, names: Sequence[str]) -> None:
-        """Removes directories of a tree in which nothing is left, and links to directories."""
+        """Removes empty directories of a tree, and links to directories."""
         for name in names:
             folder = os.path.join(path, name)
             try:
@@ -184,7 +184,7 @@ class LocalStore:
                 continue  # something that a pattern left out is still in it
 
     def rename(self, target: LocalStore, src: str, dst: str) -> bool:
-        """Moves at once within one file system; false where only copying can."""
+        """Renames within one file system; False between two, where a file has to be copied."""
         with as_storage_error(target.url(dst)):
             target.open_root()
             os.makedirs(os.path.dirname(dst), exist_ok=True)
@@ -197,7 +197,7 @@ class LocalStore:
         return True
 
     def copy(self, source: LocalStore, src: str, dst: str, progress: Progress) -> None:
-        """Copies one file of this machine, with its time, so that the copy is known as unchanged later."""
+        """Copies a local file with its modification time, by which the copy is later found unchanged."""
         with as_storage_error(source.url(src)):
             file = open(src, "rb", buffering=0)  # noqa: SIM115 - its errors are about another name than the copy's
         with file, as_storage_error(self.url(dst)):
@@ -209,7 +209,7 @@ class LocalStore:
                     progress.add(bytes=sent)
 
     def prepare(self, path: str) -> None:
-        """Sees to it that a file can be written there."""
+        """Makes the directory of buckets; raises InvalidRequest where the path is a directory."""
         self.open_root()
         if os.path.isdir(path):
             shown = self.url(path)
@@ -224,7 +224,7 @@ class LocalStore:
 
 
 def _try_writing(folder: str) -> None:
-    """Writes a file without a name, which nobody sees and which is gone at once."""
+    """Writes an unnamed temporary file (O_TMPFILE), which disappears when it is closed."""
     try:
         descriptor = os.open(folder, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -243,7 +243,7 @@ PLAIN = {"": LocalStore(), "file": LocalStore(prefix="file://")}
 
 
 def embedded_store(settings: Settings, scheme: str) -> LocalStore:
-    """The directory of buckets that stands in for an endpoint."""
+    """The directory of buckets that is used where no endpoint is set."""
     return LocalStore(os.path.join(os.path.abspath(settings.home), "store", ""), f"{scheme}://")
 
 

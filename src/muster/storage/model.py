@@ -32,14 +32,9 @@ class Report:
 
 
 @dataclass
-class Progress:
+class Progress(Report):
     """The progress of a transfer, readable from other threads; also the way to cancel it."""
 
-    files: int = 0
-    bytes: int = 0
-    skipped: int = 0
-    deleted: int = 0
-    resumed: int = 0
     total_files: int = 0
     total_bytes: int = 0
     complete: bool = False  # the totals are known to the end

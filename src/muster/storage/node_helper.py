@@ -1,6 +1,6 @@
-"""What the agent's helper processes do with stores: serve the ranks of a node, copy its inputs and outputs, collect results.
+"""The agent's helper processes for stores: they serve the ranks of a node, copy its inputs and outputs, and collect results.
 
-The settings, keys included, come in the environment of these processes alone.
+Only these processes have the settings, keys included, in their environment.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _collect(storage: Storage, word: str, rest: list[str]) -> int:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Ranks may have put a FIFO there, for which nobody should wait."""
+    """Opens without blocking: ranks may have put a FIFO there."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 

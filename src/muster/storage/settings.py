@@ -37,10 +37,10 @@ NAMES = {
         "token": ("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"),
     },
 }
-# What is https without being said: a full domain name, at the usual port.
+# Endpoints that mean https without a scheme: a full domain name, at the usual port.
 _PUBLIC_NAME = re.compile(r"(?![\d.]+(:|$))[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+(:443)?")
 _LOST = re.compile(r"(https?)(?:(:)/|//+)(?!/)")  # http:/host and http//host
-# Public clouds want the bucket in the host name; what people run themselves mostly cannot.
+# Public clouds want the bucket in the host name; most servers that people run themselves do not support it.
 _PUBLIC = re.compile(r"\.(myhuaweicloud|amazonaws|aliyuncs)\.[a-z.]+$")
 _REGION = re.compile(r"(?:obs|s3|oss)[.-]([a-z0-9-]+)\.(?:myhuaweicloud|amazonaws|aliyuncs)\.")
 
@@ -72,12 +72,12 @@ class Access:
         return cls(whole, region or (named.group(1) if named else "us-east-1"), style, **others)
 
     def virtual(self, bucket: str) -> bool:
-        """Whether a bucket stands in the host name; one with a dot cannot, where certificates count."""
+        """True if a bucket is part of the host name; over https one with a dot is not, for its certificate would not match."""
         return self.style == "virtual" and not (self.endpoint.startswith("https:") and "." in bucket)
 
 
 def _parts(endpoint: str, whole: str) -> SplitResult:
-    """The parts of an endpoint as given and with its scheme; one that cannot be meant is an error."""
+    """The parts of an endpoint, which is given as written and with its scheme. Raises InvalidRequest for an invalid one."""
     shown = endpoint.rpartition("@")[2]  # what stands before may be a password
     try:
         parts = urlsplit(whole)
@@ -100,7 +100,7 @@ def _parts(endpoint: str, whole: str) -> SplitResult:
 
 
 def _has_port(parts: SplitResult) -> bool:
-    """Whether a port that is given can be one."""
+    """True if the port is valid, or none is given."""
     try:
         return parts.port != 0
     except ValueError:
@@ -109,7 +109,7 @@ def _has_port(parts: SplitResult) -> bool:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that storage needs on a node, keys included: it travels in an environment, never on disk."""
+    """All settings of storage on a node, keys included: they are passed in the environment, never on disk."""
 
     home: str
     obs: Access = Access()
@@ -127,13 +127,13 @@ class Settings:
         return cls(data["home"], Access(**data["obs"]), Access(**data["s3"]))
 
 
-def resolve(home: str, configured: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
-    """The settings of both stores. `configured`: what config.toml says of each scheme, as `muster.config` hands it out."""
+def resolve(home: str, configured: Mapping[str, Mapping[str, str]], environ: Mapping[str, str]) -> Settings:
+    """The settings of both stores; `configured` are those of config.toml, by scheme."""
     found = {scheme: _access(scheme, configured.get(scheme, {}), environ) for scheme in SCHEMES}
     return Settings(os.path.abspath(home), found["obs"], found["s3"])
 
 
-def _access(scheme: str, configured: Mapping[str, Any], environ: Mapping[str, str]) -> Access:
+def _access(scheme: str, configured: Mapping[str, str], environ: Mapping[str, str]) -> Access:
     layers = list(_layers(scheme, configured, environ))
     plain = {name: _first(layers, name) for name in ("endpoint", "region", "style", "ca", "timeout")}
     if not plain["endpoint"]:
@@ -150,12 +150,12 @@ def _access(scheme: str, configured: Mapping[str, Any], environ: Mapping[str, st
     )
 
 
-def _layers(scheme: str, configured: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """The places where settings may stand, the one that counts most first."""
+def _layers(scheme: str, configured: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    """The settings of each source, the one that counts most first."""
     own = ("endpoint", "region", "style", "ca", "keys", "timeout")
     yield {name: environ.get(OWN + name.upper(), "") for name in own}
     yield _of_tools(scheme, environ)
-    yield {name: str(value) for name, value in configured.items()}
+    yield configured
     if scheme == "obs":
         yield _of_tools("s3", environ)
 
@@ -164,11 +164,11 @@ def _of_tools(scheme: str, environ: Mapping[str, str]) -> dict[str, str]:
     return {field: next((environ[name] for name in names if environ.get(name)), "") for field, names in NAMES[scheme].items()}
 
 
-def _first(layers: list[dict[str, str]], name: str) -> str:
+def _first(layers: list[Mapping[str, str]], name: str) -> str:
     return next((layer[name] for layer in layers if layer.get(name)), "")
 
 
-def _keys(layers: list[dict[str, str]], profile: str) -> dict[str, str]:
+def _keys(layers: list[Mapping[str, str]], profile: str) -> dict[str, str]:
     """The keys of the first place that has any: keys of two places do not belong together."""
     for layer in layers:
         if layer.get("keys"):

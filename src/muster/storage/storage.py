@@ -71,16 +71,16 @@ class Storage:
         return [entry for entry in store.walk(store.root, recursive=False) if entry.is_dir] if os.path.isdir(store.root) else []
 
     def through_link(self, url: str, name: str) -> bool:
-        """Whether a name below a URL leads through a symbolic link, which only directories of this machine have."""
+        """True if a name below a URL leads through a symbolic link, which only local directories have."""
         location = self._locate(url.rstrip("/"))
         return isinstance(location.store, LocalStore) and location.below(name).identity != f"{location.identity}/{name}"
 
     def stat(self, url: str) -> FileInfo | None:
-        """What a URL is, or None; a prefix under which there are keys is a directory."""
+        """The file or directory at a URL, or None; a prefix of keys is a directory."""
         return self._locate(url).stat()
 
     def list(self, url: str, recursive: bool = False) -> Iterator[FileInfo]:
-        """What is in a directory, as it comes; NotFound when there is none."""
+        """Yields the entries of a directory as they arrive. Raises NotFound where there is none."""
         location = self._locate(url)
         return location.store.walk(location.path, recursive)
 
@@ -103,7 +103,7 @@ class Storage:
         location.store.make_dir(location.path, parents)
 
     def probe(self, url: str) -> str:
-        """Raises what keeps files from being written below a URL; returns the URL of a probe that could not be removed."""
+        """Raises StorageError if no files can be written below a URL; returns the URL of a probe that could not be removed."""
         location = self._locate(url)
         return location.store.probe(location.path)
 
@@ -118,12 +118,14 @@ class Storage:
         entry = _require(source)
         if source.identity == target.identity:
             return
-        if not _renamed(source, target):
-            self.copy_tree(src, dst) if entry.is_dir else self.copy_file(src, dst)
-            self.remove(src, recursive=True)
+        here, there = source.store, target.store
+        if isinstance(here, LocalStore) and isinstance(there, LocalStore) and here.rename(there, source.path, target.path):
+            return
+        self.copy_tree(src, dst) if entry.is_dir else self.copy_file(src, dst)
+        self.remove(src, recursive=True)
 
     def copy_file(self, src: str, dst: str, *, changed: bool = False, progress: Progress | None = None) -> Report:
-        """Copies exactly this file to exactly this name; with `changed` only if that is not what is there."""
+        """Copies a file to exactly this name; with `changed` only if the file there differs."""
         source, target = self._locate(src), self._locate(dst)
         progress = progress or Progress()
         entry = _require(source)
@@ -151,22 +153,15 @@ class Storage:
         threads: int | None = None,
         left: builtins.list[StorageError] | None = None,
     ) -> Report:
-        """Copies what is in `src` to what is in `dst`, as far as it is missing there or has changed.
+        """Copies the files of directory `src` into directory `dst` that are missing there or have changed.
 
-        `names` narrows it to a list of relative names. `delete` removes at the destination, and there alone, what the source
-        no longer has. `left` takes what is wrong with single files, and the others are copied all the same.
+        `names` limits it to a list of relative names. `delete` removes files of the destination that the source does not have.
+        `left` collects the errors of single files; all other files are copied.
         """
         progress = progress or Progress()
         tree = Tree(self._locate(src), self._locate(dst), GlobFilter(include, exclude), progress, names, left)
         tree.run(max(1, min(threads or THREADS, MANY)), delete)
         return progress.report()
-
-
-def _renamed(source: Location, target: Location) -> bool:
-    """Whether the file system could do it by itself."""
-    if isinstance(source.store, LocalStore) and isinstance(target.store, LocalStore):
-        return source.store.rename(target.store, source.path, target.path)
-    return False
 
 
 def _require(location: Location) -> FileInfo:

@@ -26,12 +26,12 @@ class Url:
 
 
 def is_url(text: str) -> bool:
-    """Whether a text names something in a store, rather than a plain path."""
+    """True if a text is a URL, rather than a plain path."""
     return "://" in text
 
 
 def parse(text: str) -> Url:
-    """A URL or a path in its parts; one that cannot be meant is an error, which does not repeat it: it may hold a key."""
+    """The parts of a URL or a path. Raises InvalidRequest for an invalid one, without repeating it: it may hold a key."""
     if "\0" in text:
         raise InvalidName(f"{text!r} holds a NUL byte; no name can")
     if not text:
@@ -56,7 +56,7 @@ def parse(text: str) -> Url:
 
 
 def _refuse_lost_slash(text: str) -> None:
-    """obs:/bucket is what typing, or a function for paths, makes of obs://bucket: nobody means a directory of that name."""
+    """Raises InvalidRequest for obs:/bucket, which a typing error or a function for paths makes of obs://bucket."""
     scheme, colon, rest = text.partition(":")
     if colon and scheme in (*SCHEMES, "file"):
         meant = "bucket/name" if ":" in rest or "@" in rest else rest.lstrip("/")
@@ -64,7 +64,7 @@ def _refuse_lost_slash(text: str) -> None:
 
 
 def checked_key(key: str, shown: str) -> str:
-    """The key that a user typed, without the slashes too many that joining URLs leaves behind."""
+    """A key without the empty parts that joining URLs leaves behind. Raises InvalidName for `.` and `..`."""
     parts = [part for part in key.split("/") if part]
     if _dotted(parts):
         raise InvalidName(f"{shown} has a part `.` or `..` in its name and could leave its place; name it without")
@@ -72,7 +72,7 @@ def checked_key(key: str, shown: str) -> str:
 
 
 def checked_name(name: str, shown: str) -> str:
-    """A relative name that somebody else chose; one that would leave the destination is refused."""
+    """A relative name from a listing. Raises InvalidName for one that would leave the destination."""
     parts = name.split("/")
     if "" in parts:
         raise InvalidName(f"{shown} has an empty part in its name, which no directory can hold; rename it, or leave it out")
@@ -84,7 +84,7 @@ def checked_name(name: str, shown: str) -> str:
 
 
 def join(url: str, name: str) -> str:
-    """The URL of what has a relative name below another."""
+    """A URL with a relative name below it."""
     return url + name if url.endswith("/") else f"{url}/{name}"
 
 

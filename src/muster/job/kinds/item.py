@@ -1,4 +1,4 @@
-"""One value of the input, as written or as Python data, and what can be wrong with it."""
+"""One value of the input, as written or as Python data, and the errors of values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_TEXT = 120_000  # bytes; Linux gives a process no single argument or variab
 
 
 class Wrong(Exception):
-    """A value that is refused: what is wrong, what to do about it, and which entry inside the value it is."""
+    """An invalid value: what is wrong, what to do about it, and the name of the entry inside the value."""
 
     def __init__(self, message: str, hint: str, name: str = "", line: int | None = None, source: str = "") -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ _OF_OTHERS = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*:/+)(?=[^/\s`]*[:@])[^\s`]*@
 
 
 def without_password(text: str) -> str:
-    """A text as it may be shown: where URLs hold a name or a password, stars stand."""
+    """A text with stars in place of names and passwords in URLs."""
     return _OF_OTHERS.sub(r"\1***@", _OF_STORES.sub(r"\1***", text))
 
 
@@ -120,7 +120,7 @@ def scalar(item: Item, wanted: str) -> str:
 
 
 def given_text(text: str) -> str:
-    """A text, if a process can be given it."""
+    """Returns a text. Raises Wrong if it cannot be an argument or a variable of a process."""
     if "\0" in text:
         raise Wrong("holds a NUL character, which no process can be given", "remove it")
     try:
@@ -160,7 +160,7 @@ def numbered(item: Item) -> Iterable[tuple[str, Item]]:
 
 
 def nearest(word: str, known: list[str] | tuple[str, ...]) -> str | None:
-    """The known word that somebody who typed `word` most likely meant."""
+    """The known word that `word` was most likely meant to be."""
     import difflib  # only on the way to an error
 
     close = difflib.get_close_matches(word[:64].lower(), known, n=1, cutoff=0.65)

@@ -122,7 +122,7 @@ class Section(Kind):
         return name, fields[name].metadata["kind"].read(item)
 
     def unknown(self, name: str) -> Wrong:
-        """What is wrong with a field that is not declared."""
+        """The error for a field that is not declared."""
         meant = nearest(name, list(fields_of(self.cls)))
         return Wrong("is not known here", f"did you mean `{meant}`?" if meant else f"it takes {self.words}")
 

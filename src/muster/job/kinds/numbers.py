@@ -90,7 +90,7 @@ class Duration(Kind):
         return float(seconds)
 
     def _meant(self, text: str) -> str:
-        """What somebody who wrote `90`, `10 min` or `2H` most likely meant."""
+        """The time that `90`, `10 min` or `2H` most likely means."""
         found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|[smhd]?)[a-z]*", text.strip().lower())
         return found.group(1) + (found.group(2) or "s") if found else ""
 

@@ -36,7 +36,7 @@ def context(home: str, settings: config.Config) -> Context:
     variables = _submitters(home)
     storage = resolve(home, settings.storage, variables)
     variables[keys.STORAGE] = storage.to_json()  # for the agents' helpers, and no other process
-    full = power.travelling(settings.power, Path(home), {**settings.secrets, **variables}, os.uname().nodename)
+    full = settings.power.travelling(Path(home), {**settings.secrets, **variables}, os.uname().nodename)
     variables["MUSTER_POWER"] = power.without_passwords(full)
     if full != variables["MUSTER_POWER"]:
         variables[keys.POWER] = full
@@ -45,7 +45,7 @@ def context(home: str, settings: config.Config) -> Context:
 
 def environment(job: Job, context: Context) -> dict[str, str]:
     """The variables that a run of a job is submitted with: no key that was only for this command."""
-    wanted, named = {*job.secrets, keys.STORAGE, keys.POWER}, power.secrets(context.settings.power)
+    wanted, named = {*job.secrets, keys.STORAGE, keys.POWER}, context.settings.power.secrets()
     secrets = {name: value for name, value in context.settings.secrets.items() if name in job.secrets}
     unwanted = {name for name in context.variables if name in named or keys.is_key(name)} - wanted
     return {**secrets, **{name: value for name, value in context.variables.items() if name not in unwanted}}

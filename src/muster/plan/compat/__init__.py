@@ -15,4 +15,4 @@ def of(job: Job) -> Compat:
     return ALL[job.compat]
 
 
-__all__ = ["ALL", "Compat", "of"]
+__all__ = ["Compat", "of"]

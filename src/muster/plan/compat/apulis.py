@@ -55,7 +55,7 @@ class Apulis(Compat):
         }
         if job.npu:
             servers = ranktable.servers(world, {node.index: _pod(world, node) for node in world.workers})
-            files[self._table(world, places, "ms")] = ranktable.render(job.rank_table or "lab", servers)
+            files[self.rank_table(world, places)] = ranktable.render(job.rank_table or "lab", servers)
             files[self._table(world, places, "tf")] = ranktable.render("pods", servers)
         return files
 
@@ -94,7 +94,7 @@ class Apulis(Compat):
         return env
 
     def _npu(self, job: Job, world: World, node: Node, places: Places) -> dict[str, str]:
-        table = self._table(world, places, "ms")
+        table = self.rank_table(world, places)
         first = node.info.devices[0].id
         return {
             "VISIBLE_IDS": ",".join(device.id for device in node.info.devices),
@@ -110,11 +110,8 @@ class Apulis(Compat):
             "HCCL_CONNECT_TIMEOUT": "200",
         }
 
-    def rank(self, job: Job, world: World, node: Node, local: int, places: Places) -> dict[str, str]:
-        if not job.npu or job.framework == "command":
-            return {}
-        table = self._table(world, places, "ms")
-        return {"RANK_TABLE_FILE": table, "MINDSPORE_HCCL_CONFIG_PATH": table}
+    def rank_table(self, world: World, places: Places) -> str:
+        return self._table(world, places, "ms")
 
     def files(self, job: Job, world: World, node: Node, places: Places) -> tuple[File, ...]:
         sleep = SLEEP % {"seconds": job.keep_alive or 0}

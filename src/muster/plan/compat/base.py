@@ -38,13 +38,13 @@ class Compat:
 
     def data(self, job: Job, places: Places) -> dict[str, str]:
         """The directory of each input and output, as the program gets it."""
-        inputs = {name: local_path(data.url) or self.input(places, name, 0) for name, data in job.inputs.items()}
-        return {**inputs, **{name: self.output(places, name, 0) for name in job.outputs}}
+        inputs = {name: self.input(places, index, name, data.url) for index, (name, data) in enumerate(job.inputs.items())}
+        return {**inputs, **{name: self.output(places, index, name) for index, name in enumerate(job.outputs)}}
 
-    def input(self, places: Places, name: str, index: int) -> str:
-        return f"{places.node}/inputs/{name}"
+    def input(self, places: Places, index: int, name: str, url: str) -> str:
+        return local_path(url) or f"{places.node}/inputs/{name}"
 
-    def output(self, places: Places, name: str, index: int) -> str:
+    def output(self, places: Places, index: int, name: str) -> str:
         return f"{places.node}/outputs/{name}"
 
     def inputs(self, job: Job, places: Places) -> tuple[Transfer, ...]:
@@ -62,9 +62,14 @@ class Compat:
         """Variables of every process of a node."""
         return {}
 
-    def rank(self, job: Job, world: World, node: Node, local: int, places: Places) -> dict[str, str]:
-        """Variables of one rank."""
-        return {}
+    def rank_table(self, world: World, places: Places) -> str:
+        """The rank table that the ranks of a framework read, where the platform has one."""
+        return ""
+
+    def rank(self, job: Job, world: World, places: Places) -> dict[str, str]:
+        """Variables of a rank."""
+        path = self.rank_table(world, places) if job.npu and job.framework != "command" else ""
+        return {"RANK_TABLE_FILE": path, "MINDSPORE_HCCL_CONFIG_PATH": path} if path else {}
 
     def folders(self, places: Places) -> tuple[str, ...]:
         """Directories that are there before the program starts."""

@@ -55,8 +55,8 @@ class ModelArts(Compat):
     def prefix(self, job: Job, places: Places) -> dict[str, tuple[str, ...]]:
         return {"PYTHONPATH": (places.at(self.jobs), self.work(job, places))}
 
-    def converted(self, places: Places) -> str:
-        """The rank table as current software reads it; the platform makes it of its own."""
+    def rank_table(self, world: World, places: Places) -> str:
+        """The table in the format of current software, into which the platform converts its own."""
         return places.at(self.home + "/rank_table/jobstart_hccl.json")
 
     def files(self, job: Job, world: World, node: Node, places: Places) -> tuple[File, ...]:
@@ -67,14 +67,8 @@ class ModelArts(Compat):
         table = ranktable.render("pods", servers, "job-" + label(job))
         return (
             File(places.at(RANK_TABLE), table),
-            File(self.converted(places), ranktable.render(job.rank_table or "1.0", servers)),
+            File(self.rank_table(world, places), ranktable.render(job.rank_table or "1.0", servers)),
         )
-
-    def rank(self, job: Job, world: World, node: Node, local: int, places: Places) -> dict[str, str]:
-        if not job.npu or job.framework == "command":
-            return {}
-        path = self.converted(places)
-        return {"RANK_TABLE_FILE": path, "MINDSPORE_HCCL_CONFIG_PATH": path}
 
 
 def folder(job: Job) -> str:

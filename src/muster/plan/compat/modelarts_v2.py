@@ -7,7 +7,7 @@ import shlex
 from muster.job import Job
 from muster.plan.compat.base import logged, task
 from muster.plan.compat.modelarts import RANK_TABLE, ModelArts, job_id, python
-from muster.plan.node import Places, Transfer
+from muster.plan.node import Places
 from muster.plan.world import Node, World
 
 HOME = "/home/ma-user"
@@ -35,19 +35,11 @@ class ModelArtsV2(ModelArts):
     def names(self, job: Job, run: str, index: int) -> list[str]:
         return [_name(job_id(run), task(job, index), word) for word in ("modelarts-job", "ma-job")]
 
-    def input(self, places: Places, name: str, index: int) -> str:
+    def input(self, places: Places, index: int, name: str, url: str) -> str:
         return places.at(f"{MOUNT}/inputs/{name}_{index}")
 
-    def output(self, places: Places, name: str, index: int) -> str:
+    def output(self, places: Places, index: int, name: str) -> str:
         return places.at(f"{MOUNT}/outputs/{name}_{index}")
-
-    def data(self, job: Job, places: Places) -> dict[str, str]:
-        inputs = {name: self.input(places, name, index) for index, name in enumerate(job.inputs)}
-        return {**inputs, **{name: self.output(places, name, index) for index, name in enumerate(job.outputs)}}
-
-    def inputs(self, job: Job, places: Places) -> tuple[Transfer, ...]:
-        paths = self.data(job, places)
-        return tuple(Transfer(name, data.url, paths[name]) for name, data in job.inputs.items())
 
     def setup(self, job: Job, places: Places) -> str:
         packages = shlex.quote(places.at(HOME + "/pip-packages"))

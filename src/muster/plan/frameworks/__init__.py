@@ -24,6 +24,3 @@ ALL = {
 
 def of(job: Job) -> Framework:
     return ALL[job.framework]
-
-
-__all__ = ["ALL", "Framework", "of"]

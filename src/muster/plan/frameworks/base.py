@@ -41,6 +41,20 @@ class Framework:
         return program
 
 
+class Launcher(Framework):
+    """A framework whose own launcher starts the ranks, from the first node and over ssh."""
+
+    rank_program = "muster-rank"  # gives a rank its number, its directory and its log; see plan/ssh.py
+
+    def files(self, job: Job, world: World, folder: str) -> dict[str, str]:
+        # No blank line, which horovodrun does not survive.
+        hosts = "".join(f"node-{node.index} slots={world.per_node}\n" for node in world.workers)
+        return {self.hostfile(folder): hosts}
+
+    def hostfile(self, folder: str) -> str:
+        return folder + "/hostfile"
+
+
 def visible(node: Node, ids: list[str]) -> dict[str, str]:
     kind = node.info.device
     if kind == "nvidia":  # PCI order is what nvidia-smi counts in; CUDA's own default is another

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muster.job import Job
-from muster.plan.frameworks.launcher import Launcher
+from muster.plan.frameworks.base import Launcher
 from muster.plan.world import World
 
 

@@ -18,7 +18,7 @@ def _installed() -> Optional[ModuleSpec]:
     places = [place for place in sys.path if not place.endswith(_SHIMS)]
     for finder in sys.meta_path:
         spec = finder.find_spec("muster", places) if hasattr(finder, "find_spec") else None
-        if spec is not None and spec.origin is not None:  # a directory that only has the name is nobody's Muster
+        if spec is not None and spec.origin is not None:  # a directory that only has the name is no Muster
             return spec
     return None
 

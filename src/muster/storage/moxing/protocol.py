@@ -1,4 +1,4 @@
-"""How a rank talks to the storage server of its node: frames of JSON over a Unix socket, each after four bytes of length.
+"""The protocol between a rank and the storage server of its node: JSON over a Unix socket, each frame after its length.
 
 A request is `{"do": ..., "details": {...}, "auth": {...}}`. Answers are any number of `{"items": [...]}`, or `{"bytes": N}` and
 that many bytes behind it, and at the end `{"value": ...}` or `{"error": {"kind", "text"}}`.
@@ -23,7 +23,7 @@ HUNG_UP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 
 
 class Disconnected(Exception):
-    """The client has ended; nobody waits for an answer any more."""
+    """The client has closed its connection."""
 
 
 class ClientConnection:
@@ -33,7 +33,7 @@ class ClientConnection:
         self._connection = connection
 
     def allowed(self) -> bool:
-        """Whether it is a process of this user, or of root."""
+        """True if the client is a process of this user, or of root."""
         given = self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
         return CREDENTIALS.unpack(given)[1] in (os.getuid(), 0)
 
@@ -82,7 +82,7 @@ class ClientConnection:
 
 
 class DisconnectWatcher:
-    """Notices clients that end while something is done for them."""
+    """Calls an action when a client disconnects while its request is served."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()

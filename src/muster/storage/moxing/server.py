@@ -1,7 +1,6 @@
 """The storage server of a node: a process beside the ranks that has the keys and does the transfers for them.
 
-It ends when it is killed. Ranks may still save checkpoints while a run is being stopped, so SIGTERM and SIGINT mean nothing to
-it.
+It ignores SIGTERM and SIGINT and ends when it is killed: ranks may save checkpoints while a run is being stopped.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def _serve_client(service: MoxingService, client: ClientConnection) -> None:
             if request is None:
                 return
             service.serve(request, client)
-    except (Disconnected, ValueError, RecursionError):  # it has ended, or does not speak our language
+    except (Disconnected, ValueError, RecursionError):  # it has ended, or what it sent is not JSON
         return
     finally:
         client.close()

@@ -6,7 +6,8 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, BinaryIO, Callable
 
 from muster.storage import FileInfo, InvalidRequest, NotFound, Progress, Settings, Storage, StorageError, is_url
@@ -15,14 +16,14 @@ from muster.storage.moxing.auth import StorageCache
 from muster.storage.moxing.protocol import ClientConnection, Disconnected, DisconnectWatcher
 from muster.storage.moxing.single_flight import SingleFlight
 
-TREES = 16  # that move at once, each with several connections: more would only get into each other's way
-FILES = 32  # that move at once; they do not wait for trees, which may take hours
+TREES = 16  # copied at once, each with several connections: more would only compete
+FILES = 32  # copied at once; they do not wait for trees, which may take hours
 READS = 64
 POLL = 0.5
 PART = 1000  # entries of a listing in one answer
 APPENDED = 16 << 20  # what is larger is appended through a file, so that memory stays small
 STRIPES = 64  # objects that are appended to at once
-STATUS: dict[type, int] = {AccessDenied: 403, Unreachable: 503, NoSpace: 507}  # as a store would have said it
+STATUS: dict[type, int] = {AccessDenied: 403, Unreachable: 503, NoSpace: 507}  # the HTTP status of a store
 
 
 class MoxingError(StorageError):
@@ -33,14 +34,14 @@ class MoxingError(StorageError):
         self.kind = kind
 
 
+@dataclass(frozen=True)
 class RequestContext:
     """One request of one client, while it is being served."""
 
-    def __init__(self, storage: Storage, client: ClientConnection, key: str) -> None:
-        self.storage = storage
-        self.client = client
-        self.key = key  # whose keys it uses
-        self.progress = Progress()
+    storage: Storage
+    client: ClientConnection
+    key: str  # the same for requests that use the same keys
+    progress: Progress = field(default_factory=Progress)
 
 
 class MoxingService:
@@ -80,8 +81,7 @@ class MoxingService:
     def _answer(self, context: RequestContext, what: str, details: dict[str, Any]) -> None:
         value = None
         if what == "list":
-            for part in _parts(_listed(context.storage, **details)):
-                context.client.send({"items": part})
+            self._list(context, **details)
         elif what == "read":
             self._read(context, **details)
         elif what in self._served:
@@ -89,6 +89,11 @@ class MoxingService:
         else:
             raise MoxingError("other", f"`{what}` is not known here; the moxing of this run is not that of its agent")
         context.client.send({"value": value})
+
+    def _list(self, context: RequestContext, url: str, recursive: bool) -> None:
+        entries = ([entry.name, entry.size, entry.mtime, entry.is_dir] for entry in context.storage.list(url, recursive))
+        while part := list(islice(entries, PART)):
+            context.client.send({"items": part})
 
     def _stat(self, context: RequestContext, url: str) -> list[Any] | None:
         entry = _found(context.storage, url)
@@ -98,7 +103,7 @@ class MoxingService:
         context.storage.make_dir(url, parents)
 
     def _remove(self, context: RequestContext, url: str, recursive: bool) -> None:
-        """MoXing's rule: a file in any case, a directory only when asked to, else nothing."""
+        """Removes a file, and a directory only if `recursive`: MoXing ignores the request otherwise."""
         entry = _found(context.storage, url)
         if entry is not None and (recursive or not entry.is_dir):
             context.storage.remove(url, recursive)
@@ -108,7 +113,7 @@ class MoxingService:
             context.storage.rename(src, dst)
 
     def _read(self, context: RequestContext, url: str, limit: int) -> None:
-        """Small objects come over the socket; of a larger one the client is told to have it put into a file."""
+        """Sends a small object over the socket; without bytes in the answer the client fetches it as a file."""
         with _Slot(self._reads, context.client):
             data = context.storage.read(url, 0, limit + 1)
             if len(data) <= limit:
@@ -155,7 +160,7 @@ class MoxingService:
         self._single_flight.do((context.key, *what), transfer, context.client.disconnected)
 
     def _append(self, context: RequestContext, path: str, offset: int, url: str) -> None:
-        """One after the other, because most stores can only be given the whole object anew."""
+        """Appends to an object, one client after the other: most stores can only replace the whole object."""
         with self._appending[hash(url) % STRIPES], _Slot(self._files, context.client):
             if not is_url(path):
                 _append_file(context.storage, path, offset, url)
@@ -183,7 +188,7 @@ class _Slot:
 
 
 def _found(storage: Storage, url: str) -> FileInfo | None:
-    """What a URL is; with a slash at its end it can only be a directory."""
+    """The file or directory at a URL; with a slash at its end only a directory."""
     entry = storage.stat(url)
     return None if entry is None or (url.endswith("/") and not entry.is_dir) else entry
 
@@ -196,27 +201,11 @@ def _need(storage: Storage, url: str) -> FileInfo:
 
 
 def _target(storage: Storage, src: str, dst: str) -> str:
-    """The name that a copy of a file gets: one in a directory keeps its own."""
+    """The destination of a file: in a directory it keeps its name."""
     there = storage.stat(dst)
     if dst.endswith("/") or (there is not None and there.is_dir):
         return "{}/{}".format(dst.rstrip("/"), src.rstrip("/").rpartition("/")[2])
     return dst
-
-
-def _listed(storage: Storage, url: str, recursive: bool) -> Iterator[list[Any]]:
-    for entry in storage.list(url, recursive):
-        yield [entry.name, entry.size, entry.mtime, entry.is_dir]
-
-
-def _parts(items: Iterator[Any]) -> Iterator[list[Any]]:
-    part: list[Any] = []
-    for item in items:
-        part.append(item)
-        if len(part) == PART:
-            yield part
-            part = []
-    if part:
-        yield part
 
 
 def _append_file(storage: Storage, path: str, offset: int, url: str) -> None:
@@ -231,7 +220,7 @@ def _append_file(storage: Storage, path: str, offset: int, url: str) -> None:
 
 
 def _append_much(storage: Storage, file: BinaryIO, url: str) -> None:
-    """Puts the whole together in a file, because memory is for small things."""
+    """Builds the whole object in a file, so that memory stays small."""
     with tempfile.TemporaryDirectory(prefix="muster-") as folder:
         whole = os.path.join(folder, "whole")
         if storage.stat(url) is not None:

@@ -29,7 +29,7 @@ class SingleFlight:
             pass
 
     def _once(self, key: Hashable, action: Callable[[], None], disconnected: Callable[[], bool]) -> bool:
-        """False when the one who did it for all of us was cancelled, and somebody else has to."""
+        """Runs the action or waits for it; False if the thread that ran it was cancelled, so that another has to."""
         with self._lock:
             before = self._running.get(key)
             waiting = self._running if before is None else self._next

@@ -15,7 +15,7 @@ _PARTS = re.compile(r"[0-9a-f]{32}-([0-9]+)")
 
 
 def part_size(size: int) -> int:
-    """How large the parts of an upload are: fixed by the size alone, so that its sum can be computed again."""
+    """The size of the parts of an upload: a function of the file size, so that its ETag can be computed again."""
     part = PART
     while size > part * MOST_PARTS:
         part *= 2
@@ -23,12 +23,12 @@ def part_size(size: int) -> int:
 
 
 def is_plain(etag: str) -> bool:
-    """Whether an ETag is the MD5 sum of the whole object."""
+    """True if an ETag has the form of the MD5 sum of a whole object."""
     return _PLAIN.fullmatch(etag) is not None
 
 
 def matches(path: str, size: int, etag: str) -> bool:
-    """Whether a local file has the content that an ETag names; false also where that cannot be known."""
+    """True if the ETag is the checksum of a local file; False also for ETags that are no checksums."""
     parts = _PARTS.fullmatch(etag)
     if not is_plain(etag) and not parts:
         return False

@@ -1,11 +1,11 @@
-"""Signed requests to an S3 store: the one client of Muster, of the standard library alone.
+"""Signed requests to an S3 store: the only S3 client of Muster, written with the standard library.
 
-Client packages such as obstore are missing on nodes, where only Python is. That one also refuses or changes names with control
-characters, takes no ranges from servers that answer them with status 200, cannot continue an upload of another process, and
-tells its errors apart by text alone. With connections that are kept, one call to send a small request and a signing key that is
-computed once a day, this client needs less processor time than s5cmd (benchmarks/storage.py).
+It is our own because nodes have a Python and no packages. The packages that were tried also reject or change names with control
+characters, need servers that answer ranges with status 206, and cannot resume an upload of another process. With connections
+that are kept, one system call for a small request and a signing key that is computed once a day, it needs less processor time
+than s5cmd (benchmarks/storage.py).
 
-A request that failed on the way, or at a server that is busy, is tried again.
+A request that failed on the network, or because the server is busy, is repeated.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class Response:
 
     @property
     def reusable(self) -> bool:
-        """Whether the connection can serve another request."""
+        """True if the connection can serve another request."""
         return self._left == 0 and not self._chunked and self._stays and not self._connection.buffer
 
     def read(self) -> bytes:

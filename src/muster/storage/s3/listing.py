@@ -8,7 +8,7 @@ from muster.storage.errors import StorageError
 from muster.storage.model import FileInfo
 from muster.storage.s3 import responses
 from muster.storage.s3.client import Client, Request
-from muster.storage.s3.responses import ListedObject, Page
+from muster.storage.s3.responses import Page
 from muster.storage.urls import join
 
 HOLDER = ".muster-dir"  # marks an empty directory on a server that drops the slash of a marker
@@ -31,7 +31,7 @@ def page(client: Client, bucket: str, prefix: str, recursive: bool, after: str =
 
 
 class Listing:
-    """What is below a prefix; the first page is there at once, so that whoever asks knows whether there is anything."""
+    """The objects below a prefix; the first page is fetched at once, so that an empty listing is known."""
 
     def __init__(self, client: Client, bucket: str, prefix: str, url: str, recursive: bool) -> None:
         self._client, self._bucket, self._prefix, self._url, self._recursive = client, bucket, prefix, url, recursive
@@ -58,7 +58,8 @@ class Listing:
                 folder, _, base = name.rpartition("/")
                 yield from self._folders(folder)
                 if base and base != HOLDER and not base.startswith(PROBE):
-                    yield self._file(name, found[key])
+                    item = found[key]
+                    yield FileInfo(join(self._url, name), name, item.size, item.mtime, False, item.etag)
 
     def _pages(self) -> Iterator[Page]:
         part = self._first
@@ -77,6 +78,3 @@ class Listing:
         self._seen.add(name)
         yield from self._folders(name.rpartition("/")[0])
         yield FileInfo(join(self._url, name), name, 0, 0.0, True)
-
-    def _file(self, name: str, found: ListedObject) -> FileInfo:
-        return FileInfo(join(self._url, name), name, found.size, found.mtime, False, found.etag)

@@ -24,9 +24,9 @@ class StaleUpload(Exception):
 
 
 def store(
-    file: BinaryIO, path: str, shown: str, target: S3Bucket, key: str, attributes: dict[str, str], progress: Progress
+    file: BinaryIO, path: str, shown: str, target: S3Bucket, key: str, headers: dict[str, str], progress: Progress
 ) -> None:
-    """Stores an open file. `shown` is what the user calls it."""
+    """Stores an open file. `shown` is its name in errors."""
 
     def read(at: int, size: int) -> bytes:
         with as_storage_error(shown):
@@ -40,11 +40,11 @@ def store(
         subject = UploadSource(target.client.access.endpoint, target.bucket, key, os.path.abspath(path), version, part)
         with upload_records.open_record(target.records, subject) as record:
             try:
-                _Upload(read, target, record, progress).run(attributes, file)
+                _Upload(read, target, record, progress).run(headers, file)
                 return
             except StaleUpload:
                 _give_up(target, record)
-    raise StorageError(f"{shown} changes while it is copied; copy it again when nobody writes to it")
+    raise StorageError(f"{shown} changes while it is copied; copy it again when no program writes to it")
 
 
 def copy(source: S3Bucket, src: str, entry: FileInfo, target: S3Bucket, dst: str, progress: Progress) -> None:
@@ -75,7 +75,7 @@ def _abort(target: S3Bucket, bucket: str, key: str, upload: str) -> None:
     try:
         target.client.call(Request("DELETE", bucket, key, {"uploadId": upload}))
     except StorageError:
-        return  # it is gone, or the keys may not: the store's own rules for unfinished uploads remain
+        return  # it is gone, or the keys may not abort it: the store's lifecycle rules will
 
 
 class _Upload:
@@ -87,16 +87,16 @@ class _Upload:
         self._size, self._part = record.subject.version[0], record.subject.part
         self._count = -(-self._size // self._part)
         self._resumed = False
-        self._useless = False
+        self._stale = False
         self._agreed = True  # whether every ETag was the sum of its part, as far as it was computed
 
-    def run(self, attributes: dict[str, str], file: BinaryIO | None = None) -> None:
-        """Stores everything; raises Useless where `file` was changed since a first part was stored by another process."""
+    def run(self, headers: dict[str, str], file: BinaryIO | None = None) -> None:
+        """Stores everything. Raises StaleUpload if `file` has changed since another process stored the first parts."""
         try:
-            self._begin(attributes)
+            self._begin(headers)
             missing = [number for number in range(1, self._count + 1) if number not in self._record.parts]
             worker_pool.for_each(self._store, missing, AT_ONCE, self._progress)
-            if self._useless or (self._resumed and file and _version(file) != self._record.subject.version):
+            if self._stale or (self._resumed and file and _version(file) != self._record.subject.version):
                 raise StaleUpload
             self._complete()
         except INTERRUPTED:
@@ -108,7 +108,7 @@ class _Upload:
             raise
         self._record.forget()
 
-    def _begin(self, attributes: dict[str, str]) -> None:
+    def _begin(self, headers: dict[str, str]) -> None:
         if self._record.before:
             _abort(self._target, self._target.bucket, self._key, self._record.before)
         if self._record.parts:
@@ -118,49 +118,46 @@ class _Upload:
             return
         if self._record.upload:
             _abort(self._target, self._target.bucket, self._key, self._record.upload)
-        text = self._ask("POST", {"uploads": ""}, headers=responses.metadata(attributes))
+        _, text = self._target.call("POST", self._key, headers, query={"uploads": ""})
         self._record.begin(responses.upload_id(text))
 
     def _refuse_forgotten(self) -> None:
-        """Raises Useless for an upload that the store does not have, before parts are sent to it in vain."""
+        """Raises StaleUpload for an upload that the store does not have, before any parts are sent."""
         try:
-            self._ask("GET", {"uploadId": self._record.upload, "max-parts": "1"})
+            self._target.call("GET", self._key, query={"uploadId": self._record.upload, "max-parts": "1"})
         except NotFound:
             raise StaleUpload from None
         except StorageError:
-            return  # it may not be asked, or is out of reach: the parts will show
+            return  # access is denied, or the store is unreachable: the parts will show
 
     def _is_stale(self, error: StorageError) -> bool:
-        """Whether an error may only mean that the store no longer has what another process stored."""
+        """True if an error may only mean that the store no longer has the parts that another process stored."""
         return self._resumed and not isinstance(error, (*INTERRUPTED, NoSpace, NoSuchBucket))
 
     def _length(self, number: int) -> int:
         return min(self._part, self._size - (number - 1) * self._part)
 
     def _store(self, number: int) -> None:
-        """Stores one part; an upload that turns out to be useless is no error among threads, which would cancel everything."""
-        if self._useless:
+        """Stores one part; a stale upload is only noted, for an exception in a thread would cancel the whole transfer."""
+        if self._stale:
             return
         data = self._read((number - 1) * self._part, self._length(number))
         if len(data) < self._length(number):
-            self._useless = True
+            self._stale = True
             return
         try:
-            etag = self._put(number, data)
+            query = {"partNumber": str(number), "uploadId": self._record.upload}
+            response, _ = self._target.call("PUT", self._key, body=data, query=query)
         except StorageError as error:
             if not self._is_stale(error):
                 raise
-            self._useless = True
+            self._stale = True
             return
+        etag = responses.etag(response.headers.get("etag"))
         if self._size <= checksum.SUMMED_MOST and hashlib.md5(data).hexdigest() != etag:
             self._agreed = False
         self._record.add(number, etag)
         self._progress.add(bytes=len(data))
-
-    def _put(self, number: int, data: bytes) -> str:
-        asked = {"partNumber": str(number), "uploadId": self._record.upload}
-        response, _ = self._target.client.call(Request("PUT", self._target.bucket, self._key, asked, {}, data))
-        return responses.etag(response.headers.get("etag"))
 
     def _complete(self) -> None:
         etags = [self._record.parts[number] for number in range(1, self._count + 1)]
@@ -169,7 +166,7 @@ class _Upload:
         )
         body = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>"
         try:
-            text = self._ask("POST", {"uploadId": self._record.upload}, body.encode())
+            _, text = self._target.call("POST", self._key, body=body.encode(), query={"uploadId": self._record.upload})
             found = responses.completed(text, self._target.url(self._key), self._target.client.access)
         except NotFound:  # a first try may have arrived although its answer did not
             entry = self._target.head(self._key)
@@ -178,9 +175,6 @@ class _Upload:
                 raise
         if not self._agreed or found != _whole(etags):
             self._target.confirm(self._key, self._size)
-
-    def _ask(self, method: str, asked: dict[str, str], body: bytes = b"", headers: dict[str, str] | None = None) -> bytes:
-        return self._target.client.call(Request(method, self._target.bucket, self._key, asked, headers or {}, body))[1]
 
 
 def _version(file: BinaryIO) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -55,14 +55,15 @@ class Page:
 
 
 def failure(status: int, text: str, shown: str, access: Access, method: str = "GET") -> StorageError:
-    """The error that a store answered a request with, as one sentence and what to do."""
+    """The StorageError for an error response of a store."""
+    bucket, _, key = shown.rpartition("://")[2].partition("/")
     code = "".join(_CODE.findall(text)[:1])
     message = "".join(_MESSAGE.findall(text)[:1]).strip().rstrip(".") or code or f"status {status}"
     if code == "NoSuchBucket":
-        return NoSuchBucket(f"there is no bucket `{_bucket(shown)}` at {access.endpoint}; create it first")
-    if status == 404 and code not in MISSING and (method in ("PUT", "POST") or not _key(shown)):
-        found = "there is no bucket `%s` at %s, or that is no S3 store: it answers with status 404"
-        return NoSuchBucket((found + "; create the bucket, or check the endpoint") % (_bucket(shown), access.endpoint))
+        return NoSuchBucket(f"there is no bucket `{bucket}` at {access.endpoint}; create it first")
+    if status == 404 and code not in MISSING and (method in ("PUT", "POST") or not key):
+        found = f"there is no bucket `{bucket}` at {access.endpoint}, or that is no S3 store: it answers with status 404"
+        return NoSuchBucket(f"{found}; create the bucket, or check the endpoint")
     if status == 404:
         return NotFound(f"{shown} is not there; check the name")
     if status == 412:
@@ -70,7 +71,9 @@ def failure(status: int, text: str, shown: str, access: Access, method: str = "G
     if status == 400 and access.endpoint.startswith("http:") and _HTTPS.search(text):
         return no_http(access)
     if status in (401, 403) or (status == 400 and not access.access_key):
-        return AccessDenied(f"{access.endpoint} refuses access to {shown}: {message}; {_about_keys(access)}")
+        missing = "give keys, by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or in config.toml"
+        advice = "check the keys and what they may do" if access.access_key else missing
+        return AccessDenied(f"{access.endpoint} refuses access to {shown}: {message}; {advice}")
     if status == 507 or code in FULL:
         return NoSpace(f"{access.endpoint} has no room for {shown}: {message}; free some, or choose another place")
     if status >= 500 or status == 429:
@@ -81,21 +84,8 @@ def failure(status: int, text: str, shown: str, access: Access, method: str = "G
     return StorageError(f"{access.endpoint} does not take the request for {shown}: {message}; {advice}")
 
 
-def _bucket(shown: str) -> str:
-    return shown.rpartition("://")[2].partition("/")[0]
-
-
-def _key(shown: str) -> str:
-    return shown.rpartition("://")[2].partition("/")[2]
-
-
 def unreachable(access: Access, reason: str) -> Unreachable:
     return Unreachable(f"{access.endpoint} does not answer: {reason}; check the endpoint and the network")
-
-
-def no_store(access: Access, shown: str) -> StorageError:
-    said = "%s answers for %s without Last-Modified or Content-Length, as no S3 store does; check the endpoint"
-    return StorageError(said % (access.endpoint, shown))
 
 
 def no_https(access: Access) -> Unreachable:
@@ -108,12 +98,6 @@ def no_http(access: Access) -> Unreachable:
     return Unreachable(f"{access.endpoint} does not take plain requests: it speaks https and not http; write {secure}")
 
 
-def _about_keys(access: Access) -> str:
-    if not access.access_key:
-        return "give keys, by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or in config.toml"
-    return "check the keys and what they may do"
-
-
 def etag(text: str | None) -> str:
     """An ETag without its quotes; empty where there is none that a header of a request could hold."""
     found = (text or "").strip('"').lower()
@@ -124,11 +108,6 @@ def check_version(found: str | None, expected: str, shown: str) -> None:
     """Raises StorageError where a response is of another version than asked for: some servers ignore If-Match."""
     if expected and etag(found) not in ("", expected):
         raise StorageError(f"{shown} was changed while it was copied; copy it again")
-
-
-def metadata(attributes: Mapping[str, str]) -> dict[str, str]:
-    """The headers that store attributes beside an object."""
-    return {f"x-amz-meta-{name}": value for name, value in attributes.items()}
 
 
 @_readable()
@@ -174,7 +153,7 @@ def upload_id(text: bytes) -> str:
 
 @_readable()
 def completed(text: bytes, shown: str, access: Access) -> str:
-    """The ETag of an object that was put together from its parts; some answer with success before they have tried."""
+    """The ETag of a completed upload. Raises StorageError for an error in the body, which some stores send with status 200."""
     root = _without_namespaces(text)
     if root.tag == "Error":
         raise failure(500, text.decode("utf-8", "replace"), shown, access, "POST")

@@ -45,9 +45,14 @@ class S3Bucket:
         return "/".join(filter(None, (self.client.access.endpoint, self.bucket, path)))
 
     def call(
-        self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b""
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        query: Mapping[str, str] | None = None,
     ) -> tuple[Response, bytes]:
-        return self.client.call(Request(method, self.bucket, path, {}, headers or {}, body))
+        return self.client.call(Request(method, self.bucket, path, query or {}, headers or {}, body))
 
     def stat(self, path: str) -> FileInfo | None:
         try:
@@ -65,7 +70,8 @@ class S3Bucket:
             return None
         moment, size = responses.http_date(response.headers.get("last-modified")), response.headers.get("content-length", "")
         if moment is None or not (size.isascii() and size.isdigit()):
-            raise responses.no_store(self.client.access, self.url(path))
+            found = f"{self.client.access.endpoint} answers for {self.url(path)} without Last-Modified or Content-Length"
+            raise StorageError(f"{found}, as no S3 store does; check the endpoint")
         etag = responses.etag(response.headers.get("etag"))
         return FileInfo(self.url(path), path.rpartition("/")[2], int(size), moment, False, etag)
 
@@ -84,7 +90,7 @@ class S3Bucket:
         return NotFound(f"{self.url(path)} is not there; check the name")
 
     def walk(self, path: str, recursive: bool = True) -> Iterator[FileInfo]:
-        """What is in a directory, as the pages of its listing come."""
+        """Yields the entries of a directory, page by page of its listing."""
         found = self._listing(path, recursive)
         if path and found.is_empty:
             if self.head(path):
@@ -114,19 +120,16 @@ class S3Bucket:
         whole = response.status == 200 and "content-range" not in response.headers
         return data[start:end] if whole else data
 
-    def write(self, path: str, data: bytes) -> None:
-        self.put(path, data, {})
+    def write(self, path: str, data: bytes, headers: Mapping[str, str] | None = None) -> None:
+        """Stores bytes, and checks that the store has what was sent."""
+        self.refuse_name(path)
+        response, _ = self.call("PUT", path, headers, data)
+        if responses.etag(response.headers.get("etag")) != hashlib.md5(data).hexdigest():
+            self.confirm(path, len(data))
 
     def append(self, path: str, data: bytes) -> None:
         """Writes the object anew with more at its end: stores cannot append."""
         self.write(path, (self.read(path) if self.head(path) else b"") + data)
-
-    def put(self, path: str, data: bytes, attributes: dict[str, str]) -> None:
-        """Stores bytes, and checks that the store has what was sent."""
-        self.refuse_name(path)
-        response, _ = self.call("PUT", path, responses.metadata(attributes), data)
-        if responses.etag(response.headers.get("etag")) != hashlib.md5(data).hexdigest():
-            self.confirm(path, len(data))
 
     def confirm(self, path: str, size: int) -> None:
         """Checks the size of what was stored, where its ETag is no checksum."""
@@ -149,7 +152,7 @@ class S3Bucket:
         for _ in range(LOOKS):
             if entry is None or entry.is_dir or entry.size:
                 break
-            time.sleep(LOOK)  # an empty object may be what somebody makes a directory of at this moment
+            time.sleep(LOOK)  # an empty object may be a directory that another client is creating at this moment
             entry = self.stat(path)
         if entry is not None and not entry.is_dir:
             raise InvalidRequest(f"{self.url(path)} is a file, where a directory is needed; rename one of them")
@@ -160,7 +163,7 @@ class S3Bucket:
             self._become_dir(path)
 
     def _become_dir(self, path: str) -> None:
-        """Marks a directory, which others may do at the same moment: a server that drops slashes then refuses some of them."""
+        """Creates the marker of a directory; of clients that do so at once, a server that drops slashes refuses some."""
         self.refuse_name(path)
         for left in reversed(range(LOOKS)):
             try:
@@ -243,7 +246,7 @@ class S3Bucket:
         listed = "".join(f"<Object><Key>{_escaped(key)}</Key></Object>" for key in keys)
         body = f"<Delete><Quiet>true</Quiet>{listed}</Delete>".encode()
         headers = {"content-md5": base64.b64encode(hashlib.md5(body).digest()).decode(), "content-type": "application/xml"}
-        _, text = self.client.call(Request("POST", self.bucket, "", {"delete": ""}, headers, body))
+        _, text = self.call("POST", "", headers, body, {"delete": ""})
         for key, reason in responses.refusals(text)[:1]:
             raise AccessDenied(f"{self.url(key)} could not be removed: {reason}; check what the keys may do")
 

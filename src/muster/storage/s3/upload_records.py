@@ -1,7 +1,7 @@
-"""Records of uploads in parts, by which one that was interrupted, also by a kill, goes on with the parts that are missing.
+"""Records of multipart uploads, by which an interrupted or killed upload resumes with the missing parts.
 
-Each is a file under MUSTER_HOME: a line that names the file, its version and the upload at the store, and a line per part that
-the store has. Whoever uploads holds a lock on it.
+Each is a file under MUSTER_HOME: a line with the file, its version and the upload's id, and a line per part that the store has.
+The uploading process holds a lock on it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from muster.storage.transfer.partial import KEPT
+from muster.storage.transfer.partial import KEPT, discard
 
 SETTLED = 0.1  # seconds after which another change to a file gets another time
 
@@ -68,7 +68,7 @@ class UploadRecord:
             whole = os.write(self.descriptor, line) == len(line)
         except OSError:
             whole = False
-        if not whole:  # a full disk: the upload goes on, and nobody will know of this part
+        if not whole:  # a full disk: the upload goes on, but cannot be resumed with this part
             self.descriptor = -1
 
     def forget(self) -> None:
@@ -76,7 +76,7 @@ class UploadRecord:
         self.upload, self.before = "", ""
         self.parts.clear()
         if self.path:
-            _unlink(self.path)
+            discard(self.path)
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def open_record(folder: str, subject: UploadSource) -> Iterator[UploadRecord]:
 
 
 def _locked(path: str) -> int:
-    """The descriptor of a record that nobody else holds, or -1."""
+    """Opens and locks a record; -1 where another process holds it."""
     descriptor = -1
     try:
         folder = os.path.dirname(path)
@@ -151,9 +151,9 @@ def take_abandoned(folder: str, endpoint: str) -> Iterator[dict[str, str]]:
             with open(descriptor, "rb", closefd=False) as file:
                 head = _loaded(file.readline())
             if not isinstance(head, dict) or "upload" not in head:
-                _unlink(path)
+                discard(path)
             elif head.get("endpoint") == endpoint:
-                _unlink(path)
+                discard(path)
                 yield {name: str(head[name]) for name in ("bucket", "key", "upload")}
         finally:
             os.close(descriptor)
@@ -164,10 +164,3 @@ def _is_old(path: str) -> bool:
         return time.time() - os.stat(path).st_mtime > KEPT
     except OSError:
         return False
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return  # somebody else was faster

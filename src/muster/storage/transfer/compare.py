@@ -1,4 +1,4 @@
-"""Whether a file has to move: decided from listings alone, and from a checksum where those leave a doubt."""
+"""Decides whether a file has to be copied: from listings alone, and from a checksum where those leave a doubt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARGIN = 2.0  # stores count in whole seconds, and clocks are compared no better
 
 
 def unchanged(src: Location, entry: FileInfo, dst: Location, there: FileInfo) -> bool:
-    """Whether what is at the destination is already what the source has."""
+    """True if the destination already has the file of the source."""
     if entry.size != there.size:
         return False
     if isinstance(src.store, LocalStore) and isinstance(dst.store, LocalStore):
@@ -30,11 +30,11 @@ def unchanged(src: Location, entry: FileInfo, dst: Location, there: FileInfo) ->
 
 
 def _uploaded(path: str, entry: FileInfo, there: FileInfo, ahead: float) -> bool:
-    """Whether an object holds a local file. `ahead`: by how much the store's clock is before ours.
+    """True if an object holds a local file. `ahead`: the seconds by which the store's clock is ahead of ours.
 
-    An object is as old as its upload, so a file that nobody touched since then is in it; the time at which a file was put in
-    its place counts too, for a file that was moved here keeps the old time of its content. Some servers keep the time that we
-    give an object instead, to the millisecond. What is too fresh for either is compared by content.
+    An object's time is that of its upload, so it holds a file that has not changed since; the ctime counts too, because a file
+    that was moved here keeps its mtime. Some servers keep the mtime that we send with an object instead, to the millisecond.
+    Files that are too recent for either are compared by content.
     """
     touched = max(entry.mtime, os.stat(path).st_ctime)
     if touched + MARGIN < there.mtime - ahead:

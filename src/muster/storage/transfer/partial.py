@@ -1,7 +1,7 @@
-"""Files that are being written: under a temporary name beside their own, so that nobody ever meets half of one.
+"""Files that are being written: under a temporary name beside their own, so that readers never see a partial file.
 
-A writer holds a lock on its temporary file. One that nobody holds was left by a process that was killed, and is swept away;
-one that can be resumed (`.resume`) after a week.
+A writer holds a lock on its temporary file. One without a lock was left by a process that was killed, and is removed; one that
+can be resumed (`.resume`) after a week.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_written: set[str] = set()  # what threads are at; one that hangs when the process ends cannot clean up
+_written: set[str] = set()  # files that threads are writing; a thread that hangs when the process ends cannot clean up
 _NAME = re.compile(r"\.muster-[0-9a-f]{12}\.(?:part|resume)")
 RESUMABLE = ".resume"
-KEPT = 7 * 86400.0  # seconds for which somebody may come back to one that can be resumed
+KEPT = 7 * 86400.0  # seconds for which a file that can be resumed is kept
 
 
 def is_partial(name: str) -> bool:
-    """Whether a base name is that of a file which is being written, or was left half written."""
+    """True if a base name is that of a partial file."""
     return name.startswith(".muster-") and _NAME.fullmatch(name) is not None
 
 
 def is_resumable(path: str) -> bool:
-    """Whether a half written file is kept for the next transfer to the same place."""
+    """True if a partial file is kept for the next transfer to the same path."""
     return path.endswith(RESUMABLE)
 
 
 @contextmanager
 def replacing(path: str, mtime_ns: int | None = None, mode: int | None = None) -> Iterator[int]:
-    """A descriptor to write to; what was written takes its final name at the end, all at once, or never."""
+    """Yields a descriptor to write to; the file is renamed to `path` at the end, or removed after an error."""
     temporary, descriptor = create(os.path.dirname(path))
     try:
         _written.add(temporary)
@@ -54,9 +54,9 @@ def replacing(path: str, mtime_ns: int | None = None, mode: int | None = None) -
 
 
 def write_whole(path: str, data: memoryview | bytes, mtime_ns: int) -> None:
-    """Writes a small file at once, with as few calls as can be: there may be many thousands of them, on many threads.
+    """Writes a small file atomically, with as few system calls as possible: there may be many thousands of them.
 
-    It takes no lock: in the moment before it has its name it can be swept away, and is written again then.
+    It takes no lock: another process may remove it before it has its name, and it is written again then.
     """
     folder = os.path.dirname(path)
     while True:
@@ -85,7 +85,7 @@ def write_whole(path: str, data: memoryview | bytes, mtime_ns: int) -> None:
 
 
 def reopened(path: str) -> tuple[str, int]:
-    """The locked temporary file in which a copy to this path can be resumed; another one while somebody else is at that."""
+    """The locked temporary file in which a copy to this path is resumed; a new one while another process holds that."""
     folder, name = os.path.split(path)
     digest = hashlib.sha256(os.fsencode(name)).hexdigest()
     temporary = os.path.join(folder, f".muster-{digest[:12]}{RESUMABLE}")
@@ -94,7 +94,7 @@ def reopened(path: str) -> tuple[str, int]:
         try:
             descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         except OSError:
-            return create(folder)  # it belongs to somebody else
+            return create(folder)  # it belongs to another user
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -106,7 +106,7 @@ def reopened(path: str) -> tuple[str, int]:
 
 
 def _is_at(descriptor: int, path: str) -> bool:
-    """Whether an open file still has its name: its writer may have renamed it before we had the lock."""
+    """True if an open file still has this name: its writer may have renamed it before we had the lock."""
     try:
         there = os.lstat(path)
     except FileNotFoundError:
@@ -115,7 +115,7 @@ def _is_at(descriptor: int, path: str) -> bool:
 
 
 def create(folder: str) -> tuple[str, int]:
-    """A temporary file that is locked; one that was swept away before that could be is made anew."""
+    """Creates a temporary file and locks it; creates another if it was removed before it was locked."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     while True:
         temporary = os.path.join(folder, f".muster-{os.urandom(6).hex()}.part")
@@ -139,13 +139,13 @@ def _abandon() -> None:
 def discard(temporary: str) -> None:
     try:
         os.unlink(temporary)
-    except FileNotFoundError:
-        return  # somebody else was faster
+    except OSError:
+        return  # another process has removed it
 
 
 def _lock(descriptor: int) -> None:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # who sweeps holds it for a moment
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # a process that sweeps holds it for a moment
     except OSError:
         return  # a file system without locks: nothing is swept there either
 
@@ -160,11 +160,11 @@ def write_all(descriptor: int, data: memoryview | bytes, offset: int = 0) -> Non
 
 
 def sweep(path: str) -> None:
-    """Removes a half written file if its writer is gone, and nobody is likely to go on with it."""
+    """Removes a partial file if its writer is gone and it will not be resumed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return  # somebody else was faster, or it is not ours
+        return  # another process has removed it, or it is not ours
     try:
         if is_resumable(path) and time.time() - os.fstat(descriptor).st_mtime < KEPT:
             return

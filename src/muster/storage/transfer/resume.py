@@ -1,7 +1,7 @@
-"""Downloads that go on where they stopped, also after a kill: the partial file keeps behind its data how far each range came.
+"""Downloads that resume where they stopped, also after a kill: the partial file records behind its data how far each range is.
 
-The record is for one version of one object (its ETag) and for one boot of this machine: after a crash of the system it could
-know of more than the disk has.
+The record is for one version of one object (its ETag) and for one boot of this machine: after a crash of the system the disk
+could have less than is recorded.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class PartialDownload:
 
 @contextmanager
 def open_partial(path: str, entry: FileInfo, source: str) -> Iterator[PartialDownload]:
-    """A file to write to, with what an interrupted copy of the same object left; it takes its name at the end, or never.
+    """Opens a partial file, resuming an interrupted download of the same object; it is renamed to `path` at the end.
 
-    `source` names the object wherever it is asked for. One without an ETag, which could change unseen, begins anew.
+    `source` identifies the object. One without an ETag could change unnoticed, so its download starts from the beginning.
     """
     _refuse_name(path)
     temporary, descriptor = partial.reopened(path) if entry.etag else partial.create(os.path.dirname(path))
@@ -88,7 +88,7 @@ def open_partial(path: str, entry: FileInfo, source: str) -> Iterator[PartialDow
 
 
 def _refuse_name(path: str) -> None:
-    """Raises for a name that the file system will not take, rather than after all has been fetched."""
+    """Raises OSError for a name that the file system does not accept, before anything is fetched."""
     try:
         os.lstat(path)
     except FileNotFoundError:
@@ -100,4 +100,4 @@ def _boot() -> str:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
     except OSError:
-        return os.urandom(16).hex()  # nothing is ever taken up again
+        return os.urandom(16).hex()  # no download is ever resumed

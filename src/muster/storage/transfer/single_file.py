@@ -23,19 +23,19 @@ def upload(source: LocalStore, src: str, target: S3Bucket, dst: str, progress: P
     """Stores a local file, with the time of its content beside it."""
     target.refuse_name(dst)
     with as_storage_error(source.url(src)):
-        file = open(src, "rb")  # noqa: SIM115 - its errors are told in other words than those of what is done with it
+        file = open(src, "rb")  # noqa: SIM115 - only its own errors are about this name
     with file:
         info = os.fstat(file.fileno())
         seconds, nanoseconds = divmod(info.st_mtime_ns, 10**9)
-        attributes = {"mtime": f"{seconds}.{nanoseconds:09}"}
+        headers = {"x-amz-meta-mtime": f"{seconds}.{nanoseconds:09}"}
         if info.st_size <= checksum.PART:
             with as_storage_error(source.url(src)):
                 data = file.read()
-            target.put(dst, data, attributes)
+            target.write(dst, data, headers)
             progress.add(bytes=len(data))
         else:
             with target.large:
-                multipart.store(file, src, source.url(src), target, dst, attributes, progress)
+                multipart.store(file, src, source.url(src), target, dst, headers, progress)
 
 
 def download(source: S3Bucket, src: str, entry: FileInfo, target: LocalStore, dst: str, progress: Progress) -> None:
@@ -105,7 +105,7 @@ def copy(source: S3Bucket, src: str, entry: FileInfo, target: S3Bucket, dst: str
         progress.add(bytes=entry.size)
         return
     if entry.size <= checksum.PART:
-        target.put(dst, _fetch_small(source, src, entry), {})
+        target.write(dst, _fetch_small(source, src, entry))
         progress.add(bytes=entry.size)
         return
     with target.large:

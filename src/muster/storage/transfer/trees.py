@@ -1,4 +1,4 @@
-"""Moving files and trees between stores: only what is missing or changed, in parallel, and never half."""
+"""Copies of trees between stores: only missing or changed files, in parallel, each file complete or not at all."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Tree:
             raise InvalidRequest(f"{self.dst.url} lies in {self.src.url} itself; choose a destination outside of it")
 
     def _wanted(self, threads: int) -> Iterator[FileInfo]:
-        """The files to move; what is met on the way is remembered for folders and deletions."""
+        """Yields the files to copy; remembers all names for folders and deletions."""
         for entry in self._listed(threads):
             above = entry.name.rpartition("/")[0]
             if not entry.is_dir:
@@ -134,9 +134,9 @@ class Tree:
 
     @contextmanager
     def _leaving_out(self) -> Iterator[None]:
-        """Goes on without a file that cannot be copied, where that is wanted; a store out of reach ends everything.
+        """Continues without a file that cannot be copied if `left` is given; an unreachable store ends the transfer.
 
-        Names that cannot be are left out however many they are: they say nothing about the others.
+        Files with invalid names are left out however many there are: they say nothing about the others.
         """
         try:
             yield
@@ -147,7 +147,7 @@ class Tree:
             self.left.append(error)
 
     def _make_folders(self) -> None:
-        """Makes the directories that hold nothing; the others came with what is in them."""
+        """Makes the empty directories; the others were made with their files."""
         if self.choice.narrowed:
             return
         for name in sorted(self._folders - self._holding - set(self._there)):
@@ -160,13 +160,13 @@ class Tree:
         try:
             checked_name(name, self.src.below(name).url)
         except InvalidName:
-            if name in self._filled:  # its files have been told of, or were not wanted
+            if name in self._filled:  # its files were reported already, or are not wanted
                 return
             raise
         self.dst.store.make_dir(self.dst.below(name).path)
 
     def _delete(self) -> None:
-        """Removes at the destination what the source no longer has; what a pattern leaves out stays."""
+        """Removes files of the destination that the source does not have; files that a pattern excludes stay."""
         kept = self._files | self._folders | {folder for name in self._files for folder in _parents(name)}
         extra = [entry for name, entry in self._there.items() if name in self.choice and name not in kept]
         gone = self.dst.store.remove_below(self.dst.path, [entry.name for entry in extra if not entry.is_dir])

@@ -1,4 +1,4 @@
-"""Requests to Muster's storage server, and its refusals as exceptions."""
+"""Requests to Muster's storage server; its errors become MoXing's exceptions."""
 
 from typing import Any, Dict, Iterator, List, Optional
 
@@ -18,13 +18,13 @@ def set_auth(settings: Dict[str, Any]) -> None:
 
 
 def ask(what: str, **details: Any) -> Any:
-    """Asks for something and returns what was answered."""
+    """Sends a request and returns the value of its answer."""
     with Exchange(_request(what, details)) as exchange:
         return _value(next(exchange.answers()))
 
 
 def ask_items(what: str, **details: Any) -> Iterator[List[Any]]:
-    """Asks for a list that comes in parts."""
+    """Sends a request and yields the items of its answers."""
     with Exchange(_request(what, details)) as exchange:
         for answer in exchange.answers():
             if "items" not in answer:
@@ -34,7 +34,7 @@ def ask_items(what: str, **details: Any) -> Iterator[List[Any]]:
 
 
 def ask_bytes(what: str, **details: Any) -> Optional[bytearray]:
-    """Asks for the bytes of an object; None when the server would rather put them into a file."""
+    """Requests the bytes of an object; None where it is too large to come over the socket."""
     data = None
     with Exchange(_request(what, details)) as exchange:
         for answer in exchange.answers():

@@ -1,7 +1,7 @@
-"""The line to Muster, which does the transfers: the agent of the run, or a process of one's own outside of a run.
+"""Connections to Muster's storage server: that of the run's agent, or outside of a run one that this process starts.
 
-Every thread has lines of its own, and one that is in use is nobody else's: a signal handler that saves a checkpoint opens
-another. A line is never shared with a forked process.
+Every thread has connections of its own, with one request at a time: a signal handler that saves a checkpoint opens another.
+A connection is never shared with a forked process.
 """
 
 import json
@@ -24,7 +24,7 @@ Answer = Dict[str, Any]
 T = TypeVar("T")
 
 
-class Line:
+class Connection:
     """A connection, with one request at a time: a frame of JSON each way, an answer may be followed by bytes."""
 
     def __init__(self, name: str) -> None:
@@ -52,7 +52,7 @@ class Line:
         return data
 
     def ended(self) -> bool:
-        """Whether an idle line leads nowhere: there is nothing to be read from one but its end."""
+        """True if the server closed an idle connection: nothing but its end can be read from one."""
         watch = select.poll()  # the other call fails in a process with very many files open
         watch.register(self._socket, select.POLLIN)
         return bool(watch.poll(0))
@@ -64,44 +64,44 @@ class Line:
 
 
 class _Mine(threading.local):
-    """The lines of a thread that wait for its next request."""
+    """The idle connections of a thread."""
 
     def __init__(self) -> None:
-        self.idle: List[Line] = []
+        self.idle: List[Connection] = []
 
 
 _mine = _Mine()
-_open: "weakref.WeakSet[Line]" = weakref.WeakSet()
+_open: "weakref.WeakSet[Connection]" = weakref.WeakSet()
 _own: "Optional[_OwnServer]" = None
 _starting = threading.Lock()
 
 
 class Exchange:
-    """One request and its answers, on a line that is nobody else's until all is read."""
+    """One request and its answers, on a connection that serves no other until all is read."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
         self._done = False
 
     def __enter__(self) -> "Exchange":
-        self._line = _take()
+        self._connection = _take()
         try:
-            self._line.send(self._request)
+            self._connection.send(self._request)
         except OSError as error:
-            self._line.close()
+            self._connection.close()
             raise _unreachable(error) from None
         return self
 
     def answers(self) -> Iterator[Answer]:
-        """What comes back; the last answer has `value` or `error`."""
+        """Yields the answers; the last one has `value` or `error`."""
         while not self._done:
-            answer = self._read(self._line.receive)
+            answer = self._read(self._connection.receive)
             self._done = "bytes" not in answer and "items" not in answer
             yield answer
 
     def bytes(self, size: int) -> bytearray:
         """The bytes that an answer announced."""
-        return self._read(lambda: self._line.receive_bytes(size))
+        return self._read(lambda: self._connection.receive_bytes(size))
 
     def _read(self, receive: Callable[[], T]) -> T:
         try:
@@ -111,27 +111,27 @@ class Exchange:
 
     def __exit__(self, *unused: Any) -> None:
         if self._done:
-            _mine.idle.append(self._line)
+            _mine.idle.append(self._connection)
         else:
-            self._line.close()  # what is still on its way would be taken for the answer to the next request
+            self._connection.close()  # what is still on its way would be taken for the answer to the next request
 
 
-def _take() -> Line:
+def _take() -> Connection:
     while _mine.idle:
-        line = _mine.idle.pop()
-        if line.process == os.getpid() and not line.ended():
-            return line
-        line.close()
+        connection = _mine.idle.pop()
+        if connection.process == os.getpid() and not connection.ended():
+            return connection
+        connection.close()
     try:
-        line = Line(_server())
+        connection = Connection(_server())
     except OSError as error:
         raise _unreachable(error) from None
-    _open.add(line)
-    return line
+    _open.add(connection)
+    return connection
 
 
 def _server() -> str:
-    """The name of the socket to ask at."""
+    """The name of the server's socket; starts a server where there is none."""
     global _own
     given = os.environ.get("MUSTER_SOCKET")
     if given:
@@ -182,14 +182,14 @@ def _unreachable(error: Exception) -> Exception:
     return kind(f"Muster's storage server does not answer ({error}); see whether the run is being stopped")
 
 
-def _forget_lines() -> None:
-    """In a forked process: lets go of the lines of the other one."""
+def _close_inherited() -> None:
+    """Closes the connections of the parent in a forked process."""
     global _starting
     _starting = threading.Lock()
-    for line in list(_open):
-        line.close()
+    for connection in list(_open):
+        connection.close()
     _open.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_lines)
+    os.register_at_fork(after_in_child=_close_inherited)

@@ -1,4 +1,4 @@
-"""What a listing shows: entries that look like those of `os.scandir`, and the answer of `stat`."""
+"""Entries of a listing, with the methods of those of `os.scandir`, and the result of `stat`."""
 
 import os
 import stat as modes
@@ -19,7 +19,7 @@ class Stat:
         return f"Stat(length={self.length}, mtime_nsec={self.mtime_nsec}, is_directory={self.is_directory})"
 
     def as_system(self) -> os.stat_result:
-        """The same as `os.stat` would say it."""
+        """The same in the form of `os.stat`."""
         second = int(self.st_mtime)
         return os.stat_result((self.st_mode, 0, 0, 1, os.getuid(), os.getgid(), self.length, second, second, second))
 
@@ -67,7 +67,7 @@ class Scan:
         return next(self._entries)
 
     def close(self) -> None:
-        """Ends it early."""
+        """Ends the listing early."""
         self._entries = iter(())
 
     def __enter__(self) -> "Scan":

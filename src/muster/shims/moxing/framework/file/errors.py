@@ -5,7 +5,7 @@ from typing import Optional
 
 
 class Response:
-    """What the store answered, for those who print `error.resp`."""
+    """The store's response, for programs that print `error.resp`."""
 
     def __init__(self, status: Optional[int], reason: str) -> None:
         self.status = status

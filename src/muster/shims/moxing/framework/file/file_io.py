@@ -1,4 +1,4 @@
-"""The functions of `moxing.file`. What lies on this machine is done here, what lies in a store is done by Muster."""
+"""The functions of `moxing.file`. Local paths are handled here, URLs by Muster's storage server."""
 
 import functools
 import glob as globbing
@@ -10,7 +10,7 @@ from .entries import AnyEntry, Stat
 from .errors import MoxFileNotExistsException
 from .paths import clean, is_url, relative
 
-# Switches that MoXing's manual tells people to set. Muster chooses the number of its connections itself.
+# Switches that MoXing's manual describes. Muster chooses the number of its connections itself.
 _LARGE_FILE_METHOD = 1
 _LARGE_FILE_TASK_NUM = 1
 _NUMBER_OF_PROCESSES = 1
@@ -20,8 +20,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 Data = Union[str, bytes]
 
 
-def _told(function: F) -> F:
-    """Lets a missing local file be told by MoXing's exception, as a missing object is."""
+def _mox_errors(function: F) -> F:
+    """Raises MoXing's exception for a missing local file, as for a missing object."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -36,7 +36,7 @@ def _told(function: F) -> F:
 
 
 def _side(url: str) -> Any:
-    """Who does it: the two modules have the same functions."""
+    """The module that handles a path; both have the same functions."""
     return remote if is_url(url) else local
 
 
@@ -44,49 +44,49 @@ def _side_of_two(src: str, dst: str) -> Any:
     return remote if is_url(src) or is_url(dst) else local
 
 
-@_told
+@_mox_errors
 def File(name: Any, mode: str = "r", client_id: Any = None, **settings: Any) -> Any:
     """Opens a file: any of Python's modes, in MoXing's spelling (`br+`) too. `flush` puts what was written into the store."""
     path = clean(name)
     return objects.open_file(path, mode, is_url(path), **settings)
 
 
-@_told
+@_mox_errors
 def read(url: Any, client_id: Any = None, binary: bool = False, **settings: Any) -> Any:
     """All that a file holds, as text or as bytes."""
     with File(url, "rb" if binary else "r") as file:
         return file.read()
 
 
-@_told
+@_mox_errors
 def write(url: Any, data: Data, binary: bool = False, client_id: Any = None, **settings: Any) -> None:
     """Writes a file anew."""
     with File(url, "wb" if binary or isinstance(data, bytes) else "w") as file:
         file.write(data)
 
 
-@_told
+@_mox_errors
 def append(url: Any, data: Data, binary: bool = False, client_id: Any = None, **settings: Any) -> None:
     """Adds to the end of a file, which need not exist yet."""
     with File(url, "ab" if binary or isinstance(data, bytes) else "a") as file:
         file.write(data)
 
 
-@_told
+@_mox_errors
 def append_remote(src_url: Any, dst_url: Any, client_id: Any = None, **settings: Any) -> None:
     """Adds what one file holds to the end of another."""
     src, dst = clean(src_url), clean(dst_url)
     _side_of_two(src, dst).append(src, dst)
 
 
-@_told
+@_mox_errors
 def copy(src_url: Any, dst_url: Any, client_id: Any = None, **settings: Any) -> None:
     """Copies one file, to a name or into a directory. The source stays as it is."""
     src, dst = clean(src_url), clean(dst_url)
     _side_of_two(src, dst).copy(src, dst)
 
 
-@_told
+@_mox_errors
 def copy_parallel(
     src_url: Any,
     dst_url: Any,
@@ -115,7 +115,7 @@ def is_directory(url: Any, client_id: Any = None, **settings: Any) -> bool:
     return bool(_side(path).is_directory(path))
 
 
-@_told
+@_mox_errors
 def list_directory(
     url: Any,
     recursive: bool = False,
@@ -159,21 +159,21 @@ def walk(
     return os.walk(path, topdown, onerror, followlinks)
 
 
-@_told
+@_mox_errors
 def scan_dir(url: Any, client_id: Any = None, **settings: Any) -> Iterator[AnyEntry]:
     """The entries of a directory, as `os.scandir` gives them."""
     path = clean(url)
     return cast(Iterator[AnyEntry], _side(path).scan(path))
 
 
-@_told
+@_mox_errors
 def make_dirs(url: Any, client_id: Any = None, **settings: Any) -> None:
     """Makes a directory and those above it."""
     path = clean(url)
     _side(path).make_dir(path, True)
 
 
-@_told
+@_mox_errors
 def mk_dir(url: Any, client_id: Any = None, **settings: Any) -> None:
     """Makes a directory in one that exists."""
     path = clean(url)
@@ -186,21 +186,21 @@ def remove(url: Any, recursive: bool = False, client_id: Any = None, **settings:
     _side(path).remove(path, recursive)
 
 
-@_told
+@_mox_errors
 def rename(src_url: Any, dst_url: Any, client_id: Any = None, **settings: Any) -> None:
     """Moves a file or a directory, also between this machine and a store."""
     src, dst = clean(src_url), clean(dst_url)
     _side_of_two(src, dst).rename(src, dst)
 
 
-@_told
+@_mox_errors
 def stat(url: Any, client_id: Any = None, **settings: Any) -> Stat:
-    """What is known of a file or directory: `length`, `mtime_nsec`, `is_directory`."""
+    """The `length`, `mtime_nsec` and `is_directory` of a file or directory."""
     path = clean(url)
     return cast(Stat, _side(path).stat(path))
 
 
-@_told
+@_mox_errors
 def get_size(url: Any, recursive: bool = False, client_id: Any = None, **settings: Any) -> int:
     """The size of a file, or of all in a directory when `recursive` is true."""
     path = clean(url)

@@ -1,4 +1,4 @@
-"""Paths on this machine: the same functions, done here without asking anybody."""
+"""The same functions as in `remote`, for paths on this machine."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ def is_directory(path: str) -> bool:
 
 
 def entries(path: str, recursive: bool) -> Iterator[Entry]:
-    """What is in a directory, sorted by name; with `recursive` also what is in those below it."""
+    """Yields the entries of a directory, sorted by name; with `recursive` also those of the directories below it."""
     for name in sorted(_names(path, recursive)):
         full = os.path.join(path, name)
         if os.path.exists(full):  # a link may lead nowhere
@@ -129,7 +129,7 @@ def _make_folder(path: str) -> None:
 
 
 def _unchanged(src: str, dst: str) -> bool:
-    """A copy has the time of its source, so one that was copied before is known again."""
+    """True if a copy is up to date: copies take the time of their source."""
     if not os.path.isfile(dst):
         return False
     old, new = os.stat(dst), os.stat(src)

@@ -44,14 +44,11 @@ class _Sized:
 
     def size(self) -> int:
         """The size so far, with what has been written and not flushed."""
-        self._settle()
+        super().flush()  # type: ignore[misc] # of the buffer alone: a subclass may put the file into the store
         here = self.raw.tell()
         end = self.raw.seek(0, os.SEEK_END)
         self.raw.seek(here)
         return int(end)
-
-    def _settle(self) -> None:
-        """Hands what is buffered to the file below."""
 
 
 class _Reader(_Sized, io.BufferedReader):
@@ -59,13 +56,11 @@ class _Reader(_Sized, io.BufferedReader):
 
 
 class _Writer(_Sized, io.BufferedWriter):
-    def _settle(self) -> None:
-        io.BufferedWriter.flush(self)
+    pass
 
 
 class _Both(_Sized, io.BufferedRandom):
-    def _settle(self) -> None:
-        io.BufferedRandom.flush(self)
+    pass
 
 
 class Text(io.TextIOWrapper):
@@ -94,7 +89,7 @@ class _Synced(_Both):
         _unfinished.add(self)
 
     def _state(self) -> Tuple[int, int]:
-        """What shows that somebody wrote by way of the descriptor."""
+        """Size and time of the file, which change when it is written through its descriptor."""
         found = os.fstat(self.fileno())
         return found.st_size, found.st_mtime_ns
 
@@ -161,7 +156,7 @@ def _open_remote(url: str, access: str) -> Any:
 
 
 def _fetched(url: str) -> _Reader:
-    """A file to read. It has no name on this machine any more, so nothing is left behind."""
+    """A file to read, which is unlinked already, so that nothing is left behind."""
     data = remote.read_small(url)
     if data is None:
         folder = tempfile.mkdtemp(prefix="moxing-")
@@ -198,7 +193,7 @@ def _open_written(url: str, access: str, folder: str) -> Any:
 
 
 def _prepare(url: str, access: str, path: str) -> bool:
-    """Lays out what the access starts from; true when the object exists."""
+    """Writes the content that the file starts with; returns whether the object exists."""
     if access[0] == "w":
         return False
     present = remote.exists(url)
@@ -206,7 +201,7 @@ def _prepare(url: str, access: str, path: str) -> bool:
         raise FileExistsError(f"{url} exists; the mode x is for new files")
     if access[0] == "r" and not present:
         raise MoxFileNotExistsException(f"there is nothing at {url}; check the path")
-    if present and access == "a":  # nobody will read it: a hole of its size keeps the positions right
+    if present and access == "a":  # it cannot be read in this mode: a hole of its size keeps the positions right
         open(path, "wb").close()
         os.truncate(path, remote.stat(url).length)
     elif present:

@@ -9,7 +9,7 @@ _SCHEMES = ("obs:/", "s3:/")
 
 
 def is_url(path: Any) -> bool:
-    """Whether a path lies in a store; `obs:/bucket` is what pathlib makes of `obs://bucket`."""
+    """True if a path lies in a store; `obs:/bucket` is what pathlib makes of `obs://bucket`."""
     if isinstance(path, str):
         return path.startswith(_SCHEMES)
     if hasattr(path, "__fspath__"):

@@ -28,14 +28,14 @@ def is_directory(url: str) -> bool:
 
 
 def entries(url: str, recursive: bool) -> Iterator[Entry]:
-    """What is in a directory, as it comes; with `recursive` also what is in those below it."""
+    """Yields the entries of a directory as they arrive; with `recursive` also those of the directories below it."""
     for name, length, mtime, is_dir in ask_items("list", url=url, recursive=recursive):
         yield Entry(name, join(url, name), Stat(length, mtime, is_dir))
 
 
 def scan(url: str) -> Scan:
     found = entries(url, False)
-    first = list(itertools.islice(found, 1))  # a directory that is missing is told now
+    first = list(itertools.islice(found, 1))  # a missing directory is an error now, not at the first iteration
     return Scan(itertools.chain(first, found))
 
 

@@ -25,27 +25,26 @@ def shift(source: str, target: str) -> None:
 
 
 def _turn_on() -> None:
-    for place, name, function in _FUNCTIONS:
-        if (place, name) not in _originals:
-            original = getattr(place, name)
-            _originals[place, name] = original
-            setattr(place, name, _either(original, function, 2 if function in _OF_TWO_PATHS else 1))
+    for module, name, paths, function in _FUNCTIONS:
+        if (module, name) not in _originals:
+            original = getattr(module, name)
+            _originals[module, name] = original
+            setattr(module, name, _either(original, function, paths))
 
 
 def _turn_off() -> None:
-    for (place, name), original in _originals.items():
-        setattr(place, name, original)
+    for (module, name), original in _originals.items():
+        setattr(module, name, original)
     _originals.clear()
 
 
 def _either(original: Callable[..., Any], function: Callable[..., Any], paths: int) -> Callable[..., Any]:
-    """A function that takes paths of both kinds; its first arguments are paths."""
+    """Returns a function that takes paths of both kinds, as its first `paths` arguments."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        for path in args[:paths] if len(args) >= paths else (*args, *kwargs.values())[:paths]:
-            if is_url(path):
-                return function(*args, **kwargs)
+        if any(is_url(path) for path in (*args, *kwargs.values())[:paths]):
+            return function(*args, **kwargs)
         return original(*args, **kwargs)
 
     for supported in _SUPPORTED:  # shutil looks its functions up there
@@ -59,58 +58,6 @@ def _open(file: Any, mode: str = "r", buffering: int = -1, *text: Any, **setting
     return file_io.File(file, mode, **settings)
 
 
-def _listdir(path: Any) -> List[str]:
-    return file_io.list_directory(path)
-
-
-def _makedirs(name: Any, mode: int = 0o777, exist_ok: bool = False) -> None:
-    file_io.make_dirs(name)
-
-
-def _mkdir(path: Any, mode: int = 0o777, **unused: Any) -> None:
-    file_io.mk_dir(path)
-
-
-def _remove(path: Any, **unused: Any) -> None:
-    file_io.remove(path)
-
-
-def _rename(src: Any, dst: Any, **unused: Any) -> None:
-    file_io.rename(src, dst)
-
-
-def _scandir(path: Any) -> Any:
-    return file_io.scan_dir(path)
-
-
-def _stat(path: Any, **unused: Any) -> os.stat_result:
-    return file_io.stat(path).as_system()
-
-
-def _walk(top: Any, topdown: bool = True, onerror: Any = None, followlinks: bool = False) -> Any:
-    return file_io.walk(top, topdown, onerror, followlinks)
-
-
-def _exists(path: Any) -> bool:
-    return file_io.exists(path)
-
-
-def _isdir(s: Any) -> bool:
-    return file_io.is_directory(s)
-
-
-def _same(path: Any, **unused: Any) -> str:
-    return clean(path)
-
-
-def _getsize(filename: Any) -> int:
-    return file_io.get_size(filename)
-
-
-def _glob(pathname: Any, recursive: bool = False, **unused: Any) -> List[str]:
-    return file_io.glob(pathname, recursive=recursive)
-
-
 def _copyfile(src: Any, dst: Any, **unused: Any) -> Any:
     file_io.copy(src, dst)
     return dst
@@ -121,28 +68,24 @@ def _copytree(src: Any, dst: Any, *unused: Any, **ignored: Any) -> Any:
     return dst
 
 
-def _rmtree(path: Any, ignore_errors: bool = False, onerror: Any = None, **unused: Any) -> None:
-    file_io.remove(path, recursive=True)
-
-
-_OF_TWO_PATHS = (_rename, _copyfile, _copytree)
-_FUNCTIONS: List[Tuple[Any, str, Callable[..., Any]]] = [
-    (builtins, "open", _open),
-    (os, "listdir", _listdir),
-    (os, "makedirs", _makedirs),
-    (os, "mkdir", _mkdir),
-    (os, "remove", _remove),
-    (os, "rename", _rename),
-    (os, "scandir", _scandir),
-    (os, "stat", _stat),
-    (os, "walk", _walk),
-    (os.path, "exists", _exists),
-    (os.path, "isdir", _isdir),
-    (os.path, "getsize", _getsize),
-    (os.path, "abspath", _same),
-    (os.path, "realpath", _same),
-    (glob, "glob", _glob),
-    (shutil, "copyfile", _copyfile),
-    (shutil, "copytree", _copytree),
-    (shutil, "rmtree", _rmtree),
+# Module, name, how many paths it takes, and what is called for a URL, under the parameter names of the original.
+_FUNCTIONS: List[Tuple[Any, str, int, Callable[..., Any]]] = [
+    (builtins, "open", 1, _open),
+    (os, "listdir", 1, lambda path: file_io.list_directory(path)),
+    (os, "makedirs", 1, lambda name, mode=0o777, exist_ok=False: file_io.make_dirs(name)),
+    (os, "mkdir", 1, lambda path, mode=0o777, **unused: file_io.mk_dir(path)),
+    (os, "remove", 1, lambda path, **unused: file_io.remove(path)),
+    (os, "rename", 2, lambda src, dst, **unused: file_io.rename(src, dst)),
+    (os, "scandir", 1, lambda path: file_io.scan_dir(path)),
+    (os, "stat", 1, lambda path, **unused: file_io.stat(path).as_system()),
+    (os, "walk", 1, lambda top, topdown=True, onerror=None, followlinks=False: file_io.walk(top, topdown, onerror)),
+    (os.path, "exists", 1, lambda path: file_io.exists(path)),
+    (os.path, "isdir", 1, lambda s: file_io.is_directory(s)),
+    (os.path, "getsize", 1, lambda filename: file_io.get_size(filename)),
+    (os.path, "abspath", 1, lambda path: clean(path)),
+    (os.path, "realpath", 1, lambda path, **unused: clean(path)),
+    (glob, "glob", 1, lambda pathname, recursive=False, **unused: file_io.glob(pathname, recursive=recursive)),
+    (shutil, "copyfile", 2, _copyfile),
+    (shutil, "copytree", 2, _copytree),
+    (shutil, "rmtree", 1, lambda path, ignore_errors=False, onerror=None, **unused: file_io.remove(path, recursive=True)),
 ]

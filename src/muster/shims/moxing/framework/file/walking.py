@@ -1,4 +1,4 @@
-"""Going through directories of a store as `os.walk` and `glob` go through local ones."""
+"""`os.walk` and `glob` for directories of a store."""
 
 import fnmatch
 import re
@@ -53,7 +53,7 @@ def _expand(folder: str, part: str, last: bool, recursive: bool) -> List[str]:
 
 
 def _entries(folder: str, recursive: bool) -> List[Entry]:
-    """What is in a directory; nothing where there is none."""
+    """The entries of a directory; none where it does not exist."""
     try:
         return list(remote.entries(folder, recursive))
     except FileNotFoundError:

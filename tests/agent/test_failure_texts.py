@@ -1,4 +1,4 @@
-"""Numbers and failures in words."""
+"""Times, sizes, signals and failures as texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the supervisor says to Slurm and hears from it, as text: pinned word by word."""
+"""The commands that the supervisor runs and the output of Slurm that it parses, pinned as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who looks at a run from where its supervisor cannot be seen must not take it for lost."""
+"""A run whose supervisor cannot be seen from here, as from another host or PID namespace, is not taken for lost."""
 
 from __future__ import annotations
 

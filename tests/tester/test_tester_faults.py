@@ -1,4 +1,4 @@
-"""Trouble that is nobody's fault, and trouble that somebody makes: no good bundle is refused for it, and nobody is kept out."""
+"""Faults and abuse: neither makes the tester refuse a good bundle, or keeps other submitters out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON is compared to the last digit, and what leaves open what it says is refused."""
+"""JSON is compared to the last digit, and ambiguous JSON is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for files: who watches a directory hears of every change once; who writes leaves no half of a file."""
+"""Watching directories: every change is reported once, and no partial file is ever seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`silent_limit`: a run that writes nothing for too long fails, and tells where its ranks hang."""
+"""`silent_limit`: a run that writes nothing for too long fails, and shows the stacks of its ranks."""
 
 from __future__ import annotations
 

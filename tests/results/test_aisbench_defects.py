@@ -1,4 +1,4 @@
-"""What AISBench's own tools got wrong about results, by the number that the weakness has in the list of them."""
+"""Defects of AISBench's own tools that Muster's results do not have, by their number in the list of them."""
 
 from __future__ import annotations
 

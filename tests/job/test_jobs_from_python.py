@@ -1,4 +1,4 @@
-"""A Job that a program made, or that was recorded: its values are checked as they are, and overrides are put on them."""
+"""A Job that a program made, or that was recorded: its values are checked as they are, and overrides apply to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be done with one file or directory, the same for every kind of URL."""
+"""Operations on one file or directory, the same for every kind of URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When it goes wrong: one clear error with exit code 3, no half file under its final name, and no key in any output."""
+"""Errors of transfers: one clear message with exit code 3, no partial file under its final name, and no key in any output."""
 
 from __future__ import annotations
 
