@@ -18,7 +18,7 @@ TAGS = {
     "sequence": ["seq"],
     "mapping": ["map"],
 }
-UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # YAML allows no others
+UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")  # YAML allows none of them
 
 
 @dataclass(frozen=True)
