@@ -50,7 +50,7 @@ def apart(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
 
 def put_away(found: Mapping[str, str]) -> int:
     """A descriptor of a file in memory that holds the keys."""
-    descriptor = _memory_file()
+    descriptor = memory_file()
     os.write(descriptor, json.dumps(dict(found)).encode())
     return descriptor
 
@@ -89,7 +89,8 @@ def any_held() -> bool:
     return POWER in found or any(stores.get(scheme, {}).get(name) for scheme in ("obs", "s3") for name in _NAMED)
 
 
-def _memory_file() -> int:
+def memory_file() -> int:
+    """Opens a file without a name or a place on a disk, for what may hold secrets."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("muster")
     import ctypes  # a Python that was built for older systems

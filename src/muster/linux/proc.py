@@ -84,7 +84,7 @@ def frozen(pid: int) -> Standstill | None:
 
 def _frozen_group(pid: int) -> str:
     """The control group in which a process is frozen, in version 1 or 2 of the kernel's interface; empty where it is not."""
-    for line in read(f"/proc/{pid}/cgroup").decode("utf-8", "replace").splitlines():
+    for line in read_text(f"/proc/{pid}/cgroup").splitlines():
         number, controllers, path = line.split(":", 2)
         if number == "0":
             places = [("/sys/fs/cgroup" + path, "cgroup.events"), ("/sys/fs/cgroup/unified" + path, "cgroup.events")]
@@ -97,7 +97,7 @@ def _frozen_group(pid: int) -> str:
 
 
 def name(pid: int) -> str:
-    return read(f"/proc/{pid}/comm").decode("utf-8", "replace").strip()
+    return read_text(f"/proc/{pid}/comm").strip()
 
 
 def command_line(pid: int) -> bytes:
@@ -121,7 +121,18 @@ def read_at(path: str, folder: int | None = None) -> bytes:
         return file.read()
 
 
+def read_text(path: str) -> str:
+    return read(path).decode("utf-8", "replace")
+
+
+def write(path: str, text: str) -> None:
+    """Writes to a file of the kernel, which takes it in one piece. Raises OSError."""
+    with open(path, "w") as file:
+        file.write(text)
+
+
 def read(path: str) -> bytes:
+    """Returns the content of a file; nothing where it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()

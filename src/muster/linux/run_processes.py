@@ -4,9 +4,9 @@ log of a rank that they write to."""
 from __future__ import annotations
 
 import os
-import signal
 
 from muster.linux import proc
+from muster.linux.signals import send
 
 
 def marked(run_id: str) -> list[int]:
@@ -43,20 +43,17 @@ def _is_writable(pid: int, number: str) -> bool:
     return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
 
 
-def kill_marked(run_id: str) -> int:
-    """Kills those with the mark; returns how many there were."""
+def kill_marked(run_id: str) -> bool:
+    """Kills the processes with the mark; returns False if there were none."""
     return _kill(marked(run_id))
 
 
-def kill_writing(run_id: str) -> int:
-    """Kills those that write to logs; returns how many there were."""
+def kill_writing(run_id: str) -> bool:
+    """Kills the processes that write to logs; returns False if there were none."""
     return _kill(writing(run_id))
 
 
-def _kill(pids: list[int]) -> int:
+def _kill(pids: list[int]) -> bool:
     for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
-    return len(pids)
+        send(pid)
+    return bool(pids)

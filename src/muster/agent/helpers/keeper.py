@@ -19,7 +19,7 @@ from muster.agent.node import environment
 from muster.agent.node.processes import seen_from_outside
 from muster.agent.tools import Tools
 from muster.linux import keys, syscalls
-from muster.linux.signals import Signals
+from muster.linux.signals import Signals, send_to_group
 from muster.linux.watch import readable
 from muster.records.files import open_log
 from muster.records.layout import NodeDir
@@ -62,7 +62,8 @@ class Keeper:
             elif "see" in asked:
                 self._send(seen=seen_from_outside(self._proc, int(asked["see"])))
             elif "kill" in asked:
-                self._kill_all()
+                for pid in self._running:
+                    send_to_group(pid)
         finally:
             for file in files:
                 os.close(file)
@@ -99,24 +100,13 @@ class Keeper:
             if pid == 0:
                 return
             number = self._running.pop(pid, None)
-            _kill_group(pid)  # what it started is of no use without it
+            send_to_group(pid)  # what it started is of no use without it
             killed = os.WIFSIGNALED(status)
             code, sign = (None, os.WTERMSIG(status)) if killed else (os.WEXITSTATUS(status), None)
             self._send(ended=number, code=code, signal=sign)
-
-    def _kill_all(self) -> None:
-        for pid in self._running:
-            _kill_group(pid)
 
     def _send(self, **fields: Any) -> None:
         try:
             self._line.send(json.dumps(fields).encode())
         except BrokenPipeError:
             os._exit(0)  # the agent is gone
-
-
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass

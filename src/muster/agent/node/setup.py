@@ -7,7 +7,7 @@ import shlex
 import shutil
 
 from muster.agent.node import environment
-from muster.linux import syscalls
+from muster.linux import keys
 
 NO_WORD = "it ended without showing what it exports (by `exec`, a trap on EXIT, or too large a variable)"
 
@@ -24,7 +24,7 @@ class Setup:
 
     def __init__(self, text: str, before: dict[str, str]) -> None:
         self.before = before
-        self.dump = syscalls.memory_file()  # not a file: the environment may hold secrets
+        self.dump = keys.memory_file()  # the environment may hold secrets
         show = f"{shlex.quote(shutil.which('env') or 'env')} -0 >&{self.dump}"
         script = SCRIPT.format(show=show, quoted_show=shlex.quote(show), text=shlex.quote(text))
         self.argv: list[str] = ["bash", "-c", script, "setup"]

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from muster.agent.sampler.host_usage import listed, real_names
-from muster.linux.proc import read
+from muster.linux.proc import read, read_text
 
 CPUS = "/sys/devices/system/cpu"
 # ARM's /proc/cpuinfo has numbers instead of names: implementer and part.
@@ -53,7 +53,7 @@ def describe() -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _os() -> str | None:
-    found = re.search(r'^PRETTY_NAME="?([^"\n]+)', read("/etc/os-release").decode("utf-8", "replace"), re.MULTILINE)
+    found = re.search(r'^PRETTY_NAME="?([^"\n]+)', read_text("/etc/os-release"), re.MULTILINE)
     return found.group(1) if found else None
 
 

@@ -18,7 +18,7 @@ from muster.agent.sampler.sample_writer import Sample, SampleWriter
 from muster.agent.sampler.system_record import SystemRecord
 from muster.devices import Meter, Reading, Unmeasured, open_meter
 from muster.linux.proc import descendants
-from muster.linux.signals import Signals
+from muster.linux.signals import Signals, send
 from muster.linux.watch import readable
 from muster.records.files import read_object
 from muster.records.layout import NodeDir
@@ -155,10 +155,7 @@ class Sampler:
         self._system.end()
         if self._background.busy:
             for pid in descendants(os.getpid()):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue  # it has just ended by itself
+                send(pid)
         for source in self._closing:
             try:
                 source.close()

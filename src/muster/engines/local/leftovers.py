@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 
 from muster.linux import proc
 from muster.linux.run_processes import kill_marked, kill_writing
+from muster.linux.signals import send
 
 LOOKS = 3  # a process that forks and exits while it is looked for can be missed, but hardly so often
 LIMIT = 5.0  # seconds for what was killed to be gone; a process may wait for a disk
@@ -30,20 +30,11 @@ def _end_tree(agent: int, deadline: float) -> None:
     """Kills an agent, and before it all that it started: as long as it lives, also stopped, its orphans are its children."""
     empty = 0
     while empty < LOOKS and time.monotonic() < deadline:
-        left = [pid for pid in proc.descendants(agent) if pid != os.getpid() and _kill(pid)]
+        left = [pid for pid in proc.descendants(agent) if pid != os.getpid() and send(pid)]
         empty = 0 if left else empty + 1
         if left:
             time.sleep(0.002)
-    _kill(agent)
-
-
-def _kill(pid: int) -> bool:
-    """Sends SIGKILL; false where there is no such process, or it belongs to another user."""
-    try:
-        os.kill(pid, signal.SIGKILL)
-        return True
-    except (ProcessLookupError, PermissionError):
-        return False
+    send(agent)
 
 
 def _remove_groups(run_id: str) -> bool:

@@ -19,6 +19,7 @@ from muster.engines.slurm.node import job_end, job_step
 from muster.engines.slurm.node.allocation import BATCH_LOG, MARGIN, Allocation, allocation_file, resolved, srun_log
 from muster.engines.slurm.node.client import Client, NoAnswer
 from muster.engines.slurm.node.parsing import SlurmNode
+from muster.linux.proc import read_text
 from muster.linux.signals import reap_children
 from muster.records import submissions
 from muster.records.failure_text import duration, signal_name
@@ -101,7 +102,7 @@ class SlurmSite(Site):
     def ended(self, attempt: AttemptDir, channel: SupervisorChannel) -> list[NodeEnded]:
         """Those of which srun says so, those that are silent, and all of them once srun has ended."""
         status = self._srun_status()
-        log = _read(srun_log(attempt))
+        log = read_text(srun_log(attempt))
         tasks = job_step.ended_tasks(log)
         self._silent |= channel.silent() - set(tasks)
         if status is None:
@@ -125,7 +126,7 @@ class SlurmSite(Site):
         if node in self._silent:
             return f"({name}) is not heard of any more"
         srun = words[node]
-        own = job_step.own_words(_read(srun_log(attempt)), name)
+        own = job_step.own_words(read_text(srun_log(attempt)), name)
         said = last_lines(attempt.node(node).agent_log, 1) if own is None and "exit code" in srun else []
         return f"({name}) failed: {own or (said[0] if said else srun)}"
 
@@ -181,7 +182,7 @@ class SlurmSite(Site):
         return job_end.ends(self._batch_log()[self._before :], self.job_id)
 
     def _batch_log(self) -> str:
-        return _read(f"{self.assignment.run.path}/{BATCH_LOG}")
+        return read_text(f"{self.assignment.run.path}/{BATCH_LOG}")
 
     def _grace_time(self, partition: str) -> float:
         """The GraceTime of a partition; infinite where Slurm does not respond."""
@@ -230,7 +231,7 @@ class SlurmSite(Site):
         """Submits the run as a new job, and cancels that one if another submission was recorded first."""
         run, number = self.assignment.run, self.submission + 1
         try:
-            job = self.client.submit(_read(run.script), {**environment.given(), submissions.VARIABLE: str(number)})
+            job = self.client.submit(read_text(run.script), {**environment.given(), submissions.VARIABLE: str(number)})
             if not submissions.claim(run, number, job, reason):
                 self.client.cancel(job.partition(";")[0])
             return True
@@ -239,7 +240,7 @@ class SlurmSite(Site):
 
     def verdict(self, attempt: AttemptDir) -> Verdict | None:
         """Nodes that are down, by Slurm's state or by their silence, or a step that was killed for its memory."""
-        log = _read(srun_log(attempt))
+        log = read_text(srun_log(attempt))
         memory = job_step.over_memory(log)
         if memory is not None:
             name, words = memory
@@ -282,11 +283,3 @@ def _is_down(state: str) -> bool:
 
 def _is_mute(state: str) -> bool:
     return "NOT_RESPONDING" in state or state.endswith("*")
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
