@@ -15,13 +15,13 @@ from muster.agent.supervisor import arbiter
 from muster.agent.supervisor.arbiter import Arbiter
 from muster.agent.supervisor.site import Assignment
 from muster.agent.tools import Tools
-from muster.channel.base import Stop
 from muster.channel.directory import DirectoryNode, DirectorySupervisor
 from muster.job import Job
 from muster.linux.watch import readable
 from muster.plan import Device, NodeInfo
 from muster.records.files import Events, read_events
 from muster.records.layout import NODE_FILES, NODE_FOLDERS, NODE_TOPICS, AttemptDir, RunDir
+from muster.records.run_view import Cause, Stop
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -170,8 +170,8 @@ def test_the_first_failure_counts_and_all_are_noted_in_order(
 def test_a_node_requests_a_stop_and_the_supervisor_decides(
     cause: str, counts: bool, decide: Callable[[], Stop | None], nodes: list[DirectoryNode]
 ) -> None:
-    nodes[1].publish("stop-request", Stop(cause, "because", 1e9).to_json())
-    nodes[2].publish("stop-request", Stop("lost", "too late", 0.0).to_json())
+    nodes[1].publish("stop-request", Stop(Cause(cause), "because", 1e9).to_json())
+    nodes[2].publish("stop-request", Stop(Cause.LOST, "too late", 0.0).to_json())
     stop = decide()
     assert stop is not None
     assert stop.reason == ("because" if counts else "too late")

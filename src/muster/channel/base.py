@@ -9,27 +9,7 @@ stop-request. Announced by the supervisor: world, keys, ready, stop and kill.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Protocol
-
-from muster.records.json_safe import number
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Why the processes of all nodes have to end, and how long they may take."""
-
-    cause: str
-    reason: str
-    grace: float  # seconds from SIGTERM to SIGKILL
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Stop:
-        grace = number(data.get("grace")) or 0.0
-        return cls(str(data.get("cause")), str(data.get("reason", "")), grace if grace > 0 else 0.0)  # a rank may write NaN
 
 
 class Message(NamedTuple):

@@ -157,15 +157,20 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a run or an attempt was told to stop."""
+    """Why a run, or the gang of an attempt, has to stop, and how long its processes may take."""
 
     cause: Cause
     reason: str = ""
+    grace: float = 0.0  # seconds from SIGTERM to SIGKILL
+
+    def to_json(self) -> dict[str, Any]:
+        return {"cause": self.cause.value, "reason": self.reason, "grace": self.grace}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Stop:
-        """Takes what is there: a rank that damages a request must not keep a run from being stopped."""
-        return cls(Cause.read(data.get("cause")), str(data.get("reason", "")))
+        """Never raises: a rank that damages a request must not keep a run from being stopped."""
+        grace = number(data.get("grace")) or 0.0
+        return cls(Cause.read(data.get("cause")), str(data.get("reason", "")), grace if grace > 0 else 0.0)  # NaN is not
 
 
 @dataclass(frozen=True)

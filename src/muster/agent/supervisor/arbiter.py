@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from muster.agent.node.collector import notes
 from muster.agent.ssh import server
 from muster.agent.supervisor.site import Assignment
-from muster.channel.base import Message, Stop, SupervisorChannel
+from muster.channel.base import Message, SupervisorChannel
 from muster.plan import NodeInfo, PlanError, World, assemble, runners, world_files
 from muster.records.failure_text import duration
 from muster.records.files import Events, write_text
 from muster.records.layout import AttemptDir
+from muster.records.run_view import Cause, Stop
 
 GATHER_LIMIT = 120.0  # for all nodes to publish their facts
 LEFTOVER_GRACE = 5.0  # for helpers and forgotten children once the ranks are done
 MOST_NAMED = 20  # nodes in a reason
-REQUESTS = ("time_limit", "lost")  # causes for which a node may have the gang stopped
+REQUESTS = (Cause.TIME_LIMIT, Cause.LOST)  # causes for which a node may have the gang stopped
 SETTLE = 0.1  # between the first failure and the stop that it causes
 FAILURE = ("kind", "process", "rank", "code", "signal", "message", "used", "limit", "oom", "oom_before")  # fields
 
@@ -66,17 +68,17 @@ class Arbiter:
             self._ready = True
             self._channel.announce("ready", {})
         if self._world and len(self._channel.published("done")) == runners(self._job, self._world) and not self.terminated:
-            self.announce_stop(Stop("finished", "all ranks are done", LEFTOVER_GRACE))
+            self.announce_stop(Stop(Cause.FINISHED, "all ranks are done", LEFTOVER_GRACE))
         elif self._settled and time.monotonic() >= self._settled[0]:
-            self.announce_stop(Stop("failure", self._settled[1], self._job.grace))
+            self.announce_stop(Stop(Cause.FAILURE, self._settled[1], self._job.grace))
         elif self._silence and self._silence.is_over():
             reason = f"nothing was written for {duration(self._silence.limit)} (silent_limit)"
-            self.announce_stop(Stop("silent", reason, self._job.grace))
+            self.announce_stop(Stop(Cause.SILENT, reason, self._job.grace))
 
     def announce_stop(self, stop: Stop) -> None:
         """Announces that the gang has to stop; the first call counts."""
         if self.stop is None:
-            self.stop = Stop(stop.cause, stop.reason, min(stop.grace, self._job.grace))
+            self.stop = replace(stop, grace=min(stop.grace, self._job.grace))
             self._channel.announce("stop", self.stop.to_json())
 
     def _take(self, message: Message) -> None:
@@ -84,7 +86,7 @@ class Arbiter:
             self._learn(message.node, message.data)
         elif message.topic == "stop-request":
             stop = Stop.from_json(message.data)
-            if stop.cause == "terminated":
+            if stop.cause is Cause.TERMINATED:
                 self.terminated = self.terminated or stop
             elif stop.cause in REQUESTS:
                 self.announce_stop(stop)
@@ -103,7 +105,7 @@ class Arbiter:
             if self._gather_until is not None and time.monotonic() >= self._gather_until:
                 missing = [str(node) for node in range(self._count) if node not in facts][:MOST_NAMED]
                 reason = f"node {', '.join(missing)} did not report within {duration(GATHER_LIMIT)}"
-                self.announce_stop(Stop("rendezvous", reason, self._job.grace))
+                self.announce_stop(Stop(Cause.RENDEZVOUS, reason, self._job.grace))
             return
         self._gather_until = None
         if notes(self._job) and not self._channel.published("noted"):  # a store takes the time that it takes

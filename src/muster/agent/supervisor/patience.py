@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from muster.channel.base import Stop, SupervisorChannel
+from muster.channel.base import SupervisorChannel
+from muster.records.run_view import Stop
 
 KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
 LINGER_LIMIT = 5.0  # for nodes to be gone once all of them have recorded their ends

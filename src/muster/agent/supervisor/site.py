@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from muster.agent.tools import Tools
 from muster.channel.base import SupervisorChannel
@@ -11,6 +13,7 @@ from muster.channel.directory import DirectorySupervisor
 from muster.job import Job
 from muster.records.files import need_json
 from muster.records.layout import AttemptDir, RunDir
+from muster.records.run_view import Cause, Stop
 
 
 @dataclass(frozen=True)
@@ -42,28 +45,16 @@ class NodeEnded:
 
 
 @dataclass(frozen=True)
-class Farewell:
-    """What a signal to the supervisor means, and how long ranks may go on."""
-
-    cause: str  # `terminated` and `preempted` are not the end of a run whose site starts it again
-    reason: str
-    seconds: float | None = None  # None: as long as the job's grace
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Why an attempt ended, where its site knows more than its agents."""
-
-    cause: str  # `lost`: machines are gone, which is no failure of the program
-    reason: str
-
-
-@dataclass(frozen=True)
 class Cut:
-    """Why an attempt was cut off with its supervisor, and when it last showed a sign of life."""
+    """Why an attempt was cut off, where its site knows more than its agents, and when it last showed a sign of life."""
 
     reason: str
+    cause: Cause = Cause.LOST  # machines are gone, which is no failure of the program
     until: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        until = {"until": self.until} if self.until else {}
+        return {"cause": self.cause.value, "reason": self.reason, **until}
 
 
 class Site:
@@ -105,14 +96,17 @@ class Site:
     def sweep(self, attempt: AttemptDir) -> None:
         """Leaves nothing of an attempt running."""
 
-    def farewell(self, signal: str) -> Farewell:
-        """The meaning of a signal to the supervisor."""
-        return Farewell("terminated", f"the supervisor was told to end ({signal})")
+    def farewell(self, signal: str) -> Stop:
+        """Returns why the supervisor was signalled, and how long ranks may go on, the job's grace at most.
 
-    def leave(self, cause: str, reason: str) -> None:
+        `terminated` and `preempted` are not the end of a run whose site starts it again.
+        """
+        return Stop(Cause.TERMINATED, f"the supervisor was told to end ({signal})", math.inf)
+
+    def leave(self, cause: Cause, reason: str) -> None:
         """Called before the supervisor of a run that was interrupted ends, for the site to have it started again."""
 
-    def verdict(self, attempt: AttemptDir) -> Verdict | None:
+    def verdict(self, attempt: AttemptDir) -> Cut | None:
         """Why an attempt ended that has lost nodes; None where only their agents failed."""
         return None
 

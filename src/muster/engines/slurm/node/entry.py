@@ -15,7 +15,6 @@ from muster.agent.sandbox import agent_process, memory, namespaces, rootfs
 from muster.agent.supervisor import device_locks
 from muster.agent.supervisor.site import Assignment
 from muster.agent.tools import Tools
-from muster.channel.base import Stop
 from muster.channel.directory import DirectoryNode
 from muster.devices import DeviceInfo, found, resolve
 from muster.engines.slurm.node import pmi_launcher
@@ -25,6 +24,7 @@ from muster.linux.watch import readable
 from muster.plan import Device, NodeInfo
 from muster.records.files import Events, is_there, need_json
 from muster.records.layout import AttemptDir, RunDir
+from muster.records.run_view import Cause, Stop
 
 UNFIT = 75  # the exit code of an agent whose node cannot take part
 SHOWN_LIMIT = 30.0  # for a shared file system to show what another machine wrote
@@ -50,9 +50,9 @@ def run_agent(path: str, number: int, given: dict[str, str]) -> NoReturn:
         agent_process.be_agent(node.carry_out)
     except Unfit as error:
         print(f"muster: {name}: {error}", file=sys.stderr, flush=True)
-        if os.path.isdir(attempt.meet):
+        if os.path.isdir(attempt.path):
             os.makedirs(attempt.node(index).path, exist_ok=True)
-            stop = Stop("lost", f"node {index} ({name}): {error}", 0.0)
+            stop = Stop(Cause.LOST, f"node {index} ({name}): {error}")
             DirectoryNode(attempt, index).publish("stop-request", stop.to_json())
     sys.exit(UNFIT)
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Mapping
 
 from muster.agent.node import environment
-from muster.agent.supervisor.site import Assignment, Cut, Farewell, NodeEnded, Site, Verdict
+from muster.agent.supervisor.site import Assignment, Cut, NodeEnded, Site
 from muster.channel import heartbeat
 from muster.channel.base import SupervisorChannel
 from muster.engines.errors import EngineError
@@ -26,6 +26,7 @@ from muster.records.failure_text import duration, signal_name
 from muster.records.files import is_there, read_object, write_json
 from muster.records.layout import AttemptDir
 from muster.records.logs import last_lines
+from muster.records.run_view import Cause, Stop
 
 TRIES = 3
 ANSWER_LIMIT = 10.0  # for a controller that is busy; without an answer the run goes on as well as it can
@@ -162,16 +163,16 @@ class SlurmSite(Site):
         except EngineError:
             return False  # the job's own end will end them
 
-    def farewell(self, signal: str) -> Farewell:
+    def farewell(self, signal: str) -> Stop:
         """Asks Slurm what the signal means: a job that is only warned, before its time limit or a preemption, still runs."""
         meant = job_end.meaning_of(self._ends()) or self._meaning(signal)
         grace = self.assignment.job.grace
-        left = max(0.0, meant.seconds + self.allocation.kill_wait - MARGIN)
+        left = max(0.0, meant.grace + self.allocation.kill_wait - MARGIN)
         short = f"; Slurm leaves its ranks {duration(left)} of their grace of {duration(grace)}" if left < grace else ""
-        unasked = meant.cause == "time_limit" and not self.assignment.job.time_limit
-        return Farewell(meant.cause, meant.words + short + "; set `time_limit` to ask for more" * unasked, left)
+        unasked = meant.cause is Cause.TIME_LIMIT and not self.assignment.job.time_limit
+        return Stop(meant.cause, meant.reason + short + "; set `time_limit` to ask for more" * unasked, left)
 
-    def _meaning(self, signal: str) -> job_end.Meaning:
+    def _meaning(self, signal: str) -> Stop:
         """The meaning of a signal, from what Slurm shows of the job."""
         shown = self._shown()
         grace_time = self._grace_time(shown.get("Partition", "")) if shown.get("EndTime") == "Unknown" else math.inf
@@ -200,9 +201,9 @@ class SlurmSite(Site):
                 time.sleep(1.0)
         return {}
 
-    def leave(self, cause: str, reason: str) -> None:
+    def leave(self, cause: Cause, reason: str) -> None:
         """Requeues the job where Slurm does not: for Slurm, a job whose script exits has ended."""
-        if cause == "terminated" and not self._ends().startswith("NODE FAILURE"):
+        if cause is Cause.TERMINATED and not self._ends().startswith("NODE FAILURE"):
             return  # somebody cancelled the job, or wants it requeued
         for _ in range(TRIES):
             if self._comes_back() or self._requeue():
@@ -238,22 +239,22 @@ class SlurmSite(Site):
         except EngineError:
             return False
 
-    def verdict(self, attempt: AttemptDir) -> Verdict | None:
+    def verdict(self, attempt: AttemptDir) -> Cut | None:
         """Nodes that are down, by Slurm's state or by their silence, or a step that was killed for its memory."""
         log = read_text(srun_log(attempt))
         memory = job_step.over_memory(log)
         if memory is not None:
             name, words = memory
-            return Verdict("oom", f"{self._who(attempt, name)} {words}, and was killed for it; raise `memory`")
+            return Cut(f"{self._who(name)} {words}, and was killed for it; raise `memory`", Cause.OOM)
         names = [node["name"] for node in read_object(allocation_file(attempt)).get("nodes", [])]
         states = {node.name: node.state for node in self.client.nodes(names)}
         gone = dict.fromkeys(job_step.unreached(log), "could not be reached")
         gone.update({names[node]: "is not heard of any more" for node in self._silent})
         gone.update({name: "does not respond" for name in names if _is_mute(states.get(name, "")) and name not in gone})
         gone.update({name: "is down" for name in names if _is_down(states.get(name, ""))})
-        return Verdict("lost", ", ".join(f"{name} {gone[name]}" for name in names if name in gone)) if gone else None
+        return Cut(", ".join(f"{name} {gone[name]}" for name in names if name in gone)) if gone else None
 
-    def _who(self, attempt: AttemptDir, name: str) -> str:
+    def _who(self, name: str) -> str:
         """The ranks of a node in words; `a node` where Slurm does not name it."""
         node = next((node for node, machine in enumerate(self.allocation.nodes) if machine.name == name), None)
         if node is None:
@@ -267,7 +268,8 @@ class SlurmSite(Site):
         words = later[-1]["reason"] if later and later[-1]["attempt"] == attempt.number else ""
         verdict = self.verdict(attempt)
         down = ": " + verdict.reason if verdict else ""
-        return Cut((words or "Slurm started the job again after it was cut off") + down, heartbeat.last(attempt))
+        reason = (words or "Slurm started the job again after it was cut off") + down
+        return Cut(reason, until=heartbeat.last(attempt))
 
 
 def _last_error(log: str, status: int) -> str:
