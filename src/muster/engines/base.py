@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from muster import config
-from muster.engines.errors import EngineError, Refused
+from muster.engines import EngineError, Refused
 from muster.job import Job
 from muster.records.state import Status
 
@@ -28,16 +28,11 @@ class Order:
 class Request:
     """Exactly what is submitted. The environment holds secrets and is never shown."""
 
-    argv: tuple[str, ...]
-    cwd: str
-    log: str
+    argv: tuple[str, ...] = ()
+    cwd: str = "/"
+    log: str = ""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    script: str = ""  # the input of the program, for an engine that takes scripts
-
-    @classmethod
-    def again(cls, script: str, environment: Mapping[str, str]) -> Request:
-        """The request of a recorded script, for a run whose Status says that it was interrupted."""
-        return cls((), "/", "", environment, script)
+    script: str = ""  # for an engine that takes scripts: with it alone, a run that was interrupted is submitted again
 
 
 @dataclass(frozen=True)

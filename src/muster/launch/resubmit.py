@@ -50,8 +50,8 @@ def submit(run: RunDir, engine: Engine, number: int, reason: str) -> bool:
 
     Raises MissingSecrets, Refused, or FileNotFoundError where the batch script is gone.
     """
-    environment = of_recorded(state.read(run).job, run.home)
-    handle = engine.submit(Request.again(Path(run.script).read_text(), {**environment, submissions.VARIABLE: str(number)}))
+    environment = {**of_recorded(state.read(run).job, run.home), submissions.VARIABLE: str(number)}
+    handle = engine.submit(Request(environment=environment, script=Path(run.script).read_text()))
     if submissions.claim(run, number, handle, reason):
         return True
     engine.cancel(handle)

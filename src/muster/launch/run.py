@@ -15,7 +15,7 @@ from muster.job import Job
 from muster.launch import names, stopping
 from muster.launch.names import RunNotFound
 from muster.launch.start import submit
-from muster.launch.start.prepare import Prepared
+from muster.launch.start.prepare import Prepared, prepare_again
 from muster.records import derive, submissions
 from muster.records import state as states
 from muster.records.damage import Damaged, guarded
@@ -339,9 +339,7 @@ class Run:
 
     def rerun(self, set: Sequence[str] = (), detach: bool = False) -> Run:
         """Starts the same job again, with the code as it was recorded."""
-        from muster.launch.start.rerun import prepare  # it reads job files
-
-        return start(prepare(self, set), detach)
+        return start(prepare_again(self, set), detach)
 
     def remove(self) -> None:
         """Deletes the record of a run that has ended. Under a name that no run has, so that nobody reads half of it."""

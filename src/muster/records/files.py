@@ -95,20 +95,23 @@ def _is_debris(path: str, valid: Callable[[dict[str, Any]], bool]) -> bool:
     return not (isinstance(data, dict) and valid(data))
 
 
-def read_json(path: str) -> Any | None:
+def read_json(path: str, most: int = LARGEST) -> Any | None:
     """The data of a file; None while there is none, and for one that is damaged or that no writer of Muster's can have made."""
     try:
-        return parse_json(read_regular(path, LARGEST))
-    except FileNotFoundError:
+        return parse_json(read_regular(path, most))
+    except (OSError, ValueError):  # missing, cut off by a full disk or a crash, or something that a rank put there
         return None
-    except (OSError, ValueError):  # cut off by a full disk or a crash, or something that a rank put there
-        return None
+
+
+def read_mapping(path: str, most: int = LARGEST) -> dict[str, Any] | None:
+    """The same of a file that holds an object; None where it does not."""
+    data = read_json(path, most)
+    return data if isinstance(data, dict) else None
 
 
 def read_object(path: str) -> dict[str, Any]:
-    """The same of a file that holds an object; empty where it does not."""
-    data = read_json(path)
-    return data if isinstance(data, dict) else {}
+    """The same; empty where the file holds no object."""
+    return read_mapping(path) or {}
 
 
 def is_there(path: str) -> bool:
@@ -251,16 +254,17 @@ def locked_file(path: str, limit: float) -> Iterator[bool]:
         return
     deadline = time.monotonic() + limit
     try:
-        while not (taken := _take(lock)) and time.monotonic() < deadline:
+        while not (taken := try_lock(lock)) and time.monotonic() < deadline:
             time.sleep(LOCK_PAUSE)
         yield taken
     finally:
         os.close(lock)
 
 
-def _take(lock: int) -> bool:
+def try_lock(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
+    """Locks an open file or directory; returns False if another process has locked it."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

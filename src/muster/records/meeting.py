@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from muster.records.files import read_json
+from muster.records.files import read_mapping
 from muster.records.layout import NODE_TOPICS, AttemptDir, is_number
-from muster.records.untrusted import parse_json, read_regular
 
 WORLD, KEYS = "world", "keys"
 
@@ -28,11 +27,7 @@ def publication(name: str) -> tuple[int, str] | None:
 
 def published(attempt: AttemptDir, node: int, topic: str) -> dict[str, Any] | None:
     """What a node has published of a topic; None where that cannot be read or is larger than it may be."""
-    try:
-        data = parse_json(read_regular(attempt.node(node).topic(topic), NODE_TOPICS[topic]))
-    except (OSError, ValueError):
-        return None
-    return data if isinstance(data, dict) else None
+    return read_mapping(attempt.node(node).topic(topic), NODE_TOPICS[topic])
 
 
 def gathered(attempt: AttemptDir, topic: str) -> dict[int, dict[str, Any]]:
@@ -47,8 +42,7 @@ def path(attempt: AttemptDir, topic: str) -> str:
 
 
 def announced(attempt: AttemptDir, topic: str) -> dict[str, Any] | None:
-    data = read_json(path(attempt, topic))
-    return data if isinstance(data, dict) else None
+    return read_mapping(path(attempt, topic))
 
 
 def stop(attempt: AttemptDir) -> dict[str, Any] | None:

@@ -91,6 +91,14 @@ def read_regular(path: str, most: int, below: str = "") -> bytes:
     return data
 
 
+def read_if_regular(path: str, most: int) -> bytes:
+    """Returns the content of a regular file; nothing where it cannot be read."""
+    try:
+        return read_regular(path, most)
+    except OSError:
+        return b""
+
+
 def _too_large(path: str, most: int) -> TooLarge:
     return TooLarge(errno.EFBIG, f"it is larger than {most >> 20} MB", path)
 

@@ -147,21 +147,8 @@ OURS = {
     "comment": "`slurm.comment`",
     "job-name": "`name`",
     "signal": "`grace`",
-    "requeue": "",
-    "no-requeue": "",
-    "no-kill": "",
-    "output": "",
-    "error": "",
-    "input": "",
-    "open-mode": "",
-    "export": "",
-    "export-file": "",
-    "chdir": "",
-    "wrap": "",
-    "wait": "",
-    "parsable": "",
-    "test-only": "",
-    "clusters": "",
+    **dict.fromkeys("requeue no-requeue no-kill output error input open-mode export export-file".split(), ""),
+    **dict.fromkeys("chdir wrap wait parsable test-only clusters".split(), ""),
 }
 # What sbatch takes from the environment, as people's profiles set it; the script would not win over these.
 EXPORTED = ("partition", "account", "qos", "constraint", "reservation")

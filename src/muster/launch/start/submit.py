@@ -15,7 +15,7 @@ from muster import __version__, config
 from muster.engines.base import Order, Request
 from muster.launch.start import data, interpreter, packed_agent, snapshot
 from muster.launch.start.prepare import Prepared
-from muster.records.files import locked, write_json, write_text
+from muster.records.files import locked, try_lock, write_json, write_text
 from muster.records.layout import RunDir, run_dir
 
 
@@ -82,10 +82,7 @@ def under_way(run: RunDir) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except BlockingIOError:
-        return True
+        return not try_lock(folder, fcntl.LOCK_SH)
     finally:
         os.close(folder)
 

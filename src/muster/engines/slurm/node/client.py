@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
 
-from muster.engines.errors import EngineError
+from muster.engines import EngineError
 from muster.engines.slurm.node import parsing
 from muster.engines.slurm.node.parsing import End, Queued, SlurmNode
 

@@ -14,7 +14,7 @@ from muster.agent.node import environment
 from muster.agent.supervisor.site import Assignment, Cut, NodeEnded, Site
 from muster.channel import heartbeat
 from muster.channel.base import SupervisorChannel
-from muster.engines.errors import EngineError
+from muster.engines import EngineError
 from muster.engines.slurm.node import job_end, job_step
 from muster.engines.slurm.node.allocation import BATCH_LOG, MARGIN, Allocation, allocation_file, resolved, srun_log
 from muster.engines.slurm.node.client import Client, NoAnswer
