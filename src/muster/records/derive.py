@@ -45,7 +45,7 @@ def derive(record: Record, status: Status | None) -> RunView:
     """A run that has no final record yet. Without an engine's answer it counts as alive."""
     state, phase, reason = _standing(record, status)
     last = record.attempts[-1] if record.attempts else None
-    if state in (State.RUNNING, State.STOPPING) and last and any(name.startswith("uploading.") for name in last.met):
+    if state in (State.RUNNING, State.STOPPING) and last and last.uploading:
         phase = "uploading"
     if status is not None and status.alive and status.halted:
         reason = "; ".join(filter(None, [status.halted, reason]))
@@ -67,11 +67,11 @@ def _standing(record: Record, status: Status | None) -> _Standing:
         return State.STOPPING, "reading", "its ranks have ended, and the numbers in their logs are being read"
     if last.ended is not None:
         return State.STARTING, "retrying", f"attempt {last.dir.number}: {outcome(record, last).reason}"
-    up, nodes = _up(last), record.job.nodes + record.job.ps
-    if up == nodes:
+    nodes = record.job.nodes + record.job.ps
+    if last.up == nodes:
         said = status.reason if status and not status.state else ""  # such as that it runs on another machine
         return State.RUNNING, "running", said
-    return State.STARTING, "staging" if "world" in last.met else "rendezvous", f"{up} of {nodes} nodes are up"
+    return State.STARTING, "staging" if last.assembled else "rendezvous", f"{last.up} of {nodes} nodes are up"
 
 
 def _is_queued(last: AttemptRecord | None, status: Status | None) -> bool:
@@ -152,7 +152,7 @@ def _abandoned(attempt: AttemptDir) -> Iterator[Failure]:
 
 def in_vain(record: Record) -> str:
     """Why a run that was cut off should not be started yet another time, if so: no rank of it gets to start."""
-    last = max((attempt.dir.number for attempt in record.attempts if _up(attempt)), default=0)
+    last = max((attempt.dir.number for attempt in record.attempts if attempt.up), default=0)
     started = sum(1 for attempt in record.attempts if attempt.dir.number > last and _interrupted(attempt))
     submitted = sum(1 for submission in record.submissions if submission.get("attempt", 0) >= last)
     times = max(started, submitted)
@@ -207,10 +207,6 @@ def _engine_words(record: Record, status: Status) -> str:
     return f": {said[0]}" if status.log and said and not said[0].startswith(status.log.daemon) else ""
 
 
-def _up(attempt: AttemptRecord) -> int:
-    return sum(1 for name in attempt.met if name.startswith("up."))
-
-
 def _view(record: Record, state: State, phase: str, reason: str) -> RunView:
     last = record.attempts[-1] if record.attempts else None
     return RunView(
@@ -223,7 +219,7 @@ def _view(record: Record, state: State, phase: str, reason: str) -> RunView:
         framework=optional_text(record.job.framework),
         nodes=count(record.job.nodes + record.job.ps),
         ranks=count(record.job.ranks),
-        up=_up(last) if last and not state.ended else 0,
+        up=last.up if last and not state.ended else 0,
         attempt=last.dir.number if last else 0,
         engine=optional_text(record.run.get("engine")),
         user=optional_text(record.run.get("user")),

@@ -60,7 +60,7 @@ class NodeDir:
         self.bin = path + "/bin"  # programs that stand in for others
 
     def topic(self, name: str) -> str:
-        """What the node has published of a topic."""
+        """The file in which the node publishes a topic."""
         return f"{self.path}/{name}.json"
 
     def log(self, process: str) -> str:
@@ -77,7 +77,8 @@ class AttemptDir:
         self.path = path
         self.number = int(os.path.basename(path))
         self.world = path + "/world.json"
-        self.meet = path + "/meet"
+        self.meet = path + "/meet"  # of the channel: what is announced, and links to what nodes publish
+        self.stop = self.meet + "/stop"  # why the gang was stopped, as announced
         self.nodes = path + "/nodes"
         self.ssh = path + "/ssh"  # keys and configurations, by node, while the attempt lasts
         self.root = path + "/root"  # directories that all nodes see, where a platform has such
