@@ -312,8 +312,8 @@ class Run:
             self.ask_to_stop(now, reason)
         if not wait:
             return (self.peek() if listening else self.reconcile().view).state.value
-        if listening and stopping.wait_to_be_heard(self.dir):
-            stopping.wait_for_record(self.dir, STUCK if now else self.job.grace + STUCK)
+        if listening and stopping.wait(self.dir, stopping.HEARING, stopping.heard):
+            stopping.wait(self.dir, STUCK if now else self.job.grace + STUCK)
         deaf = listening and not stopping.heard(self.dir)
         if (now or deaf) and self.wait(STUCK) not in ENDED and (now or not stopping.heard(self.dir)):
             self._cancel()

@@ -16,22 +16,14 @@ AT_WORK = ("rendezvous", "staging", "running", "uploading", "stopping", "reading
 
 def heard(run: RunDir) -> bool:
     """Whether the supervisor of a run has taken in that it is to end."""
-    told = [event["event"] for event in read_events(run.events) if event["event"] in ("attempt", "stopping", "ended")]
-    return told[-1:] != ["attempt"]
+    found = [event["event"] for event in read_events(run.events) if event["event"] in ("attempt", "stopping", "ended")]
+    return found[-1:] != ["attempt"]
 
 
-def wait_to_be_heard(run: RunDir) -> bool:
-    return _wait(run, lambda: heard(run), HEARING)
-
-
-def wait_for_record(run: RunDir, limit: float) -> None:
-    _wait(run, lambda: False, limit)
-
-
-def _wait(run: RunDir, reached: Callable[[], bool], limit: float) -> bool:
+def wait(run: RunDir, limit: float, reached: Callable[[RunDir], bool] = lambda run: False) -> bool:
     """Waits until a condition holds; false when the run has ended or the time is up first."""
     deadline = time.monotonic() + limit
-    while not reached():
+    while not reached(run):
         if recorded(run) is not None or time.monotonic() >= deadline:
             return False
         time.sleep(LOOK)

@@ -17,7 +17,7 @@ from muster.metrics.sources import ByMetric
 from muster.metrics.values import DataPoint, RankReport
 from muster.records.files import read_events
 from muster.records.json_safe import number
-from muster.records.layout import AttemptDir, NodeDir, RunDir
+from muster.records.layout import AttemptDir, NodeDir
 from muster.records.warnings import separate
 
 SKEW = 60.0  # seconds by which the clocks of nodes may differ
@@ -128,9 +128,8 @@ def _from_log(log: log_numbers.LogContent, inputs: _Inputs) -> list[ByMetric]:
 
 def _began(attempt: AttemptDir) -> float:
     """The start of the attempt, less the skew of clocks; -inf where it is not on record."""
-    run = RunDir(os.path.dirname(os.path.dirname(attempt.path)))
-    events = [event for event in read_events(run.events) if isinstance(event, dict) and event.get("event") == "attempt"]
-    times = [number(event.get("time")) for event in events if event.get("attempt") == attempt.number]
+    begun = [event for event in read_events(attempt.run.events) if event["event"] == "attempt"]
+    times = [number(event.get("time")) for event in begun if event.get("attempt") == attempt.number]
     return next((time - SKEW for time in times if time is not None), -math.inf)
 
 

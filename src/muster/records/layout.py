@@ -83,6 +83,10 @@ class AttemptDir:
         self.ssh = path + "/ssh"  # keys and configurations, by node, while the attempt lasts
         self.root = path + "/root"  # directories that all nodes see, where a platform has such
 
+    @property
+    def run(self) -> RunDir:
+        return RunDir(os.path.dirname(os.path.dirname(self.path)))
+
     def node(self, index: int) -> NodeDir:
         return NodeDir(f"{self.nodes}/{index}")
 
