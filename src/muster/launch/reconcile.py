@@ -41,14 +41,10 @@ def reconcile(run: RunDir) -> Reconciled:
     if found := state.recorded(run):
         return Reconciled(found)
     status = views.ask(run)
-    if not _is_due(run, status):
+    if status.alive and not _waits_in_vain(run, status):
         return Reconciled(views.view(run, status), status)
     with locked_file(run.lock, LOCK_LIMIT) as alone:
         return _act(run) if alone else Reconciled(views.view(run, status), status)
-
-
-def _is_due(run: RunDir, status: Status) -> bool:
-    return not status.alive or _waits_in_vain(run, status)
 
 
 def _waits_in_vain(run: RunDir, status: Status) -> bool:

@@ -23,6 +23,14 @@ def pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
+def listed(folder: str) -> list[str]:
+    """Returns the names in a directory, sorted; none where it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
 def stat(pid: int) -> Stat | None:
     fields = read(f"/proc/{pid}/stat").rsplit(b")", 1)  # a name may hold anything, brackets too
     if len(fields) != 2:

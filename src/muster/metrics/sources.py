@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from muster.job import Job
+from muster.linux.proc import listed
 from muster.metrics import numbers, result_files
 from muster.metrics.log_numbers import Matches
 from muster.metrics.rank_map import rank_in_run
@@ -33,7 +34,7 @@ def record_files(attempt: AttemptDir, job: Job) -> dict[int, list[str]]:
     for node in attempt.node_indexes():
         folder = attempt.node(node).results
         refused = result_files.refusals(attempt.node(node))
-        for name in {**dict.fromkeys(result_files.listed(folder)), **refused}:
+        for name in {**dict.fromkeys(listed(folder)), **refused}:
             match = result_files.RECORD.match(name)
             if match and (name in refused or is_regular(os.path.join(folder, name), attempt.node(node).path)):
                 rank = rank_in_run(job, node, int(match.group(1)))

@@ -130,14 +130,11 @@ class Sampler:
 
     def run(self) -> None:
         began = time.monotonic()
-        while not self._must_end():
+        while not self._signals.take() and os.getppid() == self._parent:
             self._sample()
             ticks = int((time.monotonic() - began) / self._interval) + 1  # skips missed ticks
             readable([self._signals.fileno()], began + ticks * self._interval - time.monotonic())
         self._end()
-
-    def _must_end(self) -> bool:
-        return bool(self._signals.take()) or os.getppid() != self._parent
 
     def _sample(self) -> None:
         self._system.refresh()

@@ -225,7 +225,8 @@ class Supervisor:
             if doomed := patience.over(running, arbiter.stop, self.kill):
                 self.site.kill(doomed)
             if running:
-                timeout = _until(self.deadline, patience.until, *arbiter.moments, _after(self.site.pause))
+                pause = self.site.pause and time.monotonic() + self.site.pause
+                timeout = _until(self.deadline, patience.until, *arbiter.moments, pause)
                 news = () if channel.polling else (channel.fileno(),)
                 self._wait(timeout, (*self.site.filenos(), *news), channel.polling)
         return lost
@@ -288,7 +289,3 @@ def _ending(found: AttemptOutcome | Stop | None) -> tuple[Cause, str]:
 def _until(*moments: float | None) -> float | None:
     given = [moment for moment in moments if moment is not None]
     return max(0.0, min(given) - time.monotonic()) if given else None
-
-
-def _after(pause: float | None) -> float | None:
-    return None if pause is None else time.monotonic() + pause
