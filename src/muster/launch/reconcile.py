@@ -48,7 +48,7 @@ def reconcile(run: RunDir) -> Reconciled:
 
 
 def _waits_in_vain(run: RunDir, status: Status) -> bool:
-    """Whether a run waits in a queue although it was asked to stop: no supervisor is there to read the request."""
+    """True if a run waits in a queue although it was asked to stop: no supervisor is there to read the request."""
     return status.state == "pending" and (os.path.exists(run.stop) or os.path.exists(run.kill))
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # what is not needed to start a run is imported where it is u
     from muster.records.ranks import RankView
 
 POLL = 1.0  # between two questions to the engine whether a run is still alive
-STUCK = 15.0  # a run that has not ended this long after it was told to end now does not listen
+STUCK = 15.0  # seconds after a request to end at once, after which a run counts as not responding
 GOES_ON = "it goes on"
 RELEASE_LIMIT = 5.0  # for a supervisor to go after it has written how the run ended
 
@@ -64,7 +64,7 @@ class Run:
         self.trouble = ""  # why its engine could not be asked the last time, if it could not
         self._said: Status | None = None  # what it said when it could
         self._own = own  # whether this process started it, and looks after it
-        self._tie = tie  # closed by the system with this process, which tells the supervisor
+        self._tie = tie  # closed by the system with this process, which the supervisor notices
         if own:
             _started.append(self)
 
@@ -100,12 +100,12 @@ class Run:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """What the run was worth: the numbers that its ranks recorded, or None."""
+        """The numbers that its ranks recorded, or None."""
         return self.view.result
 
     @property
     def warnings(self) -> list[str]:
-        """What is to be said of the run although it may have succeeded."""
+        """Warnings about the run, also if it succeeded."""
         return list(self.view.warnings)
 
     @property
@@ -120,7 +120,7 @@ class Run:
 
     @property
     def handle(self) -> str | None:
-        """What its engine calls the run, such as the number of its Slurm job; None while nobody has written it down."""
+        """The engine's handle of the run, such as the number of its batch job; None while it is not recorded."""
         return submissions.handle(self.dir)
 
     def ranks(self, attempt: int | None = None) -> list[dict[str, Any]]:
@@ -140,7 +140,7 @@ class Run:
             return ranks(self.dir.attempt(number), self.job, over)
 
     def peek(self) -> RunView:
-        """The run as its files tell it, with what the engine said last but without asking it."""
+        """The run by its files, with the last answer of the engine but without asking it."""
         return derive.view(self.dir, self._said if self._said and self._said.alive else None)
 
     def details(self) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class Run:
 
     @property
     def halted(self) -> str:
-        """Why nobody acted for the run when its engine was asked the last time, such as a supervisor that is stopped."""
+        """Why its supervisor did not act when its engine was asked the last time, such as that it is stopped."""
         return self._said.halted if self._said else ""
 
     def wait(self, timeout: float | None = None, say: Callable[[str], None] = lambda text: None) -> str:
@@ -220,7 +220,7 @@ class Run:
             watch.close()
 
     def seen_to_end(self) -> bool:
-        """Whether the run has ended; false also while its engine is out of reach."""
+        """True if the run has ended; false also while its engine is out of reach."""
         return self._is_over(lambda: self.view)
 
     def attend(self) -> bool:
@@ -252,7 +252,7 @@ class Run:
             yield from (chunk.data for chunk in follower.chunks())
 
     def follow(self, rank: int | None = None, process: str | None = None, attempt: int | None = None) -> Iterator[Chunk]:
-        """What the processes write, in pieces and until the run ends: all of them, or the one that is named."""
+        """Yields the output of the processes, in pieces and until the run ends: of all, or of the one that is named."""
         from muster.launch.follow import Follower
 
         name = self.log_name(rank, process)
@@ -274,7 +274,7 @@ class Run:
             return follower.names()
 
     def pieces(self, follower: Follower, tick: float = POLL) -> Iterator[Chunk | None]:
-        """What a follower finds, until the run ends; None whenever nothing came for a while.
+        """Yields what a follower finds, until the run ends; None whenever nothing came for a while.
 
         A run that this process started is looked after meanwhile; others are only read.
         """
@@ -327,14 +327,14 @@ class Run:
 
     @property
     def listening(self) -> bool:
-        """Whether a supervisor elsewhere seems to be at work, by the files alone: it can be asked without its engine."""
+        """True if a supervisor elsewhere seems to be at work, by the files alone: it can be asked without its engine."""
         return self._engine().lasting and self.peek().phase in stopping.AT_WORK
 
     def ask_to_stop(self, now: bool, reason: str) -> None:
         """Leaves the request for the supervisor, and nothing else: a signal handler may call it at any moment."""
         try:
             write_once(self.dir.kill if now else self.dir.stop, {"reason": reason, "time": time.time()})
-        except OSError:  # such as a full disk: the engine can still tell it
+        except OSError:  # such as a full disk: the engine can still end it
             self._cancel()
 
     def rerun(self, set: Sequence[str] = (), detach: bool = False) -> Run:
@@ -342,7 +342,7 @@ class Run:
         return start(prepare_again(self, set), detach)
 
     def remove(self) -> None:
-        """Deletes the record of a run that has ended. Under a name that no run has, so that nobody reads half of it."""
+        """Deletes the record of a run that has ended. Renames it first, so that no reader sees half of it."""
         if not self.reconcile().view.state.ended:
             raise RunNotFound(f"{self.id} has not ended; stop it first")
         doomed = f"{os.path.dirname(self.dir.path)}/.{self.id}"

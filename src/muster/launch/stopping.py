@@ -15,7 +15,7 @@ AT_WORK = ("rendezvous", "staging", "running", "uploading", "stopping", "reading
 
 
 def heard(run: RunDir) -> bool:
-    """Whether the supervisor of a run has taken in that it is to end."""
+    """True if the supervisor of a run has read the request to stop."""
     found = [event["event"] for event in read_events(run.events) if event["event"] in ("attempt", "stopping", "ended")]
     return found[-1:] != ["attempt"]
 

@@ -29,7 +29,7 @@ _WHOLE = frozenset(("MINIO_ROOT_USER", "AZURE_STORAGE_CONNECTION_STRING"))
 
 
 def is_key(name: str) -> bool:
-    """Whether a variable holds a key to a store, a cloud or a machine, by the words of its name.
+    """True if a variable holds a key to a store, a cloud or a machine, by the words of its name.
 
     A pair of access key and secret key opens a store whatever stands before it. Other secrets (HF_TOKEN, WANDB_API_KEY) are
     what programs are given on purpose, unless a store, a cloud or a machine is named with them.
@@ -83,7 +83,7 @@ def drop() -> None:
 
 
 def any_held() -> bool:
-    """Whether this process was given a key that opens something."""
+    """True if this process was given a key that opens something."""
     found = read()
     stores = json.loads(found.get(STORAGE) or "{}")
     return POWER in found or any(stores.get(scheme, {}).get(name) for scheme in ("obs", "s3") for name in _NAMED)

@@ -1,4 +1,4 @@
-"""What /proc says about processes. One that is gone reads as nothing, never as an error."""
+"""Reads /proc about processes. One that is gone reads as nothing, never as an error."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stat(pid: int) -> Stat | None:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process is there; a zombie is not."""
+    """True if a process is there; a zombie is not."""
     found = stat(pid)
     return found is not None and found.state not in ("Z", "X")
 
@@ -76,7 +76,7 @@ def children(pid: int, proc: int | None = None) -> list[int]:
 
 
 def stopped(pid: int) -> Standstill | None:
-    """Whether a living process was stopped and not continued."""
+    """Returns how a living process was stopped, and what continues it; None for one that was not."""
     found = stat(pid)
     if found is None or found.state not in ("T", "t"):
         return None
@@ -85,7 +85,7 @@ def stopped(pid: int) -> Standstill | None:
 
 
 def frozen(pid: int) -> Standstill | None:
-    """Whether a process is in a control group that is frozen, such as that of a container that is paused."""
+    """Returns what thaws the control group of a process, such as that of a paused container; None if it is not frozen."""
     group = _frozen_group(pid)
     return Standstill("frozen", f"thawing its control group {group}") if group else None
 
@@ -124,7 +124,7 @@ def variables(block: bytes) -> dict[str, str]:
 
 
 def read_at(path: str, folder: int | None = None) -> bytes:
-    """What a file says, also one below an open folder. Raises OSError."""
+    """Returns the content of a file, also of one below an open folder. Raises OSError."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
         return file.read()
 

@@ -81,7 +81,7 @@ class Unread:
 
 
 def wanted(job: Job) -> bool:
-    """Whether logs have to be read for metrics, which takes time where they are long."""
+    """True if logs have to be read for metrics, which takes time where they are long."""
     return job.bench is not None or any(metric.pattern for metric in job.metrics.values())
 
 

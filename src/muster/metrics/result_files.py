@@ -178,7 +178,7 @@ def irregular(node: NodeDir) -> Iterator[tuple[str, str]]:
 
 
 def refusals(node: NodeDir) -> dict[str, str]:
-    """What the agent of a node refused as results, by path, and why.
+    """Returns what the agent of a node refused as results, by path, and why.
 
     The agent's events have it because a bundle cannot hold a link or a FIFO.
     """

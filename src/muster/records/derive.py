@@ -1,4 +1,4 @@
-"""The state of a run, derived from its files and the engine's answer. Nobody keeps a state; everybody derives the same."""
+"""The state of a run, derived from its files and the engine's answer. No state is kept: every reader derives the same."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _standing(record: Record, status: Status | None) -> _Standing:
 
 
 def _is_queued(last: AttemptRecord | None, status: Status | None) -> bool:
-    """Whether the engine says that a run waits; an attempt without a moment of its start begins just now."""
+    """True if the engine says that a run waits; an attempt without a moment of its start begins just now."""
     return status is not None and status.state == "pending" and (last is None or 0.0 < last.started <= status.time)
 
 
@@ -84,7 +84,7 @@ def _is_resubmitted(record: Record, last: AttemptRecord | None) -> bool:
 
 
 def _waiting(record: Record, last: AttemptRecord | None, status: Status | None) -> str:
-    """What a run waits for, also again."""
+    """Returns the reason why a run waits, for the first time or again."""
     said = status.reason if status else ""
     if last is None:
         waiting = [event["reason"] for event in record.events if event["event"] == "waiting"]
@@ -188,12 +188,12 @@ def final(record: Record, status: Status | None = None) -> RunView:
 
 
 def _unrecorded(record: Record, status: Status | None) -> tuple[State, str]:
-    """The end of a run whose supervisor did not write it down: as the engine knows it, or as its last words tell."""
+    """The end of a run whose supervisor did not write it down: as the engine knows it, or by the last line of its log."""
     if status is not None and status.state == "stopped" and record.stop is not None:  # before it began
         return State.STOPPED, record.stop.reason or "stopped"
     if status is not None and status.state in ("stopped", "failed"):
-        told = [event for event in record.events if event["event"] == "told-to-end"]
-        short = told[-1]["reason"].partition("; ")[2] if told else ""  # how much of the grace there was
+        left = [event for event in record.events if event["event"] == "told-to-end"]
+        short = left[-1]["reason"].partition("; ")[2] if left else ""  # how much of the grace there was
         return State(status.state), "; ".join(filter(None, [status.reason, short]))
     said = last_lines(record.dir.log, 1)
     if said:
@@ -202,7 +202,7 @@ def _unrecorded(record: Record, status: Status | None) -> tuple[State, str]:
 
 
 def _engine_words(record: Record, status: Status) -> str:
-    """What an engine's own log says last of a run that was lost."""
+    """Returns the last line of the engine's own log for a run that was lost."""
     said = last_lines(f"{record.dir.path}/{status.log.name}", 1) if status.log and status.state == "lost" else []
     return f": {said[0]}" if status.log and said and not said[0].startswith(status.log.daemon) else ""
 

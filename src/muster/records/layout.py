@@ -17,7 +17,7 @@ def make_home() -> str:
 
 
 def is_number(name: str) -> bool:
-    """Whether a name is a number as Muster writes them; other scripts have digits, too, and ranks choose names as they like."""
+    """True if a name is a number as Muster writes them; other scripts have digits, too, and ranks choose names as they like."""
     return name.isascii() and name.isdigit() and len(name) < 10
 
 
@@ -37,7 +37,7 @@ NODE_FOLDERS = frozenset("logs stacks results work inputs outputs log root bin p
 
 
 class NodeDir:
-    """What one node writes during one attempt, and nobody else."""
+    """The files that one node writes during one attempt."""
 
     def __init__(self, path: str) -> None:
         self.path = path

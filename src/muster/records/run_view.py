@@ -175,7 +175,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Failure:
-    """What failed on a node, as its agent wrote it."""
+    """A failure on a node, as its agent recorded it."""
 
     kind: str = _key(text)
     node: int = _key(count)
@@ -287,7 +287,7 @@ class RunView:
 
 
 def is_final(data: Mapping[str, Any]) -> bool:
-    """Whether data is a final record."""
+    """True if data is a final record."""
     try:
         RunView.from_json(data)
     except ValueError:

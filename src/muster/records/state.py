@@ -1,4 +1,4 @@
-"""What the files of a run say, and the answer of its engine. What follows from both is derived in `derive`."""
+"""The content of the files of a run, and the answer of its engine; `derive` derives the state from both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class EngineLog:
 
 @dataclass(frozen=True)
 class Status:
-    """What an engine says about a run: whether its supervisor lives or will, and a reason in the engine's words.
+    """The answer of an engine about a run: whether its supervisor lives or will, and a reason in the engine's words.
 
     `state` is what an engine knows better than the files: `pending` while the run waits for its nodes, also again, and
     how a run ended whose supervisor could not say so: `stopped`, `failed` or `lost`.
@@ -34,14 +34,14 @@ class Status:
     reason: str = ""
     state: str = ""
     time: float = 0.0  # of the answer, where it may be older than the files
-    halted: str = ""  # why nobody acts for it although it is alive, and what to do
+    halted: str = ""  # why its supervisor does not act although it is alive, and what to do
     interrupted: bool = False  # whether a machine or a preemption ended it for good, and it could be submitted again
     log: EngineLog | None = None  # where the reason may be of an end that the engine cannot explain
 
 
 @dataclass(frozen=True)
 class AttemptRecord:
-    """What the files of one attempt say."""
+    """The content of the files of one attempt."""
 
     dir: AttemptDir
     assembled: bool  # whether the world was announced
@@ -51,13 +51,13 @@ class AttemptRecord:
     failures: list[Failure]  # in the order in which the supervisor learned of them
     started: float
     ended: float | None
-    cut: str = ""  # what ended it that its agents could not tell of, if something did
+    cut: str = ""  # why it ended, where its agents could not record that
     cut_by: str = "lost"  # the cause in that case
 
 
 @dataclass(frozen=True)
 class Record:
-    """What the files of one run say."""
+    """The content of the files of one run."""
 
     dir: RunDir
     run: dict[str, Any]
@@ -131,13 +131,13 @@ def _cause(attempt: int, events: list[dict[str, Any]]) -> Stop | None:
 
 
 def complete(attempt: AttemptRecord) -> bool:
-    """Whether an attempt came to its end although no supervisor was left to say so."""
+    """True if an attempt came to its end although no supervisor was left to say so."""
     nodes = attempt.dir.node_indexes()
     return attempt.stop is not None and bool(nodes) and all(is_there(attempt.dir.node(node).exit) for node in nodes)
 
 
 def _failures(attempt: AttemptDir, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What failed, in the order in which the supervisor learned of it, then what only the nodes themselves know."""
+    """Lists failures in the order in which the supervisor learned of them, then those that only the nodes recorded."""
     failures = [event for event in events if event["event"] == "failure" and event.get("attempt") == attempt.number]
     for index in attempt.node_indexes():
         failures += [event for event in read_events(attempt.node(index).events) if event["event"] == "failure"]

@@ -13,7 +13,7 @@ from typing import Any
 from muster.records.files import read_object, write_once
 from muster.records.layout import RunDir
 
-VARIABLE = "MUSTER_SUBMISSION"  # tells a job which submission it is; one that was not told is the first
+VARIABLE = "MUSTER_SUBMISSION"  # the number of a job's submission; without it, the first
 
 
 def current(run: RunDir) -> int:
@@ -22,7 +22,7 @@ def current(run: RunDir) -> int:
 
 
 def handle(run: RunDir, number: int = 0) -> str | None:
-    """What the engine calls the run since a submission, the last one; None while nobody has written it down."""
+    """Returns the engine's handle of a submission, the last one by default; None while it is not recorded."""
     number = number or current(run)
     record = read_object(run.submission(number) if number > 1 else run.run)
     found = record.get("handle")
@@ -43,7 +43,7 @@ def claim(run: RunDir, number: int, handle: str, reason: str) -> bool:
 
 
 def holds(run: RunDir, number: int, handle: str) -> bool:
-    """Whether a job is the one that the run goes on in."""
+    """True if a job is the one that the run goes on in."""
     taken = read_object(run.submission(number)).get("handle") if number > 1 else handle
     return current(run) == number and _job(taken or "") == _job(handle)
 

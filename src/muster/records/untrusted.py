@@ -74,7 +74,7 @@ def _not_regular(kind: int, path: str) -> NotRegular:
 
 
 def is_regular(path: str, below: str = "") -> bool:
-    """Whether `open_regular` would open it."""
+    """True if `open_regular` would open it."""
     try:
         open_regular(path, below).close()
     except OSError:

@@ -136,12 +136,12 @@ class Collector:
 
 
 def notes(job: Job) -> bool:
-    """Whether programs write to the URLs of outputs themselves: the first node notes what lies there before ranks start."""
+    """True if programs write to the URLs of outputs themselves: the first node notes what lies there before ranks start."""
     return compat.of(job).writes_urls and bool(job.outputs)
 
 
 def _has_password() -> bool:
-    """Whether a BMC needs a password, which the sampler does not get."""
+    """True if a BMC needs a password, which the sampler does not get."""
     settings = json.loads(os.environ.get("MUSTER_POWER") or "{}")
     return any(section.get("apart") for section in (settings, *settings.get("hosts", {}).values()))
 

@@ -14,7 +14,7 @@ MASKS = frozenset(("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES"))
 RANKS = frozenset(("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "RANK"))
 WITHHELD = MASKS | RANKS
 
-# What a batch system tells the processes that it starts itself: ranks are started by an agent, and are none of them.
+# Variables that a batch system sets for processes that it starts itself. Ranks are started by an agent, not by it.
 BATCH = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "PMI_", "PMIX_")
 
 

@@ -242,7 +242,7 @@ def _group(pid: int) -> int | None:
 
 
 def _prefer_for_oom(pid: int) -> None:
-    """When memory runs out, a rank should go and not the agent that has to tell of it."""
+    """Makes the kernel kill a rank when memory runs out, and not the agent that has to report it."""
     try:
         with open(f"/proc/{pid}/oom_score_adj", "w") as file:
             file.write("500")

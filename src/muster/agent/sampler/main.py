@@ -1,4 +1,4 @@
-"""`sample NODE_DIR INTERVAL`: samples the machine, the devices and the ranks of a node until it is told to end.
+"""`sample NODE_DIR INTERVAL`: samples the machine, the devices and the ranks of a node until it gets SIGTERM.
 
 It is a process of its own with a low priority. No failure of a source ends it, and none of its own affects a rank.
 """

@@ -22,7 +22,7 @@ class Memory:
         return self._group is not None
 
     def ran_out(self) -> bool:
-        """Whether the kernel killed a process for memory since the node started."""
+        """True if the kernel killed a process for memory since the node started."""
         return self._count() > self._killed
 
     def too_much(self, processes: Processes) -> int | None:
@@ -110,7 +110,7 @@ def _resident(pid: int) -> int:
 
 
 def can_limit() -> bool:
-    """Whether the kernel would keep a limit here; found out by making an empty group."""
+    """True if the kernel would keep a limit here; found out by making an empty group."""
     name = f"muster-probe-{os.getpid()}"
     made = _make_group(name, 1 << 40, join=False)
     remove_group(name)

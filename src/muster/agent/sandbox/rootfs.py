@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from muster.job import Job
 from muster.linux import syscalls
+from muster.linux.proc import listed
 from muster.plan import compat
 from muster.plan.node import local_path
 
@@ -50,7 +51,7 @@ def plan(
         own[home] = attempt + "/root" + home
     if home or real in own:
         left_out = OF_SHELLS if home not in ("", real) else ()
-        names = [name for name in _entries(real) if name not in left_out]
+        names = [name for name in listed(real) if name not in (*MADE_HERE, *left_out)]  # not everybody has a home
         shown.update({f"{home or real}/{name}": f"{real}/{name}" for name in names})
     return Root(node + "/rootfs", own, {**machine(own, [*needed, *named, real]), **shown})
 
@@ -106,14 +107,6 @@ def _texts(job: Job) -> list[str]:
     command = [job.command] if isinstance(job.command, str) else list(job.command)
     data = [data.url for data in (*job.inputs.values(), *job.outputs.values())]
     return [*command, *job.parameters.values(), *job.env.values(), *data, job.log_url, job.setup]
-
-
-def _entries(home: str) -> list[str]:
-    """Entries of the user's home, less those that platforms make there."""
-    try:
-        return [name for name in os.listdir(home) if name not in MADE_HERE]
-    except OSError:
-        return []  # not everybody has one
 
 
 def enter(root: Root) -> None:

@@ -39,11 +39,11 @@ class Patience:
         return [node for node in running if kill or not self._uploading(node)]
 
     def _uploading(self, node: int) -> bool:
-        """Whether a node saves its outputs, which takes the time that it takes."""
+        """True if a node saves its outputs, which takes the time that it takes."""
         return node in self._channel.published("uploading") and not self._channel.has_ended(node)
 
     def _all_recorded(self, running: set[int]) -> bool:
-        """Whether all nodes that are left have recorded their ends, of which their site may know later or never."""
+        """True if all nodes that are left have recorded their ends, of which their site may know later or never."""
         for node in running - self._recorded:
             if not self._channel.has_ended(node):
                 return False

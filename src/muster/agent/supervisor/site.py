@@ -1,4 +1,4 @@
-"""The interface of a site: it starts the nodes of a run for a supervisor, and tells it which have ended."""
+"""The interface of a site: it starts the nodes of a run for a supervisor, and reports those that have ended."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ class Site:
     """The nodes of a run. Methods with a body are those that a site may leave out."""
 
     starts_again = False  # whether a batch system starts a supervisor again that it has ended
-    pause: float | None = None  # seconds between two calls of `ended` where no descriptor or signal tells of all events
+    pause: float | None = None  # seconds between two calls of `ended` where no descriptor or signal announces all events
     reason = ""  # what is in the way while `ready` is false
     deadline: float | None = None  # by the monotonic clock; the supervisor keeps it, and agents of its machine in its stead
 
     def enter(self) -> bool:
-        """Whether this supervisor continues the run; false where another one does."""
+        """True if this supervisor continues the run; false where another one does."""
         return True
 
     def ready(self) -> bool:
-        """Whether attempts can be started."""
+        """True if attempts can be started."""
         return True
 
     def filenos(self) -> list[int]:

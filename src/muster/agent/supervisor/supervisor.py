@@ -1,6 +1,6 @@
 """The supervisor of a run: starts its attempts, keeps its time limit, and writes how it ended.
 
-It knows nothing of how a node is made: its site starts the nodes, tells it which have ended, and leaves nothing running.
+It knows nothing of how a node is made: its site starts the nodes, reports those that have ended, and leaves nothing running.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEVICE_PAUSE = 2.0  # between two looks at the devices' own process lists
 READ_LIMIT = 600.0  # for the logs of a run that has succeeded
 ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 INTERRUPTED = (Cause.TERMINATED, Cause.PREEMPTED, Cause.LOST)  # causes that need not be the end of a run
-TOLD_TO_END = 128 + signal.SIGTERM  # the exit code of a supervisor that may be started again
+INTERRUPTED_CODE = 128 + signal.SIGTERM  # the exit code of a supervisor that may be started again
 
 
 class Supervisor:
@@ -68,7 +68,7 @@ class Supervisor:
         if self.site.starts_again and cause in INTERRUPTED and not (done and done.state is State.FAILED):
             self.events.add("told-to-end", cause=cause.value, reason=reason)
             self.site.leave(self.stop.cause if self.stop else cause, reason)
-            return TOLD_TO_END
+            return INTERRUPTED_CODE
         if done and done.state is State.SUCCEEDED and log_numbers.wanted(self.job):
             return self._conclude_apart()
         if done:
@@ -169,7 +169,7 @@ class Supervisor:
             self.deadline = self.site.deadline = time.monotonic() + self.job.time_limit - spent
 
     def _again(self, made: Sequence[AttemptOutcome], earlier: int) -> bool:
-        """Whether a new attempt follows: a decision from the outcomes alone. Only failures of the program use up retries."""
+        """True if a new attempt follows: a decision from the outcomes alone. Only failures of the program use up retries."""
         done = made[-1]
         if len(made) == earlier and done.state in (State.LOST, State.STOPPED):
             return True  # whoever ended it has started this supervisor

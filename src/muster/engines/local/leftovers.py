@@ -1,4 +1,4 @@
-"""What is left running of a lost run on this machine, and how it is killed."""
+"""Kills what is left running on this machine of a run that was lost."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def _archive(kept: str) -> bytes:
 
 
 def _write_first(path: str, data: bytes) -> None:
-    """Writes a file that is no regular one yet, unless somebody else is faster."""
+    """Writes a file that is no regular one yet, unless another process is faster."""
     temporary = temporary_name(path)
     try:
         with open(temporary, "wb") as file:

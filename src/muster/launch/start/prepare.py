@@ -74,7 +74,7 @@ def preview(loaded: LoadedJob, home: str, engine: str | None = None, say: Say = 
         found = context(home, settings)
         loaded = validate(resolve(loaded, chosen, say), chosen, found)
     except (config.ConfigError, EngineError, StorageError) as error:
-        if loaded.problems:  # all are told together
+        if loaded.problems:  # all are reported together
             replace(loaded, problems=(*loaded.problems, Problem("", None, "", str(error)))).checked()
         raise
     loaded.checked()

@@ -97,7 +97,7 @@ def _put(temporary: Path, home: str, digest: str) -> None:
     try:
         temporary.rename(target)
     except OSError:
-        if not target.exists():  # somebody else may have been faster
+        if not target.exists():  # another process may have been faster
             raise
 
 

@@ -27,7 +27,7 @@ def order(prepared: Prepared, run_id: str) -> Order:
 
 
 def render(prepared: Prepared) -> Request:
-    """What would be submitted; nothing is created."""
+    """Returns what would be submitted; nothing is created."""
     return prepared.engine.render(prepared.job, order(prepared, new_id(prepared.job.name)), prepared.environment)
 
 
@@ -76,7 +76,7 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
 
 
 def under_way(run: RunDir) -> bool:
-    """Whether a run is just being created: who creates it locks its directory, and the system unlocks it for the dead."""
+    """True if a run is just being created: its creator locks its directory, and the system unlocks it when that ends."""
     try:
         folder = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:

@@ -70,7 +70,7 @@ class LocalSite(Site):
         self._queue = device_locks.Queue(self.kind, self.job.nodes, self.job.devices)
         self._held: device_locks.Held | None = None
         self._agents: dict[int, int] = {}  # the nodes of agents that run, by process id
-        self._tie = -1  # its end tells agents that the supervisor is gone
+        self._tie = -1  # a pipe: agents see its end when the supervisor is gone
 
     def ready(self) -> bool:
         self._held = self._queue.take()

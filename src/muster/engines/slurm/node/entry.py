@@ -121,7 +121,7 @@ class _Node:
         return self._with_srun(info) if pmi_launcher.kind(self.job) else info
 
     def _with_srun(self, info: NodeInfo) -> NodeInfo:
-        """A node on which srun tells the ranks of MPI about each other."""
+        """Adds the launcher and the PMI proxy to a node whose ranks srun starts."""
         tools, run, number = self.assignment.tools, self.assignment.run, self.attempt.number
         proxy = pmi_launcher.proxy(tools, pmi_launcher.address(run.id, number, self.name), self.attempt, self.index)
         return replace(

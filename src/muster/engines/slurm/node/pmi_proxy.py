@@ -48,7 +48,7 @@ def serve(name: str, attempt: AttemptDir, node: int) -> NoReturn:
 
 
 def is_ours(connection: socket.socket) -> bool:
-    """Whether the other end belongs to this user: any user can connect to an abstract socket, or open one."""
+    """True if the other end belongs to this user: any user can connect to an abstract socket, or open one."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, user, _ = struct.unpack("3i", credentials)
     return bool(user == os.getuid())
@@ -138,7 +138,7 @@ def stand_for(run: str, attempt: int, argv: list[str]) -> int:
 
 
 def _reached(connection: socket.socket, name: str) -> bool:
-    """Whether the PMI proxy of this node is at the other end; it may have been started just now."""
+    """True if the PMI proxy of this node is at the other end; it may have been started just now."""
     deadline = time.monotonic() + OPEN_LIMIT
     while connection.connect_ex("\0" + name) != 0:
         if time.monotonic() > deadline:

@@ -193,7 +193,7 @@ class SlurmSite(Site):
             return math.inf
 
     def _shown(self) -> dict[str, str]:
-        """What Slurm shows of the job, after up to three calls; empty where it does not respond."""
+        """Returns the fields of the job, after up to three calls; empty where it does not respond."""
         for _ in range(TRIES):
             try:
                 return self.client.job(self.job_id)
@@ -204,7 +204,7 @@ class SlurmSite(Site):
     def leave(self, cause: Cause, reason: str) -> None:
         """Requeues the job where Slurm does not: for Slurm, a job whose script exits has ended."""
         if cause is Cause.TERMINATED and not self._ends().startswith("NODE FAILURE"):
-            return  # somebody cancelled the job, or wants it requeued
+            return  # a user cancelled the job, or wants it requeued
         for _ in range(TRIES):
             if self._comes_back() or self._requeue():
                 return
@@ -213,7 +213,7 @@ class SlurmSite(Site):
             time.sleep(PAUSE)
 
     def _comes_back(self) -> bool:
-        """Whether Slurm starts the job again by itself."""
+        """True if Slurm starts the job again by itself."""
         shown = self._shown()
         return shown.get("JobState") == "PENDING" or int(shown.get("Restarts") or 0) > self.restarts
 
@@ -273,7 +273,7 @@ class SlurmSite(Site):
 
 
 def _last_error(log: str, status: int) -> str:
-    """What srun said last, or how it ended."""
+    """Returns the last error of srun, or how it ended."""
     lines = [line for line in log.splitlines() if "error: " in line]
     killed = f"srun was killed ({signal_name(os.WTERMSIG(status))})" if os.WIFSIGNALED(status) else "srun left no word"
     return lines[-1].strip() if lines else killed
