@@ -48,11 +48,9 @@ def _node_side(engine: str) -> Any:
 def _supervise(path: str, given: dict[str, str]) -> int:
     from muster.agent.supervisor.site import Assignment, Site
     from muster.agent.supervisor.supervisor import Supervisor
-    from muster.agent.tools import Tools
     from muster.records.files import Events
 
-    tools = Tools(given["--python"], sys.argv[0])
-    assignment = Assignment.read(path, given["--code"], tools, given.get("--namespaces") != "off")
+    assignment = Assignment.read(path, given)
     events = Events(assignment.run.events)
     command = int(given["--command"]) if "--command" in given else None
     site: Site = _node_side(given.get("--site", "local")).site(assignment, events)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from muster.engines import registry
 from muster.engines.base import Engine, EngineError
 from muster.job import Job
-from muster.launch import names, stopping
+from muster.launch import names
 from muster.launch.names import RunNotFound
 from muster.launch.start import submit
 from muster.launch.start.prepare import Prepared, prepare_again
 from muster.records import derive, submissions
 from muster.records import state as states
 from muster.records.damage import Damaged, guarded
-from muster.records.files import delete_tree, read_object, write_once
+from muster.records.files import delete_tree, read_events, read_object, write_once
 from muster.records.layout import RunDir
 from muster.records.run_view import ENDED, AttemptOutcome, RunView
 from muster.records.state import Status, recorded
@@ -33,6 +33,9 @@ if TYPE_CHECKING:  # what is not needed to start a run is imported where it is u
 POLL = 1.0  # between two questions to the engine whether a run is still alive
 STUCK = 15.0  # seconds after a request to end at once, after which a run counts as not responding
 GOES_ON = "it goes on"
+HEARING = 5.0  # seconds in which a supervisor reads a request to stop, also over a slow file system
+LOOK = 0.1
+AT_WORK = ("rendezvous", "staging", "running", "uploading", "stopping", "reading")  # phases in which there is a supervisor
 RELEASE_LIMIT = 5.0  # for a supervisor to go after it has written how the run ended
 
 _started: list[Run] = []  # by this process, which holds something for them until they are seen to have ended
@@ -312,10 +315,10 @@ class Run:
             self.ask_to_stop(now, reason)
         if not wait:
             return (self.peek() if listening else self.reconcile().view).state.value
-        if listening and stopping.wait(self.dir, stopping.HEARING, stopping.heard):
-            stopping.wait(self.dir, STUCK if now else self.job.grace + STUCK)
-        deaf = listening and not stopping.heard(self.dir)
-        if (now or deaf) and self.wait(STUCK) not in ENDED and (now or not stopping.heard(self.dir)):
+        if listening and self._wait_until(self._has_heard, HEARING):
+            self._wait_until(lambda: False, STUCK if now else self.job.grace + STUCK)
+        deaf = listening and not self._has_heard()
+        if (now or deaf) and self.wait(STUCK) not in ENDED and (now or not self._has_heard()):
             self._cancel()
         return self.wait(say=say)
 
@@ -328,7 +331,21 @@ class Run:
     @property
     def listening(self) -> bool:
         """True if a supervisor elsewhere seems to be at work, by the files alone: it can be asked without its engine."""
-        return self._engine().lasting and self.peek().phase in stopping.AT_WORK
+        return self._engine().lasting and self.peek().phase in AT_WORK
+
+    def _has_heard(self) -> bool:
+        """True if the supervisor has read the request to stop."""
+        found = [event["event"] for event in read_events(self.dir.events)]
+        return [event for event in found if event in ("attempt", "stopping", "ended")][-1:] != ["attempt"]
+
+    def _wait_until(self, reached: Callable[[], bool], limit: float) -> bool:
+        """Waits by the files alone until a condition holds; false when the run has ended or the time is up first."""
+        deadline = time.monotonic() + limit
+        while not reached():
+            if recorded(self.dir) is not None or time.monotonic() >= deadline:
+                return False
+            time.sleep(LOOK)
+        return True
 
     def ask_to_stop(self, now: bool, reason: str) -> None:
         """Leaves the request for the supervisor, and nothing else: a signal handler may call it at any moment."""

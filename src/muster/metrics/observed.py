@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from muster.job import Job
-from muster.metrics import log_numbers, result_files, result_values, sources
+from muster.metrics import log_numbers, result_files, sources
 from muster.metrics.log_numbers import Unread
 from muster.metrics.patterns import Patterns
 from muster.metrics.rank_map import Rank, all_ranks
@@ -69,7 +69,7 @@ class _Inputs:
 
     job: Job
     records: dict[int, list[str]]  # paths by rank
-    files: result_values.FileValues
+    files: sources.FileValues
     logs: dict[int, str]  # paths by rank
     patterns: Patterns
     began: float  # data points in logs that are older are not of this attempt
@@ -83,7 +83,7 @@ def observe(attempt: AttemptDir, job: Job, unread: Unread | None = None) -> Obse
     inputs = _Inputs(
         job,
         sources.record_files(attempt, job),
-        result_values.read(job, files),
+        sources.from_files(job, files),
         {} if unread and unread.logs else logs,
         log_numbers.patterns(job, unread),
         _began(attempt),

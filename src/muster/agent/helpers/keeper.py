@@ -20,6 +20,7 @@ from muster.agent.node.processes import seen_from_outside
 from muster.agent.tools import Tools
 from muster.linux import keys, syscalls
 from muster.linux.signals import Signals, send_to_group
+from muster.linux.spawn import spawn
 from muster.linux.watch import readable
 from muster.records.files import open_log
 from muster.records.layout import NodeDir
@@ -74,25 +75,15 @@ class Keeper:
             return
         log = open_log(self._folder.log(name))
         try:
-            child = subprocess.Popen(
-                self._tools.own(*words, *map(str, files)),
-                env=self._environment,
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=syscalls.die_with_parent,
-                pass_fds=[*files, keys.held()],
-            )
+            argv = self._tools.own(*words, *map(str, files))
+            pid = spawn(argv, self._environment, log, [*files, keys.held()], before=syscalls.die_with_parent)
         except (OSError, subprocess.SubprocessError) as error:
             os.write(log, (f"muster: {error}\n").encode())
             self._send(ended=number, code=NOT_STARTED, signal=None)
             return
         finally:
             os.close(log)
-        child.returncode = 0  # reaped here, not by subprocess
-        self._running[child.pid] = number
+        self._running[pid] = number
 
     def _send_ends(self) -> None:
         while self._running:

@@ -13,11 +13,11 @@ from typing import Any, Callable
 from muster.agent.helpers.helpers import ChildHelpers, Helpers, KeeperHelpers
 from muster.agent.node import stacks, staging, transfers
 from muster.agent.node.collector import Collector, notes
+from muster.agent.node.environment import NO_WORD, Setup
 from muster.agent.node.launcher import Launcher
 from muster.agent.node.loop import Listener, Loop
 from muster.agent.node.ports import Ports
 from muster.agent.node.processes import Processes, Running
-from muster.agent.node.setup import NO_WORD, Setup
 from muster.agent.node.trainer_groups import TrainerGroups
 from muster.agent.node.transfers import Outputs
 from muster.agent.sandbox.memory import Memory, group

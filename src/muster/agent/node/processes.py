@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import select
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
 
 from muster.linux import syscalls
-from muster.linux.proc import alive, children, descendants, pids, read, read_at
+from muster.linux.proc import alive, children, descendants, pids, read, read_at, write
 from muster.linux.signals import send, send_to_group
+from muster.linux.spawn import spawn
 from muster.records.files import open_log
 
 LOOKS = 3  # a process that forks and leaves while it is looked for can be missed, but hardly so often
@@ -74,31 +75,19 @@ class Processes:
     ) -> Running:
         """Starts a process in a session of its own, with both its outputs going straight into its log."""
         output = open_log(log)
-        before: Callable[[], None] | None = None if self.contained else syscalls.die_with_parent
+        before = None if self.contained else syscalls.die_with_parent
         try:
-            child = subprocess.Popen(
-                list(argv),
-                executable=self._program(argv[0], env),
-                env=env,
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                preexec_fn=before,
-                pass_fds=keep,
-            )
+            pid = spawn(argv, env, output, keep, cwd, before, self._program(argv[0], env))
         except OSError as error:
             os.write(output, (f"muster: {error}\n").encode())
             raise
         finally:
             os.close(output)
-        child.returncode = 0  # reaped here, not by subprocess
-        _prefer_for_oom(child.pid)
-        process = Running(name, child.pid, rank, time.time())
-        self.running[child.pid] = process
+        _prefer_for_oom(pid)
+        process = Running(name, pid, rank, time.time())
+        self.running[pid] = process
         self.all.append(process)
-        self._watch(child.pid)
+        self._watch(pid)
         return process
 
     def _program(self, name: str, env: Mapping[str, str]) -> str | None:
@@ -243,8 +232,5 @@ def _group(pid: int) -> int | None:
 
 def _prefer_for_oom(pid: int) -> None:
     """Makes the kernel kill a rank when memory runs out, and not the agent that has to report it."""
-    try:
-        with open(f"/proc/{pid}/oom_score_adj", "w") as file:
-            file.write("500")
-    except OSError:
-        pass
+    with suppress(OSError):
+        write(f"/proc/{pid}/oom_score_adj", "500")

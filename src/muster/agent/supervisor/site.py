@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +28,10 @@ class Assignment:
     namespaces: bool  # whether nodes may be namespaces
 
     @classmethod
-    def read(cls, path: str, code: str, tools: Tools, namespaces: bool) -> Assignment:
-        run = RunDir(path)
-        return cls(run, Job.from_json(need_json(run.job)), code, tools, namespaces)
+    def read(cls, path: str, given: Mapping[str, str]) -> Assignment:
+        """Reads the job of a run; `given` are the arguments of this program."""
+        run, tools = RunDir(path), Tools(given["--python"], sys.argv[0])
+        return cls(run, Job.from_json(need_json(run.job)), given["--code"], tools, given.get("--namespaces") != "off")
 
     @property
     def count(self) -> int:

@@ -11,9 +11,8 @@ import signal
 import time
 from collections.abc import Sequence
 
-from muster.agent.supervisor.arbiter import Arbiter
+from muster.agent.supervisor.arbiter import Arbiter, Patience
 from muster.agent.supervisor.log_reader import LogReader, why_failed
-from muster.agent.supervisor.patience import Patience
 from muster.agent.supervisor.site import Assignment, Site
 from muster.channel.base import SupervisorChannel
 from muster.linux import syscalls

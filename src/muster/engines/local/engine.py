@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,10 +12,12 @@ from dataclasses import replace
 
 from muster import devices
 from muster.engines.base import Capacity, Engine, Order, Request
-from muster.engines.local import leftovers, requirements
+from muster.engines.local import requirements
+from muster.engines.local.node import leftovers
 from muster.job import Job
 from muster.linux import keys, proc
 from muster.linux.held_signals import held
+from muster.linux.spawn import spawn
 from muster.records.failure_text import size
 from muster.records.state import Status
 
@@ -56,18 +57,10 @@ class Local(Engine):
         keys_file = keys.put_away(found)
         with open(request.log, "ab") as log, os.fdopen(keys_file, "rb"), held():
             os.fchmod(log.fileno(), 0o600)
-            child = subprocess.Popen(
-                argv,
-                cwd=request.cwd,
-                env={**environment, keys.VARIABLE: str(keys_file)},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                pass_fds=(keys_file,) if follower is None else (keys_file, follower),
-            )
-        child.returncode = 0  # it outlives this process or is collected by `status`; subprocess need not care
-        return _handle(child.pid) or f"{child.pid}:0:{_boot_id()}:{_pid_namespace()}:{os.uname().nodename}"
+            environment[keys.VARIABLE] = str(keys_file)
+            kept = (keys_file,) if follower is None else (keys_file, follower)
+            pid = spawn(argv, environment, log.fileno(), kept, request.cwd)  # it outlives this process, or `status` reaps it
+        return _handle(pid) or f"{pid}:0:{_boot_id()}:{_pid_namespace()}:{os.uname().nodename}"
 
     def find(self, run_dir: str) -> str | None:
         # Agents are forked from the supervisor and share its command line: it is the one without such a parent.

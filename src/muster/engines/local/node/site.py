@@ -17,10 +17,10 @@ from muster.agent.supervisor.site import Assignment, NodeEnded, Site
 from muster.channel.base import SupervisorChannel
 from muster.channel.directory import DirectoryNode
 from muster.devices import resolve
+from muster.engines.local.node.leftovers import kill_marked
 from muster.job import Job
 from muster.linux import keys, syscalls
 from muster.linux.held_signals import held
-from muster.linux.run_processes import kill_marked
 from muster.linux.signals import reap_children
 from muster.plan import Device, NodeInfo
 from muster.records.failure_text import signal_name

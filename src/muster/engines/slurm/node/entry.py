@@ -14,7 +14,6 @@ from muster.agent.node.agent import Agent
 from muster.agent.sandbox import agent_process, memory, namespaces, rootfs
 from muster.agent.supervisor import device_locks
 from muster.agent.supervisor.site import Assignment
-from muster.agent.tools import Tools
 from muster.channel.directory import DirectoryNode
 from muster.devices import DeviceInfo, found, resolve
 from muster.engines.slurm.node import pmi_launcher
@@ -43,10 +42,8 @@ def run_agent(path: str, number: int, given: dict[str, str]) -> NoReturn:
     attempt = RunDir(path).attempt(number)
     try:
         _see(path, attempt)
-        tools = Tools(given["--python"], sys.argv[0])
         _put_keys_away()
-        assignment = Assignment.read(path, given["--code"], tools, given.get("--namespaces") != "off")
-        node = _Node(assignment, attempt, name, index)
+        node = _Node(Assignment.read(path, given), attempt, name, index)
         agent_process.be_agent(node.carry_out)
     except Unfit as error:
         print(f"muster: {name}: {error}", file=sys.stderr, flush=True)

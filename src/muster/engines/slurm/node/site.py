@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Collection, Mapping
@@ -21,6 +20,7 @@ from muster.engines.slurm.node.client import Client, NoAnswer
 from muster.engines.slurm.node.parsing import SlurmNode
 from muster.linux.proc import read_text
 from muster.linux.signals import reap_children
+from muster.linux.spawn import spawn
 from muster.records import submissions
 from muster.records.failure_text import duration, signal_name
 from muster.records.files import is_there, read_object, write_json
@@ -78,19 +78,10 @@ class SlurmSite(Site):
         argv = job_step.srun(self.assignment.count, os.environ, self._agent(attempt))
         log = os.open(srun_log(attempt), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            started = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                env=environment.given(),
-                start_new_session=True,
-            )
+            self._srun = spawn(argv, environment.given(), log)
         finally:
             os.close(log)
-        started.returncode = 0  # reaped by `_srun_status`, not by subprocess
-        self._srun, self._running = started.pid, set(range(self.assignment.count))
+        self._running = set(range(self.assignment.count))
 
     def _agent(self, attempt: AttemptDir) -> list[str]:
         assignment = self.assignment
