@@ -55,11 +55,7 @@ def mount_proc() -> None:
 
 
 def bind(source: str, target: str) -> None:
-    _call(_libc.mount(os.fsencode(source), os.fsencode(target), None, _MS_BIND, None), "mount " + target)
-
-
-def bind_tree(source: str, target: str) -> None:
-    """Shows a file or a directory, with everything that is mounted in it, at a second place."""
+    """Bind-mounts a file or a directory, with everything that is mounted in it, onto target."""
     _call(_libc.mount(os.fsencode(source), os.fsencode(target), None, _MS_BIND | _MS_REC, None), "mount " + target)
 
 

@@ -21,7 +21,7 @@ from muster.records.run_view import (
     Stop,
     count,
     moment,
-    optional_text,
+    optional,
     text,
 )
 from muster.records.state import AttemptRecord, Record, Status, read, recorded
@@ -216,13 +216,13 @@ def _view(record: Record, state: State, phase: str, reason: str) -> RunView:
         reason=reason,
         dir=record.dir.path,
         name=text(record.job.name),
-        framework=optional_text(record.job.framework),
+        framework=optional(text)(record.job.framework),
         nodes=count(record.job.nodes + record.job.ps),
         ranks=count(record.job.ranks),
         up=last.up if last and not state.ended else 0,
         attempt=last.dir.number if last else 0,
-        engine=optional_text(record.run.get("engine")),
-        user=optional_text(record.run.get("user")),
+        engine=optional(text)(record.run.get("engine")),
+        user=optional(text)(record.run.get("user")),
         created=moment(record.run.get("created")),
         started=moment(record.attempts[0].started) if record.attempts else None,
     )

@@ -121,7 +121,7 @@ def enter(root: Root) -> None:
     os.chdir("/")
     for path in sorted(root.own):
         os.makedirs(path, exist_ok=True)
-        syscalls.bind_tree(_MACHINE + root.own[path], path)
+        syscalls.bind(_MACHINE + root.own[path], path)
     for path, source in root.shown.items():
         _show(_MACHINE + source, path)
     syscalls.unmount(_MACHINE)
@@ -143,7 +143,7 @@ def _show(source: str, target: str) -> None:
             os.makedirs(target, exist_ok=True)
         else:
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT, 0o600))
-        syscalls.bind_tree(source, target)
+        syscalls.bind(source, target)
     except FileExistsError:
         pass  # a link that another node made
     except FileNotFoundError:

@@ -13,6 +13,7 @@ import pwd
 import socket
 import struct
 import time
+from dataclasses import dataclass
 
 from muster.devices import KINDS, DeviceInfo, DriverError, share
 from muster.linux import proc
@@ -22,12 +23,12 @@ TURN = b"\0muster/devices"  # held while a run chooses, so that two of them do n
 MOST_WAITING = 4096
 
 
+@dataclass(frozen=True)
 class Held:
     """The devices of a run, by node, until they are let go."""
 
-    def __init__(self, nodes: list[list[DeviceInfo]], sockets: list[socket.socket]) -> None:
-        self.nodes = nodes
-        self.sockets = sockets
+    nodes: list[list[DeviceInfo]]
+    sockets: list[socket.socket]
 
     def close(self) -> None:
         for lock in self.sockets:
