@@ -75,11 +75,7 @@ def _kill(pids: Iterable[int]) -> bool:
 
 
 def _writes(pid: int, run_id: str) -> bool:
-    try:
-        numbers = os.listdir(f"/proc/{pid}/fd")
-    except OSError:
-        return False
-    return any(_is_log(pid, number, run_id) and _is_writable(pid, number) for number in numbers)
+    return any(_is_log(pid, number, run_id) and _is_writable(pid, number) for number in proc.listed(f"/proc/{pid}/fd"))
 
 
 def _is_log(pid: int, number: str, run_id: str) -> bool:
