@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -169,7 +170,7 @@ class Run:
 
     def submissions(self) -> list[dict[str, Any]]:
         """How often it was submitted again after a job of it was ended for good: when, as what, and why."""
-        return submissions.later(self.dir)
+        return [asdict(submission) for submission in submissions.later(self.dir)]
 
     def attempts(self) -> list[dict[str, Any]]:
         """The attempts so far, each with its state, reason and times. Raises Damaged."""

@@ -80,7 +80,7 @@ def _is_queued(last: AttemptRecord | None, status: Status | None) -> bool:
 
 
 def _is_resubmitted(record: Record, last: AttemptRecord | None) -> bool:
-    return bool(last and any(entry.get("attempt") == last.dir.number for entry in record.submissions))
+    return bool(last and any(entry.attempt == last.dir.number for entry in record.submissions))
 
 
 def _waiting(record: Record, last: AttemptRecord | None, status: Status | None) -> str:
@@ -89,8 +89,8 @@ def _waiting(record: Record, last: AttemptRecord | None, status: Status | None) 
     if last is None:
         waiting = [event["reason"] for event in record.events if event["event"] == "waiting"]
         return said if _is_queued(last, status) or not waiting else text(waiting[-1])
-    again = [entry for entry in record.submissions if entry.get("attempt") == last.dir.number]
-    known = outcome(record, last).reason if last.ended else again[-1]["reason"] if again else ""
+    again = [entry for entry in record.submissions if entry.attempt == last.dir.number]
+    known = outcome(record, last).reason if last.ended else again[-1].reason if again else ""
     why = f" ({known})" if known else ""
     how = "submitted again after" if again else "interrupted in" if status and status.interrupted else "requeued after"
     return "; ".join(filter(None, [f"{how} attempt {last.dir.number}{why}", said]))
@@ -154,7 +154,7 @@ def in_vain(record: Record) -> str:
     """Why a run that was cut off should not be started yet another time, if so: no rank of it gets to start."""
     last = max((attempt.dir.number for attempt in record.attempts if attempt.up), default=0)
     started = sum(1 for attempt in record.attempts if attempt.dir.number > last and _interrupted(attempt))
-    submitted = sum(1 for submission in record.submissions if submission.get("attempt", 0) >= last)
+    submitted = sum(1 for submission in record.submissions if submission.attempt >= last)
     times = max(started, submitted)
     return f"it was cut off {times} times before one of its ranks had started" if times >= IN_VAIN else ""
 

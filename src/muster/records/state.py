@@ -12,6 +12,7 @@ from muster.records.damage import guarded, need
 from muster.records.files import is_there, read_events, read_mapping, read_object
 from muster.records.layout import NODE_TOPICS, AttemptDir, RunDir
 from muster.records.run_view import Cause, Failure, RunView, Stop
+from muster.records.submissions import Submission
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Record:
     events: list[dict[str, Any]]
     attempts: list[AttemptRecord] = field(default_factory=list)
     stop: Stop | None = None  # what a user asked for
-    submissions: list[dict[str, Any]] = field(default_factory=list)  # those after the first
+    submissions: list[Submission] = field(default_factory=list)  # those after the first
 
 
 def read(run: RunDir) -> Record:

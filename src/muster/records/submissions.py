@@ -8,12 +8,29 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from muster.records.files import read_object, write_once
+from muster.records.json_safe import number, whole
 from muster.records.layout import RunDir
 
 VARIABLE = "MUSTER_SUBMISSION"  # the number of a job's submission; without it, the first
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A submission after the first: the engine's handle, why it was made, after which attempt, and when."""
+
+    handle: str
+    reason: str
+    attempt: int
+    time: float
+
+    @classmethod
+    def read(cls, path: str) -> Submission:
+        data = read_object(path)
+        attempt, moment = whole(data.get("attempt")) or 0, number(data.get("time")) or 0.0
+        return cls(str(data.get("handle", "")), str(data.get("reason", "")), attempt, moment)
 
 
 def current(run: RunDir) -> int:
@@ -29,16 +46,16 @@ def handle(run: RunDir, number: int = 0) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def later(run: RunDir) -> list[dict[str, Any]]:
+def later(run: RunDir) -> list[Submission]:
     """The submissions after the first, in their order."""
-    return [read_object(run.submission(number)) for number in run.submission_numbers()]
+    return [Submission.read(run.submission(number)) for number in run.submission_numbers()]
 
 
 def claim(run: RunDir, number: int, handle: str, reason: str) -> bool:
     """Notes a submission; false when its place is taken by another job."""
     os.makedirs(run.submissions, exist_ok=True)
     attempt = (run.attempt_numbers() or [0])[-1]
-    write_once(run.submission(number), {"handle": handle, "reason": reason, "attempt": attempt, "time": time.time()})
+    write_once(run.submission(number), asdict(Submission(handle, reason, attempt, time.time())))
     return holds(run, number, handle)
 
 

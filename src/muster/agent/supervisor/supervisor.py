@@ -131,7 +131,7 @@ class Supervisor:
         number = submissions.current(self.run)
         if number > 1 and number not in noted:
             last = submissions.later(self.run)[-1]
-            self.events.add("submitted-again", submission=number, handle=last["handle"], reason=last["reason"])
+            self.events.add("submitted-again", submission=number, handle=last.handle, reason=last.reason)
 
     def _ready(self) -> bool:
         """Waits until the site has what the run needs; false when it has to end before."""

@@ -256,7 +256,7 @@ class SlurmSite(Site):
 
     def explain_cut(self, attempt: AttemptDir) -> Cut:
         later = submissions.later(self.assignment.run)
-        words = later[-1]["reason"] if later and later[-1]["attempt"] == attempt.number else ""
+        words = later[-1].reason if later and later[-1].attempt == attempt.number else ""
         verdict = self.verdict(attempt)
         down = ": " + verdict.reason if verdict else ""
         reason = (words or "Slurm started the job again after it was cut off") + down
