@@ -47,7 +47,7 @@ def run_agent(path: str, number: int, given: dict[str, str]) -> NoReturn:
         agent_process.be_agent(node.carry_out)
     except Unfit as error:
         print(f"muster: {name}: {error}", file=sys.stderr, flush=True)
-        if os.path.isdir(attempt.path):
+        if os.path.isdir(attempt.meet):
             os.makedirs(attempt.node(index).path, exist_ok=True)
             stop = Stop(Cause.LOST, f"node {index} ({name}): {error}")
             DirectoryNode(attempt, index).publish("stop-request", stop.to_json())
