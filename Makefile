@@ -6,7 +6,7 @@ MADE := $(VENV)/.made
 DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 NODE_ROOMS := $(addprefix src/muster/,__init__.py plan linux records metrics channel devices storage agent \
-  engines/__init__.py engines/errors.py engines/local/__init__.py engines/local/node engines/slurm/__init__.py engines/slurm/options.py engines/slurm/node \
+  engines/__init__.py engines/local/__init__.py engines/local/node engines/slurm/__init__.py engines/slurm/options.py engines/slurm/node \
   job/__init__.py job/model.py job/kinds job/data.py job/bench.py)
 
 WORKLOADS := resnet50 bert-large resnet50-mindspore

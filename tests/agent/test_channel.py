@@ -15,13 +15,13 @@ from muster.agent.supervisor import arbiter
 from muster.agent.supervisor.arbiter import Arbiter
 from muster.agent.supervisor.site import Assignment
 from muster.agent.tools import Tools
-from muster.channel.base import Stop
 from muster.channel.directory import DirectoryNode, DirectorySupervisor
 from muster.job import Job
 from muster.linux.watch import readable
 from muster.plan import Device, NodeInfo
 from muster.records.files import Events, read_events
 from muster.records.layout import NODE_FILES, NODE_FOLDERS, NODE_TOPICS, AttemptDir, RunDir
+from muster.records.run_view import Cause, Stop
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -166,12 +166,26 @@ def test_the_first_failure_counts_and_all_are_noted_in_order(
     assert found == [(2, 1), (0, 1)]
 
 
+@pytest.mark.parametrize("wrong", [{}, {"kind": 3}, {"kind": "exit", "process": {}}, {"kind": "exit", "process": ["rank-1"]}])
+def test_a_failure_that_cannot_be_read_is_one_all_the_same(
+    wrong: dict[str, Any], decide: Callable[[], Stop | None], nodes: list[DirectoryNode], attempt: AttemptDir, run: RunDir
+) -> None:
+    meet(nodes, 0, 1, 2)
+    decide()
+    nodes[1].publish("failed", wrong)
+    stop = decide()
+    assert stop is not None
+    assert (stop.cause, stop.reason) == ("failure", "a node failed")
+    noted = [event for event in read_events(run.events) if event["event"] == "failure"]
+    assert [(event["node"], event["message"]) for event in noted] == [(1, "node 1 published a failure that cannot be read")]
+
+
 @pytest.mark.parametrize(("cause", "counts"), [("time_limit", True), ("lost", True), ("finished", False)])
 def test_a_node_requests_a_stop_and_the_supervisor_decides(
     cause: str, counts: bool, decide: Callable[[], Stop | None], nodes: list[DirectoryNode]
 ) -> None:
-    nodes[1].publish("stop-request", Stop(cause, "because", 1e9).to_json())
-    nodes[2].publish("stop-request", Stop("lost", "too late", 0.0).to_json())
+    nodes[1].publish("stop-request", Stop(Cause(cause), "because", 1e9).to_json())
+    nodes[2].publish("stop-request", Stop(Cause.LOST, "too late", 0.0).to_json())
     stop = decide()
     assert stop is not None
     assert stop.reason == ("because" if counts else "too late")

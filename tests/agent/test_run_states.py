@@ -44,10 +44,11 @@ class Written:
 
     def meet(self, *topics: str) -> None:
         for topic in topics:
-            self.put(f"{self.run.attempt(1).meet}/{topic}", {})
+            name, _, node = topic.partition(".")
+            self.put(self.run.attempt(1).node(int(node)).topic(name) if node else self.run.attempt(1).world, {})
 
     def stop(self, cause: str, reason: str = "") -> None:
-        self.put(f"{self.run.attempt(1).meet}/stop", {"cause": cause, "reason": reason, "grace": 1})
+        self.put(self.run.attempt(1).stop, {"cause": cause, "reason": reason, "grace": 1})
 
     def node_event(self, writer: int, event: str, /, **details: Any) -> None:
         path = self.run.attempt(1).node(writer).events
@@ -198,7 +199,6 @@ def test_when_node_0_is_lost_the_others_words_count(written: Written) -> None:
     written.attempt()
     attempt = written.run.attempt(1)
     written.put(f"{attempt.node(1).path}/failed.json", written.failure(2, kind="signal", code=None, signal=11))
-    Path(attempt.meet, "failed.1").symlink_to("../nodes/1/failed.json")
     assert failed(written)["reason"] == "rank 2 on node 1 was killed (SIGSEGV)"
 
 

@@ -13,8 +13,7 @@ from muster.job import Job
 PROGRAM = """\
 import os, sys
 from muster.agent.supervisor.site import Assignment, NodeEnded, Site
-from muster.agent.supervisor import patience, supervisor
-from muster.agent.tools import Tools
+from muster.agent.supervisor import arbiter, supervisor
 from muster.records.files import Events, write_json, write_once
 
 
@@ -51,8 +50,8 @@ class Remote(Site):
         os.write(self.writer, b"!")
 
 
-assignment = Assignment.read(sys.argv[1], "/", Tools(sys.executable, "/"), True)
-patience.KILL_LIMIT = 0.0
+assignment = Assignment.read(sys.argv[1], {"--code": "/", "--python": sys.executable})
+arbiter.KILL_LIMIT = 0.0
 sys.exit(supervisor.Supervisor(assignment, Remote(assignment.run), Events(assignment.run.events)).carry_out())
 """
 

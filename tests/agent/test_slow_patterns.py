@@ -18,7 +18,7 @@ from conftest import Muster, WriteJob, until
 from muster.bench.bundle.check import verify
 from muster.job import Job
 from muster.metrics import log_numbers, patterns
-from muster.metrics.summary import collect
+from muster.metrics.final import collect
 from muster.records.files import read_events, read_json
 from traces import RunJson
 

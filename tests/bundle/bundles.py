@@ -13,8 +13,7 @@ from records import RunRecord, bench_of, make
 
 from muster.bench.bundle import write
 from muster.bench.bundle.contents import MANIFEST, SIGNATURE, FileEntry
-from muster.metrics.final import final
-from muster.metrics.summary import collect
+from muster.metrics.final import collect, final
 from muster.records import state
 from muster.records.files import write_json
 

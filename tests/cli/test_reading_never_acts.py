@@ -106,8 +106,13 @@ def runs(muster: Muster, write_job: WriteJob, home: Path) -> dict[str, str]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
 
-    begun = {"events.jsonl": '{"time": 1767225600, "event": "attempt", "attempt": 1}\n', "attempts/1/meet/facts.0": "{}"}
-    up = {**begun, "attempts/1/meet/world": "{}", "attempts/1/meet/up.0": "{}", "attempts/1/nodes/0/logs/main.log": "well\n"}
+    begun = {"events.jsonl": '{"time": 1767225600, "event": "attempt", "attempt": 1}\n', "attempts/1/nodes/0/facts.json": "{}"}
+    up = {
+        **begun,
+        "attempts/1/world.json": "{}",
+        "attempts/1/nodes/0/up.json": "{}",
+        "attempts/1/nodes/0/logs/main.log": "well\n",
+    }
     write("pending", ELSEWHERE)
     write("starting", ELSEWHERE, **begun)
     write("running", ELSEWHERE, **up)

@@ -19,7 +19,7 @@ from conftest import Muster, WriteJob
 from muster import __version__
 from muster.bench.formats.aisbench_lines import lines
 from muster.bench.model import Result
-from muster.metrics.summary import collect
+from muster.metrics.final import collect
 
 
 def result_of(*runs: RunRecord) -> dict[str, Any]:

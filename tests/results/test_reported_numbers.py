@@ -10,9 +10,9 @@ import pytest
 from records import RunRecord
 
 from muster.metrics import result_files
+from muster.metrics.final import collect
 from muster.metrics.observed import observe
 from muster.metrics.rank_map import Rank
-from muster.metrics.summary import collect
 
 CLUSTER: dict[str, Any] = {"nodes": 2, "devices": 2}
 FPS: dict[str, Any] = {"throughput": {"pattern": r"fps: ([^ ]+)"}}

@@ -120,7 +120,7 @@ def test_what_an_agent_said_through_srun_is_found_by_the_name_of_its_node() -> N
 )
 def test_what_a_signal_means_is_for_slurm_to_say(shown: str, cause: str, seconds: float) -> None:
     found = job_end.meaning(parsing.fields(shown), "SIGTERM", NOW, near=150)
-    assert (found.cause, found.seconds) == (cause, seconds)
+    assert (found.cause, found.grace) == (cause, seconds)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_a_signal_means_is_for_slurm_to_say(shown: str, cause: str, seconds
 def test_a_preempted_job_without_a_time_limit_has_the_grace_time_of_its_partition(grace_time: str, seconds: float) -> None:
     job = parsing.fields("JobState=RUNNING EndTime=Unknown PreemptTime=2026-11-15T11:59:50")
     shown = f"PartitionName=low {grace_time} Hidden=NO"
-    assert job_end.meaning(job, "SIGTERM", NOW, 150, parsing.grace_time(shown)).seconds == seconds
+    assert job_end.meaning(job, "SIGTERM", NOW, 150, parsing.grace_time(shown)).grace == seconds
 
 
 @pytest.mark.parametrize(

@@ -248,4 +248,4 @@ def test_a_refusal_names_what_the_user_may_use() -> None:
     told = refusals.explained(["Batch job submission failed: Invalid account"], SCRIPT, lambda: rights)
     assert told.endswith("; yours are science, vision")
     told = refusals.explained(["Batch job submission failed: Invalid account"], SCRIPT, dict)
-    assert told.endswith("; yours are told by `sacctmgr show assoc user=$USER format=account,qos`")
+    assert told.endswith("; yours are shown by `sacctmgr show assoc user=$USER format=account,qos`")

@@ -31,7 +31,7 @@ def test_of_two_jobs_for_the_same_place_one_has_it(run: RunDir) -> None:
     assert not submissions.claim(run, 2, "14", "a node failed")
     assert submissions.claim(run, 2, "13;west", "")  # the same job, by the name that its submitter knows it by
     assert submissions.handle(run) == "13"
-    assert [entry["reason"] for entry in submissions.later(run)] == ["a node failed"]
+    assert [entry.reason for entry in submissions.later(run)] == ["a node failed"]
 
 
 def test_a_job_whose_place_is_past_has_nothing_left_to_do(run: RunDir) -> None:

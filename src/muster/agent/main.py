@@ -10,46 +10,34 @@ from typing import Any
 
 from muster.linux.held_signals import release
 
+HELPERS = {  # modules with a function `main`
+    "gate": "agent.node.socket_activation",
+    "login": "agent.ssh.login",
+    "power": "agent.sampler.bmc_proxy",
+    "sample": "agent.sampler.main",
+    "sshd": "agent.ssh.server",
+    "storage": "storage.node_helper",
+}
+
 
 def main(argv: list[str]) -> int:
     word, *rest = argv
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # who is interrupted ends without a traceback among the output of ranks
     if word == "await":  # a run, of which supervisor this process will be
         word, *rest = _node_side("local").await_order(int(rest[0]))
-    if word != "supervise":
-        release()
-    if word == "storage":
-        from muster.linux import keys
-        from muster.storage.node_helper import main as storage
-
-        os.environ.update(keys.take())
-        return storage(rest)
-    if word == "power":
-        from muster.agent.sampler.bmc_proxy import main as answer
-
-        return answer(rest)
-    if word == "sample":
-        from muster.agent.sampler.main import main as sample
-
-        return sample(rest)
-    if word == "sshd":
-        from muster.agent.ssh.server import serve
-
-        return serve(int(rest[0]), rest[1])
-    if word == "gate":
-        from muster.agent.node.socket_activation import main as gate
-
-        return gate(int(rest[0]), (rest[1], int(rest[2])), rest[3:])
-    if word == "login":
-        from muster.agent.ssh.login import login
-
-        login(int(rest[0]))
+    if word == "supervise":
+        return _supervise(rest[0], dict(zip(rest[1::2], rest[2::2])))
+    release()
     if word == "engine":
         return int(_node_side(rest[0]).main(rest[1:]))
-    if word != "supervise":
+    if word == "storage":
+        from muster.linux import keys
+
+        os.environ.update(keys.take())
+    if word not in HELPERS:
         print(f"unknown: {word}", file=sys.stderr)
         return 2
-    return _supervise(rest[0], dict(zip(rest[1::2], rest[2::2])))
+    return int(importlib.import_module(f"muster.{HELPERS[word]}").main(rest))
 
 
 def _node_side(engine: str) -> Any:
@@ -62,11 +50,9 @@ def _node_side(engine: str) -> Any:
 def _supervise(path: str, given: dict[str, str]) -> int:
     from muster.agent.supervisor.site import Assignment, Site
     from muster.agent.supervisor.supervisor import Supervisor
-    from muster.agent.tools import Tools
     from muster.records.files import Events
 
-    tools = Tools(given["--python"], sys.argv[0])
-    assignment = Assignment.read(path, given["--code"], tools, given.get("--namespaces") != "off")
+    assignment = Assignment.read(path, given)
     events = Events(assignment.run.events)
     command = int(given["--command"]) if "--command" in given else None
     site: Site = _node_side(given.get("--site", "local")).site(assignment, events)

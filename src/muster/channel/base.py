@@ -1,6 +1,6 @@
 """The channel between the supervisor of an attempt and its nodes, whichever form it has.
 
-A node publishes what it knows and reads what is announced. The supervisor gathers what the nodes published, and it alone
+A node publishes topics and reads announcements. The supervisor gathers what the nodes published, and it alone
 announces: a node that wants the gang to stop publishes a request.
 
 Published by nodes (`records/layout.py` declares them, with bounds): facts, noted, ready, up, done, failed, uploading and
@@ -9,27 +9,7 @@ stop-request. Announced by the supervisor: world, keys, ready, stop and kill.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Protocol
-
-from muster.records.json_safe import number
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Why the processes of all nodes have to end, and how long they may take."""
-
-    cause: str
-    reason: str
-    grace: float  # seconds from SIGTERM to SIGKILL
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Stop:
-        grace = number(data.get("grace")) or 0.0
-        return cls(str(data.get("cause")), str(data.get("reason", "")), grace if grace > 0 else 0.0)  # a rank may write NaN
 
 
 class Message(NamedTuple):
@@ -48,7 +28,7 @@ class Channel(Protocol):
 
     @property
     def polling(self) -> bool:
-        """Whether there is no such descriptor, and one has to look for news again and again."""
+        """True if there is no such descriptor: news has to be polled for."""
 
     def close(self) -> None: ...
 
@@ -74,13 +54,13 @@ class SupervisorChannel(Channel, Protocol):
     def announce(self, topic: str, data: dict[str, Any]) -> None: ...
 
     def news(self) -> list[Message]:
-        """What was published since the last call, in that order."""
+        """Returns the messages that were published since the last call, in that order."""
 
     def published(self, topic: str) -> dict[int, dict[str, Any]]:
-        """What nodes have published of a topic, by node, as far as `news` has returned it."""
+        """Returns the messages of a topic, by node, as far as `news` has returned them."""
 
     def has_ended(self, node: int) -> bool:
-        """Whether a node has left a record of its end."""
+        """True if a node has left a record of its end."""
 
     def silent(self) -> set[int]:
         """Nodes without a sign of life for too long."""

@@ -12,9 +12,10 @@ from typing import Any
 from muster.channel.base import Message
 from muster.channel.heartbeat import Heartbeats, send_heartbeats
 from muster.linux.watch import Watch
-from muster.records import meeting
-from muster.records.files import is_there, read_object, temporary_name, write_json
-from muster.records.layout import AttemptDir, RunDir
+from muster.records.files import is_there, read_mapping, read_object, temporary_name, write_json
+from muster.records.layout import NODE_TOPICS, AttemptDir, RunDir, is_number
+
+WORLD, KEYS = "world", "keys"
 
 
 class _Directory:
@@ -34,6 +35,11 @@ class _Directory:
 
     def close(self) -> None:
         self._watch.close()
+
+    def _path(self, topic: str) -> str:
+        """The file of an announcement. Keys lie where they are deleted with the attempt."""
+        places = {WORLD: self._attempt.world, KEYS: self._attempt.ssh + "/keys.json"}
+        return places.get(topic, f"{self._attempt.meet}/{topic}")
 
     def _new_names(self) -> list[str]:
         """Names that appeared in `meet/` since the last call, in that order."""
@@ -67,8 +73,8 @@ class DirectoryNode(_Directory):
         return bool(new)
 
     def announced(self, topic: str) -> dict[str, Any] | None:
-        if topic not in self._announced and (topic in self._known or topic == meeting.KEYS):
-            data = meeting.announced(self._attempt, topic)
+        if topic not in self._announced and (topic in self._known or topic == KEYS):
+            data = read_mapping(self._path(topic))
             if data is None:
                 self._known.discard(topic)
             else:
@@ -93,11 +99,10 @@ class DirectorySupervisor(_Directory):
 
     def announce(self, topic: str, data: dict[str, Any]) -> None:
         self._stopped |= topic == "stop"
-        path = meeting.path(self._attempt, topic)
-        if topic == meeting.KEYS:
+        if topic == KEYS:
             os.makedirs(self._attempt.ssh, 0o700, exist_ok=True)
-        write_json(path, data)
-        if topic == meeting.WORLD:
+        write_json(self._path(topic), data)
+        if topic == WORLD:
             os.symlink("../world.json", f"{self._attempt.meet}/{topic}")
 
     def news(self) -> list[Message]:
@@ -105,11 +110,11 @@ class DirectorySupervisor(_Directory):
         return [message for message in map(self._take, dict.fromkeys(names)) if message is not None]
 
     def _take(self, name: str) -> Message | None:
-        found = meeting.publication(name)
-        if found is None or found[0] >= self._count or name in self._known:
+        topic, _, number = name.rpartition(".")
+        if topic not in NODE_TOPICS or not is_number(number) or int(number) >= self._count or name in self._known:
             return None
-        node, topic = found
-        data = meeting.published(self._attempt, node, topic)
+        node = int(number)
+        data = read_mapping(self._attempt.node(node).topic(topic), NODE_TOPICS[topic])
         if data is None:
             self._unread.append(name)
             return None

@@ -9,7 +9,7 @@ import time
 
 from muster.records.files import is_there, open_anew
 from muster.records.layout import NODE_FILES, AttemptDir
-from muster.records.untrusted import read_regular
+from muster.records.untrusted import read_if_regular
 
 BEAT = re.compile(r"[0-9]+\.[0-9]+")  # seconds since 1970
 PAUSE = 2.0
@@ -72,7 +72,4 @@ def last(attempt: AttemptDir) -> float | None:
 
 def _read(path: str) -> str:
     """The last heartbeat of a node; empty while it writes. Opening asks the server of a network file system."""
-    try:
-        return read_regular(path, NODE_FILES["beat"]).decode("ascii", "replace")
-    except OSError:
-        return ""
+    return read_if_regular(path, NODE_FILES["beat"]).decode("ascii", "replace")

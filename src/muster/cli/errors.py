@@ -21,7 +21,7 @@ def show(error: Exception) -> int:
     # here and not above: commands import this module before anything has gone wrong
     from muster.bench.errors import BundleError
     from muster.config import ConfigError
-    from muster.engines.errors import EngineError, Refused
+    from muster.engines import EngineError, Refused
     from muster.job.source import JobError
     from muster.launch.names import RunNotFound
     from muster.records.damage import Damaged

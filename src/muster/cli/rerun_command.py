@@ -8,7 +8,7 @@ from muster.cli import errors
 from muster.cli.options import as_json, overrides, run_argument
 from muster.cli.run_command import begin
 from muster.launch import api
-from muster.launch.start import rerun
+from muster.launch.start.prepare import prepare_again
 
 
 @click.command("rerun")
@@ -24,5 +24,5 @@ def command(run: str, sets: tuple[str, ...], detach: bool, json: bool) -> int:
       muster rerun last --set parameters.epochs=5
     """
     with errors.told_as_json(json):
-        prepared = rerun.prepare(api.get(run), sets)
+        prepared = prepare_again(api.get(run), sets)
     return begin(prepared, detach, json)

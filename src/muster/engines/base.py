@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from muster import config
-from muster.engines.errors import EngineError, Refused
+from muster.engines import EngineError, Refused
 from muster.job import Job
 from muster.records.state import Status
 
@@ -28,21 +28,16 @@ class Order:
 class Request:
     """Exactly what is submitted. The environment holds secrets and is never shown."""
 
-    argv: tuple[str, ...]
-    cwd: str
-    log: str
+    argv: tuple[str, ...] = ()
+    cwd: str = "/"
+    log: str = ""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    script: str = ""  # the input of the program, for an engine that takes scripts
-
-    @classmethod
-    def again(cls, script: str, environment: Mapping[str, str]) -> Request:
-        """The request of a recorded script, for a run whose Status says that it was interrupted."""
-        return cls((), "/", "", environment, script)
+    script: str = ""  # for an engine that takes scripts: with it alone, a run that was interrupted is submitted again
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """A part of what an engine has to run jobs on, as `muster doctor` shows it."""
+    """A part of the resources of an engine, as `muster doctor` shows it."""
 
     words: str
     details: dict[str, Any] | None = None  # the figures behind the words
@@ -71,11 +66,11 @@ class Engine:
         raise NotImplementedError
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
-        """What of a job this engine can never do: field, message, hint."""
+        """Lists what a job asks for that this engine can never do: field, message, hint."""
         raise NotImplementedError
 
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
-        """What would be submitted."""
+        """Returns exactly what would be submitted."""
         raise NotImplementedError
 
     def submit(self, request: Request, follower: int | None = None) -> str:
@@ -87,7 +82,7 @@ class Engine:
         raise NotImplementedError
 
     def status(self, handles: Iterable[str]) -> dict[str, Status]:
-        """Whether runs are alive, by their handles."""
+        """Returns the status of many runs, by their handles."""
         raise NotImplementedError
 
     def cancel(self, handle: str, queued_only: bool = False) -> None:
@@ -98,13 +93,13 @@ class Engine:
         """Kills what is left running of a run whose supervisor is gone."""
 
     def capacity(self) -> list[Capacity]:
-        """What the engine has to run jobs on; nothing where it is not installed here."""
+        """Lists the resources of the engine; none where it is not installed here."""
         return []
 
     def identity(self, handle: str) -> tuple[str, str] | None:
-        """How the engine's own tools call a run: what that is, and its name; None where there are no such tools."""
+        """Returns the label and the name of a run in the engine's own tools; None where it has no such tools."""
         return None
 
     def remote_shell(self, handle: str, node: int) -> str:
-        """The command that opens a shell on a node of a run; nothing where nodes are on this machine."""
+        """Returns the command that opens a shell on a node of a run; nothing where nodes are on this machine."""
         return ""

@@ -6,7 +6,7 @@ import importlib
 import re
 from typing import TYPE_CHECKING
 
-from muster.engines.errors import EngineError
+from muster.engines import EngineError
 
 if TYPE_CHECKING:  # commands that only need the names do not wait for these
     from muster.config import Config
@@ -34,18 +34,10 @@ def engine_of(run: RunDir) -> Engine:
 def engine_name(run: RunDir) -> str:
     """The name of the engine of a run. If its record is damaged, the script that was submitted says which site it is for."""
     from muster.records.files import read_object
+    from muster.records.untrusted import LARGEST, read_if_regular
 
     name = read_object(run.run).get("engine")
     if name not in NAMES:
-        found = re.search(rb" --site (\w+)", _script(run))
+        found = re.search(rb" --site (\w+)", read_if_regular(run.script, LARGEST))
         name = found[1].decode() if found else "local"
     return name if name in NAMES else "local"
-
-
-def _script(run: RunDir) -> bytes:
-    from muster.records.untrusted import LARGEST, read_regular
-
-    try:
-        return read_regular(run.script, LARGEST)
-    except OSError:
-        return b""

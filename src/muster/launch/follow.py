@@ -58,7 +58,7 @@ class Follower:
         self._scan()
 
     def chunks(self, changed: list[tuple[str, str]] | None = None) -> Iterator[Chunk]:
-        """What is new: in the logs that are known to have changed, or in all of them."""
+        """Yields new output: of the logs that are known to have changed, or of all."""
         if changed is None or any(folder not in self._folders for folder, _ in changed):
             self._scan()
             paths = list(self._logs)
@@ -76,7 +76,7 @@ class Follower:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing can follow: the run has ended, or a later attempt has begun than the one that is followed."""
+        """True if nothing can follow: the run has ended, or a later attempt has begun than the one that is followed."""
         later = self._only is not None and os.path.exists(self.run.attempt(self._only + 1).path)
         return later or recorded(self.run) is not None
 

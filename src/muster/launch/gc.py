@@ -22,13 +22,13 @@ YOUNG = 3600.0  # a run that is just being created may be about to use it
 
 @dataclass
 class Cleared:
-    """What was deleted: its bytes, and by path why something could not be."""
+    """The bytes that were deleted, and by path why something could not be."""
 
     bytes: int = 0
     left: dict[str, str] = field(default_factory=dict)
 
     def remove(self, path: str, delete: Callable[[], None]) -> bool:
-        """Deletes one thing; false where it could not be, or somebody else was faster."""
+        """Deletes one thing; false where it could not be, or another process was faster."""
         try:
             size = size_of(path)
             delete()
@@ -42,10 +42,10 @@ class Cleared:
 
 
 def ended_before(run: api.Run, limit: float) -> bool:
-    """Whether a run has ended, and that before a time."""
+    """True if a run has ended, and that before a time."""
     try:
         view = run.view
-    except RunNotFound:  # somebody else removed it
+    except RunNotFound:  # it was removed meanwhile
         return False
     try:
         moment = view.ended or view.created or os.lstat(run.dir.path).st_mtime

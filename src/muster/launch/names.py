@@ -19,7 +19,7 @@ class RunNotFound(Exception):
 
 
 def in_background(process: str) -> bool:
-    """Whether a process, by the name of its log, works in the background; one of several has a number."""
+    """True if a process, by the name of its log, works in the background; one of several has a number."""
     return process in BACKGROUND or process.rpartition("-")[0] in BACKGROUND
 
 

@@ -41,18 +41,14 @@ def reconcile(run: RunDir) -> Reconciled:
     if found := state.recorded(run):
         return Reconciled(found)
     status = views.ask(run)
-    if not _is_due(run, status):
+    if status.alive and not _waits_in_vain(run, status):
         return Reconciled(views.view(run, status), status)
     with locked_file(run.lock, LOCK_LIMIT) as alone:
         return _act(run) if alone else Reconciled(views.view(run, status), status)
 
 
-def _is_due(run: RunDir, status: Status) -> bool:
-    return not status.alive or _waits_in_vain(run, status)
-
-
 def _waits_in_vain(run: RunDir, status: Status) -> bool:
-    """Whether a run waits in a queue although it was asked to stop: no supervisor is there to read the request."""
+    """True if a run waits in a queue although it was asked to stop: no supervisor is there to read the request."""
     return status.state == "pending" and (os.path.exists(run.stop) or os.path.exists(run.kill))
 
 

@@ -17,7 +17,7 @@ CAUSES = ("preempted", "lost")  # with which a supervisor leaves that wants to g
 
 
 def expected(run: RunDir, status: Status) -> Status:
-    """What follows for a run whose job has ended as `status` says: it waits to be submitted again, or that was its end.
+    """Returns the status of a run whose job has ended as `status` says: it waits to be submitted again, or that was its end.
 
     Raises Damaged.
     """
@@ -34,14 +34,14 @@ def expected(run: RunDir, status: Status) -> Status:
 
 
 def is_ours(record: Record) -> bool:
-    """Whether this user created the run: only its owner can submit it again."""
+    """True if this user created the run: only its owner can submit it again."""
     return bool(record.run.get("user") == user())
 
 
 def _interrupted(record: Record, status: Status) -> bool:
-    """Whether a job did not end by the doing of its program or of a person."""
-    told = [event for event in record.events if event["event"] in ("told-to-end", "attempt")][-1:]
-    left = bool(told) and told[0]["event"] == "told-to-end" and told[0]["cause"] in CAUSES
+    """True if a job was ended neither by its program nor by a person."""
+    last = [event for event in record.events if event["event"] in ("told-to-end", "attempt")][-1:]
+    left = bool(last) and last[0]["event"] == "told-to-end" and last[0]["cause"] in CAUSES
     return status.interrupted or (status.state == "lost" and left)
 
 
@@ -50,8 +50,8 @@ def submit(run: RunDir, engine: Engine, number: int, reason: str) -> bool:
 
     Raises MissingSecrets, Refused, or FileNotFoundError where the batch script is gone.
     """
-    environment = of_recorded(state.read(run).job, run.home)
-    handle = engine.submit(Request.again(Path(run.script).read_text(), {**environment, submissions.VARIABLE: str(number)}))
+    environment = {**of_recorded(state.read(run).job, run.home), submissions.VARIABLE: str(number)}
+    handle = engine.submit(Request(environment=environment, script=Path(run.script).read_text()))
     if submissions.claim(run, number, handle, reason):
         return True
     engine.cancel(handle)

@@ -6,20 +6,21 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from muster.engines import registry
 from muster.engines.base import Engine, EngineError
 from muster.job import Job
-from muster.launch import names, stopping
+from muster.launch import names
 from muster.launch.names import RunNotFound
 from muster.launch.start import submit
-from muster.launch.start.prepare import Prepared
+from muster.launch.start.prepare import Prepared, prepare_again
 from muster.records import derive, submissions
 from muster.records import state as states
 from muster.records.damage import Damaged, guarded
-from muster.records.files import delete_tree, read_object, write_once
+from muster.records.files import delete_tree, read_events, read_object, write_once
 from muster.records.layout import RunDir
 from muster.records.run_view import ENDED, AttemptOutcome, RunView
 from muster.records.state import Status, recorded
@@ -31,8 +32,11 @@ if TYPE_CHECKING:  # what is not needed to start a run is imported where it is u
     from muster.records.ranks import RankView
 
 POLL = 1.0  # between two questions to the engine whether a run is still alive
-STUCK = 15.0  # a run that has not ended this long after it was told to end now does not listen
+STUCK = 15.0  # seconds after a request to end at once, after which a run counts as not responding
 GOES_ON = "it goes on"
+HEARING = 5.0  # seconds in which a supervisor reads a request to stop, also over a slow file system
+LOOK = 0.1
+AT_WORK = ("rendezvous", "staging", "running", "uploading", "stopping", "reading")  # phases in which there is a supervisor
 RELEASE_LIMIT = 5.0  # for a supervisor to go after it has written how the run ended
 
 _started: list[Run] = []  # by this process, which holds something for them until they are seen to have ended
@@ -64,7 +68,7 @@ class Run:
         self.trouble = ""  # why its engine could not be asked the last time, if it could not
         self._said: Status | None = None  # what it said when it could
         self._own = own  # whether this process started it, and looks after it
-        self._tie = tie  # closed by the system with this process, which tells the supervisor
+        self._tie = tie  # closed by the system with this process, which the supervisor notices
         if own:
             _started.append(self)
 
@@ -100,12 +104,12 @@ class Run:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """What the run was worth: the numbers that its ranks recorded, or None."""
+        """The numbers that its ranks recorded, or None."""
         return self.view.result
 
     @property
     def warnings(self) -> list[str]:
-        """What is to be said of the run although it may have succeeded."""
+        """Warnings about the run, also if it succeeded."""
         return list(self.view.warnings)
 
     @property
@@ -120,7 +124,7 @@ class Run:
 
     @property
     def handle(self) -> str | None:
-        """What its engine calls the run, such as the number of its Slurm job; None while nobody has written it down."""
+        """The engine's handle of the run, such as the number of its batch job; None while it is not recorded."""
         return submissions.handle(self.dir)
 
     def ranks(self, attempt: int | None = None) -> list[dict[str, Any]]:
@@ -140,7 +144,7 @@ class Run:
             return ranks(self.dir.attempt(number), self.job, over)
 
     def peek(self) -> RunView:
-        """The run as its files tell it, with what the engine said last but without asking it."""
+        """The run by its files, with the last answer of the engine but without asking it."""
         return derive.view(self.dir, self._said if self._said and self._said.alive else None)
 
     def details(self) -> dict[str, Any]:
@@ -166,7 +170,7 @@ class Run:
 
     def submissions(self) -> list[dict[str, Any]]:
         """How often it was submitted again after a job of it was ended for good: when, as what, and why."""
-        return submissions.later(self.dir)
+        return [asdict(submission) for submission in submissions.later(self.dir)]
 
     def attempts(self) -> list[dict[str, Any]]:
         """The attempts so far, each with its state, reason and times. Raises Damaged."""
@@ -193,7 +197,7 @@ class Run:
 
     @property
     def halted(self) -> str:
-        """Why nobody acted for the run when its engine was asked the last time, such as a supervisor that is stopped."""
+        """Why its supervisor did not act when its engine was asked the last time, such as that it is stopped."""
         return self._said.halted if self._said else ""
 
     def wait(self, timeout: float | None = None, say: Callable[[str], None] = lambda text: None) -> str:
@@ -220,7 +224,7 @@ class Run:
             watch.close()
 
     def seen_to_end(self) -> bool:
-        """Whether the run has ended; false also while its engine is out of reach."""
+        """True if the run has ended; false also while its engine is out of reach."""
         return self._is_over(lambda: self.view)
 
     def attend(self) -> bool:
@@ -252,7 +256,7 @@ class Run:
             yield from (chunk.data for chunk in follower.chunks())
 
     def follow(self, rank: int | None = None, process: str | None = None, attempt: int | None = None) -> Iterator[Chunk]:
-        """What the processes write, in pieces and until the run ends: all of them, or the one that is named."""
+        """Yields the output of the processes, in pieces and until the run ends: of all, or of the one that is named."""
         from muster.launch.follow import Follower
 
         name = self.log_name(rank, process)
@@ -274,7 +278,7 @@ class Run:
             return follower.names()
 
     def pieces(self, follower: Follower, tick: float = POLL) -> Iterator[Chunk | None]:
-        """What a follower finds, until the run ends; None whenever nothing came for a while.
+        """Yields what a follower finds, until the run ends; None whenever nothing came for a while.
 
         A run that this process started is looked after meanwhile; others are only read.
         """
@@ -312,10 +316,10 @@ class Run:
             self.ask_to_stop(now, reason)
         if not wait:
             return (self.peek() if listening else self.reconcile().view).state.value
-        if listening and stopping.wait_to_be_heard(self.dir):
-            stopping.wait_for_record(self.dir, STUCK if now else self.job.grace + STUCK)
-        deaf = listening and not stopping.heard(self.dir)
-        if (now or deaf) and self.wait(STUCK) not in ENDED and (now or not stopping.heard(self.dir)):
+        if listening and self._wait_until(self._has_heard, HEARING):
+            self._wait_until(lambda: False, STUCK if now else self.job.grace + STUCK)
+        deaf = listening and not self._has_heard()
+        if (now or deaf) and self.wait(STUCK) not in ENDED and (now or not self._has_heard()):
             self._cancel()
         return self.wait(say=say)
 
@@ -327,24 +331,36 @@ class Run:
 
     @property
     def listening(self) -> bool:
-        """Whether a supervisor elsewhere seems to be at work, by the files alone: it can be asked without its engine."""
-        return self._engine().lasting and self.peek().phase in stopping.AT_WORK
+        """True if a supervisor elsewhere seems to be at work, by the files alone: it can be asked without its engine."""
+        return self._engine().lasting and self.peek().phase in AT_WORK
+
+    def _has_heard(self) -> bool:
+        """True if the supervisor has read the request to stop."""
+        found = [event["event"] for event in read_events(self.dir.events)]
+        return [event for event in found if event in ("attempt", "stopping", "ended")][-1:] != ["attempt"]
+
+    def _wait_until(self, reached: Callable[[], bool], limit: float) -> bool:
+        """Waits by the files alone until a condition holds; false when the run has ended or the time is up first."""
+        deadline = time.monotonic() + limit
+        while not reached():
+            if recorded(self.dir) is not None or time.monotonic() >= deadline:
+                return False
+            time.sleep(LOOK)
+        return True
 
     def ask_to_stop(self, now: bool, reason: str) -> None:
         """Leaves the request for the supervisor, and nothing else: a signal handler may call it at any moment."""
         try:
             write_once(self.dir.kill if now else self.dir.stop, {"reason": reason, "time": time.time()})
-        except OSError:  # such as a full disk: the engine can still tell it
+        except OSError:  # such as a full disk: the engine can still end it
             self._cancel()
 
     def rerun(self, set: Sequence[str] = (), detach: bool = False) -> Run:
         """Starts the same job again, with the code as it was recorded."""
-        from muster.launch.start.rerun import prepare  # it reads job files
-
-        return start(prepare(self, set), detach)
+        return start(prepare_again(self, set), detach)
 
     def remove(self) -> None:
-        """Deletes the record of a run that has ended. Under a name that no run has, so that nobody reads half of it."""
+        """Deletes the record of a run that has ended. Renames it first, so that no reader sees half of it."""
         if not self.reconcile().view.state.ended:
             raise RunNotFound(f"{self.id} has not ended; stop it first")
         doomed = f"{os.path.dirname(self.dir.path)}/.{self.id}"

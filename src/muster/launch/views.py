@@ -52,7 +52,7 @@ def ask(run: RunDir) -> Status:
 
 
 def expected(run: RunDir, status: Status) -> Status:
-    """What an engine's answer means for a run: a job that is over may be submitted again, and a full disk is a reason."""
+    """Returns what follows from an engine's answer: a job that is over may be submitted again, and a full disk is a reason."""
     if status.alive:
         return status
     with suppress(Damaged):
@@ -73,7 +73,7 @@ def view(run: RunDir, status: Status) -> RunView:
 def views(runs: Sequence[Run]) -> Iterator[RunView]:
     """The views of many runs, with one question to each engine; those that are removed meanwhile are left out.
 
-    Where an engine cannot be reached, its runs are shown as their files tell, and EngineError is raised after the last.
+    Where an engine cannot be reached, its runs are shown by their files, and EngineError is raised after the last.
     """
     ended = {run.id: found for run in runs if (found := recorded(run.dir))}
     answers, trouble = _ask_together([run.dir for run in runs if run.id not in ended])
@@ -90,7 +90,7 @@ def views(runs: Sequence[Run]) -> Iterator[RunView]:
 
 
 def _ask_together(runs: Sequence[RunDir]) -> tuple[dict[str, Status], EngineError | None]:
-    """What the engines say of runs, by the ids of the runs."""
+    """Returns the answers of the engines, by the ids of the runs."""
     handles: dict[tuple[str, str], dict[str, str]] = {}
     for run in runs:
         if handle := submissions.handle(run):

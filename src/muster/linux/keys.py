@@ -29,7 +29,7 @@ _WHOLE = frozenset(("MINIO_ROOT_USER", "AZURE_STORAGE_CONNECTION_STRING"))
 
 
 def is_key(name: str) -> bool:
-    """Whether a variable holds a key to a store, a cloud or a machine, by the words of its name.
+    """True if a variable holds a key to a store, a cloud or a machine, by the words of its name.
 
     A pair of access key and secret key opens a store whatever stands before it. Other secrets (HF_TOKEN, WANDB_API_KEY) are
     what programs are given on purpose, unless a store, a cloud or a machine is named with them.
@@ -50,7 +50,7 @@ def apart(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
 
 def put_away(found: Mapping[str, str]) -> int:
     """A descriptor of a file in memory that holds the keys."""
-    descriptor = _memory_file()
+    descriptor = memory_file()
     os.write(descriptor, json.dumps(dict(found)).encode())
     return descriptor
 
@@ -83,13 +83,14 @@ def drop() -> None:
 
 
 def any_held() -> bool:
-    """Whether this process was given a key that opens something."""
+    """True if this process was given a key that opens something."""
     found = read()
     stores = json.loads(found.get(STORAGE) or "{}")
     return POWER in found or any(stores.get(scheme, {}).get(name) for scheme in ("obs", "s3") for name in _NAMED)
 
 
-def _memory_file() -> int:
+def memory_file() -> int:
+    """Opens a file without a name or a place on a disk, for what may hold secrets."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("muster")
     import ctypes  # a Python that was built for older systems

@@ -1,4 +1,4 @@
-"""What /proc says about processes. One that is gone reads as nothing, never as an error."""
+"""Reads /proc about processes. One that is gone reads as nothing, never as an error."""
 
 from __future__ import annotations
 
@@ -23,6 +23,14 @@ def pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
+def listed(folder: str) -> list[str]:
+    """Returns the names in a directory, sorted; none where it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
 def stat(pid: int) -> Stat | None:
     fields = read(f"/proc/{pid}/stat").rsplit(b")", 1)  # a name may hold anything, brackets too
     if len(fields) != 2:
@@ -32,7 +40,7 @@ def stat(pid: int) -> Stat | None:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process is there; a zombie is not."""
+    """True if a process is there; a zombie is not."""
     found = stat(pid)
     return found is not None and found.state not in ("Z", "X")
 
@@ -68,7 +76,7 @@ def children(pid: int, proc: int | None = None) -> list[int]:
 
 
 def stopped(pid: int) -> Standstill | None:
-    """Whether a living process was stopped and not continued."""
+    """Returns how a living process was stopped, and what continues it; None for one that was not."""
     found = stat(pid)
     if found is None or found.state not in ("T", "t"):
         return None
@@ -77,14 +85,14 @@ def stopped(pid: int) -> Standstill | None:
 
 
 def frozen(pid: int) -> Standstill | None:
-    """Whether a process is in a control group that is frozen, such as that of a container that is paused."""
+    """Returns what thaws the control group of a process, such as that of a paused container; None if it is not frozen."""
     group = _frozen_group(pid)
     return Standstill("frozen", f"thawing its control group {group}") if group else None
 
 
 def _frozen_group(pid: int) -> str:
     """The control group in which a process is frozen, in version 1 or 2 of the kernel's interface; empty where it is not."""
-    for line in read(f"/proc/{pid}/cgroup").decode("utf-8", "replace").splitlines():
+    for line in read_text(f"/proc/{pid}/cgroup").splitlines():
         number, controllers, path = line.split(":", 2)
         if number == "0":
             places = [("/sys/fs/cgroup" + path, "cgroup.events"), ("/sys/fs/cgroup/unified" + path, "cgroup.events")]
@@ -97,7 +105,7 @@ def _frozen_group(pid: int) -> str:
 
 
 def name(pid: int) -> str:
-    return read(f"/proc/{pid}/comm").decode("utf-8", "replace").strip()
+    return read_text(f"/proc/{pid}/comm").strip()
 
 
 def command_line(pid: int) -> bytes:
@@ -116,12 +124,23 @@ def variables(block: bytes) -> dict[str, str]:
 
 
 def read_at(path: str, folder: int | None = None) -> bytes:
-    """What a file says, also one below an open folder. Raises OSError."""
+    """Returns the content of a file, also of one below an open folder. Raises OSError."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
         return file.read()
 
 
+def read_text(path: str) -> str:
+    return read(path).decode("utf-8", "replace")
+
+
+def write(path: str, text: str) -> None:
+    """Writes to a file of the kernel, which takes it in one piece. Raises OSError."""
+    with open(path, "w") as file:
+        file.write(text)
+
+
 def read(path: str) -> bytes:
+    """Returns the content of a file; nothing where it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()

@@ -1,10 +1,11 @@
-"""Signals as something to wait for beside files and sockets, and what those do with SIGCHLD who wait for connections alone."""
+"""Signals as events to wait for beside files and sockets; signals to other processes; reaping of children."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 
@@ -28,6 +29,21 @@ class Signals:
             return set()
 
 
+def send(pid: int, number: int = signal.SIGKILL) -> bool:
+    """Sends a signal; returns False for a process that is gone or belongs to another user (a program under sudo)."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def send_to_group(group: int, number: int = signal.SIGKILL) -> None:
+    """Sends a signal to a process group, unless it is gone or belongs to another user."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
 def reap_children() -> list[tuple[int, int]]:
     """Reaps all children that have ended, adopted ones included; returns their process ids and statuses."""
     ended: list[tuple[int, int]] = []
@@ -45,4 +61,4 @@ def reap(number: int, frame: Any) -> None:
 
 
 def _nothing(number: int, frame: Any) -> None:
-    """A handler has to be there for the signal to wake anybody."""
+    """Handles a signal by nothing: without a handler it would not wake the process."""

@@ -9,7 +9,6 @@ import signal
 
 NEWNS, NEWUTS, NEWUSER, NEWPID = 0x00020000, 0x04000000, 0x10000000, 0x20000000
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NAME = 1, 36, 15
-_MFD_CLOEXEC = 1
 _MS_NOSUID_NODEV, _MS_NOSUID_NODEV_NOEXEC = 0x2 | 0x4, 0x2 | 0x4 | 0x8
 _MS_BIND, _MS_REC, _MS_PRIVATE, _MNT_DETACH = 0x1000, 0x4000, 0x40000, 2
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "ppc64le": 203, "s390x": 217, "riscv64": 41, "loongarch64": 41}
@@ -31,13 +30,6 @@ def die_with_parent() -> None:
 def adopt_orphans() -> None:
     """Makes orphans among the descendants children of this process."""
     _call(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
-
-
-def memory_file() -> int:
-    """A file without a name or a place on a disk. Pythons that were built for older systems lack os.memfd_create."""
-    descriptor: int = _libc.memfd_create(b"muster", _MFD_CLOEXEC)
-    _call(min(descriptor, 0), "memfd_create")
-    return descriptor
 
 
 def set_name(name: str) -> None:
@@ -63,11 +55,7 @@ def mount_proc() -> None:
 
 
 def bind(source: str, target: str) -> None:
-    _call(_libc.mount(os.fsencode(source), os.fsencode(target), None, _MS_BIND, None), "mount " + target)
-
-
-def bind_tree(source: str, target: str) -> None:
-    """Shows a file or a directory, with everything that is mounted in it, at a second place."""
+    """Bind-mounts a file or a directory, with everything that is mounted in it, onto target."""
     _call(_libc.mount(os.fsencode(source), os.fsencode(target), None, _MS_BIND | _MS_REC, None), "mount " + target)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 _MODIFY, _CREATE, _MOVED_TO = 0x2, 0x100, 0x80
 _OVERFLOW, _IGNORED = 0x4000, 0x8000
 _EVENT = struct.Struct("iIII")
-# File systems that only this machine writes to. Of any other, inotify may tell half.
+# File systems that only this machine writes to. On any other, inotify may miss events.
 _LOCAL = frozenset((0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0x858458F6, 0x794C7630, 0x2FC12FC1, 0xF2F52010, 0xCA451A4E))
 POLL = 0.05
 
@@ -29,7 +29,7 @@ def readable(descriptors: Iterable[int], timeout: float | None) -> bool:
 
 
 def shared(path: str) -> bool:
-    """Whether other machines may write to a directory: it is on no file system that is known to be this machine's own."""
+    """True if other machines may write to a directory: it is on no file system that is known to be this machine's own."""
     found = ctypes.create_string_buffer(512)
     if ctypes.CDLL(None).statfs(os.fsencode(path), found) != 0:
         return True
@@ -37,7 +37,7 @@ def shared(path: str) -> bool:
 
 
 class Watch:
-    """A set of watched directories. `wait` tells what changed since the last call."""
+    """A set of watched directories. `wait` returns what changed since the last call."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -47,7 +47,7 @@ class Watch:
 
     @property
     def polling(self) -> bool:
-        """Whether inotify does not serve, so that everything has to be looked at again and again."""
+        """True if inotify cannot be used: changes have to be polled for."""
         return bool(self._descriptor < 0)
 
     def fileno(self) -> int:
@@ -68,7 +68,7 @@ class Watch:
         return True
 
     def drain(self) -> list[tuple[str, str]]:
-        """What changed, as (directory, name); ("", "") when something was missed and everything must be looked at."""
+        """Returns changes as (directory, name); ("", "") when events were lost and everything must be looked at."""
         if self.polling:
             self._refresh()
             return [("", "")]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from muster.job import Job
 from muster.metrics.log_numbers import Unread
-from muster.metrics.observed import observe
-from muster.metrics.summary import brief
+from muster.metrics.observed import Observed, observe
+from muster.metrics.totals import measure, names
 from muster.records import derive, state
 from muster.records.damage import Damaged, damaged_view, guarded
 from muster.records.files import write_once
-from muster.records.layout import RunDir
+from muster.records.json_safe import plain
+from muster.records.layout import AttemptDir, RunDir
 from muster.records.run_view import RunView, State, is_final
 
 
@@ -21,7 +24,7 @@ def final(record: state.Record, status: state.Status | None = None, unread: Unre
         return view
     observed = observe(record.attempts[-1].dir, record.job, unread)
     missing = observed.unread.to_json() if observed.unread != Unread() else None
-    return replace(view, result=brief(observed), unread=missing)
+    return replace(view, result=_brief(observed), unread=missing)
 
 
 def derived(run: RunDir, status: state.Status | None = None, unread: Unread | None = None) -> RunView:
@@ -41,3 +44,17 @@ def conclude(run: RunDir, status: state.Status | None = None, unread: Unread | N
     except OSError:
         return found  # a full disk: it can be written later
     return state.recorded(run) or found
+
+
+def collect(attempt: AttemptDir, job: Job) -> dict[str, Any] | None:
+    """The metrics of an attempt in short, each complete or null with the reason; None when nothing was recorded."""
+    return _brief(observe(attempt, job))
+
+
+def _brief(observed: Observed) -> dict[str, Any] | None:
+    if not observed.values and not observed.strays:
+        return None
+    metrics = [measure(observed, name) for name in names(observed)]
+    whole = {each.name: {"value": each.whole.value, "unit": each.unit, "reason": each.whole.reason} for each in metrics}
+    found: dict[str, Any] = plain(whole)
+    return found

@@ -15,7 +15,7 @@ from muster.metrics.patterns import LATER, LIMIT, Patterns
 from muster.metrics.recorded import Edge
 from muster.metrics.values import DataPoint
 from muster.records.files import read_json
-from muster.records.layout import AttemptDir, RunDir
+from muster.records.layout import AttemptDir
 from muster.records.untrusted import open_regular
 
 LONGEST = 1 << 16  # bytes of a line; a longer one is read in pieces
@@ -58,7 +58,7 @@ class Unread:
     @classmethod
     def from_final_record(cls, attempt: AttemptDir) -> Unread | None:
         """Reads it from the final record of the run; None while there is no such record."""
-        final = read_json(RunDir(os.path.dirname(os.path.dirname(attempt.path))).final)
+        final = read_json(attempt.run.final)
         if final is None:
             return None
         unread = final.get("unread") if isinstance(final, dict) else None
@@ -81,7 +81,7 @@ class Unread:
 
 
 def wanted(job: Job) -> bool:
-    """Whether logs have to be read for metrics, which takes time where they are long."""
+    """True if logs have to be read for metrics, which takes time where they are long."""
     return job.bench is not None or any(metric.pattern for metric in job.metrics.values())
 
 

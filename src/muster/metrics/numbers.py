@@ -66,15 +66,11 @@ def read(text: str) -> float | None:
         return None
 
 
-def _last(values: Sequence[float]) -> float:
-    return values[-1]
-
-
 RULES: dict[str, Callable[[Sequence[float]], float]] = {
     "sum": total,
     "mean": mean,
     "median": median,
     "min": min,
     "max": max,
-    "last": _last,
+    "last": lambda values: values[-1],
 }

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from muster.job import Job
-from muster.metrics import log_numbers, result_files, result_values, sources
+from muster.metrics import log_numbers, result_files, sources
 from muster.metrics.log_numbers import Unread
 from muster.metrics.patterns import Patterns
 from muster.metrics.rank_map import Rank, all_ranks
@@ -17,7 +17,7 @@ from muster.metrics.sources import ByMetric
 from muster.metrics.values import DataPoint, RankReport
 from muster.records.files import read_events
 from muster.records.json_safe import number
-from muster.records.layout import AttemptDir, NodeDir, RunDir
+from muster.records.layout import AttemptDir, NodeDir
 from muster.records.warnings import separate
 
 SKEW = 60.0  # seconds by which the clocks of nodes may differ
@@ -69,7 +69,7 @@ class _Inputs:
 
     job: Job
     records: dict[int, list[str]]  # paths by rank
-    files: result_values.FileValues
+    files: sources.FileValues
     logs: dict[int, str]  # paths by rank
     patterns: Patterns
     began: float  # data points in logs that are older are not of this attempt
@@ -83,7 +83,7 @@ def observe(attempt: AttemptDir, job: Job, unread: Unread | None = None) -> Obse
     inputs = _Inputs(
         job,
         sources.record_files(attempt, job),
-        result_values.read(job, files),
+        sources.from_files(job, files),
         {} if unread and unread.logs else logs,
         log_numbers.patterns(job, unread),
         _began(attempt),
@@ -128,9 +128,8 @@ def _from_log(log: log_numbers.LogContent, inputs: _Inputs) -> list[ByMetric]:
 
 def _began(attempt: AttemptDir) -> float:
     """The start of the attempt, less the skew of clocks; -inf where it is not on record."""
-    run = RunDir(os.path.dirname(os.path.dirname(attempt.path)))
-    events = [event for event in read_events(run.events) if isinstance(event, dict) and event.get("event") == "attempt"]
-    times = [number(event.get("time")) for event in events if event.get("attempt") == attempt.number]
+    begun = [event for event in read_events(attempt.run.events) if event["event"] == "attempt"]
+    times = [number(event.get("time")) for event in begun if event.get("attempt") == attempt.number]
     return next((time - SKEW for time in times if time is not None), -math.inf)
 
 

@@ -59,11 +59,8 @@ class Patterns:
                 self._matching = False
             except _TooSlow:
                 self._matching = False
-                self._give_up(name)
-
-    def _give_up(self, name: str) -> None:
-        self.given_up.append(name)
-        self._patterns = [(other, pattern) for other, pattern in self._patterns if other != name]
+                self.given_up.append(name)
+                self._patterns = [(other, found) for other, found in self._patterns if other != name]
 
     def _tick(self, number: int, frame: Any) -> None:
         now = time.thread_time()

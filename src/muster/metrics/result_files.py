@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.job import Job
+from muster.linux.proc import listed
 from muster.metrics.rank_map import rank_in_run, world_size
 from muster.records.files import read_events, read_json
 from muster.records.json_safe import number
@@ -46,7 +47,7 @@ class ResultFile:
 
     def server(self, job: Job) -> int:
         """The node that its directory is named after, else the one whose agent found it."""
-        return int(self.folder) if _is_index(self.folder, job.nodes) else self.node
+        return int(self.folder) if is_number(self.folder) and int(self.folder) < job.nodes else self.node
 
     def text(self) -> str:
         """The content of the file. Raises OSError, with the reason, if it is missing or no regular file of the run."""
@@ -101,14 +102,6 @@ def _accuracy(job: Job, file: ResultFile, index: str | None) -> Claim | None:
     return Claim("accuracy", rank_in_run(job, server, 0), order)
 
 
-def listed(folder: str) -> list[str]:
-    """The names in a directory; none where there is no such directory."""
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
-
-
 def unseen(attempt: AttemptDir) -> Iterator[str]:
     """Outputs that the agents could not list, and why."""
     for index in attempt.node_indexes():
@@ -142,15 +135,15 @@ def wrong_sizes(job: Job, files: list[ResultFile]) -> Iterator[str]:
                 yield f"{file} says {text[:40] or 'nothing'}, but the ranks were {expected}"
 
 
-def is_result(name: str) -> bool:
-    """Whether this is the name of a result file."""
-    return bool(_ANY.match(name))
+def is_result(path: str) -> bool:
+    """True for the path of a result file, by its name."""
+    return bool(_ANY.match(os.path.basename(path)))
 
 
 def _direct(node: NodeDir, index: int) -> Iterator[ResultFile]:
     """Result files in MUSTER_RESULTS itself, which was empty when the ranks started."""
     refused = refusals(node)
-    for path in _entries(node):
+    for path in entries(node.results):
         folder, _, name = path.rpartition("/")
         full = os.path.join(node.results, path)
         if is_result(name) and path not in refused and is_regular(full, node.path):
@@ -161,10 +154,10 @@ def _direct(node: NodeDir, index: int) -> Iterator[ResultFile]:
             yield ResultFile(index, name, folder, error=reason)
 
 
-def _entries(node: NodeDir) -> Iterator[str]:
-    """The relative paths of what lies in the results of a node and in their numbered folders."""
-    for name in listed(node.results):
-        path = os.path.join(node.results, name)
+def entries(folder: str) -> Iterator[str]:
+    """The paths of what lies in a directory and in its numbered folders, below that directory."""
+    for name in listed(folder):
+        path = os.path.join(folder, name)
         if is_number(name) and os.path.isdir(path) and not os.path.islink(path):
             yield from (f"{name}/{inner}" for inner in listed(path))
         else:
@@ -173,7 +166,7 @@ def _entries(node: NodeDir) -> Iterator[str]:
 
 def irregular(node: NodeDir) -> Iterator[tuple[str, str]]:
     """Paths with the name of a result that are no regular files, and what they are instead."""
-    for path in _entries(node):
+    for path in entries(node.results):
         name = os.path.basename(path)
         if is_result(name) or is_number(name) or RECORD.match(name):
             try:
@@ -185,7 +178,7 @@ def irregular(node: NodeDir) -> Iterator[tuple[str, str]]:
 
 
 def refusals(node: NodeDir) -> dict[str, str]:
-    """What the agent of a node refused as results, by path, and why.
+    """Returns what the agent of a node refused as results, by path, and why.
 
     The agent's events have it because a bundle cannot hold a link or a FIFO.
     """
@@ -223,7 +216,3 @@ def _listed(entry: dict[str, Any]) -> tuple[str, str, str] | None:
 
 def _is_plain(name: str) -> bool:
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
-
-
-def _is_index(folder: str, nodes: int) -> bool:
-    return is_number(folder) and int(folder) < nodes

@@ -1,7 +1,4 @@
-"""The values of one rank from each source: `muster.record`, `:::MLLOG` lines and patterns in its log.
-
-`result_values` does the same for AISBench's files.
-"""
+"""The values of ranks from each source: `muster.record`, `:::MLLOG` lines and patterns in their logs, AISBench's files."""
 
 from __future__ import annotations
 
@@ -9,13 +6,15 @@ import math
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from muster.job import Job
+from muster.linux.proc import listed
 from muster.metrics import numbers, result_files
 from muster.metrics.log_numbers import Matches
 from muster.metrics.rank_map import rank_in_run
+from muster.metrics.result_files import Claim, ResultFile
 from muster.metrics.values import DataPoint, RankReport
 from muster.records.json_safe import number
 from muster.records.layout import AttemptDir
@@ -33,7 +32,7 @@ def record_files(attempt: AttemptDir, job: Job) -> dict[int, list[str]]:
     for node in attempt.node_indexes():
         folder = attempt.node(node).results
         refused = result_files.refusals(attempt.node(node))
-        for name in {**dict.fromkeys(result_files.listed(folder)), **refused}:
+        for name in {**dict.fromkeys(listed(folder)), **refused}:
             match = result_files.RECORD.match(name)
             if match and (name in refused or is_regular(os.path.join(folder, name), attempt.node(node).path)):
                 rank = rank_in_run(job, node, int(match.group(1)))
@@ -83,6 +82,60 @@ def _from_matches(job: Job, name: str, found: Matches) -> RankReport:
         reason = f"reported no {name} after the warm-up of {warmup} values"
         return RankReport(reason=reason, source="pattern", points=points)
     return replace(aggregated(job, name, "pattern", counted), points=points)
+
+
+@dataclass(frozen=True)
+class FileValues:
+    """The values in the result files of an attempt."""
+
+    fresh: dict[int, ByMetric]  # by rank
+    stale: dict[int, ByMetric]  # reasons instead of values that lay there before the run
+    strays: list[tuple[str, str]]  # metric and name of files of ranks that did not run
+
+
+def from_files(job: Job, files: Sequence[ResultFile]) -> FileValues:
+    """The values of all ranks from AISBench's result files."""
+    claimed: dict[tuple[int, str], list[tuple[Claim, ResultFile]]] = {}
+    found = FileValues({}, {}, [])
+    for file in files:
+        claim = result_files.claim(job, file)
+        if claim is None:
+            continue
+        if claim.rank >= 0 and file.stale:
+            reason = f"reported no {claim.metric} of its own: {file} is older than the run"
+            found.stale.setdefault(claim.rank, {})[claim.metric] = RankReport(reason=reason, source=file.name)
+        elif claim.rank >= 0:
+            claimed.setdefault((claim.rank, claim.metric), []).append((claim, file))
+        elif not file.stale:
+            found.strays.append((claim.metric, str(file)))
+    for (rank, metric), claims in claimed.items():
+        first = min(claim.order for claim, _ in claims)
+        counted = [file for claim, file in claims if claim.order == first]
+        found.fresh.setdefault(rank, {})[metric] = _agreed(job, metric, counted)
+    return found
+
+
+def _agreed(job: Job, metric: str, files: Sequence[ResultFile]) -> RankReport:
+    """The number in several files of one rank, which must all hold the same."""
+    texts: list[str] = []
+    for file in files:
+        try:
+            texts.append(file.text())
+        except FileNotFoundError:
+            return RankReport(reason=f"reported a {metric} that was not kept: {file}", source=file.name)
+        except OSError as error:
+            reason = f"reported a {metric} in {file}, which cannot be read: {error.strerror}"
+            return RankReport(reason=reason, source=file.name)
+    first, text = files[0], texts[0]
+    for other, different in zip(files, texts):
+        if different != text:
+            both = f"{first} of node {first.node} and {other} of node {other.node}"
+            return RankReport(reason=f"reported different values of {metric}: {both}", source=first.name)
+    value = numbers.read(text)
+    if value is None:
+        reason = f"reported a {metric} that is not a number: {text[:40]!r} in {first}"
+        return RankReport(reason=reason, source=first.name)
+    return replace(aggregated(job, metric, first.name, [value]), time=first.modified)
 
 
 def unreadable(reason: str) -> ByMetric:

@@ -10,8 +10,8 @@ from muster.records.layout import RunDir
 from muster.records.run_view import RunView, State
 from muster.records.untrusted import LARGEST, parse_json, read_regular
 
-# What code that expects records as Muster writes them runs into where a record is not. Errors of the system are among them:
-# a rank can take away the permission to read.
+# Errors of code that expects records as Muster writes them. Those of the system are among them: a rank can take away the
+# permission to read.
 _BROKEN = (OSError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 _OF_RUN = ("job.json", "run.json", "stop.json", "kill.json", "final.json")
 _OF_ATTEMPT = ("world.json", "meet/stop", "meet/told", "allocation.json")
@@ -29,7 +29,7 @@ def guarded(run: RunDir) -> Iterator[None]:
         yield
     except _BROKEN as error:
         if not os.path.isdir(run.path):
-            raise  # somebody removed it meanwhile
+            raise  # the run was removed meanwhile
         raise Damaged(_first(run) or f"it is not as Muster writes it ({type(error).__name__}: {error})") from error
 
 

@@ -1,4 +1,4 @@
-"""The state of a run, derived from its files and the engine's answer. Nobody keeps a state; everybody derives the same."""
+"""The state of a run, derived from its files and the engine's answer. No state is kept: every reader derives the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from muster.records.run_view import (
     Stop,
     count,
     moment,
-    optional_text,
+    optional,
     text,
 )
 from muster.records.state import AttemptRecord, Record, Status, read, recorded
@@ -45,7 +45,7 @@ def derive(record: Record, status: Status | None) -> RunView:
     """A run that has no final record yet. Without an engine's answer it counts as alive."""
     state, phase, reason = _standing(record, status)
     last = record.attempts[-1] if record.attempts else None
-    if state in (State.RUNNING, State.STOPPING) and last and any(name.startswith("uploading.") for name in last.met):
+    if state in (State.RUNNING, State.STOPPING) and last and last.uploading:
         phase = "uploading"
     if status is not None and status.alive and status.halted:
         reason = "; ".join(filter(None, [status.halted, reason]))
@@ -67,30 +67,30 @@ def _standing(record: Record, status: Status | None) -> _Standing:
         return State.STOPPING, "reading", "its ranks have ended, and the numbers in their logs are being read"
     if last.ended is not None:
         return State.STARTING, "retrying", f"attempt {last.dir.number}: {outcome(record, last).reason}"
-    up, nodes = _up(last), record.job.nodes + record.job.ps
-    if up == nodes:
+    nodes = record.job.nodes + record.job.ps
+    if last.up == nodes:
         said = status.reason if status and not status.state else ""  # such as that it runs on another machine
         return State.RUNNING, "running", said
-    return State.STARTING, "staging" if "world" in last.met else "rendezvous", f"{up} of {nodes} nodes are up"
+    return State.STARTING, "staging" if last.assembled else "rendezvous", f"{last.up} of {nodes} nodes are up"
 
 
 def _is_queued(last: AttemptRecord | None, status: Status | None) -> bool:
-    """Whether the engine says that a run waits; an attempt without a moment of its start begins just now."""
+    """True if the engine says that a run waits; an attempt without a moment of its start begins just now."""
     return status is not None and status.state == "pending" and (last is None or 0.0 < last.started <= status.time)
 
 
 def _is_resubmitted(record: Record, last: AttemptRecord | None) -> bool:
-    return bool(last and any(entry.get("attempt") == last.dir.number for entry in record.submissions))
+    return bool(last and any(entry.attempt == last.dir.number for entry in record.submissions))
 
 
 def _waiting(record: Record, last: AttemptRecord | None, status: Status | None) -> str:
-    """What a run waits for, also again."""
+    """Returns the reason why a run waits, for the first time or again."""
     said = status.reason if status else ""
     if last is None:
         waiting = [event["reason"] for event in record.events if event["event"] == "waiting"]
         return said if _is_queued(last, status) or not waiting else text(waiting[-1])
-    again = [entry for entry in record.submissions if entry.get("attempt") == last.dir.number]
-    known = outcome(record, last).reason if last.ended else again[-1]["reason"] if again else ""
+    again = [entry for entry in record.submissions if entry.attempt == last.dir.number]
+    known = outcome(record, last).reason if last.ended else again[-1].reason if again else ""
     why = f" ({known})" if known else ""
     how = "submitted again after" if again else "interrupted in" if status and status.interrupted else "requeued after"
     return "; ".join(filter(None, [f"{how} attempt {last.dir.number}{why}", said]))
@@ -152,9 +152,9 @@ def _abandoned(attempt: AttemptDir) -> Iterator[Failure]:
 
 def in_vain(record: Record) -> str:
     """Why a run that was cut off should not be started yet another time, if so: no rank of it gets to start."""
-    last = max((attempt.dir.number for attempt in record.attempts if _up(attempt)), default=0)
+    last = max((attempt.dir.number for attempt in record.attempts if attempt.up), default=0)
     started = sum(1 for attempt in record.attempts if attempt.dir.number > last and _interrupted(attempt))
-    submitted = sum(1 for submission in record.submissions if submission.get("attempt", 0) >= last)
+    submitted = sum(1 for submission in record.submissions if submission.attempt >= last)
     times = max(started, submitted)
     return f"it was cut off {times} times before one of its ranks had started" if times >= IN_VAIN else ""
 
@@ -188,12 +188,12 @@ def final(record: Record, status: Status | None = None) -> RunView:
 
 
 def _unrecorded(record: Record, status: Status | None) -> tuple[State, str]:
-    """The end of a run whose supervisor did not write it down: as the engine knows it, or as its last words tell."""
+    """The end of a run whose supervisor did not write it down: as the engine knows it, or by the last line of its log."""
     if status is not None and status.state == "stopped" and record.stop is not None:  # before it began
         return State.STOPPED, record.stop.reason or "stopped"
     if status is not None and status.state in ("stopped", "failed"):
-        told = [event for event in record.events if event["event"] == "told-to-end"]
-        short = told[-1]["reason"].partition("; ")[2] if told else ""  # how much of the grace there was
+        left = [event for event in record.events if event["event"] == "told-to-end"]
+        short = left[-1]["reason"].partition("; ")[2] if left else ""  # how much of the grace there was
         return State(status.state), "; ".join(filter(None, [status.reason, short]))
     said = last_lines(record.dir.log, 1)
     if said:
@@ -202,13 +202,9 @@ def _unrecorded(record: Record, status: Status | None) -> tuple[State, str]:
 
 
 def _engine_words(record: Record, status: Status) -> str:
-    """What an engine's own log says last of a run that was lost."""
+    """Returns the last line of the engine's own log for a run that was lost."""
     said = last_lines(f"{record.dir.path}/{status.log.name}", 1) if status.log and status.state == "lost" else []
     return f": {said[0]}" if status.log and said and not said[0].startswith(status.log.daemon) else ""
-
-
-def _up(attempt: AttemptRecord) -> int:
-    return sum(1 for name in attempt.met if name.startswith("up."))
 
 
 def _view(record: Record, state: State, phase: str, reason: str) -> RunView:
@@ -220,13 +216,13 @@ def _view(record: Record, state: State, phase: str, reason: str) -> RunView:
         reason=reason,
         dir=record.dir.path,
         name=text(record.job.name),
-        framework=optional_text(record.job.framework),
+        framework=optional(text)(record.job.framework),
         nodes=count(record.job.nodes + record.job.ps),
         ranks=count(record.job.ranks),
-        up=_up(last) if last and not state.ended else 0,
+        up=last.up if last and not state.ended else 0,
         attempt=last.dir.number if last else 0,
-        engine=optional_text(record.run.get("engine")),
-        user=optional_text(record.run.get("user")),
+        engine=optional(text)(record.run.get("engine")),
+        user=optional(text)(record.run.get("user")),
         created=moment(record.run.get("created")),
         started=moment(record.attempts[0].started) if record.attempts else None,
     )

@@ -32,7 +32,7 @@ def signal_name(number: int) -> str:
 
 
 def _as_signal(code: int | None) -> bool:
-    """Whether an exit code is a shell's way to say that its program was killed."""
+    """True if an exit code is a shell's way to say that its program was killed."""
     return code is not None and 128 < code < 160
 
 
@@ -151,7 +151,7 @@ def _log_end(attempt: AttemptDir, failure: Failure) -> Explanation:
 
 
 def _last_words(code: int | None, lines: list[str]) -> str:
-    """The line in which a program or its shell says what was wrong, where the exit code tells that there is one."""
+    """Returns the line in which a program or its shell says what was wrong, for exit codes with which there is one."""
     if code == USAGE:
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
     if code in NOT_RUN:

@@ -1,4 +1,4 @@
-"""Files that others wait for: written to a temporary name and renamed, so that nobody reads half of one."""
+"""Files that others wait for: written to a temporary name and renamed, so that no reader sees half of one."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def write_bytes(path: str, data: bytes, mode: int = 0o600) -> None:
             _give_to_owner(file.fileno(), os.path.dirname(path))
         os.rename(temporary, path)
     except OSError:
-        os.unlink(temporary)  # half of a file serves nobody
+        os.unlink(temporary)  # half of a file is of no use
         raise
 
 
 def _give_to_owner(descriptor: int, folder: str) -> None:
-    """What root writes into the directory of somebody else is his: an administrator may stop a run, and its owner reads why."""
+    """Gives a file that root writes to the owner of its directory: an administrator may stop a run, and its owner reads why."""
     owner = os.stat(folder or ".")
     if os.geteuid() == 0 and owner.st_uid != 0:
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
@@ -64,9 +64,9 @@ def _encoded(text: str) -> bytes:
 
 
 def write_once(path: str, data: Any, valid: Callable[[dict[str, Any]], bool] = lambda data: True) -> bool:
-    """Writes a file that must not exist yet; false when somebody else was first.
+    """Writes a file that must not exist yet; false when another process was first.
 
-    What no writer of Muster's can have put there counts as nothing and is moved aside: a rank must not be able to keep a
+    A file that no writer of Muster's can have made counts as nothing and is moved aside: a rank must not be able to keep a
     run from being stopped, or its end from being written down.
     """
     temporary = temporary_name(path)
@@ -85,7 +85,7 @@ def write_once(path: str, data: Any, valid: Callable[[dict[str, Any]], bool] = l
 
 
 def _is_debris(path: str, valid: Callable[[dict[str, Any]], bool]) -> bool:
-    """Whether something stands there that is certainly not what Muster writes; a disk that fails proves nothing."""
+    """True if something stands there that is certainly not what Muster writes; a disk that fails proves nothing."""
     try:
         data = parse_json(read_regular(path, LARGEST))
     except (NotRegular, TooLarge, ValueError):
@@ -95,24 +95,27 @@ def _is_debris(path: str, valid: Callable[[dict[str, Any]], bool]) -> bool:
     return not (isinstance(data, dict) and valid(data))
 
 
-def read_json(path: str) -> Any | None:
+def read_json(path: str, most: int = LARGEST) -> Any | None:
     """The data of a file; None while there is none, and for one that is damaged or that no writer of Muster's can have made."""
     try:
-        return parse_json(read_regular(path, LARGEST))
-    except FileNotFoundError:
+        return parse_json(read_regular(path, most))
+    except (OSError, ValueError):  # missing, cut off by a full disk or a crash, or something that a rank put there
         return None
-    except (OSError, ValueError):  # cut off by a full disk or a crash, or something that a rank put there
-        return None
+
+
+def read_mapping(path: str, most: int = LARGEST) -> dict[str, Any] | None:
+    """The same of a file that holds an object; None where it does not."""
+    data = read_json(path, most)
+    return data if isinstance(data, dict) else None
 
 
 def read_object(path: str) -> dict[str, Any]:
-    """The same of a file that holds an object; empty where it does not."""
-    data = read_json(path)
-    return data if isinstance(data, dict) else {}
+    """The same; empty where the file holds no object."""
+    return read_mapping(path) or {}
 
 
 def is_there(path: str) -> bool:
-    """Whether a file exists, also one that another machine has just written: NFS asks its server when a directory is opened."""
+    """True if a file exists, also one that another machine has just written: NFS asks its server when a directory is opened."""
     try:
         return os.path.basename(path) in os.listdir(os.path.dirname(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -155,7 +158,7 @@ def delete_tree(path: str) -> None:
     try:
         top = _open_folder(path)
     except FileNotFoundError:
-        return  # somebody else was faster
+        return  # another process was faster
     except NotADirectoryError:  # a link, of which the target is none of our business
         os.unlink(path)
         return
@@ -179,7 +182,7 @@ def _open_folder(name: str, above: int | None = None) -> int:
     flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     place = os.open(name, flags | os.O_PATH, dir_fd=above)
     try:
-        with suppress(PermissionError):  # somebody else's
+        with suppress(PermissionError):  # of another user
             os.chmod(f"/proc/self/fd/{place}", 0o700)
         return os.open(".", os.O_RDONLY | flags, dir_fd=place)
     finally:
@@ -214,7 +217,7 @@ def files_below(path: str) -> Iterator[str]:
             with os.scandir(waiting.pop()) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
         except OSError:
-            continue  # it is gone, nobody may look into it, or its path is too long
+            continue  # it is gone, cannot be listed, or its path is too long
         for entry in found:
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
@@ -251,16 +254,17 @@ def locked_file(path: str, limit: float) -> Iterator[bool]:
         return
     deadline = time.monotonic() + limit
     try:
-        while not (taken := _take(lock)) and time.monotonic() < deadline:
+        while not (taken := try_lock(lock)) and time.monotonic() < deadline:
             time.sleep(LOCK_PAUSE)
         yield taken
     finally:
         os.close(lock)
 
 
-def _take(lock: int) -> bool:
+def try_lock(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
+    """Locks an open file or directory; returns False if another process has locked it."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -272,13 +276,13 @@ def open_anew(path: str) -> int:
 
 
 def _open_own(path: str, how: int) -> int:
-    """Opens a regular file for writing; what a rank has put in its place, such as a FIFO that nobody reads, is moved aside."""
+    """Opens a regular file for writing; anything else in its place, such as a FIFO without a reader, is moved aside."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | how
     for _ in range(TRIES):
         try:
             descriptor = os.open(path, flags, 0o600)
         except OSError as error:
-            if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):  # a link, a FIFO that nobody reads, a directory
+            if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):  # a link, a FIFO without a reader, a directory
                 raise
         else:
             if stat.S_ISREG(os.fstat(descriptor).st_mode):

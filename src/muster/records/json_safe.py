@@ -18,7 +18,7 @@ def plain(value: Any) -> Any:
 
 
 def number(value: Any) -> float | None:
-    """What JSON meant as a number, finite or not; None for anything else."""
+    """Returns a JSON number as a float, finite or not; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -28,6 +28,6 @@ def number(value: Any) -> float | None:
 
 
 def whole(value: Any) -> int | None:
-    """What JSON meant as a whole number; None for anything else."""
-    told = number(value)
-    return int(told) if told is not None and told.is_integer() else None
+    """Returns a whole JSON number; None for any other value."""
+    found = number(value)
+    return int(found) if found is not None and found.is_integer() else None

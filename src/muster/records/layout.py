@@ -17,7 +17,7 @@ def make_home() -> str:
 
 
 def is_number(name: str) -> bool:
-    """Whether a name is a number as Muster writes them; other scripts have digits, too, and ranks choose names as they like."""
+    """True if a name is a number as Muster writes them; other scripts have digits, too, and ranks choose names as they like."""
     return name.isascii() and name.isdigit() and len(name) < 10
 
 
@@ -37,7 +37,7 @@ NODE_FOLDERS = frozenset("logs stacks results work inputs outputs log root bin p
 
 
 class NodeDir:
-    """What one node writes during one attempt, and nobody else."""
+    """The files that one node writes during one attempt."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -60,7 +60,7 @@ class NodeDir:
         self.bin = path + "/bin"  # programs that stand in for others
 
     def topic(self, name: str) -> str:
-        """What the node has published of a topic."""
+        """The file in which the node publishes a topic."""
         return f"{self.path}/{name}.json"
 
     def log(self, process: str) -> str:
@@ -77,10 +77,15 @@ class AttemptDir:
         self.path = path
         self.number = int(os.path.basename(path))
         self.world = path + "/world.json"
-        self.meet = path + "/meet"
+        self.meet = path + "/meet"  # of the channel: what is announced, and links to what nodes publish
+        self.stop = self.meet + "/stop"  # why the gang was stopped, as announced
         self.nodes = path + "/nodes"
         self.ssh = path + "/ssh"  # keys and configurations, by node, while the attempt lasts
         self.root = path + "/root"  # directories that all nodes see, where a platform has such
+
+    @property
+    def run(self) -> RunDir:
+        return RunDir(os.path.dirname(os.path.dirname(self.path)))
 
     def node(self, index: int) -> NodeDir:
         return NodeDir(f"{self.nodes}/{index}")

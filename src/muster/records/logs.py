@@ -21,7 +21,7 @@ class Cursor:
         self._descriptor: int | None = None
 
     def read(self, size: int = CHUNK) -> bytes:
-        """What follows, and nothing while there is no more."""
+        """Returns the bytes that follow; none while there are no more."""
         if self._descriptor is None:
             try:
                 with open_regular(self.path) as file:

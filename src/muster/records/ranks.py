@@ -19,13 +19,13 @@ class RankView:
     process: str
     rank: int | None
     node: int
-    state: State
-    code: int | None
-    signal: int | None
-    pid: int | None
-    started: float | None
-    ended: float | None
-    log: str
+    state: State = State.PENDING
+    code: int | None = None
+    signal: int | None = None
+    pid: int | None = None
+    started: float | None = None
+    ended: float | None = None
+    log: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "state": self.state.value}
@@ -103,8 +103,7 @@ def _processes(attempt: AttemptDir, index: int) -> list[dict[str, Any]]:
 
 
 def _unstarted(name: str, rank: int, node: int, attempt: AttemptDir) -> RankView:
-    own = rank if rank >= 0 else None
-    return RankView(name, own, node, State.PENDING, None, None, None, None, None, attempt.node(node).log(name))
+    return RankView(name, rank if rank >= 0 else None, node, log=attempt.node(node).log(name))
 
 
 def _state(process: dict[str, Any], ended: bool) -> State:

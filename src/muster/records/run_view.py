@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import cache
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
 from muster.records.json_safe import number, whole
 
+T = TypeVar("T")
 LATEST = 253402300799.0  # the last second that calendars know
 
 
@@ -83,18 +84,10 @@ def text(value: Any) -> str:
     return value
 
 
-def optional_text(value: Any) -> str | None:
-    return None if value is None else text(value)
-
-
 def sequence(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise _wrong(value, "a list")
     return value
-
-
-def texts(value: Any) -> tuple[str, ...]:
-    return tuple(map(text, sequence(value)))
 
 
 def moment(value: Any) -> float | None:
@@ -114,10 +107,6 @@ def count(value: Any) -> int:
     return found
 
 
-def optional_count(value: Any) -> int | None:
-    return None if value is None else count(value)
-
-
 def _number(value: Any) -> float:
     found = number(value)
     if found is None:
@@ -127,6 +116,16 @@ def _number(value: Any) -> float:
 
 def _wrong(value: Any, expected: str) -> ValueError:
     return ValueError(f"{type(value).__name__} instead of {expected}")
+
+
+def optional(read: Callable[[Any], T]) -> Callable[[Any], T | None]:
+    """A reader of a value that may be null."""
+    return lambda value: None if value is None else read(value)
+
+
+def _each(read: Callable[[Any], T]) -> Callable[[Any], tuple[T, ...]]:
+    """A reader of a list."""
+    return lambda value: tuple(map(read, sequence(value)))
 
 
 def _key(read: Callable[[Any], Any], *default: Any) -> Any:
@@ -157,24 +156,29 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a run or an attempt was told to stop."""
+    """Why a run, or the gang of an attempt, has to stop, and how long its processes may take."""
 
     cause: Cause
     reason: str = ""
+    grace: float = 0.0  # seconds from SIGTERM to SIGKILL
+
+    def to_json(self) -> dict[str, Any]:
+        return {"cause": self.cause.value, "reason": self.reason, "grace": self.grace}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Stop:
-        """Takes what is there: a rank that damages a request must not keep a run from being stopped."""
-        return cls(Cause.read(data.get("cause")), str(data.get("reason", "")))
+        """Never raises: a rank that damages a request must not keep a run from being stopped."""
+        grace = number(data.get("grace")) or 0.0
+        return cls(Cause.read(data.get("cause")), str(data.get("reason", "")), grace if grace > 0 else 0.0)  # NaN is not
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What failed on a node, as its agent wrote it."""
+    """A failure on a node, as its agent recorded it."""
 
     kind: str = _key(text)
     node: int = _key(count)
-    process: str = _key(lambda value: text(value or ""), "")
+    process: str = _key(lambda value: text("" if value is None else value), "")
     rank: int = _key(lambda value: -1 if (found := whole(value)) is None else found, -1)
     code: int | None = _key(whole, None)
     signal: int | None = _key(whole, None)
@@ -198,11 +202,11 @@ class Explanation:
     """A failure with the end of its log, in words, and the other distinct causes."""
 
     failure: Failure
-    log: str | None = _key(optional_text)
+    log: str | None = _key(optional(text))
     exception: str = _key(text)
-    tail: tuple[str, ...] = _key(texts)
+    tail: tuple[str, ...] = _key(_each(text))
     sentence: str = _key(text, "")
-    others: tuple[str, ...] = _key(texts, ())
+    others: tuple[str, ...] = _key(_each(text), ())
 
     @classmethod
     def from_json(cls, data: Any) -> Explanation:
@@ -210,10 +214,6 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         return {**self.failure.to_json(), **_to_json(self)}
-
-    @classmethod
-    def optional(cls, data: Any) -> Explanation | None:
-        return None if data is None else cls.from_json(data)
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class AttemptOutcome:
     cause: Cause | None = _key(lambda value: Cause.read(text(value)))
     started: float | None = _key(moment)
     ended: float | None = _key(moment)
-    failure: Explanation | None = _key(Explanation.optional, None)
+    failure: Explanation | None = _key(optional(Explanation.from_json), None)
 
     @classmethod
     def from_json(cls, data: Any) -> AttemptOutcome:
@@ -234,10 +234,6 @@ class AttemptOutcome:
 
     def to_json(self) -> dict[str, Any]:
         return _to_json(self)
-
-    @classmethod
-    def several(cls, data: Any) -> tuple[AttemptOutcome, ...]:
-        return tuple(map(cls.from_json, sequence(data)))
 
 
 @dataclass(frozen=True)
@@ -250,20 +246,20 @@ class RunView:
     reason: str = _key(text)
     dir: str = _key(text)
     result: dict[str, Any] | None = _key(lambda data: _result(data), None)  # the numbers that its ranks recorded
-    warnings: tuple[str, ...] = _key(lambda data: texts(data or []), ())  # an older record has none
+    warnings: tuple[str, ...] = _key(lambda data: _each(text)(data or []), ())  # an older record has none
     name: str = _key(text, "")
-    framework: str | None = _key(optional_text, None)
-    nodes: int | None = _key(optional_count, None)  # these two are not known of a damaged run
-    ranks: int | None = _key(optional_count, None)
+    framework: str | None = _key(optional(text), None)
+    nodes: int | None = _key(optional(count), None)  # these two are not known of a damaged run
+    ranks: int | None = _key(optional(count), None)
     up: int = _key(count, 0)
     attempt: int = _key(count, 0)
-    engine: str | None = _key(optional_text, None)
-    user: str | None = _key(optional_text, None)
+    engine: str | None = _key(optional(text), None)
+    user: str | None = _key(optional(text), None)
     created: float | None = _key(moment, None)
     started: float | None = _key(moment, None)
     ended: float | None = _key(moment, None)
-    failure: Explanation | None = _key(Explanation.optional, None)
-    attempts: tuple[AttemptOutcome, ...] = _key(AttemptOutcome.several, ())
+    failure: Explanation | None = _key(optional(Explanation.from_json), None)
+    attempts: tuple[AttemptOutcome, ...] = _key(_each(AttemptOutcome.from_json), ())
     unread: Any = _key(lambda data: data, None)  # which logs were not read for the result, and why
     recorded: bool = field(default=False, compare=False)  # whether it was read from final.json
 
@@ -281,8 +277,17 @@ class RunView:
         return {key: found[key] for key in found if key not in unknown and (key != "unread" or self.unread is not None)}
 
 
+def is_failure(data: Mapping[str, Any]) -> bool:
+    """Returns whether data is a failure."""
+    try:
+        Failure.from_json(data)
+    except ValueError:
+        return False
+    return True
+
+
 def is_final(data: Mapping[str, Any]) -> bool:
-    """Whether data is a final record."""
+    """True if data is a final record."""
     try:
         RunView.from_json(data)
     except ValueError:
@@ -297,7 +302,7 @@ def _result(data: Any) -> dict[str, Any] | None:
         if not entry.keys() >= {"value", "unit", "reason"}:
             raise ValueError("a number without its unit or reason")
         text(entry["unit"])
-        optional_text(entry["reason"])
+        optional(text)(entry["reason"])
         if entry["value"] is not None and not math.isfinite(_number(entry["value"])):
             raise ValueError(f"{entry['value']} is not finite")
     return mapping(data)

@@ -1,16 +1,18 @@
-"""What the files of a run say, and the answer of its engine. What follows from both is derived in `derive`."""
+"""The content of the files of a run, and the answer of its engine; `derive` derives the state from both."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
 from muster.job import Job
-from muster.records import meeting, submissions
+from muster.records import submissions
 from muster.records.damage import guarded, need
-from muster.records.files import is_there, read_events, read_object
-from muster.records.layout import AttemptDir, RunDir
-from muster.records.run_view import Cause, Failure, RunView, Stop
+from muster.records.files import is_there, read_events, read_mapping, read_object
+from muster.records.layout import NODE_TOPICS, AttemptDir, RunDir
+from muster.records.run_view import Cause, Failure, RunView, Stop, is_failure
+from muster.records.submissions import Submission
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class EngineLog:
 
 @dataclass(frozen=True)
 class Status:
-    """What an engine says about a run: whether its supervisor lives or will, and a reason in the engine's words.
+    """The answer of an engine about a run: whether its supervisor lives or will, and a reason in the engine's words.
 
     `state` is what an engine knows better than the files: `pending` while the run waits for its nodes, also again, and
     how a run ended whose supervisor could not say so: `stopped`, `failed` or `lost`.
@@ -33,28 +35,30 @@ class Status:
     reason: str = ""
     state: str = ""
     time: float = 0.0  # of the answer, where it may be older than the files
-    halted: str = ""  # why nobody acts for it although it is alive, and what to do
+    halted: str = ""  # why its supervisor does not act although it is alive, and what to do
     interrupted: bool = False  # whether a machine or a preemption ended it for good, and it could be submitted again
     log: EngineLog | None = None  # where the reason may be of an end that the engine cannot explain
 
 
 @dataclass(frozen=True)
 class AttemptRecord:
-    """What the files of one attempt say."""
+    """The content of the files of one attempt."""
 
     dir: AttemptDir
-    met: list[str]  # what was published at the rendezvous
+    assembled: bool  # whether the world was announced
+    up: int  # nodes whose ranks were started
+    uploading: bool  # whether a node uploads its outputs
     stop: Stop | None  # why the gang was stopped, once it was
     failures: list[Failure]  # in the order in which the supervisor learned of them
     started: float
     ended: float | None
-    cut: str = ""  # what ended it that its agents could not tell of, if something did
+    cut: str = ""  # why it ended, where its agents could not record that
     cut_by: str = "lost"  # the cause in that case
 
 
 @dataclass(frozen=True)
 class Record:
-    """What the files of one run say."""
+    """The content of the files of one run."""
 
     dir: RunDir
     run: dict[str, Any]
@@ -62,7 +66,7 @@ class Record:
     events: list[dict[str, Any]]
     attempts: list[AttemptRecord] = field(default_factory=list)
     stop: Stop | None = None  # what a user asked for
-    submissions: list[dict[str, Any]] = field(default_factory=list)  # those after the first
+    submissions: list[Submission] = field(default_factory=list)  # those after the first
 
 
 def read(run: RunDir) -> Record:
@@ -82,40 +86,63 @@ def _read(run: RunDir) -> Record:
 
 
 def _read_attempt(attempt: AttemptDir, events: list[dict[str, Any]]) -> AttemptRecord:
-    met = meeting.names(attempt)
     known = {event["event"]: event for event in events if event.get("attempt") == attempt.number}
     begun, ended = known.get("attempt", {}), known.get("attempt-ended", {})
-    failures = _failures(attempt, events)
-    stop = meeting.stop(attempt)
-    if stop and stop.get("cause") == "terminated":  # an agent's own word, perhaps: what was meant its supervisor found out
-        stop = dict(stop, **_meant(attempt.number, events))
-    moment = ended.get("until", ended.get("time"))
-    cut, cause = ended.get("reason", ""), ended.get("cause", "lost")
-    why, failed = Stop.from_json(stop) if stop else None, list(map(Failure.from_json, failures))
-    return AttemptRecord(attempt, met, why, failed, begun.get("time", 0.0), moment, cut, cause)
+    stop = _stop(attempt)
+    if stop and stop.cause is Cause.TERMINATED:  # as an agent requested, perhaps; its supervisor asked for the cause
+        stop = _cause(attempt.number, events) or stop
+    return AttemptRecord(
+        dir=attempt,
+        assembled=os.path.exists(attempt.world),
+        up=_count(attempt, "up"),
+        uploading=_count(attempt, "uploading") > 0,
+        stop=stop,
+        failures=list(map(Failure.from_json, _failures(attempt, events))),
+        started=begun.get("time", 0.0),
+        ended=ended.get("until", ended.get("time")),
+        cut=ended.get("reason", ""),
+        cut_by=ended.get("cause", "lost"),
+    )
 
 
-def _meant(attempt: int, events: list[dict[str, Any]]) -> dict[str, Any]:
-    """Why a supervisor stopped an attempt, if it did."""
-    told = [event for event in events if event["event"] in ("attempt", "stopping")]
-    begun = [event.get("attempt") for event in told]
-    after = told[begun.index(attempt) + 1 :][:1] if attempt in begun else []
-    return {key: event[key] for event in after if event["event"] == "stopping" for key in ("cause", "reason")}
+def _count(attempt: AttemptDir, topic: str) -> int:
+    """Counts the nodes that have published a topic."""
+    return sum(os.path.lexists(attempt.node(node).topic(topic)) for node in attempt.node_indexes())
+
+
+def _published(attempt: AttemptDir, topic: str) -> list[dict[str, Any]]:
+    """Returns what nodes have published of a topic, in the order of the nodes, each with its `node`."""
+    found = {node: read_mapping(attempt.node(node).topic(topic), NODE_TOPICS[topic]) for node in attempt.node_indexes()}
+    return [{**data, "node": node} for node, data in found.items() if data]
+
+
+def _stop(attempt: AttemptDir) -> Stop | None:
+    """Why the gang was stopped: as announced or, where the supervisor did not come to that, as a node requested."""
+    requests = [request for request in _published(attempt, "stop-request") if request.get("cause")]
+    found = read_object(attempt.stop) or next(iter(requests), {})
+    return Stop.from_json(found) if found else None
+
+
+def _cause(attempt: int, events: list[dict[str, Any]]) -> Stop | None:
+    """Why a supervisor stopped an attempt, by the event that follows its start; None if it did not."""
+    known = [event for event in events if event["event"] in ("attempt", "stopping")]
+    begun = [event.get("attempt") for event in known]
+    after = known[begun.index(attempt) + 1 :][:1] if attempt in begun else []
+    return next((Stop.from_json(event) for event in after if event["event"] == "stopping"), None)
 
 
 def complete(attempt: AttemptRecord) -> bool:
-    """Whether an attempt came to its end although no supervisor was left to say so."""
+    """True if an attempt came to its end although no supervisor was left to say so."""
     nodes = attempt.dir.node_indexes()
     return attempt.stop is not None and bool(nodes) and all(is_there(attempt.dir.node(node).exit) for node in nodes)
 
 
 def _failures(attempt: AttemptDir, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What failed, in the order in which the supervisor learned of it, then what only the nodes themselves know."""
+    """Lists failures in the order in which the supervisor learned of them, then those that only the nodes recorded."""
     failures = [event for event in events if event["event"] == "failure" and event.get("attempt") == attempt.number]
     for index in attempt.node_indexes():
         failures += [event for event in read_events(attempt.node(index).events) if event["event"] == "failure"]
-    gathered = meeting.gathered(attempt, "failed")  # the supervisor may be gone
-    failures += [dict(failure, node=index) for index, failure in gathered.items() if failure]
+    failures += filter(is_failure, _published(attempt, "failed"))  # the supervisor may be gone
     for index in attempt.node_indexes():
         ended = read_object(attempt.node(index).exit)
         if ended.get("unsaved"):

@@ -8,12 +8,29 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from muster.records.files import read_object, write_once
+from muster.records.json_safe import number, whole
 from muster.records.layout import RunDir
 
-VARIABLE = "MUSTER_SUBMISSION"  # tells a job which submission it is; one that was not told is the first
+VARIABLE = "MUSTER_SUBMISSION"  # the number of a job's submission; without it, the first
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A submission after the first: the engine's handle, why it was made, after which attempt, and when."""
+
+    handle: str
+    reason: str
+    attempt: int
+    time: float
+
+    @classmethod
+    def read(cls, path: str) -> Submission:
+        data = read_object(path)
+        attempt, moment = whole(data.get("attempt")) or 0, number(data.get("time")) or 0.0
+        return cls(str(data.get("handle", "")), str(data.get("reason", "")), attempt, moment)
 
 
 def current(run: RunDir) -> int:
@@ -22,28 +39,28 @@ def current(run: RunDir) -> int:
 
 
 def handle(run: RunDir, number: int = 0) -> str | None:
-    """What the engine calls the run since a submission, the last one; None while nobody has written it down."""
+    """Returns the engine's handle of a submission, the last one by default; None while it is not recorded."""
     number = number or current(run)
     record = read_object(run.submission(number) if number > 1 else run.run)
     found = record.get("handle")
     return found if isinstance(found, str) else None
 
 
-def later(run: RunDir) -> list[dict[str, Any]]:
+def later(run: RunDir) -> list[Submission]:
     """The submissions after the first, in their order."""
-    return [read_object(run.submission(number)) for number in run.submission_numbers()]
+    return [Submission.read(run.submission(number)) for number in run.submission_numbers()]
 
 
 def claim(run: RunDir, number: int, handle: str, reason: str) -> bool:
     """Notes a submission; false when its place is taken by another job."""
     os.makedirs(run.submissions, exist_ok=True)
     attempt = (run.attempt_numbers() or [0])[-1]
-    write_once(run.submission(number), {"handle": handle, "reason": reason, "attempt": attempt, "time": time.time()})
+    write_once(run.submission(number), asdict(Submission(handle, reason, attempt, time.time())))
     return holds(run, number, handle)
 
 
 def holds(run: RunDir, number: int, handle: str) -> bool:
-    """Whether a job is the one that the run goes on in."""
+    """True if a job is the one that the run goes on in."""
     taken = read_object(run.submission(number)).get("handle") if number > 1 else handle
     return current(run) == number and _job(taken or "") == _job(handle)
 

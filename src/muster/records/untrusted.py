@@ -74,7 +74,7 @@ def _not_regular(kind: int, path: str) -> NotRegular:
 
 
 def is_regular(path: str, below: str = "") -> bool:
-    """Whether `open_regular` would open it."""
+    """True if `open_regular` would open it."""
     try:
         open_regular(path, below).close()
     except OSError:
@@ -89,6 +89,14 @@ def read_regular(path: str, most: int, below: str = "") -> bytes:
     if len(data) > most:
         raise _too_large(path, most)
     return data
+
+
+def read_if_regular(path: str, most: int) -> bytes:
+    """Returns the content of a regular file; nothing where it cannot be read."""
+    try:
+        return read_regular(path, most)
+    except OSError:
+        return b""
 
 
 def _too_large(path: str, most: int) -> TooLarge:

@@ -13,9 +13,9 @@ MOST_PLACES = 4
 
 
 def separate(attempt: AttemptDir, job: Job) -> str:
-    """What is to be said of a run whose ranks did not train together, although its job means one training; else nothing.
+    """Warns of a run whose ranks did not train together, although its job means one training; empty otherwise.
 
-    Where a trainer knew of others elsewhere nothing is said: a run that trains together may evaluate alone.
+    There is no warning where a trainer knew of others elsewhere: a run that trains together may evaluate alone.
     """
     seen = {} if job.servers else {node: _seen(attempt, node) for node in attempt.node_indexes()}
     if any(found.get("joined") is not False for found in seen.values() if found):
@@ -25,16 +25,16 @@ def separate(attempt: AttemptDir, job: Job) -> str:
         return ""
     _, first = worlds[0]
     alike = [node for node, world in worlds if world == first]
-    told = f"{first['program']} had {first['variable']}={first['size']} on {_places(alike)}"
+    found = f"{first['program']} had {first['variable']}={first['size']} on {_places(alike)}"
     if len(alike) < len(worlds):
-        told += ", and others were alone as well"
+        found += ", and others were alone as well"
     if first["launcher"]:
-        told += ", set by {}".format(first["launcher"])
+        found += ", set by {}".format(first["launcher"])
         advice = "give the launcher all nodes (MUSTER_HOSTS has their addresses, MUSTER_NODE is the own number)"
     else:
         advice = "leave {} to Muster".format(first["variable"])
     size = f"{job.ranks} ranks on {job.nodes} node{'s' * (job.nodes != 1)}"
-    return f"{len(worlds)} separate trainings ran instead of one: {told}; the job has {size}: {advice}"
+    return f"{len(worlds)} separate trainings ran instead of one: {found}; the job has {size}: {advice}"
 
 
 def _seen(attempt: AttemptDir, node: int) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _seen(attempt: AttemptDir, node: int) -> dict[str, Any]:
 
 
 def _complete(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The worlds that were complete on a node; a record may come from anybody."""
+    """The worlds that were complete on a node; the record may be damaged."""
     worlds = found.get("complete")
     for world in worlds if isinstance(worlds, list) else []:
         if isinstance(world, dict) and isinstance(world.get("size"), int):
@@ -61,18 +61,18 @@ def _places(nodes: list[int]) -> str:
 
 
 def exposed_keys(run: RunDir) -> str | None:
-    """Warns that the program of a run can read the keys of the run; empty where it cannot, None while nobody knows yet.
+    """Warns that the program of a run can read the keys of the run; empty where it cannot, None while that is not known yet.
 
     It can where there are keys, and no namespaces keep them apart.
     """
     attempt = run.last_attempt()
     events = [*read_events(run.events), *(read_events(attempt.node(0).events) if attempt else ())]
-    told = [event for event in events if event.get("event") in ("nodes", "node")]
-    if not told:
+    found = [event for event in events if event.get("event") in ("nodes", "node")]
+    if not found:
         return None
-    if not told[-1].get("keys"):
+    if not found[-1].get("keys"):
         return ""
     return (
-        f"the job can read the keys that Muster uses for it, because there are no namespaces ({told[-1].get('reason')}) "
+        f"the job can read the keys that Muster uses for it, because there are no namespaces ({found[-1].get('reason')}) "
         "and both are the same user; run only jobs that you trust with them"
     )

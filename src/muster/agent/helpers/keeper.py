@@ -19,7 +19,8 @@ from muster.agent.node import environment
 from muster.agent.node.processes import seen_from_outside
 from muster.agent.tools import Tools
 from muster.linux import keys, syscalls
-from muster.linux.signals import Signals
+from muster.linux.signals import Signals, send_to_group
+from muster.linux.spawn import spawn
 from muster.linux.watch import readable
 from muster.records.files import open_log
 from muster.records.layout import NodeDir
@@ -62,7 +63,8 @@ class Keeper:
             elif "see" in asked:
                 self._send(seen=seen_from_outside(self._proc, int(asked["see"])))
             elif "kill" in asked:
-                self._kill_all()
+                for pid in self._running:
+                    send_to_group(pid)
         finally:
             for file in files:
                 os.close(file)
@@ -73,25 +75,15 @@ class Keeper:
             return
         log = open_log(self._folder.log(name))
         try:
-            child = subprocess.Popen(
-                self._tools.own(*words, *map(str, files)),
-                env=self._environment,
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=syscalls.die_with_parent,
-                pass_fds=[*files, keys.held()],
-            )
+            argv = self._tools.own(*words, *map(str, files))
+            pid = spawn(argv, self._environment, log, [*files, keys.held()], before=syscalls.die_with_parent)
         except (OSError, subprocess.SubprocessError) as error:
             os.write(log, (f"muster: {error}\n").encode())
             self._send(ended=number, code=NOT_STARTED, signal=None)
             return
         finally:
             os.close(log)
-        child.returncode = 0  # reaped here, not by subprocess
-        self._running[child.pid] = number
+        self._running[pid] = number
 
     def _send_ends(self) -> None:
         while self._running:
@@ -99,24 +91,13 @@ class Keeper:
             if pid == 0:
                 return
             number = self._running.pop(pid, None)
-            _kill_group(pid)  # what it started is of no use without it
+            send_to_group(pid)  # what it started is of no use without it
             killed = os.WIFSIGNALED(status)
             code, sign = (None, os.WTERMSIG(status)) if killed else (os.WEXITSTATUS(status), None)
             self._send(ended=number, code=code, signal=sign)
-
-    def _kill_all(self) -> None:
-        for pid in self._running:
-            _kill_group(pid)
 
     def _send(self, **fields: Any) -> None:
         try:
             self._line.send(json.dumps(fields).encode())
         except BrokenPipeError:
             os._exit(0)  # the agent is gone
-
-
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass

@@ -13,17 +13,17 @@ from typing import Any, Callable
 from muster.agent.helpers.helpers import ChildHelpers, Helpers, KeeperHelpers
 from muster.agent.node import stacks, staging, transfers
 from muster.agent.node.collector import Collector, notes
+from muster.agent.node.environment import NO_WORD, Setup
 from muster.agent.node.launcher import Launcher
 from muster.agent.node.loop import Listener, Loop
 from muster.agent.node.ports import Ports
 from muster.agent.node.processes import Processes, Running
-from muster.agent.node.setup import NO_WORD, Setup
 from muster.agent.node.trainer_groups import TrainerGroups
 from muster.agent.node.transfers import Outputs
 from muster.agent.sandbox.memory import Memory, group
 from muster.agent.ssh import server
 from muster.agent.supervisor.site import Assignment
-from muster.channel.base import NodeChannel, Stop
+from muster.channel.base import NodeChannel
 from muster.job import LAUNCHERS
 from muster.linux.held_signals import release
 from muster.metrics import result_files
@@ -31,6 +31,7 @@ from muster.plan import NodeInfo, NodePlan, Places, PlanError, World, build
 from muster.records.failure_text import over_time
 from muster.records.files import Events, read_object, write_json
 from muster.records.layout import AttemptDir
+from muster.records.run_view import Cause, Stop
 
 LEFTOVER_PAUSE = 0.1  # between two looks for processes whose end causes no event
 MEMORY_PAUSE = 0.5
@@ -235,16 +236,16 @@ class Agent(Listener):
     def terminated(self) -> None:
         """Requests a stop, of which the supervisor knows the cause and the grace; ends alone where it does not answer."""
         if self.stop is None and not self.requested:
-            stop = self._request("terminated", f"node {self.info.node} was told to end (SIGTERM)", self.patience)
+            stop = self._request(Cause.TERMINATED, f"node {self.info.node} was told to end (SIGTERM)", self.patience)
             limit = ANSWER_LIMIT if self.patience is None else min(ANSWER_LIMIT, self.patience / 2)
             self.loop.later(limit, lambda: self._stop_alone(stop))
 
     def _keep_time(self) -> None:
         """Ends the ranks in the place of a supervisor that is stopped, so that they do not use devices without an end."""
         if self.stop is None:
-            self._stop_alone(self._request("time_limit", over_time(self.job.time_limit or 0)))
+            self._stop_alone(self._request(Cause.TIME_LIMIT, over_time(self.job.time_limit or 0)))
 
-    def _request(self, cause: str, reason: str, grace: float | None = None) -> Stop:
+    def _request(self, cause: Cause, reason: str, grace: float | None = None) -> Stop:
         stop = Stop(cause, reason, self.job.grace if grace is None else min(grace, self.job.grace))
         self.requested = True
         self.channel.publish("stop-request", stop.to_json())
@@ -303,13 +304,13 @@ class Agent(Listener):
     # -- ending
 
     def _end(self) -> None:
-        stop = self.stop or Stop("", "", 0.0)
+        stop = self.stop or Stop(Cause.UNKNOWN)
         self.loop.ending = True
-        if stop.cause == "silent":
+        if stop.cause is Cause.SILENT:
             files, asked = stacks.dump(self.processes, self.dir.stacks)
             self.events.add("stacks", files=files, in_logs=asked)
         if self.processes.others(but_services=True):
-            self._terminate(ranks_alone=self.job.framework in LAUNCHERS and stop.cause not in ("finished", "failure"))
+            self._terminate(ranks_alone=self.job.framework in LAUNCHERS and stop.cause not in (Cause.FINISHED, Cause.FAILURE))
             self._await_processes(time.monotonic() + stop.grace)
         self.collector.ended()
         for process in [*self.processes.kill_all(), *self.helpers.kill_all()]:
@@ -320,11 +321,11 @@ class Agent(Listener):
                 self.events.add(result_files.REFUSED, path=path, reason=reason)
             self.collector.harvest(self.plan)
             self.unsaved = self.outputs.save(self.plan, self.job.log_url)
-        if stop.cause == "finished" and not self.unsaved:
+        if stop.cause is Cause.FINISHED and not self.unsaved:
             staging.clear(self.dir.root + "/cache")
         end = {
             "node": self.info.node,
-            "cause": stop.cause,
+            "cause": stop.cause.value,
             "ended": time.time(),
             "unsaved": self.unsaved,
             "worlds": self.trainer_groups.to_json(),

@@ -15,10 +15,10 @@ from muster.agent.node.loop import Loop
 from muster.agent.node.processes import Running
 from muster.agent.tools import Tools
 from muster.job import Job
-from muster.metrics.result_files import NAMES, is_result
+from muster.metrics.result_files import NAMES, entries, is_result
 from muster.plan import NodePlan, compat
 from muster.records.files import temporary_name, write_json
-from muster.records.layout import NodeDir, is_number
+from muster.records.layout import NodeDir
 from muster.records.untrusted import open_regular
 
 SHORT = 1.0  # a plain run that takes less is not worth a process that watches it
@@ -103,16 +103,14 @@ class Collector:
         if sources and self._noting is not None and self._noting.code == 0:
             pairs = [word for pair in sources for word in pair]
             process = self._serve("harvest", ["storage", "harvest", self._before, NAMES, kept, *pairs], ())
-            if process is not None and self._until(process):
-                return
+            if process is not None:
+                self._loop.until(lambda: process.ended is not None or self._loop.killed)
+                if process.code == 0:
+                    return
         reason = "what lies there could not be looked at; see the logs `note` and `harvest`"
         found += [{"output": name, "path": "", "url": url, "error": reason} for name, url in sources]
         if found:
             write_json(kept + ".json", found)
-
-    def _until(self, process: Running) -> bool:
-        self._loop.until(lambda: process.ended is not None or self._loop.killed)
-        return process.code == 0
 
     @property
     def _before(self) -> str:
@@ -126,7 +124,7 @@ class Collector:
         """The result files in directories that this attempt alone has written to."""
         found = []
         for output in plan.outputs:
-            for path in _result_files(output.path):
+            for path in filter(is_result, sorted(entries(output.path), key=lambda path: path.count("/"))):
                 entry: dict[str, Any] = {"output": output.name, "path": path, "stale": False}
                 entry["url"] = "{}/{}".format(output.url.rstrip("/"), path)
                 try:
@@ -138,12 +136,12 @@ class Collector:
 
 
 def notes(job: Job) -> bool:
-    """Whether programs write to the URLs of outputs themselves: the first node notes what lies there before ranks start."""
+    """True if programs write to the URLs of outputs themselves: the first node notes what lies there before ranks start."""
     return compat.of(job).writes_urls and bool(job.outputs)
 
 
 def _has_password() -> bool:
-    """Whether a BMC needs a password, which the sampler does not get."""
+    """True if a BMC needs a password, which the sampler does not get."""
     settings = json.loads(os.environ.get("MUSTER_POWER") or "{}")
     return any(section.get("apart") for section in (settings, *settings.get("hosts", {}).values()))
 
@@ -152,20 +150,6 @@ def _move_aside(*paths: str) -> None:
     """Makes room among the files of the ranks, who may call theirs as they like, and lose nothing."""
     for path in filter(os.path.lexists, paths):
         os.rename(path, temporary_name(path))
-
-
-def _result_files(folder: str) -> list[str]:
-    """Result files in a directory and in its numbered folders, by their paths below it."""
-    if not os.path.isdir(folder):
-        return []
-    entries = sorted(os.listdir(folder))
-    inner = [f"{name}/{file}" for name in entries if is_number(name) for file in _files(folder, name)]
-    return [path for path in [*entries, *inner] if is_result(os.path.basename(path))]
-
-
-def _files(folder: str, name: str) -> list[str]:
-    path = f"{folder}/{name}"
-    return sorted(os.listdir(path)) if os.path.isdir(path) and not os.path.islink(path) else []
 
 
 def _keep(folder: str, path: str, kept: str) -> dict[str, Any]:

@@ -1,8 +1,10 @@
-"""The environment of a rank: the submitter's, less keys that are not for it, plus what the plan, secrets and setup say."""
+"""The environment of a rank: the submitter's, less keys that are not for it, plus that of plan, secrets and setup script."""
 
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 
 from muster.linux import keys, proc
@@ -14,8 +16,17 @@ MASKS = frozenset(("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES"))
 RANKS = frozenset(("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "RANK"))
 WITHHELD = MASKS | RANKS
 
-# What a batch system tells the processes that it starts itself: ranks are started by an agent, and are none of them.
+# Variables that a batch system sets for processes that it starts itself. Ranks are started by an agent, not by it.
 BATCH = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "PMI_", "PMIX_")
+
+NO_WORD = "it ended without showing what it exports (by `exec`, a trap on EXIT, or too large a variable)"
+
+# Runs the text and shows its environment at the end, also when it exits early or sets a trap of its own.
+# It has no variables: under the text's `set -a` they would be exported.
+SCRIPT = """trap {quoted_show} EXIT
+eval {text}
+set -- $?; {show}; exit $1
+"""
 
 _given_later: dict[str, str] = {}
 
@@ -54,12 +65,6 @@ def compose(
     return environment
 
 
-def exported(before: Mapping[str, str], dumped: bytes) -> dict[str, str]:
-    """The variables that a setup script changed, from the environment at its end."""
-    own = {"_", "SHLVL", "PWD", "OLDPWD"}
-    return {name: value for name, value in proc.variables(dumped).items() if before.get(name) != value and name not in own}
-
-
 def given() -> dict[str, str]:
     """The environment that this process was started with, or given later: os.environ may hold a locale that Python added."""
     return dict(_given_later) or proc.environment(os.getpid())
@@ -70,3 +75,26 @@ def replace(environment: Mapping[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     _given_later.update(environment)
+
+
+class Setup:
+    """A setup script, which bash runs once on a node; `before` is the environment that it starts with."""
+
+    def __init__(self, text: str, before: dict[str, str]) -> None:
+        self.before = before
+        self.dump = keys.memory_file()  # the environment may hold secrets
+        show = f"{shlex.quote(shutil.which('env') or 'env')} -0 >&{self.dump}"
+        script = SCRIPT.format(show=show, quoted_show=shlex.quote(show), text=shlex.quote(text))
+        self.argv: list[str] = ["bash", "-c", script, "setup"]
+
+    def exported(self) -> dict[str, str] | None:
+        """Returns the variables that it changed, once it has ended; None when it did not show its environment."""
+        os.lseek(self.dump, 0, os.SEEK_SET)
+        with os.fdopen(os.dup(self.dump), "rb") as file:
+            dumped = file.read()
+        found, own = proc.variables(dumped), ("_", "SHLVL", "PWD", "OLDPWD")
+        changed = {name: value for name, value in found.items() if self.before.get(name) != value and name not in own}
+        return changed if dumped else None
+
+    def close(self) -> None:
+        os.close(self.dump)

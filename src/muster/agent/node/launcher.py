@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Callable
 
 from muster.agent.helpers.helpers import Helpers
@@ -24,54 +25,41 @@ from muster.records.layout import NodeDir
 Fail = Callable[[dict[str, Any]], None]
 
 
+@dataclass
 class Launcher:
-    """`fail` is called with what failed where a process cannot be started."""
-
-    def __init__(
-        self,
-        job: Job,
-        tools: Tools,
-        info: NodeInfo,
-        folder: NodeDir,
-        loop: Loop,
-        processes: Processes,
-        helpers: Helpers,
-        events: Events,
-        fail: Fail,
-    ) -> None:
-        self.exported: dict[str, str] = {}  # by the job's setup
-        self.ssh = server.Listeners()
-        self.sessions = Sessions()
-        self._job = job
-        self._tools = tools
-        self._info = info
-        self._dir = folder
-        self._loop = loop
-        self._processes = processes
-        self._helpers = helpers
-        self._events = events
-        self._fail = fail
-        self._storage = transfers.StorageSocket()
+    job: Job
+    tools: Tools
+    info: NodeInfo
+    dir: NodeDir
+    loop: Loop
+    processes: Processes
+    helpers: Helpers
+    events: Events
+    fail: Fail  # called with what failed where a process cannot be started
+    exported: dict[str, str] = field(default_factory=dict)  # by the job's setup
+    ssh: server.Listeners = field(default_factory=server.Listeners)
+    sessions: Sessions = field(default_factory=Sessions)
+    storage: transfers.StorageSocket = field(default_factory=transfers.StorageSocket)
 
     def environment(self, plan: NodePlan, planned: dict[str, str], cwd: str) -> dict[str, str]:
         """The environment of a process of this node, with the way to storage in it."""
-        planned = dict(planned, **self._storage.variables)
+        planned = dict(planned, **self.storage.variables)
         env = environment.compose(plan.defaults, planned, plan.secrets, self.exported, cwd, plan.prefix)
-        env["PYTHONPATH"] = ":".join(filter(None, (env.get("PYTHONPATH"), self._tools.shims)))
-        if self._job.framework == "mpi" and plan.ssh and not self._info.reception:  # mpirun starts the ranks
+        env["PYTHONPATH"] = ":".join(filter(None, (env.get("PYTHONPATH"), self.tools.shims)))
+        if self.job.framework == "mpi" and plan.ssh and not self.info.reception:  # mpirun starts the ranks
             env["TMPDIR"] = self.sessions.folder(env)
         return env
 
     def start(
         self, name: str, argv: Sequence[str], env: dict[str, str], cwd: str, rank: int = -1, keep: Sequence[int] = ()
     ) -> Running | None:
-        own = self._tools.archive in argv[:4]  # a Python with the packed agent
+        own = self.tools.archive in argv[:4]  # a Python with the packed agent
         try:
             with held() if own else nullcontext():
-                return self._processes.start(name, argv, env, cwd, self._dir.log(name), rank, keep)
+                return self.processes.start(name, argv, env, cwd, self.dir.log(name), rank, keep)
         except (OSError, ValueError) as error:
             message = why_not_started(argv[0], env, error)
-            self._fail({"kind": "start", "process": name, "rank": rank, "code": 127, "message": message})
+            self.fail({"kind": "start", "process": name, "rank": rank, "code": 127, "message": message})
             return None
 
     def start_all(self, plan: NodePlan, processes: Sequence[Process]) -> bool:
@@ -85,10 +73,10 @@ class Launcher:
     def start_with_keys(self, name: str, words: list[str], keep: Sequence[int] = ()) -> Running | None:
         """Starts one of Muster's own programs that is given keys; its end is no failure by itself."""
         try:
-            return self._helpers.start(name, words, keep)
+            return self.helpers.start(name, words, keep)
         except (OSError, ValueError) as error:
-            message = why_not_started(self._tools.python, {}, error)
-            self._fail({"kind": "start", "process": name, "rank": -1, "code": 127, "message": message})
+            message = why_not_started(self.tools.python, {}, error)
+            self.fail({"kind": "start", "process": name, "rank": -1, "code": 127, "message": message})
             return None
 
     def start_service(self, name: str, argv: list[str], keep: Sequence[int] = ()) -> Running | None:
@@ -100,7 +88,7 @@ class Launcher:
 
     def start_ssh(self, plan: NodePlan, config: str) -> bool:
         descriptor = self.ssh.choose(plan.ssh)
-        argv = server.argv(self._tools.archive, descriptor, config)
+        argv = server.argv(self.tools.archive, descriptor, config)
         process = self.start("sshd", argv, self.environment(plan, plan.setup_env, plan.cwd), plan.cwd, keep=(descriptor,))
         self.ssh.close()
         if process is not None:
@@ -115,31 +103,31 @@ class Launcher:
 
     def _open_gate(self, plan: NodePlan, process: Process, gate: Gate, listener: socket.socket) -> None:
         number = listener.fileno()
-        argv = self._tools.own("gate", str(number), gate.host, str(gate.inner), *process.argv)
+        argv = self.tools.own("gate", str(number), gate.host, str(gate.inner), *process.argv)
 
         def start() -> None:
-            del self._loop.readers[number]
+            del self.loop.readers[number]
             env = self.environment(plan, process.env, process.cwd)
-            helper = None if self._loop.ending else self.start(process.name, argv, env, process.cwd, keep=(number,))
+            helper = None if self.loop.ending else self.start(process.name, argv, env, process.cwd, keep=(number,))
             listener.close()
             if helper is not None:
                 self.note_outer_ids()
-                self._events.add("start", process=helper.name, rank=-1, pid=helper.seen or helper.pid)
+                self.events.add("start", process=helper.name, rank=-1, pid=helper.seen or helper.pid)
 
-        self._loop.readers[number] = start
+        self.loop.readers[number] = start
 
     def await_storage_client(self) -> None:
         """Lets the first rank that asks for storage start the server, which takes over from there."""
-        number = self._storage.fileno()
+        number = self.storage.fileno()
 
         def start() -> None:
-            del self._loop.readers[number]
+            del self.loop.readers[number]
             self.start_with_keys("storage", ["storage", "serve"], (number,))
 
-        self._loop.readers[number] = start
+        self.loop.readers[number] = start
 
     def note_outer_ids(self) -> None:
         """Notes the ids that processes have outside of this node."""
-        self._processes.note_seen(self._helpers.seen(self._info.agent))
-        if self._helpers.fileno() in self._loop.readers:
-            self._loop.readers[self._helpers.fileno()]()  # ends that were read before that answer
+        self.processes.note_seen(self.helpers.seen(self.info.agent))
+        if self.helpers.fileno() in self.loop.readers:
+            self.loop.readers[self.helpers.fileno()]()  # ends that were read before that answer

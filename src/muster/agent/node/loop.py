@@ -12,7 +12,7 @@ from muster.channel.base import NodeChannel
 from muster.linux.signals import Signals
 from muster.linux.watch import readable
 
-POLL, MOST_POLL = 0.1, 1.0  # where a descriptor cannot tell; less and less often while nothing happens
+POLL, MOST_POLL = 0.1, 1.0  # where there is no descriptor to wait for; less and less often while nothing happens
 
 
 class Listener:
@@ -44,7 +44,7 @@ class Loop:
 
     @property
     def killed(self) -> bool:
-        """Whether everything has to end at once."""
+        """True if everything has to end at once."""
         return self.channel.announced("kill") is not None
 
     def until(self, reached: Callable[[], bool], limit: float | None = None) -> bool:

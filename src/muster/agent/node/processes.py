@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import select
 import shutil
-import signal
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
 
 from muster.linux import syscalls
-from muster.linux.proc import alive, children, descendants, read, read_at
+from muster.linux.proc import alive, children, descendants, pids, read, read_at, write
+from muster.linux.signals import send, send_to_group
+from muster.linux.spawn import spawn
 from muster.records.files import open_log
 
 LOOKS = 3  # a process that forks and leaves while it is looked for can be missed, but hardly so often
@@ -74,31 +75,19 @@ class Processes:
     ) -> Running:
         """Starts a process in a session of its own, with both its outputs going straight into its log."""
         output = open_log(log)
-        before: Callable[[], None] | None = None if self.contained else syscalls.die_with_parent
+        before = None if self.contained else syscalls.die_with_parent
         try:
-            child = subprocess.Popen(
-                list(argv),
-                executable=self._program(argv[0], env),
-                env=env,
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                preexec_fn=before,
-                pass_fds=keep,
-            )
+            pid = spawn(argv, env, output, keep, cwd, before, self._program(argv[0], env))
         except OSError as error:
             os.write(output, (f"muster: {error}\n").encode())
             raise
         finally:
             os.close(output)
-        child.returncode = 0  # reaped here, not by subprocess
-        _prefer_for_oom(child.pid)
-        process = Running(name, child.pid, rank, time.time())
-        self.running[child.pid] = process
+        _prefer_for_oom(pid)
+        process = Running(name, pid, rank, time.time())
+        self.running[pid] = process
         self.all.append(process)
-        self._watch(child.pid)
+        self._watch(pid)
         return process
 
     def _program(self, name: str, env: Mapping[str, str]) -> str | None:
@@ -158,25 +147,24 @@ class Processes:
         """Every process of this node but the agent, zombies not counted."""
         left_out = {pid for pid, process in self.running.items() if process.service} if but_services else set()
         if self.contained:
-            pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
-            return [pid for pid in pids if pid not in left_out and alive(pid)]
+            return [pid for pid in pids() if pid != 1 and pid not in left_out and alive(pid)]
         return [pid for pid in descendants(os.getpid()) if pid not in left_out]
 
     def signal_all(self, number: int) -> None:
         """Sends a signal to every process group of this node."""
         for process in list(self.running.values()):
             if not process.service:  # ranks may need it until they end
-                _kill_group(process.pid, number)
+                send_to_group(process.pid, number)
         groups = {_group(pid) for pid in self.others()} - set(self.running) - {None, os.getpgrp()}
         for group in groups:
-            _kill_group(group or 0, number)
+            send_to_group(group or 0, number)
 
     def signal_launched(self, number: int) -> bool:
         """Sends a signal to the ranks that a launcher started here, and to what they started; false when there are none."""
         mark = b"MUSTER_LAUNCHED=1"
         found = [pid for pid in self.others() if mark in read(f"/proc/{pid}/environ").split(b"\0")]
         for pid in found:
-            _kill(pid, number)
+            send(pid, number)
         return bool(found)
 
     def kill_all(self) -> list[Running]:
@@ -185,7 +173,7 @@ class Processes:
         empty = 0
         while empty < LOOKS:
             # those started here until they are reaped: one whose first thread has ended looks dead while others of its go on
-            left = [pid for pid in {*self.others(), *self.running} if _kill(pid)]
+            left = [pid for pid in {*self.others(), *self.running} if send(pid)]
             empty = 0 if left else empty + 1
             ended += self.reap(stopping=True)
             if left:
@@ -242,26 +230,7 @@ def _group(pid: int) -> int | None:
         return None
 
 
-def _kill(pid: int, number: int = signal.SIGKILL) -> bool:
-    """Sends a signal; false for a process that is gone or belongs to another user (a program under sudo)."""
-    try:
-        os.kill(pid, number)
-        return True
-    except (ProcessLookupError, PermissionError):
-        return False
-
-
-def _kill_group(group: int, number: int) -> None:
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        pass
-
-
 def _prefer_for_oom(pid: int) -> None:
-    """When memory runs out, a rank should go and not the agent that has to tell of it."""
-    try:
-        with open(f"/proc/{pid}/oom_score_adj", "w") as file:
-            file.write("500")
-    except OSError:
-        pass
+    """Makes the kernel kill a rank when memory runs out, and not the agent that has to report it."""
+    with suppress(OSError):
+        write(f"/proc/{pid}/oom_score_adj", "500")

@@ -22,8 +22,9 @@ MOST = 65536
 Address = tuple[str, int]
 
 
-def main(descriptor: int, server: Address, argv: list[str]) -> int:
+def main(words: list[str]) -> int:
     """Starts the server, relays connections to it and ends as it does."""
+    descriptor, server, argv = int(words[0]), (words[1], int(words[2])), words[3:]
     signal.signal(signal.SIGTERM, lambda *_: None)  # the server, in the same process group, has it as well and decides
     try:
         code = asyncio.run(_serve(socket.socket(fileno=descriptor), server, argv))

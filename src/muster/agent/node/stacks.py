@@ -9,6 +9,7 @@ import subprocess
 import time
 
 from muster.agent.node.processes import Processes
+from muster.linux.signals import send
 
 SPY_LIMIT = 8.0  # for py-spy to look into all processes of a node; the supervisor waits a little longer
 
@@ -20,7 +21,8 @@ def dump(processes: Processes, folder: str) -> tuple[list[str], int]:
     pids = [pid for pid in processes.others(but_services=True) if _name(pid).startswith("python")]
     paths = {pid: f"{folder}/{_process_of(processes, pid)}-{pid}.txt" for pid in pids}
     seen = _spy(paths)
-    asked = [pid for pid in pids if pid not in seen and _abort(pid)]
+    # Ranks have PYTHONFAULTHANDLER=1: the signal makes them write their stacks into their logs.
+    asked = [pid for pid in pids if pid not in seen and send(pid, signal.SIGABRT)]
     if asked:
         time.sleep(0.2)  # for the log to be written before the gang is stopped
     return [paths[pid] for pid in seen], len(asked)
@@ -52,15 +54,6 @@ def _spy(paths: dict[int, str]) -> list[int]:
         else:
             os.unlink(paths[pid])
     return seen
-
-
-def _abort(pid: int) -> bool:
-    """With PYTHONFAULTHANDLER=1, which ranks have, the stacks go into the log of the process."""
-    try:
-        os.kill(pid, signal.SIGABRT)
-        return True
-    except (ProcessLookupError, PermissionError):
-        return False
 
 
 def _name(pid: int) -> str:

@@ -25,7 +25,7 @@ LONGEST_NAME = 100
 BY_MUSTER, DIRECT, BENEATH = "by Muster", "direct", "beneath"  # how the trainers of a tree were started
 Tree = tuple[int, str]  # a rank, and one of these
 
-# How many train together, and which of them a process is, as launchers tell trainers.
+# Variables by which launchers give a trainer the size of its world, and its rank in it.
 RANK_OF = {
     "PADDLE_TRAINERS_NUM": "PADDLE_TRAINER_ID",
     "WORLD_SIZE": "RANK",
@@ -35,7 +35,7 @@ RANK_OF = {
     "PMI_SIZE": "PMI_RANK",
     "HOROVOD_SIZE": "HOROVOD_RANK",
 }
-OWN = {"pytorch": "WORLD_SIZE", "paddle": "PADDLE_TRAINERS_NUM", "mindspore": "RANK_SIZE"}  # what Muster tells its ranks
+OWN = {"pytorch": "WORLD_SIZE", "paddle": "PADDLE_TRAINERS_NUM", "mindspore": "RANK_SIZE"}  # set by Muster
 WRAPPERS = "sh bash dash zsh ksh env nohup nice stdbuf setsid sudo timeout numactl taskset".split()
 LAUNCHERS = (
     *("torchrun", "fleetrun", "msrun", "horovodrun", "deepspeed", "accelerate"),
@@ -102,7 +102,7 @@ class TrainerGroups:
         }
 
     def _starts_launchers(self, rank: int) -> bool:
-        """Whether the programs of a rank are there to start launchers; a trainer may start one as well, to evaluate."""
+        """True if the programs of a rank are there to start launchers; a trainer may start one as well, to evaluate."""
         return self._launching.get(rank, 0) > 0
 
     def _go_on(self) -> None:

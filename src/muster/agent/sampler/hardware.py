@@ -7,8 +7,8 @@ import os
 import re
 from typing import Any
 
-from muster.agent.sampler.host_usage import listed, real_names
-from muster.linux.proc import read
+from muster.agent.sampler.host_usage import interfaces
+from muster.linux.proc import listed, read, read_text
 
 CPUS = "/sys/devices/system/cpu"
 # ARM's /proc/cpuinfo has numbers instead of names: implementer and part.
@@ -53,7 +53,7 @@ def describe() -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _os() -> str | None:
-    found = re.search(r'^PRETTY_NAME="?([^"\n]+)', read("/etc/os-release").decode("utf-8", "replace"), re.MULTILINE)
+    found = re.search(r'^PRETTY_NAME="?([^"\n]+)', read_text("/etc/os-release"), re.MULTILINE)
     return found.group(1) if found else None
 
 
@@ -92,8 +92,7 @@ def _topology() -> tuple[int | None, int | None]:
 
 
 def _interfaces() -> list[dict[str, Any]]:
-    names = real_names("/sys/class/net") or [name for name in listed("/sys/class/net") if name != "lo"]
-    return [{"name": name, "speed": _number(read(f"/sys/class/net/{name}/speed"))} for name in names]
+    return [{"name": name, "speed": _number(read(f"/sys/class/net/{name}/speed"))} for name in interfaces()]
 
 
 def _fabric() -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import os
 
 from muster.agent.sampler.sample_writer import Sample
 from muster.devices import Unmeasured
+from muster.linux.proc import listed
 
 SECTOR = 512  # bytes, whatever the disk's own are
 MOST = 1 << 18
@@ -79,7 +80,7 @@ class Network(Rates):
     """Physical interfaces, or those of a container; neither loopback nor RDMA."""
 
     def __init__(self) -> None:
-        names = real_names("/sys/class/net") or [name for name in listed("/sys/class/net") if name != "lo"]
+        names = interfaces()
         if not names:
             raise Unmeasured("no network interface of this machine is to be seen")
         super().__init__("/proc/net/dev", names, ("net_in", "net_out"))
@@ -101,13 +102,10 @@ def open_file(path: str) -> int:
         raise Unmeasured(f"{path} cannot be read: {str(error.strerror).lower()}") from None
 
 
+def interfaces() -> list[str]:
+    return real_names("/sys/class/net") or [name for name in listed("/sys/class/net") if name != "lo"]
+
+
 def real_names(folder: str) -> list[str]:
     """The devices of a class that are hardware, also of a virtual machine."""
     return [name for name in listed(folder) if os.path.exists(f"{folder}/{name}/device")]
-
-
-def listed(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []

@@ -1,4 +1,4 @@
-"""`sample NODE_DIR INTERVAL`: samples the machine, the devices and the ranks of a node until it is told to end.
+"""`sample NODE_DIR INTERVAL`: samples the machine, the devices and the ranks of a node until it gets SIGTERM.
 
 It is a process of its own with a low priority. No failure of a source ends it, and none of its own affects a rank.
 """
@@ -18,7 +18,7 @@ from muster.agent.sampler.sample_writer import Sample, SampleWriter
 from muster.agent.sampler.system_record import SystemRecord
 from muster.devices import Meter, Reading, Unmeasured, open_meter
 from muster.linux.proc import descendants
-from muster.linux.signals import Signals
+from muster.linux.signals import Signals, send
 from muster.linux.watch import readable
 from muster.records.files import read_object
 from muster.records.layout import NodeDir
@@ -130,14 +130,11 @@ class Sampler:
 
     def run(self) -> None:
         began = time.monotonic()
-        while not self._must_end():
+        while not self._signals.take() and os.getppid() == self._parent:
             self._sample()
             ticks = int((time.monotonic() - began) / self._interval) + 1  # skips missed ticks
             readable([self._signals.fileno()], began + ticks * self._interval - time.monotonic())
         self._end()
-
-    def _must_end(self) -> bool:
-        return bool(self._signals.take()) or os.getppid() != self._parent
 
     def _sample(self) -> None:
         self._system.refresh()
@@ -155,10 +152,7 @@ class Sampler:
         self._system.end()
         if self._background.busy:
             for pid in descendants(os.getpid()):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue  # it has just ended by itself
+                send(pid)
         for source in self._closing:
             try:
                 source.close()

@@ -23,7 +23,7 @@ LONGEST = 160  # characters of a reason
 
 @dataclass
 class Sample:
-    """What was measured at one moment. What was not is absent, never 0."""
+    """The measurements of one moment. A value that was not measured is absent, never 0."""
 
     node: dict[str, float] = field(default_factory=dict)  # cpu, mem, disk_read, procs_cpu ...
     ranks: dict[str, dict[str, float]] = field(default_factory=dict)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 
 from muster.agent.node.processes import Processes
+from muster.linux.proc import read_text, write
 
 
 class Memory:
@@ -20,7 +22,7 @@ class Memory:
         return self._group is not None
 
     def ran_out(self) -> bool:
-        """Whether the kernel killed a process for memory since the node started."""
+        """True if the kernel killed a process for memory since the node started."""
         return self._count() > self._killed
 
     def too_much(self, processes: Processes) -> int | None:
@@ -47,7 +49,7 @@ def leave_group(name: str) -> None:
     """Moves this process back to its former control group and deletes that of the node: on a real machine nothing else does."""
     for own, _ in _parents():
         if os.path.basename(own) == name:
-            _put(os.path.dirname(own) + "/cgroup.procs", "0")
+            write(os.path.dirname(own) + "/cgroup.procs", "0")
             os.rmdir(own)
 
 
@@ -69,12 +71,12 @@ def _make_group(name: str, limit: int, join: bool = True) -> str | None:
         except OSError:
             continue
         try:
-            _put(f"{path}/{files[0]}", str(limit))
+            write(f"{path}/{files[0]}", str(limit))
             for other in files[1:]:
                 if os.path.exists(f"{path}/{other}"):
-                    _put(f"{path}/{other}", str(limit) if other.startswith("memory.memsw") else "0")
+                    write(f"{path}/{other}", str(limit) if other.startswith("memory.memsw") else "0")
             if join:
-                _put(path + "/cgroup.procs", "0")
+                write(path + "/cgroup.procs", "0")
             return path
         except OSError:
             os.rmdir(path)
@@ -84,12 +86,7 @@ def _make_group(name: str, limit: int, join: bool = True) -> str | None:
 def _parents() -> list[tuple[str, tuple[str, ...]]]:
     """Control groups in which one can be made: beside our own, in version 2 or 1 of the kernel's interface."""
     found: list[tuple[str, tuple[str, ...]]] = []
-    try:
-        with open("/proc/self/cgroup") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return []
-    for line in lines:
+    for line in read_text("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "" and os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
             own = "/sys/fs/cgroup" + path.rstrip("/")
@@ -103,32 +100,17 @@ def _parents() -> list[tuple[str, tuple[str, ...]]]:
 
 
 def _counter(path: str) -> int:
-    try:
-        with open(path) as file:
-            for line in file:
-                if line.startswith("oom_kill "):
-                    return int(line.split()[1])
-    except OSError:
-        pass
-    return 0
+    found = re.search(r"^oom_kill (\d+)", read_text(path), re.MULTILINE)
+    return int(found.group(1)) if found else 0
 
 
 def _resident(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/statm") as file:
-            numbers = file.read().split()
-        return (int(numbers[1]) - int(numbers[2])) * os.sysconf("SC_PAGE_SIZE")  # without shared pages
-    except OSError:
-        return 0
-
-
-def _put(path: str, text: str) -> None:
-    with open(path, "w") as file:
-        file.write(text)
+    numbers = read_text(f"/proc/{pid}/statm").split()
+    return (int(numbers[1]) - int(numbers[2])) * os.sysconf("SC_PAGE_SIZE") if numbers else 0  # without shared pages
 
 
 def can_limit() -> bool:
-    """Whether the kernel would keep a limit here; found out by making an empty group."""
+    """True if the kernel would keep a limit here; found out by making an empty group."""
     name = f"muster-probe-{os.getpid()}"
     made = _make_group(name, 1 << 40, join=False)
     remove_group(name)

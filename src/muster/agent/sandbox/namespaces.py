@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any, Callable, NoReturn
+from typing import Callable, NoReturn
 
 from muster.agent.sandbox import rootfs
 from muster.linux import syscalls
 from muster.linux.held_signals import release
+from muster.linux.proc import read, write
+from muster.linux.signals import send
 
 FIRST_PIDS = range(300, 30000)  # below the least that machines count to
 
@@ -50,9 +52,9 @@ def enter(host: str, keep: Callable[[], NoReturn] | None = None) -> int:
         syscalls.unshare(flags)
     except PermissionError:
         syscalls.unshare(flags | syscalls.NEWUSER)
-        _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", f"{user} {user} 1")
-        _write("/proc/self/gid_map", f"{group} {group} 1")
+        write("/proc/self/setgroups", "deny")
+        write("/proc/self/uid_map", f"{user} {user} 1")
+        write("/proc/self/gid_map", f"{group} {group} 1")
     outside = os.getpid()
     keeper = os.fork() if keep else -1
     if keep and keeper == 0:
@@ -65,7 +67,7 @@ def enter(host: str, keep: Callable[[], NoReturn] | None = None) -> int:
     if child:
         _wait_outside(child, keeper)
     syscalls.die_with_parent()
-    if _parent() != outside:
+    if int(read("/proc/self/stat").rsplit(b")", 1)[1].split()[1]) != outside:
         os._exit(1)  # the parent died before the call above
     seen = int(os.readlink("/proc/self"))  # the old /proc still shows the machine's view
     syscalls.make_mounts_private()
@@ -86,27 +88,16 @@ def show_hosts(file: str) -> None:
 def _number_processes_apart() -> None:
     """Lets process ids begin anywhere: programs make names of them in directories that other namespaces see as well."""
     try:
-        _write("/proc/sys/kernel/ns_last_pid", str(FIRST_PIDS[int.from_bytes(os.urandom(2), "big") % len(FIRST_PIDS)]))
+        write("/proc/sys/kernel/ns_last_pid", str(FIRST_PIDS[int.from_bytes(os.urandom(2), "big") % len(FIRST_PIDS)]))
     except OSError:
         pass  # a kernel without it
-
-
-def _parent() -> int:
-    with open("/proc/self/stat", "rb") as file:
-        return int(file.read().rsplit(b")", 1)[1].split()[1])
 
 
 def _wait_outside(child: int, keeper: int) -> NoReturn:
     """Forwards signals to the first process of the namespace, and exits as it does."""
 
-    def hand_on(number: int, frame: Any) -> None:
-        try:
-            os.kill(child, number)
-        except ProcessLookupError:
-            pass
-
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, hand_on)
+        signal.signal(number, lambda number, frame: send(child, number))
     release()
     while True:
         pid, status = os.wait()
@@ -116,8 +107,3 @@ def _wait_outside(child: int, keeper: int) -> NoReturn:
             os.kill(keeper, signal.SIGKILL)  # its helpers have ended, or are of no use any more
             os.waitpid(keeper, 0)
         os._exit(os.WEXITSTATUS(status))
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w") as file:
-        file.write(text)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from muster.job import Job
 from muster.linux import syscalls
+from muster.linux.proc import listed
 from muster.plan import compat
 from muster.plan.node import local_path
 
@@ -50,7 +51,7 @@ def plan(
         own[home] = attempt + "/root" + home
     if home or real in own:
         left_out = OF_SHELLS if home not in ("", real) else ()
-        names = [name for name in _entries(real) if name not in left_out]
+        names = [name for name in listed(real) if name not in (*MADE_HERE, *left_out)]  # not everybody has a home
         shown.update({f"{home or real}/{name}": f"{real}/{name}" for name in names})
     return Root(node + "/rootfs", own, {**machine(own, [*needed, *named, real]), **shown})
 
@@ -108,14 +109,6 @@ def _texts(job: Job) -> list[str]:
     return [*command, *job.parameters.values(), *job.env.values(), *data, job.log_url, job.setup]
 
 
-def _entries(home: str) -> list[str]:
-    """Entries of the user's home, less those that platforms make there."""
-    try:
-        return [name for name in os.listdir(home) if name not in MADE_HERE]
-    except OSError:
-        return []  # not everybody has one
-
-
 def enter(root: Root) -> None:
     """Makes this the root of the namespace that this process is in."""
     for path in (root.folder, *root.own.values()):
@@ -128,7 +121,7 @@ def enter(root: Root) -> None:
     os.chdir("/")
     for path in sorted(root.own):
         os.makedirs(path, exist_ok=True)
-        syscalls.bind_tree(_MACHINE + root.own[path], path)
+        syscalls.bind(_MACHINE + root.own[path], path)
     for path, source in root.shown.items():
         _show(_MACHINE + source, path)
     syscalls.unmount(_MACHINE)
@@ -150,7 +143,7 @@ def _show(source: str, target: str) -> None:
             os.makedirs(target, exist_ok=True)
         else:
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT, 0o600))
-        syscalls.bind_tree(source, target)
+        syscalls.bind(source, target)
     except FileExistsError:
         pass  # a link that another node made
     except FileNotFoundError:

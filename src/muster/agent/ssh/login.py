@@ -11,9 +11,9 @@ from muster.linux import proc
 SFTP = ("/usr/lib/openssh", "/usr/libexec/openssh", "/usr/lib/ssh", "/usr/libexec")
 
 
-def login(server: int) -> NoReturn:
-    """Becomes what the login asked for; `server` is the process whose environment is the node's."""
-    node = proc.environment(server)
+def main(argv: list[str]) -> NoReturn:
+    """Becomes the program that the login asked for; the argument is the process whose environment is the node's."""
+    node = proc.environment(int(argv[0]))
     if not node:
         sys.exit("muster: the node of this login is gone")
     command = os.environ.get("SSH_ORIGINAL_COMMAND", "")

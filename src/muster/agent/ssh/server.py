@@ -93,8 +93,9 @@ def argv(archive: str, listener: int, config: str) -> list[str]:
     return [sys.executable, "-I", "-S", archive, "sshd", str(listener), config]
 
 
-def serve(descriptor: int, config: str) -> int:
+def main(argv: list[str]) -> int:
     """Starts an sshd for each connection; returns only when there is none to start."""
+    listener_number, config = argv
     sshd = program()
     if os.geteuid() == 0:
         os.makedirs(PRIVILEGED, 0o755, exist_ok=True)
@@ -104,7 +105,7 @@ def serve(descriptor: int, config: str) -> int:
     login = [sys.executable, "-I", "-S", sys.argv[0], "login", str(os.getpid())]
     words = [sshd, "-i", "-e", "-f", config, "-o", "ForceCommand=" + " ".join(map(shlex.quote, login))]
     signal.signal(signal.SIGCHLD, reap)
-    with socket.socket(fileno=descriptor) as listener:
+    with socket.socket(fileno=int(listener_number)) as listener:
         while True:
             connection, _ = listener.accept()
             with connection:

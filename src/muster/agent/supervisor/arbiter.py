@@ -1,23 +1,28 @@
-"""Decides, alone, what is announced to the nodes of an attempt: the world, that all are ready, and why they have to stop."""
+"""Decides, alone, what is announced to the nodes of an attempt: the world, that all are ready, why they have to stop; and when
+stopped ones are killed."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from muster.agent.node.collector import notes
 from muster.agent.ssh import server
 from muster.agent.supervisor.site import Assignment
-from muster.channel.base import Message, Stop, SupervisorChannel
+from muster.channel.base import Message, SupervisorChannel
 from muster.plan import NodeInfo, PlanError, World, assemble, runners, world_files
 from muster.records.failure_text import duration
 from muster.records.files import Events, write_text
 from muster.records.layout import AttemptDir
+from muster.records.run_view import Cause, Stop, is_failure
 
 GATHER_LIMIT = 120.0  # for all nodes to publish their facts
 LEFTOVER_GRACE = 5.0  # for helpers and forgotten children once the ranks are done
+KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
+LINGER_LIMIT = 5.0  # for nodes to be gone once all of them have recorded their ends
 MOST_NAMED = 20  # nodes in a reason
-REQUESTS = ("time_limit", "lost")  # causes for which a node may have the gang stopped
+REQUESTS = (Cause.TIME_LIMIT, Cause.LOST)  # causes for which a node may have the gang stopped
 SETTLE = 0.1  # between the first failure and the stop that it causes
 FAILURE = ("kind", "process", "rank", "code", "signal", "message", "used", "limit", "oom", "oom_before")  # fields
 
@@ -66,17 +71,17 @@ class Arbiter:
             self._ready = True
             self._channel.announce("ready", {})
         if self._world and len(self._channel.published("done")) == runners(self._job, self._world) and not self.terminated:
-            self.announce_stop(Stop("finished", "all ranks are done", LEFTOVER_GRACE))
+            self.announce_stop(Stop(Cause.FINISHED, "all ranks are done", LEFTOVER_GRACE))
         elif self._settled and time.monotonic() >= self._settled[0]:
-            self.announce_stop(Stop("failure", self._settled[1], self._job.grace))
+            self.announce_stop(Stop(Cause.FAILURE, self._settled[1], self._job.grace))
         elif self._silence and self._silence.is_over():
             reason = f"nothing was written for {duration(self._silence.limit)} (silent_limit)"
-            self.announce_stop(Stop("silent", reason, self._job.grace))
+            self.announce_stop(Stop(Cause.SILENT, reason, self._job.grace))
 
     def announce_stop(self, stop: Stop) -> None:
         """Announces that the gang has to stop; the first call counts."""
         if self.stop is None:
-            self.stop = Stop(stop.cause, stop.reason, min(stop.grace, self._job.grace))
+            self.stop = replace(stop, grace=min(stop.grace, self._job.grace))
             self._channel.announce("stop", self.stop.to_json())
 
     def _take(self, message: Message) -> None:
@@ -84,7 +89,7 @@ class Arbiter:
             self._learn(message.node, message.data)
         elif message.topic == "stop-request":
             stop = Stop.from_json(message.data)
-            if stop.cause == "terminated":
+            if stop.cause is Cause.TERMINATED:
                 self.terminated = self.terminated or stop
             elif stop.cause in REQUESTS:
                 self.announce_stop(stop)
@@ -92,9 +97,11 @@ class Arbiter:
     def _learn(self, node: int, failure: dict[str, Any]) -> None:
         """Notes a failure in the order of learning. The first one stops the gang, once others that fail as well are heard."""
         known = {name: failure[name] for name in FAILURE if name in failure}
+        if not is_failure({**known, "node": node}):  # a rank has written it
+            known = {"kind": "plan", "message": f"node {node} published a failure that cannot be read"}
         self._events.add("failure", attempt=self._attempt.number, node=node, **known)
         if self._settled is None:
-            self._settled = (time.monotonic() + SETTLE, "{} failed".format(failure.get("process", "a node")))
+            self._settled = (time.monotonic() + SETTLE, "{} failed".format(known.get("process") or "a node"))
 
     def _gather(self) -> None:
         """Announces the world once all nodes have published their facts, and the first what lay at outputs before."""
@@ -103,7 +110,7 @@ class Arbiter:
             if self._gather_until is not None and time.monotonic() >= self._gather_until:
                 missing = [str(node) for node in range(self._count) if node not in facts][:MOST_NAMED]
                 reason = f"node {', '.join(missing)} did not report within {duration(GATHER_LIMIT)}"
-                self.announce_stop(Stop("rendezvous", reason, self._job.grace))
+                self.announce_stop(Stop(Cause.RENDEZVOUS, reason, self._job.grace))
             return
         self._gather_until = None
         if notes(self._job) and not self._channel.published("noted"):  # a store takes the time that it takes
@@ -136,3 +143,43 @@ class Silence:
         if progress != self._last:
             self._last, self._since = progress, now
         return now - self._since >= self.limit
+
+
+class Patience:
+    """Decides when the nodes of a stopped attempt are killed: not while ranks have grace or nodes upload."""
+
+    def __init__(self, channel: SupervisorChannel) -> None:
+        self.until: float | None = None  # when nodes have to be killed, once the gang is stopped
+        self._channel = channel
+        self._kill_announced = False
+        self._recorded: set[int] = set()  # nodes that are known to have recorded their ends
+        self._lingering = False  # whether all running nodes have recorded their ends
+
+    def over(self, running: set[int], stop: Stop | None, kill: bool) -> list[int]:
+        """The nodes that have to be killed now."""
+        now = time.monotonic()
+        if kill and not self._kill_announced:
+            self._channel.announce("kill", {})
+            self._kill_announced = True
+            self.until = now + KILL_LIMIT
+        if self.until is None and stop is not None:
+            self.until = now + stop.grace + KILL_LIMIT
+        if self.until is not None and not self._lingering and self._all_recorded(running):
+            self._lingering = True
+            self.until = min(self.until, now + LINGER_LIMIT)
+        if self.until is None or now < self.until:
+            return []
+        self.until = now + 1.0  # one that cannot die yet is looked at again
+        return [node for node in running if kill or not self._uploading(node)]
+
+    def _uploading(self, node: int) -> bool:
+        """True if a node saves its outputs, which takes the time that it takes."""
+        return node in self._channel.published("uploading") and not self._channel.has_ended(node)
+
+    def _all_recorded(self, running: set[int]) -> bool:
+        """True if all nodes that are left have recorded their ends, of which their site may know later or never."""
+        for node in running - self._recorded:
+            if not self._channel.has_ended(node):
+                return False
+            self._recorded.add(node)
+        return True

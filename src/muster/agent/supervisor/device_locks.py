@@ -13,20 +13,22 @@ import pwd
 import socket
 import struct
 import time
+from dataclasses import dataclass
 
 from muster.devices import KINDS, DeviceInfo, DriverError, share
+from muster.linux import proc
 from muster.linux.watch import readable
 
 TURN = b"\0muster/devices"  # held while a run chooses, so that two of them do not take each half of what both need
 MOST_WAITING = 4096
 
 
+@dataclass(frozen=True)
 class Held:
     """The devices of a run, by node, until they are let go."""
 
-    def __init__(self, nodes: list[list[DeviceInfo]], sockets: list[socket.socket]) -> None:
-        self.nodes = nodes
-        self.sockets = sockets
+    nodes: list[list[DeviceInfo]]
+    sockets: list[socket.socket]
 
     def close(self) -> None:
         for lock in self.sockets:
@@ -167,22 +169,17 @@ def _lock(name: bytes) -> socket.socket | None:
 
 def _process(pid: int, user: int | None = None) -> str:
     """A process in words: the run it belongs to if it is a supervisor or an agent, else its name, and its user."""
+    words = os.fsdecode(proc.command_line(pid)).split("\0")
+    program = os.path.basename(words[0]) or proc.name(pid)
     try:
         name = _user(os.stat(f"/proc/{pid}").st_uid if user is None else user)
-        words = _read(f"/proc/{pid}/cmdline").split("\0")
-        program = os.path.basename(words[0]) or _read(f"/proc/{pid}/comm").strip()
     except OSError:
-        return f"process {pid}" if user is None else f"process {pid} of {_user(user)}"
+        return f"process {pid}"
     for word in {"supervise", "agent"} & set(words[:-1]):
         path = words[words.index(word) + 1]
         if "/runs/" in path:
             return f"run {os.path.basename(path)} of {name}"
-    return f"process {pid} ({program}) of {name}"
-
-
-def _read(path: str) -> str:
-    with open(path, "rb") as file:
-        return os.fsdecode(file.read())
+    return f"process {pid} ({program}) of {name}" if program else f"process {pid} of {name}"
 
 
 def _user(number: int) -> str:

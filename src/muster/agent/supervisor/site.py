@@ -1,9 +1,12 @@
-"""The interface of a site: it starts the nodes of a run for a supervisor, and tells it which have ended."""
+"""The interface of a site: it starts the nodes of a run for a supervisor, and reports those that have ended."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+import sys
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from muster.agent.tools import Tools
 from muster.channel.base import SupervisorChannel
@@ -11,6 +14,7 @@ from muster.channel.directory import DirectorySupervisor
 from muster.job import Job
 from muster.records.files import need_json
 from muster.records.layout import AttemptDir, RunDir
+from muster.records.run_view import Cause, Stop
 
 
 @dataclass(frozen=True)
@@ -24,9 +28,10 @@ class Assignment:
     namespaces: bool  # whether nodes may be namespaces
 
     @classmethod
-    def read(cls, path: str, code: str, tools: Tools, namespaces: bool) -> Assignment:
-        run = RunDir(path)
-        return cls(run, Job.from_json(need_json(run.job)), code, tools, namespaces)
+    def read(cls, path: str, given: Mapping[str, str]) -> Assignment:
+        """Reads the job of a run; `given` are the arguments of this program."""
+        run, tools = RunDir(path), Tools(given["--python"], sys.argv[0])
+        return cls(run, Job.from_json(need_json(run.job)), given["--code"], tools, given.get("--namespaces") != "off")
 
     @property
     def count(self) -> int:
@@ -42,44 +47,32 @@ class NodeEnded:
 
 
 @dataclass(frozen=True)
-class Farewell:
-    """What a signal to the supervisor means, and how long ranks may go on."""
-
-    cause: str  # `terminated` and `preempted` are not the end of a run whose site starts it again
-    reason: str
-    seconds: float | None = None  # None: as long as the job's grace
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Why an attempt ended, where its site knows more than its agents."""
-
-    cause: str  # `lost`: machines are gone, which is no failure of the program
-    reason: str
-
-
-@dataclass(frozen=True)
 class Cut:
-    """Why an attempt was cut off with its supervisor, and when it last showed a sign of life."""
+    """Why an attempt was cut off, where its site knows more than its agents, and when it last showed a sign of life."""
 
     reason: str
+    cause: Cause = Cause.LOST  # machines are gone, which is no failure of the program
     until: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        until = {"until": self.until} if self.until else {}
+        return {"cause": self.cause.value, "reason": self.reason, **until}
 
 
 class Site:
     """The nodes of a run. Methods with a body are those that a site may leave out."""
 
     starts_again = False  # whether a batch system starts a supervisor again that it has ended
-    pause: float | None = None  # seconds between two calls of `ended` where no descriptor or signal tells of all events
+    pause: float | None = None  # seconds between two calls of `ended` where no descriptor or signal announces all events
     reason = ""  # what is in the way while `ready` is false
     deadline: float | None = None  # by the monotonic clock; the supervisor keeps it, and agents of its machine in its stead
 
     def enter(self) -> bool:
-        """Whether this supervisor continues the run; false where another one does."""
+        """True if this supervisor continues the run; false where another one does."""
         return True
 
     def ready(self) -> bool:
-        """Whether attempts can be started."""
+        """True if attempts can be started."""
         return True
 
     def filenos(self) -> list[int]:
@@ -105,14 +98,17 @@ class Site:
     def sweep(self, attempt: AttemptDir) -> None:
         """Leaves nothing of an attempt running."""
 
-    def farewell(self, signal: str) -> Farewell:
-        """The meaning of a signal to the supervisor."""
-        return Farewell("terminated", f"the supervisor was told to end ({signal})")
+    def farewell(self, signal: str) -> Stop:
+        """Returns why the supervisor was signalled, and how long ranks may go on, the job's grace at most.
 
-    def leave(self, cause: str, reason: str) -> None:
+        `terminated` and `preempted` are not the end of a run whose site starts it again.
+        """
+        return Stop(Cause.TERMINATED, f"the supervisor was told to end ({signal})", math.inf)
+
+    def leave(self, cause: Cause, reason: str) -> None:
         """Called before the supervisor of a run that was interrupted ends, for the site to have it started again."""
 
-    def verdict(self, attempt: AttemptDir) -> Verdict | None:
+    def verdict(self, attempt: AttemptDir) -> Cut | None:
         """Why an attempt ended that has lost nodes; None where only their agents failed."""
         return None
 

@@ -1,21 +1,20 @@
 """The supervisor of a run: starts its attempts, keeps its time limit, and writes how it ended.
 
-It knows nothing of how a node is made: its site starts the nodes, tells it which have ended, and leaves nothing running.
+It knows nothing of how a node is made: its site starts the nodes, reports those that have ended, and leaves nothing running.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
 from collections.abc import Sequence
-from typing import Any
 
-from muster.agent.supervisor.arbiter import Arbiter
+from muster.agent.supervisor.arbiter import Arbiter, Patience
 from muster.agent.supervisor.log_reader import LogReader, why_failed
-from muster.agent.supervisor.patience import Patience
 from muster.agent.supervisor.site import Assignment, Site
-from muster.channel.base import Stop, SupervisorChannel
+from muster.channel.base import SupervisorChannel
 from muster.linux import syscalls
 from muster.linux.held_signals import release
 from muster.linux.signals import Signals, reap_children
@@ -25,13 +24,14 @@ from muster.records import derive, state, submissions
 from muster.records.failure_text import duration, over_time, signal_name
 from muster.records.files import Events, delete_tree, read_events, read_object
 from muster.records.layout import AttemptDir
+from muster.records.run_view import AttemptOutcome, Cause, State, Stop
 
 ABANDONED_GRACE = 5.0  # when the command that followed the run is gone
 DEVICE_PAUSE = 2.0  # between two looks at the devices' own process lists
 READ_LIMIT = 600.0  # for the logs of a run that has succeeded
 ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-INTERRUPTED = ("terminated", "preempted", "lost")  # causes that need not be the end of a run
-TOLD_TO_END = 128 + signal.SIGTERM  # the exit code of a supervisor that may be started again
+INTERRUPTED = (Cause.TERMINATED, Cause.PREEMPTED, Cause.LOST)  # causes that need not be the end of a run
+INTERRUPTED_CODE = 128 + signal.SIGTERM  # the exit code of a supervisor that may be started again
 
 
 class Supervisor:
@@ -58,22 +58,22 @@ class Supervisor:
         earlier = self._take_over()
         hopeless = derive.in_vain(state.read(self.run)) if earlier else ""
         if hopeless:
-            return self._conclude(state="lost", reason="{}; the last time: {}".format(hopeless, earlier[-1]["reason"]))
+            return self._conclude(state="lost", reason=f"{hopeless}; the last time: {earlier[-1].reason}")
         try:
             done = self._attempts(earlier) if self._ready() else None
         finally:
             self.site.close()
-        ending = done or (self.stop.to_json() if self.stop else {})
-        if self.site.starts_again and _may_start_again(ending):
-            self.events.add("told-to-end", cause=ending["cause"], reason=ending["reason"])
-            self.site.leave(self.stop.cause if self.stop else ending["cause"], ending["reason"])
-            return TOLD_TO_END
-        if done is not None and done["state"] == "succeeded" and log_numbers.wanted(self.job):
+        cause, reason = _ending(done or self.stop)
+        if self.site.starts_again and cause in INTERRUPTED and not (done and done.state is State.FAILED):
+            self.events.add("told-to-end", cause=cause.value, reason=reason)
+            self.site.leave(self.stop.cause if self.stop else cause, reason)
+            return INTERRUPTED_CODE
+        if done and done.state is State.SUCCEEDED and log_numbers.wanted(self.job):
             return self._conclude_apart()
-        if done is not None:
+        if done:
             return self._conclude()
         # The end came before the first attempt, or between two.
-        return self._conclude(state="failed" if ending["cause"] == "time_limit" else "stopped", reason=ending["reason"])
+        return self._conclude(state="failed" if cause is Cause.TIME_LIMIT else "stopped", reason=reason)
 
     def _conclude(self, **how: str) -> int:
         self.events.add("ended", **how)
@@ -114,18 +114,16 @@ class Supervisor:
                 return why
             self._wait(_until(deadline))
 
-    def _take_over(self) -> list[dict[str, Any]]:
+    def _take_over(self) -> list[AttemptOutcome]:
         """How the attempts of earlier supervisors ended. One that has no end was cut off with its supervisor."""
         self._note_submission()
         for attempt in state.read(self.run).attempts:
             if attempt.ended is None:
                 cut = None if state.complete(attempt) else self.site.explain_cut(attempt.dir)
-                how = {"cause": "lost", "reason": cut.reason} if cut else {}
-                until = {"until": cut.until} if cut and cut.until else {}
-                self.events.add("attempt-ended", attempt=attempt.dir.number, **how, **until)
+                self.events.add("attempt-ended", attempt=attempt.dir.number, **(cut.to_json() if cut else {}))
                 delete_tree(attempt.dir.ssh)
         record = state.read(self.run)
-        return [derive.outcome(record, attempt).to_json() for attempt in record.attempts]
+        return [derive.outcome(record, attempt) for attempt in record.attempts]
 
     def _note_submission(self) -> None:
         """Notes that the run was submitted again, which others than the one writer of its events may have done."""
@@ -133,7 +131,7 @@ class Supervisor:
         number = submissions.current(self.run)
         if number > 1 and number not in noted:
             last = submissions.later(self.run)[-1]
-            self.events.add("submitted-again", submission=number, handle=last["handle"], reason=last["reason"])
+            self.events.add("submitted-again", submission=number, handle=last.handle, reason=last.reason)
 
     def _ready(self) -> bool:
         """Waits until the site has what the run needs; false when it has to end before."""
@@ -151,7 +149,7 @@ class Supervisor:
                 self._look()
         return False
 
-    def _attempts(self, earlier: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    def _attempts(self, earlier: Sequence[AttemptOutcome]) -> AttemptOutcome | None:
         """Makes attempts after the earlier ones until there is no reason for another; None when an end comes in between."""
         made = list(earlier)
         self._start_clock(made)
@@ -159,35 +157,35 @@ class Supervisor:
             if self.stop is not None:
                 return None
             if made:
-                self.events.add("retry", attempt=made[-1]["attempt"], reason=made[-1]["reason"])
+                self.events.add("retry", attempt=made[-1].attempt, reason=made[-1].reason)
             made.append(self._attempt((self.run.attempt_numbers() or [0])[-1] + 1))
         return made[-1]
 
-    def _start_clock(self, earlier: Sequence[dict[str, Any]]) -> None:
+    def _start_clock(self, earlier: Sequence[AttemptOutcome]) -> None:
         """The time limit holds for all attempts together, those that were cut off included; waiting for nodes is free."""
         if self.job.time_limit:
-            spent = sum(done["ended"] - done["started"] for done in earlier)
+            spent = sum(done.ended - done.started for done in earlier if done.ended and done.started)
             self.deadline = self.site.deadline = time.monotonic() + self.job.time_limit - spent
 
-    def _again(self, made: Sequence[dict[str, Any]], earlier: int) -> bool:
-        """Whether a new attempt follows: a decision from the outcomes alone. Only failures of the program use up retries."""
+    def _again(self, made: Sequence[AttemptOutcome], earlier: int) -> bool:
+        """True if a new attempt follows: a decision from the outcomes alone. Only failures of the program use up retries."""
         done = made[-1]
-        if len(made) == earlier and done["state"] in ("lost", "stopped"):
+        if len(made) == earlier and done.state in (State.LOST, State.STOPPED):
             return True  # whoever ended it has started this supervisor
-        failures = sum(1 for each in made if each["state"] == "failed")
-        if done["state"] != "failed" or done["cause"] == "time_limit" or failures > self.job.retries:
+        failures = sum(1 for each in made if each.state is State.FAILED)
+        if done.state is not State.FAILED or done.cause is Cause.TIME_LIMIT or failures > self.job.retries:
             return False
-        failure = done["failure"] or {}
-        if failure.get("kind") in ("plan", "output"):  # it would fail again, or the training is done
+        failure = done.failure.failure if done.failure else None
+        if failure and failure.kind in ("plan", "output"):  # it would fail again, or the training is done
             return False
         if not self.job.retry_on:
             return True
-        code = 128 + failure["signal"] if failure.get("signal") else failure.get("code")  # as a shell counts
-        return done["cause"] in self.job.retry_on or code in self.job.retry_on
+        code = failure and (128 + failure.signal if failure.signal else failure.code)  # as a shell counts
+        return done.cause in self.job.retry_on or code in self.job.retry_on
 
     # -- one attempt
 
-    def _attempt(self, number: int) -> dict[str, Any]:
+    def _attempt(self, number: int) -> AttemptOutcome:
         attempt = self.run.attempt(number)
         channel = self.site.channel(self.assignment, attempt)
         self.watch.add(attempt.path, writes=True)
@@ -200,11 +198,10 @@ class Supervisor:
             delete_tree(attempt.ssh)
             channel.close()
         wanted = self.stop is not None and self.stop.cause not in INTERRUPTED  # then it does not matter what else was lost
-        verdict = self.site.verdict(attempt) if lost and not wanted else None
-        how = {"cause": verdict.cause, "reason": verdict.reason} if verdict else {}
-        self.events.add("attempt-ended", attempt=number, **how)
+        cut = self.site.verdict(attempt) if lost and not wanted else None
+        self.events.add("attempt-ended", attempt=number, **(cut.to_json() if cut else {}))
         record = state.read(self.run)
-        return derive.outcome(record, record.attempts[-1]).to_json()
+        return derive.outcome(record, record.attempts[-1])
 
     def _follow(self, attempt: AttemptDir, channel: SupervisorChannel) -> list[int]:
         """Follows the nodes of an attempt until all have ended; returns those that were lost."""
@@ -221,13 +218,14 @@ class Supervisor:
                 if event.lost:
                     lost.append(event.node)
                     self.events.add("lost", attempt=attempt.number, node=event.node, reason=event.lost)
-                    arbiter.announce_stop(Stop("lost", f"the agent of node {event.node} {event.lost}", self.job.grace))
+                    arbiter.announce_stop(Stop(Cause.LOST, f"the agent of node {event.node} {event.lost}", self.job.grace))
             if self.stop is not None:
                 arbiter.announce_stop(self.stop)
             if doomed := patience.over(running, arbiter.stop, self.kill):
                 self.site.kill(doomed)
             if running:
-                timeout = _until(self.deadline, patience.until, *arbiter.moments, _after(self.site.pause))
+                pause = self.site.pause and time.monotonic() + self.site.pause
+                timeout = _until(self.deadline, patience.until, *arbiter.moments, pause)
                 news = () if channel.polling else (channel.fileno(),)
                 self._wait(timeout, (*self.site.filenos(), *news), channel.polling)
         return lost
@@ -247,33 +245,29 @@ class Supervisor:
         self.watch.drain()
         if not os.path.isdir(self.run.path):
             os._exit(1)  # the record was deleted; agents and ranks end with this process
-        asked = read_object(self.run.stop) if self.stop is None else None
-        if asked:
-            self._must_stop("stop", str(asked.get("reason", "stopped")))
-        now = read_object(self.run.kill) if not self.kill else None
-        if now:
-            self.kill = True
-            self._must_stop("stop", str(now.get("reason", "stopped")))
+        asked = read_object(self.run.stop) if self.stop is None else {}
+        now = read_object(self.run.kill) if not self.kill else {}
+        self.kill |= bool(now)
+        if asked or now:
+            self._must_stop(Cause.STOP, str((asked or now).get("reason", "stopped")))
         if signals and self.stop is None:
             self._say_farewell(signal_name(min(signals)))
         if self.command is not None and readable([self.command], 0):
             os.close(self.command)
             self.command = None
-            grace = min(ABANDONED_GRACE, self.job.grace)
-            self._must_stop("abandoned", "the command that followed this run is gone", grace)
+            self._must_stop(Cause.ABANDONED, "the command that followed this run is gone", ABANDONED_GRACE)
         if self.deadline is not None and time.monotonic() >= self.deadline:
             self.deadline = None
-            self._must_stop("time_limit", over_time(self.job.time_limit or 0))
+            self._must_stop(Cause.TIME_LIMIT, over_time(self.job.time_limit or 0))
 
     def _say_farewell(self, signal: str) -> None:
-        farewell = self.site.farewell(signal)
-        grace = self.job.grace if farewell.seconds is None else min(self.job.grace, farewell.seconds)
-        self._must_stop(farewell.cause, farewell.reason, grace)
+        stop = self.site.farewell(signal)
+        self._must_stop(stop.cause, stop.reason, stop.grace)
 
-    def _must_stop(self, cause: str, reason: str, grace: float | None = None) -> None:
+    def _must_stop(self, cause: Cause, reason: str, grace: float = math.inf) -> None:
         if self.stop is None:
-            self.stop = Stop(cause, reason, self.job.grace if grace is None else grace)
-            self.events.add("stopping", cause=cause, reason=reason)
+            self.stop = Stop(cause, reason, min(grace, self.job.grace))
+            self.events.add("stopping", cause=cause.value, reason=reason)
 
     def _wait(self, timeout: float | None, others: Sequence[int] = (), polling: bool = False) -> None:
         readers = [self.signals.fileno(), *others]
@@ -286,15 +280,11 @@ class Supervisor:
         readable(readers, timeout)
 
 
-def _may_start_again(ending: dict[str, Any]) -> bool:
-    """Whether a run was interrupted, and did not end: by its site, or with a machine that is gone."""
-    return ending["cause"] in INTERRUPTED and ending.get("state") != "failed"
+def _ending(found: AttemptOutcome | Stop | None) -> tuple[Cause, str]:
+    """Returns why a run ends: as its last attempt did, or because it has to stop before one."""
+    return (found.cause or Cause.UNKNOWN, found.reason) if found else (Cause.UNKNOWN, "")
 
 
 def _until(*moments: float | None) -> float | None:
     given = [moment for moment in moments if moment is not None]
     return max(0.0, min(given) - time.monotonic()) if given else None
-
-
-def _after(pause: float | None) -> float | None:
-    return None if pause is None else time.monotonic() + pause

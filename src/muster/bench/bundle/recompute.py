@@ -20,9 +20,8 @@ from muster.bench.errors import ResultError
 from muster.bench.model import BenchRecord, Result
 from muster.bench.model.bench import FORMAT
 from muster.job import Job
-from muster.metrics.final import final
+from muster.metrics.final import collect, final
 from muster.metrics.recorded import read_record
-from muster.metrics.summary import collect
 from muster.records import failure_text, state
 from muster.records.files import read_events, read_object
 from muster.records.json_safe import number, plain

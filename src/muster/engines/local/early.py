@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from muster.linux.held_signals import held
+from muster.linux.spawn import spawn
 
 ROOM = 4096  # bytes of its command line, which becomes that of the run
 # The variables that Python needs to start, and those by which processes of a home or of an outer run are found. All others come
@@ -42,18 +43,9 @@ def start(agent: str) -> None:
     ours, its = socket.socketpair()
     wanted = {name: value for name, value in os.environ.items() if name in _NEEDED or name.startswith(("LC_", "LD_"))}
     with its, held():
-        child = subprocess.Popen(
-            [*program(agent), "await", str(its.fileno()), " " * ROOM],
-            cwd="/",
-            env=wanted,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            pass_fds=(its.fileno(),),
-        )
-    child.returncode = 0  # it becomes a supervisor, or ends with this process
-    _waiting.append(_Waiting(program(agent), child.pid, ours))
+        argv = [*program(agent), "await", str(its.fileno()), " " * ROOM]
+        process = spawn(argv, wanted, subprocess.DEVNULL, (its.fileno(),))  # it becomes a supervisor, or ends with this process
+    _waiting.append(_Waiting(program(agent), process, ours))
 
 
 def hand_over(argv: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int]) -> int | None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import IO
 
 from muster import devices
 from muster.engines.base import Capacity, Engine, Order, Request
-from muster.engines.local import early, leftovers, requirements
+from muster.engines.local import early, requirements
+from muster.engines.local.node import leftovers
 from muster.job import Job
 from muster.linux import keys, proc
 from muster.linux.held_signals import held
+from muster.linux.spawn import spawn
 from muster.records.failure_text import size
 from muster.records.state import Status
 
@@ -54,7 +54,7 @@ class Local(Engine):
         with open(request.log, "ab") as log, os.fdopen(keys_file, "rb"):
             os.fchmod(log.fileno(), 0o600)
             pid = early.hand_over(request.argv, environment, [log.fileno(), *passed])
-            pid = pid or _start(request, {**environment, keys.VARIABLE: str(keys_file)}, log, passed)
+            pid = pid or _start(request, {**environment, keys.VARIABLE: str(keys_file)}, log.fileno(), passed)
         return _handle(pid) or f"{pid}:0:{_boot_id()}:{_pid_namespace()}:{os.uname().nodename}"
 
     def find(self, run_dir: str) -> str | None:
@@ -86,21 +86,11 @@ class Local(Engine):
         return [Capacity(f"{os.uname().nodename}: {_cpus()} CPUs, {size(_memory())} memory, {what}")]
 
 
-def _start(request: Request, environment: Mapping[str, str], log: IO[bytes], passed: Sequence[int]) -> int:
+def _start(request: Request, environment: Mapping[str, str], log: int, passed: Sequence[int]) -> int:
     """Starts a supervisor; `passed` are the descriptors of its keys and of its follower, if it has one."""
+    argv = [*request.argv, *(word for number in passed[1:] for word in ("--command", str(number)))]
     with held():
-        child = subprocess.Popen(
-            [*request.argv, *(word for number in passed[1:] for word in ("--command", str(number)))],
-            cwd=request.cwd,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            pass_fds=passed,
-        )
-    child.returncode = 0  # it outlives this process or is collected by `status`; subprocess need not care
-    return child.pid
+        return spawn(argv, environment, log, passed, request.cwd)  # it outlives this process, or `status` reaps it
 
 
 def _cpus() -> int:

@@ -1,4 +1,4 @@
-"""What this machine lacks for a job: ports, devices, ssh between nodes, and the launchers that use it."""
+"""Checks what this machine lacks for a job: ports, devices, ssh between nodes, and the launchers that use it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lacking(job: Job) -> list[Problem]:
 
 
 def wants_ssh(job: Job, say: Callable[[str], None]) -> bool:
-    """Whether simulated nodes have ssh without being asked: it opens this machine to nobody but its user."""
+    """True if simulated nodes have ssh without being asked: it opens this machine to its own user alone."""
     if job.compat == "apulis" and job.framework not in LAUNCHERS and (reason := ssh_unavailable()):
         if job.alone:
             say(f"its nodes cannot reach each other by ssh: {reason[0]}; {reason[1]}")

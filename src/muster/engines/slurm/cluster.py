@@ -1,4 +1,4 @@
-"""What a cluster has: its nodes by partition with their devices, and whether a request can ever be met by them."""
+"""The resources of a cluster: its nodes by partition with their devices, and whether they can ever meet a request."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PartitionNode:
     default: bool  # whether jobs come here that name no partition
     state: str
     cpus: int
-    idle: int  # CPUs that nobody uses
+    idle: int  # CPUs
     memory: int  # bytes
     limit: str  # how long a job may take here, as Slurm writes it
     gres: Mapping[str, int] = field(default_factory=dict)  # by name, and by name and type: `gpu`, `gpu:a100`
@@ -64,7 +64,7 @@ class PartitionNode:
 
 def machines(client: Client) -> list[PartitionNode]:
     """All nodes that the user may see, once for each of their partitions."""
-    for names in (list(FIELDS), list(FIELDS)[:-1]):  # what is in use is not told by every Slurm
+    for names in (list(FIELDS), list(FIELDS)[:-1]):  # not every Slurm shows what is in use
         said = client.partition_nodes(",".join(f"{name}:{FIELDS[name]}" for name in names))
         if said is not None:
             return [_machine(_cut(line, names)) for line in said.splitlines()]
@@ -98,7 +98,7 @@ def never(job: Job, chosen: Chosen, found: Sequence[PartitionNode]) -> tuple[str
 
 
 def may_starve(job: Job, chosen: Chosen, found: Sequence[PartitionNode]) -> bool:
-    """Whether a job with several devices asks for no CPUs, and the nodes are not given as a whole."""
+    """True if a job with several devices asks for no CPUs, and the nodes are not given as a whole."""
     asks = job.cpus or chosen.exclusive or any(option.startswith(("--cpus-", "--cores-")) for option in chosen.options)
     nodes = [node for group in members(found, chosen.partitions).values() for node in group]
     return job.devices > 1 and not asks and not (nodes and all(node.whole for node in nodes))
@@ -128,15 +128,15 @@ def _lacking(job: Job, chosen: Chosen, partition: str, nodes: Sequence[Partition
         asked, limit = beyond
         return asked, f"partition {partition} gives a job {limit}"
     left = list(nodes)
-    told = []
+    wanted = []
     for asked, words, has in _needs(job, chosen):
         before, left = left, [node for node in left if has(node)]
         if len(left) < len(before):
-            told.append(words)
+            wanted.append(words)
         if not left:
-            return asked, f"partition {partition} has no node with {' and '.join(told)}"
+            return asked, f"partition {partition} has no node with {' and '.join(wanted)}"
     if len(left) < job.nodes + job.ps:
-        such = f" with {' and '.join(told)}" if told else ""
+        such = f" with {' and '.join(wanted)}" if wanted else ""
         count = f"{len(left)} node{'s' * (len(left) != 1)}"
         return "nodes", f"partition {partition} has {count}{such}, and the job asks for {job.nodes + job.ps}"
     return None
@@ -164,7 +164,7 @@ def _size(node: PartitionNode) -> str:
 
 
 def _needs(job: Job, chosen: Chosen) -> Iterator[tuple[str, str, Callable[[PartitionNode], bool]]]:
-    """What a node must have: the field that asks for it, its words, and a test of nodes."""
+    """Lists the requirements on a node: the field that asks for it, its words, and a test of nodes."""
     if chosen.gres:
         yield "devices", f"{job.devices} {chosen.gres}", lambda node: node.gres.get(chosen.gres, 0) >= job.devices
     if cpus := job.cpus:

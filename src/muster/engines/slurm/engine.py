@@ -31,7 +31,7 @@ INTERRUPTED = ("NODE_FAIL", "BOOT_FAIL", "PREEMPTED")  # ends after which Slurm 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the controller showed, and when: by the monotonic clock and by the system's."""
+    """The jobs that the controller showed, and when: by the monotonic clock and by the system's."""
 
     moment: float
     time: float
@@ -152,7 +152,7 @@ class Slurm(Engine):
 
 
 def _needs_ssh(job: Job) -> bool:
-    """Whether the framework's launcher starts ranks over ssh."""
+    """True if the framework's launcher starts ranks over ssh."""
     return job.framework in LAUNCHERS and not (job.framework == "mpi" and job.slurm and job.slurm.mpi)
 
 
@@ -211,7 +211,7 @@ def _statuses(ids: list[str], name: str) -> dict[str, Status]:
 
 
 def _sees_own_jobs_alone(jobs: list[Queued], name: str) -> bool:
-    """Whether the controller may hide the jobs of other users; asked only where a job waits for them."""
+    """True if the controller may hide the jobs of other users; asked only where a job waits for them."""
     waiting = any(job.reason == "Priority" for job in jobs)
     return waiting and all(job.user == client.user() for job in jobs) and _hides_jobs(name)
 

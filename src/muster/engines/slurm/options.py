@@ -84,7 +84,7 @@ class Directories(Kind):
 
 @dataclass(frozen=True)
 class Common:
-    """What a site says of all of its jobs, and a job of itself; what is empty nobody has said."""
+    """The options of a site for all of its jobs, and of a job for itself; an empty one is not set."""
 
     partition: str = declared(Line(), "", "The partition, or several by comma.")
     account: str = declared(Line(), "", "The account that is charged.")
@@ -147,21 +147,8 @@ OURS = {
     "comment": "`slurm.comment`",
     "job-name": "`name`",
     "signal": "`grace`",
-    "requeue": "",
-    "no-requeue": "",
-    "no-kill": "",
-    "output": "",
-    "error": "",
-    "input": "",
-    "open-mode": "",
-    "export": "",
-    "export-file": "",
-    "chdir": "",
-    "wrap": "",
-    "wait": "",
-    "parsable": "",
-    "test-only": "",
-    "clusters": "",
+    **dict.fromkeys("requeue no-requeue no-kill output error input open-mode export export-file".split(), ""),
+    **dict.fromkeys("chdir wrap wait parsable test-only clusters".split(), ""),
 }
 # What sbatch takes from the environment, as people's profiles set it; the script would not win over these.
 EXPORTED = ("partition", "account", "qos", "constraint", "reservation")
@@ -169,7 +156,7 @@ EXPORTED = ("partition", "account", "qos", "constraint", "reservation")
 
 @dataclass(frozen=True)
 class Chosen(SlurmOptions):
-    """What a run asks of Slurm beside its nodes and devices; what is empty nobody has said."""
+    """The options of a run beside its nodes and devices; an empty one is not set."""
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -183,8 +170,8 @@ def choose(site: Site, job: Job, environment: Mapping[str, str]) -> Chosen:
     found: dict[str, object] = {}
     for field in fields(Chosen):
         given = getattr(own, field.name)
-        told = getattr(site, field.name)
-        found[field.name] = given if given not in ("", None) else told or exported.get(field.name, told)
+        default = getattr(site, field.name)
+        found[field.name] = given if given not in ("", None) else default or exported.get(field.name, default)
     found["gres"] = own.gres or site.gres.get(job.device, "") if job.device != "cpu" else ""
     found["options"] = (*site.options, *own.options)
     return Chosen(**found)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ SEE = "see [slurm] in config.toml and `slurm` in the job"
 MEANINGS = {
     "invalid account": ("you may not use {account} here", "yours are {accounts}"),
     "invalid qos": ("you may not use {qos} here", "yours are {all_qos}"),
-    "user's group not permitted": ("its partition is not for your group", "`scontrol show partition` tells for whom it is"),
+    "user's group not permitted": ("its partition is not for your group", "`scontrol show partition` shows for whom it is"),
     "no partition specified": ("there is no default partition", "set `partition` below [slurm] in config.toml"),
     "node count specification": ("its partition gives a job more or fewer nodes", LIMITS),
     "requested time limit": ("its partition gives no job that much time", f"{LIMITS}; set `time_limit`"),
@@ -59,6 +59,6 @@ def _options(script: str) -> dict[str, str]:
 
 
 def _rights(found: dict[str, list[str]]) -> dict[str, str]:
-    everywhere = "told by `sacctmgr show assoc user=$USER format=account,qos`"
+    everywhere = "shown by `sacctmgr show assoc user=$USER format=account,qos`"
     all_qos = sorted({name for names in found.values() for name in names})
     return {"accounts": ", ".join(sorted(found)) or everywhere, "all_qos": ", ".join(all_qos) or everywhere}

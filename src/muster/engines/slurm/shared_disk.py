@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Iterable
 
+from muster.linux.proc import read
+
 HERE_ALONE = ("tmpfs", "ramfs", "devtmpfs")  # in the memory of this machine
 LOCAL = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "overlay", "aufs", "squashfs")
 
@@ -35,7 +37,7 @@ def file_system(path: str) -> str:
     """The kind of file system that a path lies on or would lie on, such as `nfs4`."""
     real = os.path.realpath(path)
     best, kind = "", ""
-    for line in _mounts():
+    for line in os.fsdecode(read("/proc/self/mountinfo")).splitlines():
         fields, _, more = line.partition(" - ")
         root = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields.split(" ")[4])
         if _inside(real, root) and len(root) >= len(best):
@@ -45,8 +47,3 @@ def file_system(path: str) -> str:
 
 def _inside(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
-
-
-def _mounts() -> list[str]:
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        return file.read().splitlines()

@@ -44,7 +44,7 @@ def _missing(job: Job, storage: Storage) -> Iterator[Finding]:
 
 
 def make_outputs(job: Job, settings: Settings) -> None:
-    """Makes the outputs of a program that is told their URLs: on its platform they exist, and many programs read them first.
+    """Makes the outputs of a program that gets their URLs: on its platform they exist, and many programs read them first.
 
     Those on this machine are made in any case: in directories that each node has for itself, it is shown only what is there.
     """
@@ -80,6 +80,6 @@ def code(job: Job, settings: Settings, say: Callable[[str], None]) -> str:
         os.makedirs(settings.home, mode=0o700, exist_ok=True)
         folder = f"{os.path.realpath(settings.home)}/fetched/{hashlib.sha256(job.code.encode()).hexdigest()[:16]}"
         os.makedirs(folder, exist_ok=True)
-        with locked(folder):  # somebody else may want the same code
+        with locked(folder):  # another process may fetch the same code
             storage.copy_tree(job.code, folder, delete=True)
     return folder

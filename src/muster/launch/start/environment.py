@@ -1,4 +1,4 @@
-"""What a run travels with: the submitter's environment, the secrets that its job names, and settings with their keys."""
+"""The environment of a run: the submitter's variables, the secrets that its job names, and settings with their keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MissingSecrets(Exception):
 
 @dataclass(frozen=True)
 class Context:
-    """What a job is prepared with: where runs lie, the user's settings and environment, and the stores."""
+    """The context in which a job is prepared: where runs lie, the user's settings and environment, and the stores."""
 
     home: str
     settings: config.Config
@@ -52,7 +52,7 @@ def environment(job: Job, context: Context) -> dict[str, str]:
 
 
 def missing_secrets(job: Job, context: Context) -> list[Finding]:
-    """The secrets that a job names and nobody has set."""
+    """The secrets that a job names and that are not set."""
     variables, place = environment(job, context), f"{context.home}/config.toml"
     return [
         Finding("secrets", f"names `{name}`, which is not set", f"export {name}, or put it into a profile of {place}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
-from muster.records.files import read_object, temporary_name
+from muster.records.files import read_object, write_json
 
 
 def default() -> str | None:
@@ -26,17 +25,15 @@ def resolve(path: str, home: str) -> str:
     if not text.startswith(b"#!") or b'/pyenv" exec ' not in text:
         return path
     key = _key(path)
-    cache = Path(home) / "interpreters.json"
-    known = read_object(str(cache))
+    cache = f"{home}/interpreters.json"
+    known = read_object(cache)
     if isinstance(known.get(key), str) and os.access(known[key], os.X_OK):
         return str(known[key])
     done = subprocess.run([path, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True)
     found = done.stdout.strip()
     if done.returncode != 0 or not os.access(found, os.X_OK):
         return path
-    temporary = Path(temporary_name(str(cache)))
-    temporary.write_text(json.dumps({**known, key: found}))
-    temporary.rename(cache)
+    write_json(cache, {**known, key: found})
     return found
 
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import muster
 from muster.records.files import temporary_name, write_bytes
-from muster.records.untrusted import LARGEST, is_regular, open_regular, read_regular
+from muster.records.untrusted import LARGEST, is_regular, open_regular, read_if_regular
 
 if TYPE_CHECKING:
     import zipfile
 
 ROOMS = ("job", "plan", "linux", "records", "metrics", "channel", "devices", "storage", "agent", "shims")
-MODULES = ("__init__.py", "record.py", "engines/__init__.py", "engines/errors.py")
+MODULES = ("__init__.py", "record.py", "engines/__init__.py")
 NODE_SIDES = ("__init__.py", "options.py", "node/")  # of the engines
 LEFT_OUT = {f"job/{name}.py" for name in ("load", "overrides", "paths", "rules", "source", "describe")}
 PIECE = 1 << 18  # bytes that are compared at once
@@ -87,7 +87,7 @@ def _family() -> str:
 
 def _archive(kept: str) -> bytes:
     """The bytes of the packed agent: as they were packed first, for two processes may pack the same code differently."""
-    if known := _read(kept):
+    if known := read_if_regular(kept, LARGEST):
         return known
     root = os.path.dirname(muster.__file__)
     packed = pack(root, list(_files(root)))
@@ -98,11 +98,11 @@ def _archive(kept: str) -> bytes:
         if older.startswith(_family()) and older.endswith(".pyz") and older != name:
             with suppress(FileNotFoundError):
                 os.unlink(f"{cache}/{older}")
-    return _read(kept) or packed
+    return read_if_regular(kept, LARGEST) or packed
 
 
 def _write_first(path: str, data: bytes) -> None:
-    """Writes a file that is no regular one yet, unless somebody else is faster."""
+    """Writes a file that is no regular one yet, unless another process is faster."""
     temporary = temporary_name(path)
     try:
         with open(temporary, "wb") as file:
@@ -113,13 +113,6 @@ def _write_first(path: str, data: bytes) -> None:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        return read_regular(path, LARGEST)
-    except OSError:
-        return None
 
 
 def pack(root: str, files: list[str]) -> bytes:

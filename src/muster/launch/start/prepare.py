@@ -6,18 +6,23 @@ The cheap steps come first: code is fetched and stores are asked only for a job 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from muster import config
 from muster.engines import registry
 from muster.engines.base import Engine, EngineError
 from muster.job import Job
-from muster.job.load import LoadedJob
+from muster.job.load import LoadedJob, load
 from muster.job.source import Finding, Problem
 from muster.launch.start import data, interpreter, outputs, snapshot
 from muster.launch.start.environment import Context, context, environment, missing_secrets
+from muster.records.files import read_object
 from muster.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from muster.launch.run import Run
 
 Say = Callable[[str], None]
 """Shows the user a warning, or what takes a while."""
@@ -45,6 +50,22 @@ def prepare(loaded: LoadedJob, home: str, engine: str | None = None, say: Say = 
     return found
 
 
+def prepare_again(run: Run, set: Sequence[str] = ()) -> Prepared:
+    """Prepares the recorded job of a run with its recorded code, and `name=value` overrides."""
+    home, record = run.dir.home, read_object(run.dir.run)
+    digest = str(record.get("code"))
+    code = os.path.realpath(snapshot.folder(home, digest))
+    loaded = load(replace(run.job, code=code), set, name=run.id)
+    if loaded.job.code == code and not snapshot.intact(home, digest):
+        message = f"names {code}, whose files are not the recorded ones any more"
+        hint = "start the job from its own code with `muster run`, or add `--set code=DIR`"
+        loaded = loaded.with_findings([("code", message, hint)])
+    prepared = prepare(loaded, home, record.get("engine", "local"))
+    if prepared.job.code != code:  # an override names other code
+        return prepared
+    return replace(prepared, job=replace(prepared.job, code=run.job.code))  # the record names where the code came from
+
+
 def preview(loaded: LoadedJob, home: str, engine: str | None = None, say: Say = lambda text: None) -> Prepared:
     """The same for what is only shown: nothing is written to see whether the outputs can be."""
     try:
@@ -53,7 +74,7 @@ def preview(loaded: LoadedJob, home: str, engine: str | None = None, say: Say = 
         found = context(home, settings)
         loaded = validate(resolve(loaded, chosen, say), chosen, found)
     except (config.ConfigError, EngineError, StorageError) as error:
-        if loaded.problems:  # all are told together
+        if loaded.problems:  # all are reported together
             replace(loaded, problems=(*loaded.problems, Problem("", None, "", str(error)))).checked()
         raise
     loaded.checked()

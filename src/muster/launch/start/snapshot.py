@@ -21,20 +21,8 @@ MOST_LEVELS = 200
 LARGE = 64 << 20  # worth a word, because it takes a while
 IGNORE_FILE = ".musterignore"
 IGNORED = (
-    ".git",
-    ".hg",
-    ".svn",
-    "__pycache__",
-    "node_modules",
-    ".mypy_cache",
-    ".ruff_cache",
-    ".pytest_cache",
-    ".hypothesis",
-    ".ipynb_checkpoints",
-    ".tox",
-    ".nox",
-    "*.egg-info",
-    ".DS_Store",
+    *(".git", ".hg", ".svn", "__pycache__", "node_modules", "*.egg-info", ".DS_Store", ".ipynb_checkpoints"),
+    *(".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".tox", ".nox"),
 )
 ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")  # what every virtual environment holds, whatever it is called
 
@@ -109,7 +97,7 @@ def _put(temporary: Path, home: str, digest: str) -> None:
     try:
         temporary.rename(target)
     except OSError:
-        if not target.exists():  # somebody else may have been faster
+        if not target.exists():  # another process may have been faster
             raise
 
 

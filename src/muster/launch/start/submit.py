@@ -15,7 +15,7 @@ from muster import __version__, config
 from muster.engines.base import Order, Request
 from muster.launch.start import data, interpreter, packed_agent, snapshot
 from muster.launch.start.prepare import Prepared
-from muster.records.files import locked, write_json, write_text
+from muster.records.files import locked, try_lock, write_json, write_text
 from muster.records.layout import RunDir, run_dir
 
 
@@ -27,7 +27,7 @@ def order(prepared: Prepared, run_id: str) -> Order:
 
 
 def render(prepared: Prepared) -> Request:
-    """What would be submitted; nothing is created."""
+    """Returns what would be submitted; nothing is created."""
     return prepared.engine.render(prepared.job, order(prepared, new_id(prepared.job.name)), prepared.environment)
 
 
@@ -76,16 +76,13 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
 
 
 def under_way(run: RunDir) -> bool:
-    """Whether a run is just being created: who creates it locks its directory, and the system unlocks it for the dead."""
+    """True if a run is just being created: its creator locks its directory, and the system unlocks it when that ends."""
     try:
         folder = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except BlockingIOError:
-        return True
+        return not try_lock(folder, fcntl.LOCK_SH)
     finally:
         os.close(folder)
 

@@ -17,10 +17,10 @@ from muster.agent.supervisor.site import Assignment, NodeEnded, Site
 from muster.channel.base import SupervisorChannel
 from muster.channel.directory import DirectoryNode
 from muster.devices import resolve
+from muster.engines.local.node.leftovers import kill_marked
 from muster.job import Job
 from muster.linux import keys, syscalls
 from muster.linux.held_signals import held
-from muster.linux.run_processes import kill_marked
 from muster.linux.signals import reap_children
 from muster.plan import Device, NodeInfo
 from muster.records.failure_text import signal_name
@@ -70,7 +70,7 @@ class LocalSite(Site):
         self._queue = device_locks.Queue(self.kind, self.job.nodes, self.job.devices)
         self._held: device_locks.Held | None = None
         self._agents: dict[int, int] = {}  # the nodes of agents that run, by process id
-        self._tie = -1  # its end tells agents that the supervisor is gone
+        self._tie = -1  # a pipe: agents see its end when the supervisor is gone
 
     def ready(self) -> bool:
         self._held = self._queue.take()

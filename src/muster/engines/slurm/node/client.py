@@ -6,14 +6,14 @@ import os
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
 
-from muster.engines.errors import EngineError
+from muster.engines import EngineError
 from muster.engines.slurm.node import parsing
 from muster.engines.slurm.node.parsing import End, Queued, SlurmNode
 
 # Variables of a job, or of a user's shell, that would change what Slurm's programs do; the exceptions say which Slurm is meant.
 OF_A_JOB = ("SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SALLOC_", "PMI_", "PMIX_")
 OF_THE_SITE = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
-UNKNOWN = ("invalid job id", "already completed", "no such")  # what scancel says of a job that is over
+UNKNOWN = ("invalid job id", "already completed", "no such")  # errors of scancel about a job that is over
 QUEUE = "%A|%T|%Q|%P|%u|%l|%S|%e|%r|%j"  # the name last: it may hold anything
 ENDS = "JobIDRaw,State,ExitCode,NodeList"
 SUBMIT = ("sbatch", "--parsable")
@@ -61,7 +61,7 @@ class Client:
             raise Rejected(parsing.error_lines(done.stderr, done.returncode))
         numbers = parsing.HANDLE.findall(done.stdout)  # a site's own sbatch may print more
         if not numbers:
-            raise EngineError("sbatch took the script and told no number of a job; `sbatch --parsable` by hand may tell more")
+            raise EngineError("sbatch took the script and printed no job number; `sbatch --parsable` by hand may show more")
         return str(numbers[-1])
 
     def queue(self) -> list[Queued]:
@@ -88,7 +88,7 @@ class Client:
         return parsing.remembered(self._call(["scontrol", "--oneliner", "show", "jobs", *self._cluster]).stdout)
 
     def job(self, number: str) -> dict[str, str]:
-        """What the controller shows of one job."""
+        """Returns the fields of a job as the controller shows them."""
         return parsing.fields(self._ask("scontrol", "--oneliner", "show", "job", number))
 
     def cancel(self, job: str, *options: str) -> None:
@@ -110,7 +110,7 @@ class Client:
     # -- the cluster
 
     def partition_nodes(self, format: str) -> str | None:
-        """What sinfo shows of each node, in fields of fixed width; None where this Slurm does not know one of the fields.
+        """Returns what sinfo shows of each node, in fields of fixed width; None where this Slurm lacks one of the fields.
 
         Nothing is shown where users may not look (PrivateData).
         """
@@ -128,7 +128,7 @@ class Client:
         return self._ask("scontrol", "show", "hostnames", nodes).split()
 
     def nodes(self, names: Collection[str]) -> list[SlurmNode]:
-        """What Slurm shows of nodes; nothing where it does not respond, or users may not look at them."""
+        """Returns nodes as Slurm shows them; none where it does not respond, or users may not look at them."""
         try:
             return parsing.machines(self._ask("scontrol", "--oneliner", "show", "node", ",".join(names))) if names else []
         except EngineError:
@@ -143,11 +143,11 @@ class Client:
         return parsing.grace_time(self._ask("scontrol", "--oneliner", "show", "partition", partition))
 
     def hides_jobs(self) -> bool:
-        """Whether users of the site see no jobs but their own."""
+        """True if users of the site see no jobs but their own."""
         return parsing.hides_jobs(self._call(["scontrol", "show", "config", *self._cluster]).stdout)
 
     def gives_cpus(self, partitions: Collection[str]) -> bool:
-        """Whether the site gives CPUs to jobs that ask for none: whole nodes, or some for each GPU."""
+        """True if the site gives CPUs to jobs that ask for none: whole nodes, or some for each GPU."""
         config = self._call(["scontrol", "show", "config"]).stdout
         return parsing.gives_cpus(config, self._call(["scontrol", "--oneliner", "show", "partition"]).stdout, partitions)
 
@@ -169,7 +169,7 @@ class Client:
     # -- calls
 
     def _ask(self, *argv: str) -> str:
-        """What a program prints. Raises EngineError where it fails."""
+        """Returns the output of a program. Raises EngineError where it fails."""
         done = self._call([*argv])
         if done.returncode != 0:
             raise _failed(done, argv[0])
@@ -202,10 +202,10 @@ class Client:
             raise NoAnswer(f"Slurm did not answer {argv[0]} within {self._limit:.0f} seconds; try again later") from None
         if done.returncode != 0 and parsing.SILENT.search(done.stderr):
             words = "; ".join(parsing.error_lines(done.stderr, done.returncode))
-            raise NoAnswer(f"Slurm cannot be reached: {words}; try again later, `scontrol ping` tells whether it is up")
+            raise NoAnswer(f"Slurm cannot be reached: {words}; try again later, `scontrol ping` shows whether it is up")
         return done
 
 
 def _failed(done: subprocess.CompletedProcess[str], by_hand: str) -> EngineError:
     words = "; ".join(parsing.error_lines(done.stderr, done.returncode))
-    return EngineError(f"{done.args[0]} does not work: {words}; `{by_hand}` by hand may tell more")
+    return EngineError(f"{done.args[0]} does not work: {words}; `{by_hand}` by hand may show more")

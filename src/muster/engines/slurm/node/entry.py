@@ -14,8 +14,6 @@ from muster.agent.node.agent import Agent
 from muster.agent.sandbox import agent_process, memory, namespaces, rootfs
 from muster.agent.supervisor import device_locks
 from muster.agent.supervisor.site import Assignment
-from muster.agent.tools import Tools
-from muster.channel.base import Stop
 from muster.channel.directory import DirectoryNode
 from muster.devices import DeviceInfo, found, resolve
 from muster.engines.slurm.node import pmi_launcher
@@ -25,6 +23,7 @@ from muster.linux.watch import readable
 from muster.plan import Device, NodeInfo
 from muster.records.files import Events, is_there, need_json
 from muster.records.layout import AttemptDir, RunDir
+from muster.records.run_view import Cause, Stop
 
 UNFIT = 75  # the exit code of an agent whose node cannot take part
 SHOWN_LIMIT = 30.0  # for a shared file system to show what another machine wrote
@@ -43,16 +42,14 @@ def run_agent(path: str, number: int, given: dict[str, str]) -> NoReturn:
     attempt = RunDir(path).attempt(number)
     try:
         _see(path, attempt)
-        tools = Tools(given["--python"], sys.argv[0])
         _put_keys_away()
-        assignment = Assignment.read(path, given["--code"], tools, given.get("--namespaces") != "off")
-        node = _Node(assignment, attempt, name, index)
+        node = _Node(Assignment.read(path, given), attempt, name, index)
         agent_process.be_agent(node.carry_out)
     except Unfit as error:
         print(f"muster: {name}: {error}", file=sys.stderr, flush=True)
         if os.path.isdir(attempt.meet):
             os.makedirs(attempt.node(index).path, exist_ok=True)
-            stop = Stop("lost", f"node {index} ({name}): {error}", 0.0)
+            stop = Stop(Cause.LOST, f"node {index} ({name}): {error}")
             DirectoryNode(attempt, index).publish("stop-request", stop.to_json())
     sys.exit(UNFIT)
 
@@ -121,7 +118,7 @@ class _Node:
         return self._with_srun(info) if pmi_launcher.kind(self.job) else info
 
     def _with_srun(self, info: NodeInfo) -> NodeInfo:
-        """A node on which srun tells the ranks of MPI about each other."""
+        """Adds the launcher and the PMI proxy to a node whose ranks srun starts."""
         tools, run, number = self.assignment.tools, self.assignment.run, self.attempt.number
         proxy = pmi_launcher.proxy(tools, pmi_launcher.address(run.id, number, self.name), self.attempt, self.index)
         return replace(

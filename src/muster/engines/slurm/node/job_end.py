@@ -5,52 +5,44 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from muster.engines.slurm.node.parsing import moment
+from muster.records.run_view import Cause, Stop
 
 # States of a job that goes on, also while Slurm sends it a signal; all others are on the way to its end.
 GOING_ON = ("RUNNING", "SIGNALING", "RESIZING", "CONFIGURING", "SUSPENDED", "STOPPED")
 # Why Slurm ends a job, in the words that it leaves in the output of the batch script: the cause for the run, and a reason.
 ENDS = {
-    "PREEMPTION": ("preempted", "Slurm preempted the job"),
-    "NODE FAILURE": ("terminated", "a node of the job failed"),
-    "TIME LIMIT": ("time_limit", "it came to the time limit of its Slurm job"),
-    "JOB REQUEUE": ("terminated", "Slurm ended the job to start it again"),
+    "PREEMPTION": (Cause.PREEMPTED, "Slurm preempted the job"),
+    "NODE FAILURE": (Cause.TERMINATED, "a node of the job failed"),
+    "TIME LIMIT": (Cause.TIME_LIMIT, "it came to the time limit of its Slurm job"),
+    "JOB REQUEUE": (Cause.TERMINATED, "Slurm ended the job to start it again"),
 }
 
 
-@dataclass(frozen=True)
-class Meaning:
-    """What Slurm means by a signal, and in how many seconds it ends the job."""
+def meaning(job: Mapping[str, str], signal: str, now: float, near: float, grace_time: float = math.inf) -> Stop:
+    """Returns why Slurm signals a job that `scontrol show job` shows like this, and in how many seconds it ends the job.
 
-    cause: str
-    words: str
-    seconds: float = 0.0
-
-
-def meaning(job: Mapping[str, str], signal: str, now: float, near: float, grace_time: float = math.inf) -> Meaning:
-    """What a signal to a job means that `scontrol show job` shows like this; its end is near in the last `near` seconds.
-
-    Of a job without a time limit it does not show when a preemption ends it: that is after the GraceTime of its partition.
+    The end is near in the last `near` seconds. Of a job without a time limit Slurm does not show when a preemption ends it:
+    that is after the GraceTime of its partition.
     """
     if not job:
-        return Meaning("terminated", f"the job was told to end ({signal}), and Slurm does not say why")
+        return Stop(Cause.TERMINATED, f"the job was told to end ({signal}), and Slurm does not say why")
     preempted = moment(job.get("PreemptTime", ""))
     if job.get("JobState") not in GOING_ON:
-        return Meaning(*ENDS["PREEMPTION"]) if preempted else Meaning("terminated", f"Slurm ended the job ({signal})")
+        return Stop(*ENDS["PREEMPTION"]) if preempted else Stop(Cause.TERMINATED, f"Slurm ended the job ({signal})")
     end = moment(job.get("EndTime", ""))
     left = max(0.0, end - now) if end else math.inf
     if preempted:
-        return Meaning(*ENDS["PREEMPTION"], left if end else max(0.0, preempted + grace_time - now))
+        return Stop(*ENDS["PREEMPTION"], left if end else max(0.0, preempted + grace_time - now))
     if left <= near:
-        return Meaning(*ENDS["TIME LIMIT"], left)
-    return Meaning("stop", f"somebody told the job to end ({signal})", left)
+        return Stop(*ENDS["TIME LIMIT"], left)
+    return Stop(Cause.STOP, f"somebody told the job to end ({signal})", left)
 
 
-def meaning_of(ends: str) -> Meaning | None:
-    """What it means that Slurm ends a job for such a reason, if it is one that is known."""
-    return next((Meaning(*meant) for words, meant in ENDS.items() if ends.startswith(words)), None)
+def meaning_of(ends: str) -> Stop | None:
+    """Returns the cause of the end of a job by the reason that Slurm gives; None for an unknown one."""
+    return next((Stop(*meant) for words, meant in ENDS.items() if ends.startswith(words)), None)
 
 
 def ends(log: str, job: str) -> str:

@@ -18,7 +18,7 @@ REPEATED = {
 }
 # What a node does before it starts an agent: one that it cannot see cannot say so.
 CHECK = """\
-unfit() { echo "muster: $SLURMD_NODENAME: $1" >&2; sleep 1; exit 75; }  # srun may tell of an end before it tells what was said
+unfit() { echo "muster: $SLURMD_NODENAME: $1" >&2; sleep 1; exit 75; }  # srun may report an end before the output
 python=$1
 shift
 test -e "$1" || unfit "this node does not see $1; MUSTER_HOME has to lie where all nodes see it"
@@ -49,7 +49,7 @@ def ended_tasks(log: str) -> dict[int, str]:
 
 
 def over_memory(log: str) -> tuple[str, str] | None:
-    """The node that used more memory than the job has there, as far as srun tells, and how much, if one did."""
+    """The node that used more memory than the job has there, and how much, as far as srun shows it; None if none did."""
     killed = re.search(r"^slurmstepd-?(\S*): error: StepId=\S+ exceeded memory limit \((\d+) > (\d+)\)", log, re.MULTILINE)
     if killed:
         name, used, limit = killed.groups()
@@ -64,6 +64,6 @@ def unreached(log: str) -> list[str]:
 
 
 def own_words(log: str, name: str) -> str | None:
-    """What the agent of a node said through srun before it had a log of its own."""
+    """Returns what the agent of a node wrote through srun before it had a log of its own."""
     found = re.findall(rf"^muster: {re.escape(name)}: (.+)$", log, re.MULTILINE)
     return found[-1] if found else None

@@ -28,7 +28,7 @@ def main(words: list[str]) -> int:
 
         serve(rest[0], AttemptDir(rest[1]), int(rest[2]))
     if word == "pmi-task":
-        from muster.engines.slurm.node.pmi_task import stand_for
+        from muster.engines.slurm.node.pmi_proxy import stand_for
 
         return stand_for(rest[0], int(rest[1]), rest[2:])
     raise SystemExit(f"unknown: {word}")

@@ -1,4 +1,4 @@
-"""What Slurm's programs print, as data: pure functions, in the formats that every version knows."""
+"""Parses the output of Slurm's programs: pure functions, in the formats that every version knows."""
 
 from __future__ import annotations
 
@@ -119,12 +119,12 @@ def grace_time(partition: str) -> float:
 
 
 def hides_jobs(config: str) -> bool:
-    """Whether users see no jobs but their own, as `scontrol show config` shows it."""
+    """True if users see no jobs but their own, as `scontrol show config` shows it."""
     return re.search(r"^PrivateData +=.*\bjobs\b", config, re.MULTILINE) is not None
 
 
 def gives_cpus(config: str, shown: str, partitions: Collection[str]) -> bool:
-    """Whether `scontrol show config` and `partition` give whole nodes, or CPUs for each GPU, to jobs that ask for no CPUs."""
+    """True if `scontrol show config` and `partition` give whole nodes, or CPUs for each GPU, to jobs that ask for no CPUs."""
     if re.search(r"^SelectType +=.*linear|^JobDefaults +=.*DefCpuPerGPU", config, re.MULTILINE):
         return True
     found = [entry for line in shown.splitlines() if "PartitionName" in (entry := fields(line))]

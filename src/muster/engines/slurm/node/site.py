@@ -5,26 +5,28 @@ from __future__ import annotations
 import math
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Collection, Mapping
 
 from muster.agent.node import environment
-from muster.agent.supervisor.site import Assignment, Cut, Farewell, NodeEnded, Site, Verdict
+from muster.agent.supervisor.site import Assignment, Cut, NodeEnded, Site
 from muster.channel import heartbeat
 from muster.channel.base import SupervisorChannel
-from muster.engines.errors import EngineError
+from muster.engines import EngineError
 from muster.engines.slurm.node import job_end, job_step
 from muster.engines.slurm.node.allocation import BATCH_LOG, MARGIN, Allocation, allocation_file, resolved, srun_log
 from muster.engines.slurm.node.client import Client, NoAnswer
 from muster.engines.slurm.node.parsing import SlurmNode
+from muster.linux.proc import read_text
 from muster.linux.signals import reap_children
+from muster.linux.spawn import spawn
 from muster.records import submissions
 from muster.records.failure_text import duration, signal_name
 from muster.records.files import is_there, read_object, write_json
 from muster.records.layout import AttemptDir
 from muster.records.logs import last_lines
+from muster.records.run_view import Cause, Stop
 
 TRIES = 3
 ANSWER_LIMIT = 10.0  # for a controller that is busy; without an answer the run goes on as well as it can
@@ -76,19 +78,10 @@ class SlurmSite(Site):
         argv = job_step.srun(self.assignment.count, os.environ, self._agent(attempt))
         log = os.open(srun_log(attempt), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            started = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                env=environment.given(),
-                start_new_session=True,
-            )
+            self._srun = spawn(argv, environment.given(), log)
         finally:
             os.close(log)
-        started.returncode = 0  # reaped by `_srun_status`, not by subprocess
-        self._srun, self._running = started.pid, set(range(self.assignment.count))
+        self._running = set(range(self.assignment.count))
 
     def _agent(self, attempt: AttemptDir) -> list[str]:
         assignment = self.assignment
@@ -101,7 +94,7 @@ class SlurmSite(Site):
     def ended(self, attempt: AttemptDir, channel: SupervisorChannel) -> list[NodeEnded]:
         """Those of which srun says so, those that are silent, and all of them once srun has ended."""
         status = self._srun_status()
-        log = _read(srun_log(attempt))
+        log = read_text(srun_log(attempt))
         tasks = job_step.ended_tasks(log)
         self._silent |= channel.silent() - set(tasks)
         if status is None:
@@ -125,7 +118,7 @@ class SlurmSite(Site):
         if node in self._silent:
             return f"({name}) is not heard of any more"
         srun = words[node]
-        own = job_step.own_words(_read(srun_log(attempt)), name)
+        own = job_step.own_words(read_text(srun_log(attempt)), name)
         said = last_lines(attempt.node(node).agent_log, 1) if own is None and "exit code" in srun else []
         return f"({name}) failed: {own or (said[0] if said else srun)}"
 
@@ -161,16 +154,16 @@ class SlurmSite(Site):
         except EngineError:
             return False  # the job's own end will end them
 
-    def farewell(self, signal: str) -> Farewell:
+    def farewell(self, signal: str) -> Stop:
         """Asks Slurm what the signal means: a job that is only warned, before its time limit or a preemption, still runs."""
         meant = job_end.meaning_of(self._ends()) or self._meaning(signal)
         grace = self.assignment.job.grace
-        left = max(0.0, meant.seconds + self.allocation.kill_wait - MARGIN)
+        left = max(0.0, meant.grace + self.allocation.kill_wait - MARGIN)
         short = f"; Slurm leaves its ranks {duration(left)} of their grace of {duration(grace)}" if left < grace else ""
-        unasked = meant.cause == "time_limit" and not self.assignment.job.time_limit
-        return Farewell(meant.cause, meant.words + short + "; set `time_limit` to ask for more" * unasked, left)
+        unasked = meant.cause is Cause.TIME_LIMIT and not self.assignment.job.time_limit
+        return Stop(meant.cause, meant.reason + short + "; set `time_limit` to ask for more" * unasked, left)
 
-    def _meaning(self, signal: str) -> job_end.Meaning:
+    def _meaning(self, signal: str) -> Stop:
         """The meaning of a signal, from what Slurm shows of the job."""
         shown = self._shown()
         grace_time = self._grace_time(shown.get("Partition", "")) if shown.get("EndTime") == "Unknown" else math.inf
@@ -181,7 +174,7 @@ class SlurmSite(Site):
         return job_end.ends(self._batch_log()[self._before :], self.job_id)
 
     def _batch_log(self) -> str:
-        return _read(f"{self.assignment.run.path}/{BATCH_LOG}")
+        return read_text(f"{self.assignment.run.path}/{BATCH_LOG}")
 
     def _grace_time(self, partition: str) -> float:
         """The GraceTime of a partition; infinite where Slurm does not respond."""
@@ -191,7 +184,7 @@ class SlurmSite(Site):
             return math.inf
 
     def _shown(self) -> dict[str, str]:
-        """What Slurm shows of the job, after up to three calls; empty where it does not respond."""
+        """Returns the fields of the job, after up to three calls; empty where it does not respond."""
         for _ in range(TRIES):
             try:
                 return self.client.job(self.job_id)
@@ -199,10 +192,10 @@ class SlurmSite(Site):
                 time.sleep(1.0)
         return {}
 
-    def leave(self, cause: str, reason: str) -> None:
+    def leave(self, cause: Cause, reason: str) -> None:
         """Requeues the job where Slurm does not: for Slurm, a job whose script exits has ended."""
-        if cause == "terminated" and not self._ends().startswith("NODE FAILURE"):
-            return  # somebody cancelled the job, or wants it requeued
+        if cause is Cause.TERMINATED and not self._ends().startswith("NODE FAILURE"):
+            return  # a user cancelled the job, or wants it requeued
         for _ in range(TRIES):
             if self._comes_back() or self._requeue():
                 return
@@ -211,7 +204,7 @@ class SlurmSite(Site):
             time.sleep(PAUSE)
 
     def _comes_back(self) -> bool:
-        """Whether Slurm starts the job again by itself."""
+        """True if Slurm starts the job again by itself."""
         shown = self._shown()
         return shown.get("JobState") == "PENDING" or int(shown.get("Restarts") or 0) > self.restarts
 
@@ -230,29 +223,29 @@ class SlurmSite(Site):
         """Submits the run as a new job, and cancels that one if another submission was recorded first."""
         run, number = self.assignment.run, self.submission + 1
         try:
-            job = self.client.submit(_read(run.script), {**environment.given(), submissions.VARIABLE: str(number)})
+            job = self.client.submit(read_text(run.script), {**environment.given(), submissions.VARIABLE: str(number)})
             if not submissions.claim(run, number, job, reason):
                 self.client.cancel(job.partition(";")[0])
             return True
         except EngineError:
             return False
 
-    def verdict(self, attempt: AttemptDir) -> Verdict | None:
+    def verdict(self, attempt: AttemptDir) -> Cut | None:
         """Nodes that are down, by Slurm's state or by their silence, or a step that was killed for its memory."""
-        log = _read(srun_log(attempt))
+        log = read_text(srun_log(attempt))
         memory = job_step.over_memory(log)
         if memory is not None:
             name, words = memory
-            return Verdict("oom", f"{self._who(attempt, name)} {words}, and was killed for it; raise `memory`")
+            return Cut(f"{self._who(name)} {words}, and was killed for it; raise `memory`", Cause.OOM)
         names = [node["name"] for node in read_object(allocation_file(attempt)).get("nodes", [])]
         states = {node.name: node.state for node in self.client.nodes(names)}
         gone = dict.fromkeys(job_step.unreached(log), "could not be reached")
         gone.update({names[node]: "is not heard of any more" for node in self._silent})
         gone.update({name: "does not respond" for name in names if _is_mute(states.get(name, "")) and name not in gone})
         gone.update({name: "is down" for name in names if _is_down(states.get(name, ""))})
-        return Verdict("lost", ", ".join(f"{name} {gone[name]}" for name in names if name in gone)) if gone else None
+        return Cut(", ".join(f"{name} {gone[name]}" for name in names if name in gone)) if gone else None
 
-    def _who(self, attempt: AttemptDir, name: str) -> str:
+    def _who(self, name: str) -> str:
         """The ranks of a node in words; `a node` where Slurm does not name it."""
         node = next((node for node, machine in enumerate(self.allocation.nodes) if machine.name == name), None)
         if node is None:
@@ -263,14 +256,15 @@ class SlurmSite(Site):
 
     def explain_cut(self, attempt: AttemptDir) -> Cut:
         later = submissions.later(self.assignment.run)
-        words = later[-1]["reason"] if later and later[-1]["attempt"] == attempt.number else ""
+        words = later[-1].reason if later and later[-1].attempt == attempt.number else ""
         verdict = self.verdict(attempt)
         down = ": " + verdict.reason if verdict else ""
-        return Cut((words or "Slurm started the job again after it was cut off") + down, heartbeat.last(attempt))
+        reason = (words or "Slurm started the job again after it was cut off") + down
+        return Cut(reason, until=heartbeat.last(attempt))
 
 
 def _last_error(log: str, status: int) -> str:
-    """What srun said last, or how it ended."""
+    """Returns the last error of srun, or how it ended."""
     lines = [line for line in log.splitlines() if "error: " in line]
     killed = f"srun was killed ({signal_name(os.WTERMSIG(status))})" if os.WIFSIGNALED(status) else "srun left no word"
     return lines[-1].strip() if lines else killed
@@ -282,11 +276,3 @@ def _is_down(state: str) -> bool:
 
 def _is_mute(state: str) -> bool:
     return "NOT_RESPONDING" in state or state.endswith("*")
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
