@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from muster.job.model import Job
     from muster.job.source import JobError
-    from muster.launch.api import Run, get, list_runs, load, run
+    from muster.launch.api import get, list_runs, load, run
     from muster.launch.follow import Chunk
     from muster.launch.names import RunNotFound
+    from muster.launch.run import Run
 
 __version__ = "0.1.0"
 __all__ = ["Chunk", "Job", "JobError", "Run", "RunNotFound", "get", "list_runs", "load", "run"]
@@ -21,7 +22,7 @@ _HOMES = {
     "Chunk": "muster.launch.follow",
     "Job": "muster.job.model",
     "JobError": "muster.job.source",
-    "Run": "muster.launch.api",
+    "Run": "muster.launch.run",
     "RunNotFound": "muster.launch.names",
     "get": "muster.launch.api",
     "list_runs": "muster.launch.api",

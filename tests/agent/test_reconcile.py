@@ -25,7 +25,7 @@ from muster.launch.reconcile import RECORD, RESUBMIT, SWEEP, WITHDRAW
 from muster.launch.start import submit
 from muster.records.files import read_object
 from muster.records.layout import RunDir, run_dir
-from muster.records.state import Status
+from muster.records.status import Status
 
 HANG = {"command": "echo up; trap '' TERM; sleep 1000"}
 HOLD = "import fcntl, sys, time; held = open(sys.argv[1], 'w'); fcntl.flock(held, fcntl.LOCK_EX); print('held', flush=True)"

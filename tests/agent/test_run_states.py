@@ -15,7 +15,8 @@ from muster.records.derive import derive, view
 from muster.records.layout import RunDir
 from muster.records.ranks import nodes, ranks
 from muster.records.run_view import RunView, is_final
-from muster.records.state import Status, read
+from muster.records.state import read
+from muster.records.status import Status
 
 ALIVE, GONE = Status(True), Status(False, "its supervisor was killed")
 

@@ -15,7 +15,7 @@ from muster.engines.slurm.node.parsing import End, Queued, queued
 from muster.engines.slurm.options import Chosen
 from muster.job import Job
 from muster.records.layout import RunDir
-from muster.records.state import Status
+from muster.records.status import Status
 
 JOB = Queued("12", "PENDING", 100, ("main",), "me", "1:00:00", 0.0, 0.0, "None", "run-1")
 

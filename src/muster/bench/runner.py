@@ -18,6 +18,7 @@ from muster.job import Bench, Job
 from muster.job.load import LoadedJob
 from muster.job.source import JobError, Problem
 from muster.launch import api
+from muster.launch.run import Run
 from muster.launch.start import submit
 from muster.launch.start.prepare import Prepared
 from muster.launch.start.prepare import prepare as prepare_job
@@ -25,7 +26,7 @@ from muster.records.files import read_object, write_json
 from muster.records.json_safe import plain
 from muster.records.layout import BenchDir, bench_dir, benches_dir, home, run_dir
 
-Follow = Callable[[api.Run], Mapping[str, Any]]
+Follow = Callable[[Run], Mapping[str, Any]]
 """Shows a run while it lasts, and returns how it ended."""
 
 _SINGLE_SERVER = re.compile(r"^\s*(?:export\s+)?SINGLESERVER_MODE=['\"]?True['\"]?\s*(?:#.*)?$", re.MULTILINE)

@@ -10,7 +10,7 @@ from typing import Any
 from muster import config
 from muster.engines import EngineError, Refused
 from muster.job import Job
-from muster.records.state import Status
+from muster.records.status import Status
 
 __all__ = ["Capacity", "Engine", "EngineError", "Order", "Refused", "Request"]
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from muster.job import Job
 from muster.job import load as job_load
 from muster.job.load import Source
-from muster.launch.run import Run, start
-from muster.launch.run_store import RunStore
-from muster.launch.start.prepare import prepare
-from muster.records.layout import home
+from muster.launch.start import submit
+from muster.launch.start.prepare import Prepared, prepare
+from muster.records.layout import RunDir, home
+
+if TYPE_CHECKING:  # a Run is imported when the first one exists: while its supervisor starts
+    from muster.launch.run import Run
+    from muster.launch.run_store import RunStore
 
 __all__ = ["Run", "get", "list_runs", "load", "run", "start"]
 
@@ -28,16 +34,47 @@ def run(job: Source, *, set: Sequence[str] = (), engine: str | None = None, deta
     return start(prepare(job_load.load(job, set), home(), engine), detach)
 
 
+def start(prepared: Prepared, detach: bool = False) -> Run:
+    """Starts a prepared run."""
+    if "muster.launch.run" in sys.modules:
+        from muster.launch.run import release_ended
+
+        release_ended()
+    if detach:
+        return _own(submit.start(prepared))
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    try:
+        return _own(submit.start(prepared, reader), writer)
+    except BaseException:
+        os.close(writer)
+        raise
+    finally:
+        os.close(reader)
+
+
+def _own(run: RunDir, tie: int | None = None) -> Run:
+    from muster.launch.run import Run
+
+    return Run(run, own=True, tie=tie)
+
+
 def get(name: str) -> Run:
     """The run of an id, of a unique beginning of one, or the `last` one. Raises RunNotFound."""
+    from muster.launch.run import Run
+    from muster.launch.run_store import RunStore
+
     return Run(RunStore(home()).find(name))
 
 
 def list_runs() -> list[Run]:
     """All runs, the newest first."""
+    from muster.launch.run_store import RunStore
+
     return runs_in(RunStore(home()))
 
 
 def runs_in(store: RunStore) -> list[Run]:
     """All runs of a store, the newest first."""
+    from muster.launch.run import Run
+
     return [Run(store.run(run_id)) for run_id in store.run_ids()]

@@ -14,8 +14,8 @@ from typing import Any
 
 from muster.engines import registry
 from muster.job import LAUNCHERS
-from muster.launch.api import Run
 from muster.launch.names import RunNotFound, rank_log
+from muster.launch.run import Run
 from muster.linux import proc
 
 NAMESPACES = ("user", "mnt", "uts", "pid")

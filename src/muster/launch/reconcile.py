@@ -18,7 +18,7 @@ from muster.records import state, submissions
 from muster.records.files import delete_tree, locked_file
 from muster.records.layout import RunDir
 from muster.records.run_view import RunView
-from muster.records.state import Status
+from muster.records.status import Status
 
 # A second process waits, because it needs the outcome: `rm` must not delete what another one is writing. Not for ever, because
 # a process of the run itself can hold the lock.

@@ -11,7 +11,8 @@ from muster.launch.start.environment import of_recorded
 from muster.launch.start.submit import user
 from muster.records import derive, state, submissions
 from muster.records.layout import RunDir
-from muster.records.state import Record, Status
+from muster.records.state import Record
+from muster.records.status import Status
 
 CAUSES = ("preempted", "lost")  # with which a supervisor leaves that wants to go on
 

@@ -15,15 +15,15 @@ from muster.engines.base import Engine, EngineError
 from muster.job import Job
 from muster.launch import names
 from muster.launch.names import RunNotFound
-from muster.launch.start import submit
-from muster.launch.start.prepare import Prepared, prepare_again
+from muster.launch.start.prepare import prepare_again
 from muster.records import derive, submissions
 from muster.records import state as states
 from muster.records.damage import Damaged, guarded
 from muster.records.files import delete_tree, read_events, read_object, write_once
 from muster.records.layout import RunDir
 from muster.records.run_view import ENDED, AttemptOutcome, RunView
-from muster.records.state import Status, recorded
+from muster.records.state import recorded
+from muster.records.status import Status
 
 if TYPE_CHECKING:  # what is not needed to start a run is imported where it is used: while the run starts
     from muster.launch import reconcile
@@ -43,20 +43,10 @@ _started: list[Run] = []  # by this process, which holds something for them unti
 _releasing = Lock()
 
 
-def start(prepared: Prepared, detach: bool = False) -> Run:
-    """Starts a prepared run."""
+def release_ended() -> None:
+    """Lets go of what is held for runs that this process started and that have ended."""
     for earlier in list(_started):
         earlier._release()
-    if detach:
-        return Run(submit.start(prepared), own=True)
-    reader, writer = os.pipe2(os.O_CLOEXEC)
-    try:
-        return Run(submit.start(prepared, reader), own=True, tie=writer)
-    except BaseException:
-        os.close(writer)
-        raise
-    finally:
-        os.close(reader)
 
 
 class Run:
@@ -357,6 +347,8 @@ class Run:
 
     def rerun(self, set: Sequence[str] = (), detach: bool = False) -> Run:
         """Starts the same job again, with the code as it was recorded."""
+        from muster.launch.api import start
+
         return start(prepare_again(self, set), detach)
 
     def remove(self) -> None:

@@ -23,7 +23,8 @@ from muster.records.files import read_object
 from muster.records.json_safe import number
 from muster.records.layout import RunDir
 from muster.records.run_view import RunView
-from muster.records.state import Status, recorded
+from muster.records.state import recorded
+from muster.records.status import Status
 
 if TYPE_CHECKING:
     from muster.launch.run import Run

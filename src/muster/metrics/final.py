@@ -15,9 +15,10 @@ from muster.records.files import write_once
 from muster.records.json_safe import plain
 from muster.records.layout import AttemptDir, RunDir
 from muster.records.run_view import RunView, State, is_final
+from muster.records.status import Status
 
 
-def final(record: state.Record, status: state.Status | None = None, unread: Unread | None = None) -> RunView:
+def final(record: state.Record, status: Status | None = None, unread: Unread | None = None) -> RunView:
     """Computes the final record from the files of a run, except for logs listed in `unread`."""
     view = derive.final(record, status)
     if not record.attempts or view.state is not State.SUCCEEDED:
@@ -27,7 +28,7 @@ def final(record: state.Record, status: state.Status | None = None, unread: Unre
     return replace(view, result=_brief(observed), unread=missing)
 
 
-def derived(run: RunDir, status: state.Status | None = None, unread: Unread | None = None) -> RunView:
+def derived(run: RunDir, status: Status | None = None, unread: Unread | None = None) -> RunView:
     """The final record of a run that has none yet; of one whose files are damaged, the record that says so."""
     try:
         with guarded(run):
@@ -36,7 +37,7 @@ def derived(run: RunDir, status: state.Status | None = None, unread: Unread | No
         return damaged_view(run, str(damage), alive=False)
 
 
-def conclude(run: RunDir, status: state.Status | None = None, unread: Unread | None = None) -> RunView:
+def conclude(run: RunDir, status: Status | None = None, unread: Unread | None = None) -> RunView:
     """Writes the final record, once; a second process gets what the first wrote."""
     found = derived(run, status, unread)
     try:

@@ -24,7 +24,8 @@ from muster.records.run_view import (
     optional,
     text,
 )
-from muster.records.state import AttemptRecord, Record, Status, read, recorded
+from muster.records.state import AttemptRecord, Record, read, recorded
+from muster.records.status import Status
 from muster.records.warnings import separate
 
 IN_VAIN = 5  # times that a run is cut off before a rank has started, and goes on all the same

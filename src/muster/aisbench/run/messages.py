@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.aisbench.config.mode import OFFLINE, V2
-from muster.launch.api import Run
+from muster.launch.run import Run
 from muster.plan.compat.modelarts import job_id, resource_id
 
 # The names of a run's state in both versions of the platform.

@@ -26,6 +26,7 @@ from muster.job.load import load
 from muster.job.source import JobError
 from muster.launch import api
 from muster.launch.follow import Follower
+from muster.launch.run import Run
 from muster.records.files import write_text
 
 # The variables by which Muster finds the store of a package; ranks do not get them.
@@ -39,7 +40,7 @@ STORE = {
 CARDS = {"SINGLE_CARD_INDEX": "ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES": "CUDA_VISIBLE_DEVICES"}
 STATUS_INTERVAL = 10.0  # seconds between two lines about the state of a run
 
-GoTo = Callable[[api.Run], None]
+GoTo = Callable[[Run], None]
 """A function that takes the run to which interrupts go from now on."""
 
 
@@ -116,7 +117,7 @@ def stop(base: str, choices: Choices, job_id: str) -> int:
     return 0 if newest.ended else 1
 
 
-def _runs(name: str, code: str) -> Iterator[api.Run]:
+def _runs(name: str, code: str) -> Iterator[Run]:
     """Runs with this job name and code directory, the newest first."""
     for run in api.list_runs():
         job = run.job
@@ -149,7 +150,7 @@ def _needed(job: Path) -> tuple[str, ...]:
     return api.load(str(job)).secrets
 
 
-def _follow(run: api.Run, kind: str, layout: PackageLayout, go_to: GoTo) -> Mapping[str, Any]:
+def _follow(run: Run, kind: str, layout: PackageLayout, go_to: GoTo) -> Mapping[str, Any]:
     """Writes the logs of a run into the package and prints its state until it ends."""
     go_to(run)
     begun = printed = time.monotonic()

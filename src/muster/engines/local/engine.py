@@ -19,7 +19,7 @@ from muster.linux import keys, proc
 from muster.linux.held_signals import held
 from muster.linux.spawn import spawn
 from muster.records.failure_text import size
-from muster.records.state import Status
+from muster.records.status import Status
 
 _HANDLE = re.compile(r"[0-9]{1,9}:[0-9]+:[^:]*:[^:]*:")
 AGENT = "muster-node-"  # how the names of agents begin

@@ -20,7 +20,7 @@ from muster.engines.slurm.node.client import Client
 from muster.engines.slurm.node.parsing import HANDLE, End, Queued
 from muster.engines.slurm.options import Site
 from muster.job import LAUNCHERS, Job
-from muster.records.state import EngineLog, Status
+from muster.records.status import EngineLog, Status
 
 FRESH = 5.0  # seconds for which one answer of the controller is used again: it has other users, too
 PATIENCE = 60.0  # seconds for a controller that is busy
