@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.bench.model import RankValue, RunMetric, Statistics
+from muster.bench.model.result import RankValue, RunMetric, Statistics
 from muster.bench.report.drawings import stragglers
 from muster.bench.report.drawings.bars import MOST, WORST, bar_charts, note
 from muster.bench.report.phrase import same

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from muster.bench.bundle.check import export
 from muster.bench.errors import ResultError
-from muster.bench.model import Result
+from muster.bench.model.result import Result
 from muster.bench.runner import Measurement
 from muster.config import ConfigError
 from muster.records.files import read_json, write_json

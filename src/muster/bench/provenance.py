@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster.bench.errors import ResultError
-from muster.bench.model import BenchRecord, Machine, Provenance, Times, codec
+from muster.bench.model import codec
+from muster.bench.model.bench import BenchRecord
+from muster.bench.model.result import Machine, Provenance, Times
 from muster.records.files import read_json, read_object
 from muster.records.json_safe import plain
 from muster.records.layout import RunDir

@@ -9,8 +9,9 @@ from muster.bench.aggregate import combine, statistics
 from muster.bench.energy import power
 from muster.bench.errors import ResultError
 from muster.bench.formats import aisbench_lines
-from muster.bench.model import FORMAT, BenchRecord, Metric, Result, Verdict
 from muster.bench.model import bench as bench_model
+from muster.bench.model.bench import BenchRecord
+from muster.bench.model.result import FORMAT, Metric, Result, Verdict
 from muster.bench.provenance import provenance
 from muster.bench.run_result import MeasuredRun
 from muster.job import Bench, Job

@@ -9,7 +9,7 @@ from muster.bench import samples, timeline
 from muster.bench.aggregate import listed, statistics
 from muster.bench.energy import power
 from muster.bench.energy.use import use
-from muster.bench.model import NodeUse, NodeValue, Phase, RankValue, RunMetric, RunPower, RunResult, SeriesPoint
+from muster.bench.model.result import NodeUse, NodeValue, Phase, RankValue, RunMetric, RunPower, RunResult, SeriesPoint
 from muster.bench.phases import Attempt, phases, training_start
 from muster.bench.samples import Window
 from muster.bench.timeline import Timeline

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from muster.bench.aggregate import FEWEST_OLYMPIC
-from muster.bench.model import BenchRecord, Result
-from muster.bench.model.bench import FORMAT
+from muster.bench.model.bench import FORMAT, BenchRecord
+from muster.bench.model.result import Result
 from muster.bench.result import make
 from muster.job import Bench, Job
 from muster.job.load import LoadedJob

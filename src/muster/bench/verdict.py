@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from muster.bench.aggregate import statistics
-from muster.bench.model import Limit, Target
+from muster.bench.model.result import Limit, Target
 from muster.bench.phases import within
 from muster.bench.run_result import MeasuredRun
 from muster.job import Bench

@@ -21,7 +21,7 @@ from muster.launch.start.prepare import Prepared
 from muster.records.untrusted import parse_json
 
 if TYPE_CHECKING:
-    from muster.bench.model import Result
+    from muster.bench.model.result import Result
     from muster.bench.runner import Measurement
 
 HERE = "the one of config.toml"

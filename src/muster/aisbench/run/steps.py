@@ -20,7 +20,7 @@ from muster.aisbench.run import messages, network_mode
 from muster.aisbench.run.job_logs import JobLogs
 from muster.bench import runner
 from muster.bench.formats import aisbench_lines
-from muster.bench.model import Result
+from muster.bench.model.result import Result
 from muster.config import ConfigError
 from muster.job.load import load
 from muster.job.source import JobError

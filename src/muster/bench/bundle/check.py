@@ -14,7 +14,7 @@ from muster import __version__
 from muster.bench.bundle import archive, recompute, signature, strict_json, write
 from muster.bench.bundle.contents import MANIFEST, SIGNATURE, FileEntry, belongs
 from muster.bench.errors import BundleError
-from muster.bench.model import Result
+from muster.bench.model.result import Result
 from muster.records.files import temporary_name
 
 MOST_PROBLEMS = 1000  # listed of one bundle

@@ -9,8 +9,7 @@ from typing import Any
 
 from muster.bench.energy import energy
 from muster.bench.energy.energy import Meter
-from muster.bench.model import DevicePower, NodePower, Power, PowerWindow, RunPower
-from muster.bench.model.power import BOTH, DEVICES, PACKAGES, SERVER
+from muster.bench.model.result import BOTH, DEVICES, PACKAGES, SERVER, DevicePower, NodePower, Power, PowerWindow, RunPower
 from muster.bench.samples import NodeSamples, TimeSeries, Window
 from muster.metrics import numbers
 from muster.metrics.values import MetricTotals, RankReport, Value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.bench.model import NodeUse, RankUse
+from muster.bench.model.result import NodeUse, RankUse
 from muster.bench.samples import NodeSamples, TimeSeries, Window
 from muster.metrics import numbers
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 
-from muster.bench.model import Phase, Power, Result, RunMetric
+from muster.bench.model.result import Phase, Power, Result, RunMetric
 from muster.bench.phases import ALWAYS
 from muster.metrics.values import Value
 

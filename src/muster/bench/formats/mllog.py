@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from muster.bench.formats.script_log import AttemptLog, ScriptLog, Span
-from muster.bench.model import Machine, Phase, Result, RunResult, SeriesPoint
+from muster.bench.model.result import Machine, Phase, Result, RunResult, SeriesPoint
 from muster.metrics.mllog import Event
 
 DIVISIONS = {"close": "closed", "closed": "closed", "open": "open"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from json import dumps
 from typing import Any
 
-from muster.bench.model import Phase, Result, RunResult
+from muster.bench.model.result import Phase, Result, RunResult
 from muster.bench.report import figures, machines
 from muster.bench.report.phrase import Phrase, joined, named, say
 from muster.metrics import numbers

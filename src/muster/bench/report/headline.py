@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from muster.bench.model import Limit, Phase, Result, Target
+from muster.bench.model.result import Limit, Phase, Result, Target
 from muster.bench.report import figures
 from muster.bench.report.phrase import Phrase, joined, named, same, say
 

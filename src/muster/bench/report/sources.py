@@ -11,7 +11,8 @@ from typing import Any
 from muster.bench import result
 from muster.bench.bundle import check
 from muster.bench.errors import BundleError, ResultError
-from muster.bench.model import FORMAT, BenchRecord, Result, Verdict
+from muster.bench.model.bench import BenchRecord
+from muster.bench.model.result import FORMAT, Result, Verdict
 from muster.bench.report import samples
 from muster.launch import api
 from muster.launch.names import RunNotFound

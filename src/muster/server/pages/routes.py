@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from muster.bench import report
 from muster.bench.errors import ResultError
-from muster.bench.model import Result
+from muster.bench.model.result import Result
 from muster.server.core.access import BAD_TOKEN, COOKIE, Context, Reader
 from muster.server.core.context import AppContext
 from muster.server.core.tokens import SESSION

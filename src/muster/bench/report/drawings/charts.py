@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from muster.bench.model import Phase
+from muster.bench.model.result import Phase
 from muster.bench.report.drawings import scale
 from muster.bench.report.drawings.timeline import Series, Values
 from muster.bench.report.phrase import Phrase, named

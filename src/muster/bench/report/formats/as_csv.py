@@ -6,7 +6,7 @@ import csv as format
 import io
 from collections.abc import Iterator, Sequence
 
-from muster.bench.model import Power, Result, RunResult
+from muster.bench.model.result import Power, Result, RunResult
 
 COLUMNS = ("result", "name", "level", "repeat", "run", "node", "rank", "quantity", "value", "unit", "reason", "source")
 POWER = {

@@ -14,7 +14,7 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from muster.bench.model import Result
+from muster.bench.model.result import Result
 from muster.bench.report import compare, figures, headline, machines
 from muster.bench.report.drawings import overlay
 from muster.bench.report.drawings.use import Samples

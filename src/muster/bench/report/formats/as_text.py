@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from muster.bench.model import Result, RunMetric, RunResult
+from muster.bench.model.result import Result, RunMetric, RunResult
 from muster.bench.report import compare, figures, headline
 from muster.bench.report.drawings import stragglers, timeline, use
 from muster.bench.report.drawings.bars import note
