@@ -15,6 +15,7 @@ from muster.bench.model.result import FORMAT, Metric, Result, Verdict
 from muster.bench.provenance import provenance
 from muster.bench.run_result import MeasuredRun
 from muster.job import Bench, Job
+from muster.metrics.totals import NOBODY
 from muster.metrics.values import Value
 from muster.records.damage import Damaged
 from muster.records.files import read_object
@@ -37,7 +38,8 @@ def _make(bench: BenchRecord, runs: Sequence[RunDir]) -> Result:
     done = [run_result.read(run) for run in runs]
     job = done[0].job if done else Job()
     asked = job.bench or Bench()
-    metrics = {name: combine(asked.combine, _repeats(name, done)) for name in _names(done)}
+    names = dict.fromkeys(name for run in done for name in run.metrics)
+    metrics = {name: combine(asked.combine, _repeats(name, done)) for name in names}
     targets, limits = verdict.targets(asked, done, metrics), verdict.limits(asked, done)
     problems = [*_run_problems(bench, done), *_uncombined(done, metrics), *verdict.problems(targets, limits, asked.metric)]
     spent = power.combine([(run.id, run.power.figures) for run in done])
@@ -77,13 +79,8 @@ def single(run: RunDir) -> BenchRecord:
     )
 
 
-def _names(runs: Sequence[MeasuredRun]) -> list[str]:
-    """The metrics of all runs."""
-    return list(dict.fromkeys(name for run in runs for name in run.metrics))
-
-
 def _repeats(name: str, runs: Sequence[MeasuredRun]) -> list[Value]:
-    missing = Value(reason="nobody recorded it")
+    missing = Value(reason=NOBODY)
     return [run.metrics[name].whole if name in run.metrics else missing for run in runs]
 
 

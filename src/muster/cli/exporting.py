@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from muster.records.layout import bench_dir, home
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -38,7 +40,6 @@ class Export:
 
     def pack(self, bench: str, target: Path) -> None:
         from muster.bench.bundle.check import export
-        from muster.records.layout import bench_dir, home
 
         export(Path(bench_dir(home(), bench).path), Path(home()), target, self.key, self.force)
 
@@ -62,6 +63,6 @@ def writable(path: Path) -> None:
 def _key(sign: str) -> Path:
     from muster.bench.bundle import signature
 
-    key = signature.choose(sign or None)
+    key = signature.choose(sign or None, home())
     click.echo(f"muster: the bundle will be signed with {key.name}", err=True)
     return key.path

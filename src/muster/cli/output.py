@@ -40,8 +40,16 @@ def print_json(data: Any) -> None:
     click.echo(json.dumps(data, ensure_ascii=False, indent=2).encode("utf-8", "backslashreplace"))
 
 
+def show(json: bool, data: Any, text: str) -> None:
+    """Prints an answer: data as JSON for programs, or text for people."""
+    if json:
+        print_json(data)
+    else:
+        click.echo(text)
+
+
 def say(text: str) -> None:
-    """Tells the person at the terminal something beside the output."""
+    """Prints a message to stderr, beside the output."""
     click.echo(f"muster: {plain(text)}", err=True)
 
 

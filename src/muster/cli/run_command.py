@@ -82,7 +82,7 @@ def command(
     """
     with errors.told_as_json(json), named_as_typed(shortcuts):
         prepare = preparing.preview if dry_run and not check else preparing.prepare
-        prepared = prepare(_loaded(job, ctx.meta.get("words"), shortcuts, sets), home(), engine, _say)
+        prepared = prepare(_loaded(job, ctx.meta.get("words"), shortcuts, sets), home(), engine, output.say)
     if check:
         return _checked(prepared, json)
     if dry_run:
@@ -96,17 +96,14 @@ def begin(prepared: Prepared, detach: bool, json: bool) -> int:
         with errors.told_as_json(json):
             run = api.start(prepared, detach)
         if detach:
-            if json:
-                output.print_json(output.brief(run.view))
-            else:
-                click.echo(run.id)
+            output.show(json, output.brief(run.view), run.id)
             return 0
         interrupts.go_to(run, lasting=prepared.engine.lasting)
         view = follow(run, json, interrupts.leaving)
     if json:
         output.print_json(output.brief(view))
     elif not view.state.ended:
-        _say(f"{run.id} goes on; `muster logs {run.id} --follow` comes back to it")
+        output.say(f"{run.id} goes on; `muster logs {run.id} --follow` comes back to it")
     else:
         show_end(view, sys.stdout.isatty())
     return output.EXIT_CODES.get(view.state, 0)  # one that goes on was left
@@ -143,10 +140,6 @@ def named_as_typed(shortcuts: dict[str, str | None]) -> Iterator[None]:
         raise JobError([replace(found, file=typed.get(found.file, found.file)) for found in error.problems]) from None
 
 
-def _say(text: str) -> None:
-    output.say(text)
-
-
 def _name(words: list[str]) -> str:
     """A name for a job without one: that of its program, or of the script that it runs."""
     script = next((word for word in words if word.endswith((".py", ".sh"))), words[0])
@@ -155,12 +148,9 @@ def _name(words: list[str]) -> str:
 
 
 def _checked(prepared: Prepared, json: bool) -> int:
-    if json:
-        output.print_json({"ok": True, "job": prepared.job.to_json()})
-    else:
-        ranks, nodes = prepared.job.ranks, prepared.job.nodes
-        size = f"{ranks} rank{'s' * (ranks != 1)} on {nodes} node{'s' * (nodes != 1)}"
-        click.echo(f"{prepared.job.name}: no problems ({size})")
+    ranks, nodes = prepared.job.ranks, prepared.job.nodes
+    size = f"{ranks} rank{'s' * (ranks != 1)} on {nodes} node{'s' * (nodes != 1)}"
+    output.show(json, {"ok": True, "job": prepared.job.to_json()}, f"{prepared.job.name}: no problems ({size})")
     return 0
 
 
@@ -186,7 +176,7 @@ def follow(run: api.Run, json: bool, leaving: Callable[[], bool] = lambda: False
     live = sys.stdout.isatty() and not json and os.environ.get("TERM") != "dumb"
     shown: Lines | Live = Live() if live else Lines(sys.stderr.buffer if json else sys.stdout.buffer)
     if not live and not json:
-        _say(f"run {run.id}")
+        output.say(f"run {run.id}")
     story = Story(run, shown, live)
     with Follower(run.dir, lambda attempt, process: not names.in_background(process)) as follower:
         try:
@@ -226,7 +216,7 @@ class Story:
             self._exposure = warnings.exposed_keys(self._run.dir)
             if self._exposure:
                 self._shown.interlude()
-                _say(self._exposure)
+                output.say(self._exposure)
         newest = attempt or (self._run.dir.attempt_numbers() or [1])[-1]
         if newest > self._attempt:
             self._shown.interlude()
@@ -237,16 +227,16 @@ class Story:
         if self._run.trouble != self._trouble:
             self._trouble = self._run.trouble
             self._shown.interlude()
-            _say(f"{self._trouble}; the run goes on" if self._trouble else "its engine answers again")
+            output.say(f"{self._trouble}; the run goes on" if self._trouble else "its engine answers again")
         if self._run.halted != self._halted:
             self._halted = self._run.halted
             self._shown.interlude()
-            _say(self._halted or GOES_ON)
+            output.say(self._halted or GOES_ON)
         if attempt is None and not self._live:
             view = self._run.peek()
             if view.state is State.PENDING and view.reason not in ("", self._waiting):
                 self._waiting = view.reason
-                _say(self._waiting)
+                output.say(self._waiting)
 
     def _tell_shared(self) -> None:
         """A script of another platform counts on directories that a node has for itself."""
@@ -259,7 +249,7 @@ class Story:
             self._sharing = False
             if not event["contained"]:
                 self._shown.interlude()
-                _say(
+                output.say(
                     f"nodes share {', '.join(PRIVATE)}, host name and process ids with this machine, for there are no "
                     f"namespaces ({event['reason']}); paths of {job.compat} lie in {place}"
                 )

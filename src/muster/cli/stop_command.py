@@ -29,10 +29,7 @@ def command(run: str, now: bool, json: bool) -> int:
         click.echo(f"stopping {found.id}; {_what_follows(found)}", err=True)
     found.stop(now, say=output.say)
     view = found.view
-    if json:
-        output.print_json(output.brief(view))
-    else:
-        click.echo(output.headline(view))
+    output.show(json, output.brief(view), output.headline(view))
     return 0
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from muster.bench.model.result import NodeUse, RankUse
 from muster.bench.samples import NodeSamples, TimeSeries, Window
-from muster.metrics import numbers
 
 RATES = ("disk_read", "disk_write", "net_in", "net_out")
 
@@ -17,23 +16,18 @@ def use(samples: Sequence[NodeSamples], window: Window | None) -> tuple[NodeUse,
 
 def _node(samples: NodeSamples, window: Window) -> NodeUse:
     ranks = [
-        RankUse(int(rank), _mean(columns["cpu"], window), _max(columns["mem"], window))
+        RankUse(int(rank), columns["cpu"].mean(window), _max(columns["mem"], window))
         for rank, columns in samples.ranks.items()
         if rank.isascii() and rank.isdigit() and len(rank) < 10
     ]
     return NodeUse(
         node=samples.node,
-        cpu=_mean(samples.own["cpu"], window),
+        cpu=samples.own["cpu"].mean(window),
         cpu_max=_max(samples.own["cpu"], window),
         mem_max=_max(samples.own["mem"], window),
-        **{name: _mean(samples.own[name], window) for name in RATES},
+        **{name: samples.own[name].mean(window) for name in RATES},
         ranks=tuple(sorted(ranks, key=lambda row: row.rank)),
     )
-
-
-def _mean(series: TimeSeries, window: Window) -> float | None:
-    values = series.within(window)
-    return numbers.mean(values) if values else None
 
 
 def _max(series: TimeSeries, window: Window) -> float | None:

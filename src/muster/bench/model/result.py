@@ -46,7 +46,7 @@ class NodeValue:
 
 @dataclass(frozen=True)
 class SeriesPoint:
-    """A value on the way; a log does not tell when it was written, and a rank may have reported what is not finite."""
+    """A value on the way; it has no time where it comes from a log, and no value where it was not finite."""
 
     t: float | None
     rank: Count
@@ -95,7 +95,7 @@ class RankUse:
 
 @dataclass(frozen=True)
 class NodeUse:
-    """What a run used of a node; what was not sampled is null."""
+    """Use of a node's resources by a run; None for those that were not sampled."""
 
     node: Count
     cpu: float | None = None
@@ -110,7 +110,7 @@ class NodeUse:
 
 @dataclass(frozen=True)
 class Power:
-    """What was used in a window of time; a figure that is missing has its reason."""
+    """Power and energy in a window of time; a figure that is missing has its reason."""
 
     of: Annotated[str, OneOf((SERVER, BOTH, DEVICES, PACKAGES))] | None = None
     idle: float | None = None  # watts
@@ -167,6 +167,10 @@ class RunResult:
     power: RunPower
     use: tuple[NodeUse, ...]
     problems: tuple[str, ...]
+
+    def seconds(self, phase: str) -> float | None:
+        """The length of a phase, where it is known."""
+        return self.phases[phase].seconds if phase in self.phases else None
 
 
 @dataclass(frozen=True)

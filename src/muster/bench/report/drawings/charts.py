@@ -57,17 +57,6 @@ class Paper:
     x_ticks: Sequence[Tick]
     y_ticks: Sequence[Tick]
 
-    left: int = LEFT
-    top: int = TOP
-
-    @property
-    def right(self) -> int:
-        return self.width - RIGHT
-
-    @property
-    def bottom(self) -> int:
-        return self.height - BOTTOM
-
 
 @dataclass(frozen=True)
 class LineChart:
