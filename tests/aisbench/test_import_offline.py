@@ -202,7 +202,7 @@ def test_comments_in_a_file_of_json_are_told(tmp_path: Path) -> None:
     assert [
         problem
         for problem in complaints(folder)
-        if "is not JSON; check the brackets and commas there, and remove comments" in problem
+        if "is not JSON; check the quotes, commas and brackets there, and remove comments" in problem
     ]
 
 

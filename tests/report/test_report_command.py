@@ -235,7 +235,7 @@ def test_an_installed_wheel_writes_pages(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path], cwd=root, check=True)
     (wheel,) = tmp_path.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
-    code = "import muster; from muster.bench import report; print(muster.__file__); print(as_html.page('', 'x'))"
+    code = "import muster; from muster.bench.report.formats.as_html import page; print(muster.__file__); print(page('', 'x'))"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "installed", capture_output=True, text=True, check=True)
     where, page = done.stdout.split("\n", 1)
     assert where.startswith(str(tmp_path))

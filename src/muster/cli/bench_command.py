@@ -76,7 +76,7 @@ def command(
 
     given = {"bench.repeats": repeats, "bench.scope": scope}
     changes = [*sets, *(f"{name}={value}" for name, value in given.items() if value is not None)]
-    with errors.told_as_json(json), named_as_typed(given):
+    with errors.shown_as_json(json), named_as_typed(given):
         if tester is not None and test_id is None:
             raise click.UsageError("--tester needs to know which plan is answered; add --test-id ID")
         bundle = exporting.checked(export, sign, force, sending=test_id is not None)

@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def options(command: F) -> F:
-    """The options of commands that can write a bundle."""
+    """Adds the options of commands that can write a bundle."""
     path = click.Path(path_type=Path)
     for option in (
         click.option("--force", is_flag=True, help="Let --export write over a file."),

@@ -50,7 +50,7 @@ def command(runs: tuple[str, ...], json: bool) -> int:
 
 
 def _reconcile(runs: list[api.Run]) -> tuple[list[Reconciled], int]:
-    """What was done for each run, and the exit code: an engine that cannot be reached does not keep others waiting."""
+    """Reconciles each run, and returns the exit code, too: an engine that cannot be reached does not keep others waiting."""
     done: list[Reconciled] = []
     trouble: dict[str, EngineError] = {}
     for run in runs:

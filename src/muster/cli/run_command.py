@@ -80,7 +80,7 @@ def command(
     3 the engine cannot be reached, 130 stopped. Ctrl-C stops the run, a second one at once; a run on
     Slurm can be left instead: a terminal is asked which is meant.
     """
-    with errors.told_as_json(json), named_as_typed(shortcuts):
+    with errors.shown_as_json(json), named_as_typed(shortcuts):
         prepare = preparing.preview if dry_run and not check else preparing.prepare
         prepared = prepare(_loaded(job, ctx.meta.get("words"), shortcuts, sets), home(), engine, output.say)
     if check:
@@ -93,7 +93,7 @@ def command(
 def begin(prepared: Prepared, detach: bool, json: bool) -> int:
     """Starts a prepared run and follows it, as the options say."""
     with Interrupts() as interrupts:  # from here on Ctrl-C is for the run
-        with errors.told_as_json(json):
+        with errors.shown_as_json(json):
             run = api.start(prepared, detach)
         if detach:
             output.show(json, output.brief(run.view), run.id)
@@ -132,7 +132,7 @@ def _loaded(job: str | None, words: list[str] | None, shortcuts: dict[str, str |
 
 @contextmanager
 def named_as_typed(shortcuts: dict[str, str | None]) -> Iterator[None]:
-    """Shortcuts are overrides; their problems are told under the option that was typed."""
+    """Shortcuts are overrides; their problems are reported under the option that was typed."""
     typed = {f"--set {name}={value}": f"--{name.rpartition('.')[2]} {value}" for name, value in shortcuts.items()}
     try:
         yield
@@ -170,7 +170,7 @@ def _dry_run(prepared: Prepared, json: bool) -> int:
 
 
 def follow(run: api.Run, json: bool, leaving: Callable[[], bool] = lambda: False) -> RunView:
-    """Shows what a run writes until it ends or `leaving` says that nobody wants to see it; returns how it stands then."""
+    """Shows what a run writes until it ends or `leaving` says that the user leaves it; returns its view then."""
     from muster.launch.follow import Follower
 
     live = sys.stdout.isatty() and not json and os.environ.get("TERM") != "dumb"
@@ -195,23 +195,23 @@ def follow(run: api.Run, json: bool, leaving: Callable[[], bool] = lambda: False
 
 
 class Story:
-    """What is told between the lines of the ranks: whom the run waits for, and attempts that failed."""
+    """Messages between the lines of the ranks: whom the run waits for, and attempts that failed."""
 
     def __init__(self, run: api.Run, shown: Lines | Live, live: bool) -> None:
         self._run = run
         self._shown = shown
-        self._live = live  # whether a live line tells whom the run waits for
+        self._live = live  # whether a live line shows whom the run waits for
         self._attempt = 1
         self._waiting = ""
         self._trouble = ""
         self._halted = ""
-        self._sharing = bool(run.job.compat)  # whether it matters what nodes share, and nobody knows yet
+        self._sharing = bool(run.job.compat)  # whether it matters what nodes share, and is not known yet
         self._exposure: str | None = None  # what is to be said of its keys, once that is known
 
     def go_on(self, attempt: int | None) -> None:
-        """Tells what is new; `attempt` is the one that is about to speak, if one is."""
+        """Prints what is new; `attempt` is the one whose output comes next, if any."""
         if self._sharing:
-            self._tell_shared()
+            self._warn_of_sharing()
         if self._exposure is None:
             self._exposure = warnings.exposed_keys(self._run.dir)
             if self._exposure:
@@ -238,7 +238,7 @@ class Story:
                 self._waiting = view.reason
                 output.say(self._waiting)
 
-    def _tell_shared(self) -> None:
+    def _warn_of_sharing(self) -> None:
         """A script of another platform counts on directories that a node has for itself."""
         from muster.agent.sandbox.rootfs import PRIVATE
         from muster.plan import compat

@@ -34,7 +34,7 @@ def command(run: str, now: bool, json: bool) -> int:
 
 
 def _what_follows(run: api.Run) -> str:
-    """What becomes of a run that is asked to stop."""
+    """Describes how a run that is asked to stop will end."""
     if run.peek().phase == "queued":
         return "it still waits, and is taken out of the queue"
     then = ", then its outputs are uploaded" if run.job.outputs or run.job.log_url else ""

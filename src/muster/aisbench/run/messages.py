@@ -51,15 +51,10 @@ def ended(view: RunView, kind: str, seconds: float) -> str:
     return f"task failed, {status(view.state, kind)}, please check the logs in log/: {view.reason}"
 
 
-def stopped(run: Run, kind: str, version: int, state: str, success: bool) -> str:
+def stopped(run: Run, kind: str, version: int, state: str) -> str:
     """The message after a stop; `state` is that of the run before."""
     if kind == V2:
         return f"job stop status: {STATUS[run.state][1]}"
-    head = f"jobname:{run.job.name} jobid:{identity(run, kind)} preversionid:{version} jobstatus:{STATUS[state][0]}"
-    return f"{head} stop status:{{'is_success': {success}}}"
-
-
-def no_need(run: Run, kind: str, version: int) -> str:
-    if kind == V2:
-        return f"job stop status: {STATUS[run.state][1]}"
-    return f"jobname:{run.job.name} jobid:{identity(run, kind)} preversionid:{version} no need stop"
+    done = f"jobstatus:{STATUS[state][0]} stop status:{{'is_success': {run.ended}}}"
+    outcome = "no need stop" if State(state).ended else done
+    return f"jobname:{run.job.name} jobid:{identity(run, kind)} preversionid:{version} {outcome}"

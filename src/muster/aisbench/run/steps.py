@@ -107,13 +107,11 @@ def stop(base: str, choices: Choices, store: RunStore, job_id: str) -> int:
     if not runs:
         _say("find no match version return")
         return 1
-    newest, version = runs[0], len(runs)
+    newest = runs[0]
     before = newest.state
-    if newest.ended:
-        _say(messages.no_need(newest, imported.kind, version))
-        return 0
-    newest.stop(reason="stopped by train_modelarts.py --action stop")
-    _say(messages.stopped(newest, imported.kind, version, before, newest.ended))
+    if not newest.ended:
+        newest.stop(reason="stopped by train_modelarts.py --action stop")
+    _say(messages.stopped(newest, imported.kind, len(runs), before))
     return 0 if newest.ended else 1
 
 

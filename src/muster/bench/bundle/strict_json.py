@@ -14,6 +14,7 @@ from muster.records.untrusted import parse_json
 
 LONGEST_NUMBER = 400  # letters; a 64-bit float needs no more than 325
 SHOWN = 80  # letters of a value in a difference
+_NOTHING = object()  # a missing value
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z")
 
 
@@ -79,13 +80,6 @@ def shown(value: Any) -> str:
     else:
         text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
-
-
-class _Nothing:
-    """Marks a missing value."""
-
-
-_NOTHING = _Nothing()
 
 
 def _under(there: Any, follows: Any, path: str) -> Iterable[str]:

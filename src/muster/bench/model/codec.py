@@ -219,10 +219,9 @@ def _join(place: str, name: str) -> str:
 
 
 def _wrong(place: str, data: Any, expected: str) -> ResultError:
-    shown = "an object" if isinstance(data, dict) else "a list" if isinstance(data, list) else _shown(data)
+    if isinstance(data, dict | list):
+        text = "an object" if isinstance(data, dict) else "a list"
+    else:
+        text = f"{data:.6g}" if isinstance(data, float) else json.dumps(data)
+    shown = text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
     return ResultError(f"{place or 'it'}: {shown} is not {expected}")
-
-
-def _shown(data: Any) -> str:
-    text = f"{data:.6g}" if isinstance(data, float) else json.dumps(data)
-    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
