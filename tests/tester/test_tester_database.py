@@ -16,7 +16,7 @@ from muster.server.results.plans import Plans
 from muster.server.results.results import Refusal, Results, StoredRun
 from muster.server.results.uploads import Limits, Upload, Uploads
 from muster.tester.errors import Misused
-from muster.tester.plan import Plan
+from muster.tester.protocol import Plan
 
 WRITTEN = 1794000000.5
 BENCH = "resnet-20261115-000000-abcd"

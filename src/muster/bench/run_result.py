@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from muster.bench import samples, timeline
 from muster.bench.aggregate import listed, statistics
 from muster.bench.energy import power
-from muster.bench.energy.use import use
-from muster.bench.model.result import NodeUse, NodeValue, Phase, RankValue, RunMetric, RunPower, RunResult, SeriesPoint
+from muster.bench.model.result import NodeUse, NodeValue, Phase, RankUse, RankValue, RunMetric, RunPower, RunResult, SeriesPoint
 from muster.bench.phases import Attempt, phases, training_start
-from muster.bench.samples import Window
+from muster.bench.samples import NodeSamples, Window
 from muster.bench.timeline import Timeline
 from muster.job import Job
 from muster.metrics import numbers
@@ -20,10 +19,11 @@ from muster.metrics.totals import NOBODY, measure, names
 from muster.metrics.values import DataPoint, MetricTotals, Value
 from muster.records.damage import Damaged, guarded
 from muster.records.files import read_object
-from muster.records.layout import RunDir
+from muster.records.layout import RunDir, is_number
 
 MOST_RANKS = 20  # whose problems are listed one by one
 MOST_POINTS = 2000  # of a series
+RATES = ("disk_read", "disk_write", "net_in", "net_out")
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _read(run: RunDir) -> MeasuredRun:
         phases=found,
         training=training_start([*_earlier(run, job), (times, found["proc"])]),
         power=power.measure(sampled, window, times.first_rank, metrics["throughput"]),
-        use=use(sampled, window),
+        use=tuple(_use(samples, window) for samples in sampled if window is not None),
         problems=tuple(_problems(run.id, state, reason, observed, metrics)),
     )
 
@@ -147,6 +147,23 @@ def _window(found: dict[str, Phase]) -> Window | None:
         if phase.start is not None and phase.end is not None and phase.end > phase.start:
             return Window(phase.start, phase.end, called)
     return None
+
+
+def _use(samples: NodeSamples, window: Window) -> NodeUse:
+    """CPU, memory, disk and network use of a node, over the same window as its energy."""
+    ranks = [
+        RankUse(int(rank), columns["cpu"].mean(window), columns["mem"].max(window))
+        for rank, columns in samples.ranks.items()
+        if is_number(rank)
+    ]
+    return NodeUse(
+        node=samples.node,
+        cpu=samples.own["cpu"].mean(window),
+        cpu_max=samples.own["cpu"].max(window),
+        mem_max=samples.own["mem"].max(window),
+        **{name: samples.own[name].mean(window) for name in RATES},
+        ranks=tuple(sorted(ranks, key=lambda row: row.rank)),
+    )
 
 
 def _problems(run: str, state: str, reason: str, observed: Observed, metrics: dict[str, MetricTotals]) -> Iterator[str]:

@@ -60,6 +60,9 @@ class TimeSeries:
         values = self.within(window)
         return numbers.mean(values) if values else None
 
+    def max(self, window: Window) -> float | None:
+        return max(self.within(window), default=None)
+
     def __bool__(self) -> bool:
         return bool(self.times)
 

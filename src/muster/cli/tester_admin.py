@@ -19,7 +19,7 @@ from muster.server.core.layout import ServerLayout
 from muster.server.core.tokens import Tokens
 from muster.server.results.plans import Plans
 from muster.tester.errors import Misused
-from muster.tester.plan import MODES, Plan, new_test_id
+from muster.tester.protocol import MODES, Plan, new_test_id
 
 data_option: Callable[[Any], Any] = click.option(
     "--data", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="The tester's data [MUSTER_HOME/tester]."
@@ -88,7 +88,7 @@ def list_tokens(data: Path | None, json: bool) -> int:
     with _database(data) as database:
         tokens = Tokens(database).all()
     if json:
-        output.print_json([token.to_json() for token in tokens])
+        output.print_json([vars(token) for token in tokens])
     elif not tokens:
         click.echo("there are no tokens; `muster tester token add NAME` makes one", err=True)
     else:

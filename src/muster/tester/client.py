@@ -17,8 +17,7 @@ import httpx
 
 from muster import config
 from muster.tester.errors import Misused, Unreachable
-from muster.tester.plan import Plan
-from muster.tester.protocol import OpenedUpload, Verdict, printable
+from muster.tester.protocol import OpenedUpload, Plan, Verdict, printable
 
 FIRST_PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds between attempts that get no answer
 LATER_PAUSES = (*FIRST_PAUSES, 4.0, 8.0, 15.0)  # once the tester has answered: it may be restarting

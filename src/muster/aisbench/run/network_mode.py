@@ -38,7 +38,7 @@ def check(test: PlannedTest, home: Path) -> None:
 def plan(test: PlannedTest, home: Path, say: Callable[[str], None]) -> Mapping[str, Any]:
     """Returns the tester's plan; the one of code/config.json where the tester does not answer."""
     from muster.tester.client import connect
-    from muster.tester.plan import Plan
+    from muster.tester.protocol import Plan
 
     try:
         with connect(home, test.url) as client:

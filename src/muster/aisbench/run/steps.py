@@ -53,7 +53,7 @@ def init(base: str, choices: Choices, store: RunStore) -> int:
         _say(f"[WARNING] {note}")
     runner.prepare(load(layout.job), store.home, None, lambda text: _say(f"[WARNING] {text}"))
     if network_mode.enabled():
-        network_mode.check(imported.test, Path(store.home))
+        network_mode.check(imported.package.test, Path(store.home))
     return 0
 
 
@@ -66,9 +66,9 @@ def run_train(base: str, choices: Choices, store: RunStore, go_to: GoTo) -> int:
         if not network_mode.started_by_stubs():
             layout.remove_stubs_logs()
         prepared = runner.prepare(load(layout.job), store.home, None)
-        plan = network_mode.plan(imported.test, Path(store.home), _say) if network_mode.enabled() else None
+        plan = network_mode.plan(imported.package.test, Path(store.home), _say) if network_mode.enabled() else None
         measurement = runner.create_bench(prepared, sys.argv, plan, imported.package.system or None)
-        runs = runner.run_repeats(measurement, prepared, lambda run: _follow(run, imported.kind, layout, store, go_to))
+        runs = runner.run_repeats(measurement, prepared, lambda run: _follow(run, imported.package.kind, layout, store, go_to))
         states = {view.state for view in runs}
         layout.store(measurement, runner.write_result(measurement))
     return 0 if states == {State.SUCCEEDED} else 1
@@ -101,9 +101,9 @@ def run(base: str, choices: Choices, store: RunStore, go_to: GoTo) -> int:
 def stop(base: str, choices: Choices, store: RunStore, job_id: str) -> int:
     """Stops the newest run of this package, or the one with the id; returns 0 when it has ended."""
     imported = importing.read(base, str(PackageLayout(base).job), choices, here=True)
-    runs = _runs(store, imported.name, imported.code)
+    runs = _runs(store, imported.name, imported.package.code)
     if job_id:
-        runs = [run for run in runs if job_id in (messages.identity(run, imported.kind), run.id)]
+        runs = [run for run in runs if job_id in (messages.identity(run, imported.package.kind), run.id)]
     if not runs:
         _say("find no match version return")
         return 1
@@ -111,7 +111,7 @@ def stop(base: str, choices: Choices, store: RunStore, job_id: str) -> int:
     before = newest.state
     if not newest.ended:
         newest.stop(reason="stopped by train_modelarts.py --action stop")
-    _say(messages.stopped(newest, imported.kind, len(runs), before))
+    _say(messages.stopped(newest, imported.package.kind, len(runs), before))
     return 0 if newest.ended else 1
 
 
@@ -137,7 +137,7 @@ def _import(layout: PackageLayout, choices: Choices) -> Imported:
     needed = api.load(str(layout.job)).secrets  # other secrets of the package do not reach the ranks
     os.environ.update({name: imported.credentials.secrets[name] for name in needed})
     for name, mask in CARDS.items():
-        if imported.kind == OFFLINE and (chosen := imported.package.variable(name)):
+        if imported.package.kind == OFFLINE and (chosen := imported.package.variable(name)):
             os.environ[mask] = str(chosen.value)
     return imported
 

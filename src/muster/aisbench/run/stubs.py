@@ -36,7 +36,7 @@ def main(base: str, words: list[str], home: Path, show: Callable[[Exception], in
             say("ERROR", "usage: ./ais-bench-stubs [test]; `test` is local mode, without it the tester gets the result")
             return INIT
         network = not words
-        test = importing.read(base, str(layout.job), Choices(), here=True).test
+        test = importing.read(base, str(layout.job), Choices(), here=True).package.test
         say("INFO", f"get ConfigInfo {test.shown()}")
         say("INFO", "ais bench stubs begin run")
         say("INFO", f"workpath:{layout.base} go testcase.")

@@ -17,8 +17,7 @@ from muster.server.results.result_row import ResultRow
 from muster.server.results.results import Details
 from muster.server.results.uploads import CHUNK
 from muster.tester.errors import Denied
-from muster.tester.plan import NAME, Plan
-from muster.tester.protocol import OpenedUpload, Verdict
+from muster.tester.protocol import NAME, OpenedUpload, Plan, Verdict
 
 router = APIRouter(prefix="/api")
 verifying = CapacityLimiter(VERIFY_WORKERS)  # its threads wait for a worker, apart from the threads of other requests

@@ -11,8 +11,7 @@ from muster.bench.model.result import Machine
 from muster.records.json_safe import whole
 from muster.server.results.bundle_contents import BundleContents
 from muster.server.results.uploads import Upload
-from muster.tester.plan import Plan
-from muster.tester.protocol import Verdict
+from muster.tester.protocol import Plan, Verdict
 
 MAX_TEXT = 300  # characters of a submitted text
 

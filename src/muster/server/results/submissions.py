@@ -18,8 +18,7 @@ from muster.server.results.results import Refusal, Results
 from muster.server.results.uploads import Limits, Upload, Uploads
 from muster.server.results.verify_pool import VerifyPool
 from muster.tester.errors import Denied
-from muster.tester.plan import Plan
-from muster.tester.protocol import Verdict
+from muster.tester.protocol import Plan, Verdict
 
 MAX_PROBLEMS = 20  # in a verdict
 
