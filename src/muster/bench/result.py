@@ -45,7 +45,7 @@ def _make(bench: BenchRecord, runs: Sequence[RunDir]) -> Result:
     metrics = {name: combine(asked.combine, _repeats(name, done)) for name in names}
     targets, limits = verdict.targets(asked, done, metrics), verdict.limits(asked, done)
     problems = [*_run_problems(bench, done), *_uncombined(done, metrics), *verdict.problems(targets, limits, asked.metric)]
-    spent = power.combine([(run.id, run.power.figures) for run in done])
+    spent = power.combine([(run.result.run, run.result.power.figures) for run in done])
     return Result(
         format=FORMAT,
         id=bench.id,
@@ -61,7 +61,7 @@ def _make(bench: BenchRecord, runs: Sequence[RunDir]) -> Result:
         limits=limits,
         power=spent,
         train_result_info=aisbench_lines.train_result_info(
-            metrics, spent, done[-1].phases if done else {}, done[0].utc_offset if done else 0.0
+            metrics, spent, done[-1].result.phases if done else {}, done[0].utc_offset if done else 0.0
         ),
         runs=tuple(run.result for run in done),
         provenance=_provenance(bench, runs, done[0].timeline.started if done else None),
@@ -104,10 +104,10 @@ def _run_problems(bench: BenchRecord, runs: Sequence[MeasuredRun]) -> Iterator[s
     if len(runs) < bench.repeats:
         yield f"{len(runs)} of {bench.repeats} repeats were run"
     for run in runs:
-        yield from run.problems
+        yield from run.result.problems
     for run in runs[1:]:
         if run.job != runs[0].job or run.code != runs[0].code:
-            yield f"run {run.id} ran another job or other code than run {runs[0].id}"
+            yield f"run {run.result.run} ran another job or other code than run {runs[0].result.run}"
 
 
 def _uncombined(runs: Sequence[MeasuredRun], metrics: Mapping[str, Value]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from muster.bench import samples, timeline
 from muster.bench.aggregate import listed, statistics
 from muster.bench.energy import power
-from muster.bench.model.result import NodeUse, NodeValue, Phase, RankUse, RankValue, RunMetric, RunPower, RunResult, SeriesPoint
+from muster.bench.model.result import NodeUse, NodeValue, Phase, RankUse, RankValue, RunMetric, RunResult, SeriesPoint
 from muster.bench.phases import Attempt, phases, training_start
 from muster.bench.samples import NodeSamples, Window
 from muster.bench.timeline import Timeline
@@ -28,57 +28,16 @@ RATES = ("disk_read", "disk_write", "net_in", "net_out")
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A run with everything that its result and the verdict on it are computed from."""
+    """The result of a run, with what the verdict on it is computed from."""
 
-    id: str
+    result: RunResult
     job: Job
     code: str
     utc_offset: float  # seconds by which the submitter's clock is ahead
-    state: str
-    reason: str
     timeline: Timeline
     observed: Observed
     metrics: dict[str, MetricTotals]
-    phases: dict[str, Phase]
     training: Value  # when it began, in whichever attempt
-    power: RunPower
-    use: tuple[NodeUse, ...]
-    problems: tuple[str, ...]
-
-    @property
-    def result(self) -> RunResult:
-        return RunResult(
-            run=self.id,
-            state=self.state,
-            reason=self.reason,
-            attempt=self.timeline.attempt,
-            started=self.timeline.started,
-            ended=self.timeline.ended,
-            training_began=self.training.value,
-            metrics={name: self._metric(name) for name in self.metrics},
-            phases=self.phases,
-            power=self.power,
-            use=self.use,
-            problems=self.problems,
-        )
-
-    def _metric(self, name: str) -> RunMetric:
-        """One metric, from the whole down to its ranks."""
-        measured = self.metrics[name]
-        values = listed(measured, self.job.servers)
-        return RunMetric(
-            value=measured.whole.value,
-            unit=measured.unit,
-            reason=measured.whole.reason,
-            of=measured.metric.of,
-            over=measured.metric.over,
-            better=measured.metric.better or None,
-            ranks=tuple(RankValue(rank.index, rank.node, **report.to_json()) for rank, report in measured.ranks),
-            nodes=tuple(NodeValue(node, value.value, value.reason) for node, value in measured.nodes.items()),
-            list=tuple(values),
-            statistics=statistics(values),
-            series=_series(self.observed.series(name)),
-        )
 
 
 def read(run: RunDir) -> MeasuredRun:
@@ -103,21 +62,40 @@ def _read(run: RunDir) -> MeasuredRun:
     found = phases(observed, times)
     window = _window(found)
     sampled = [samples.read(attempt.node(index), index) for index in range(job.nodes)] if attempt else []
-    return MeasuredRun(
-        id=run.id,
-        job=job,
-        code=str(facts.get("code")),
-        utc_offset=facts.get("utc_offset", 0),
+    training = training_start([*_earlier(run, job), (times, found["proc"])])
+    result = RunResult(
+        run=run.id,
         state=state,
         reason=reason,
-        timeline=times,
-        observed=observed,
-        metrics=metrics,
+        attempt=times.attempt,
+        started=times.started,
+        ended=times.ended,
+        training_began=training.value,
+        metrics={name: _metric(name, measured, observed) for name, measured in metrics.items()},
         phases=found,
-        training=training_start([*_earlier(run, job), (times, found["proc"])]),
         power=power.measure(sampled, window, times.first_rank, metrics["throughput"]),
         use=tuple(_use(samples, window) for samples in sampled if window is not None),
         problems=tuple(_problems(run.id, state, reason, observed, metrics)),
+    )
+    code, utc_offset = str(facts.get("code")), facts.get("utc_offset", 0)
+    return MeasuredRun(result, job, code, utc_offset, times, observed, metrics, training)
+
+
+def _metric(name: str, measured: MetricTotals, observed: Observed) -> RunMetric:
+    """One metric, from the whole down to its ranks."""
+    values = listed(measured, observed.job.servers)
+    return RunMetric(
+        value=measured.whole.value,
+        unit=measured.unit,
+        reason=measured.whole.reason,
+        of=measured.metric.of,
+        over=measured.metric.over,
+        better=measured.metric.better or None,
+        ranks=tuple(RankValue(rank.index, rank.node, **report.to_json()) for rank, report in measured.ranks),
+        nodes=tuple(NodeValue(node, value.value, value.reason) for node, value in measured.nodes.items()),
+        list=tuple(values),
+        statistics=statistics(values),
+        series=_series(observed.series(name)),
     )
 
 

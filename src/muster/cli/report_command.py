@@ -145,11 +145,8 @@ def _show(sources: Sequence[Source], language: str, err: bool = False) -> None:
 
     width = output.terminal_width() if (sys.stderr if err else sys.stdout).isatty() else sys.maxsize
     results = [source.result for source in sources]
-    click.echo(as_text.text(results, _samples(sources), language, width, _painted), nl=False, err=err)
-
-
-def _painted(text: str, colour: str) -> str:
-    return output.style(text, **COLOURS[colour])
+    text = as_text.text(results, _samples(sources), language, width, lambda text, look: output.style(text, **COLOURS[look]))
+    click.echo(text, nl=False, err=err)
 
 
 def _write(sources: Sequence[Source], path: Path, language: str) -> None:

@@ -24,7 +24,11 @@ ASSETS = as_html.Assets(style="/style.css", script="/script.js")
 def templates() -> Environment:
     found = as_html.environment("muster.server.pages")
     found.globals["both"] = both
-    found.filters.update(figure=figures.figure, moment=figures.moment, minute=_minute)
+    found.filters.update(
+        figure=figures.figure,
+        moment=figures.moment,
+        minute=lambda seconds: time.strftime("%Y-%m-%d %H:%M", time.gmtime(seconds)),
+    )
     return found
 
 
@@ -41,10 +45,6 @@ def page(
     body = Markup(templates().get_template(template).render(values))
     nav = Markup(templates().get_template("nav.html").render(reader=reader))
     return HTMLResponse(as_html.page(body, title[language == "zh"], language, nav, ASSETS), status)
-
-
-def _minute(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(seconds))
 
 
 def preferred_language(request: Request) -> str:
