@@ -56,7 +56,7 @@ def test_the_larger_of_two_spreads_counts() -> None:
 def test_without_any_spread_it_says_so() -> None:
     results = [made_result(nodes=1, per_node=1), made_result(nodes=1, per_node=1, rate=1900)]
     cell = row(results).cells[1]
-    assert cell.beyond is None and words(cell) == "better, no spread is known: repeats would tell"
+    assert cell.beyond is None and words(cell) == "better, no spread is known without repeats"
 
 
 def test_where_less_is_better_less_is_better() -> None:

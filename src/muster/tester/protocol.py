@@ -20,7 +20,7 @@ MODES = ("training", "inference")
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be measured under one test id, in AISBench's terms."""
+    """A test plan: the measurement that one test id stands for, in AISBench's terms."""
 
     test_id: str
     model: str
