@@ -45,10 +45,10 @@ COMMANDS = {
 }
 
 
-def chinese() -> bool:
-    """True if messages are to be Chinese, by the first variable that is set of those that decide it."""
+def language() -> str:
+    """The language of messages, en or zh, by the first variable that is set of those that decide it."""
     found = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
-    return next((value for value in found if value), "").startswith("zh")
+    return "zh" if next((value for value in found if value), "").startswith("zh") else "en"
 
 
 class Muster(click.Group):
@@ -72,8 +72,9 @@ class Muster(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("命令" if chinese() else "Commands"):
-            formatter.write_dl([(name, texts[chinese()]) for name, texts in COMMANDS.items()])
+        chinese = language() == "zh"
+        with formatter.section("命令" if chinese else "Commands"):
+            formatter.write_dl([(name, texts[chinese]) for name, texts in COMMANDS.items()])
 
 
 @click.command(cls=Muster, context_settings={"help_option_names": ["-h", "--help"]})

@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from muster.cli import exporting, output
-from muster.cli.main import chinese
+from muster.cli.main import language as terminal_language
 from muster.cli.options import RunName, as_json
 from muster.records.files import write_text
 from muster.records.layout import home
@@ -81,7 +81,7 @@ def command(
     sources = _sources(names)
     if export is not None:
         bundle.write(_only_bench(sources))
-    language = language or ("zh" if chinese() else "en")
+    language = language or terminal_language()
     if form is not None:
         _print(_data(form, sources, language), target)
     else:
@@ -102,7 +102,7 @@ def _only_bench(sources: Sequence[Source]) -> str:
 
 def write_page(names: Sequence[str], path: Path) -> None:
     """Writes the page of some results, in the language of the terminal."""
-    _write(_sources(names), path, "zh" if chinese() else "en")
+    _write(_sources(names), path, terminal_language())
 
 
 def _sources(names: Sequence[str]) -> list[Source]:
@@ -136,7 +136,7 @@ def _print(text: str, target: Path | None) -> None:
 
 def show(name: str) -> None:
     """Prints one result in short to stderr, in the language of the terminal."""
-    _show(_sources([name]), "zh" if chinese() else "en", err=True)
+    _show(_sources([name]), terminal_language(), err=True)
 
 
 def _show(sources: Sequence[Source], language: str, err: bool = False) -> None:
