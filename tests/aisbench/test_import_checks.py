@@ -47,7 +47,7 @@ def test_a_sound_configuration_has_no_problems(tmp_path: Path) -> None:
         ({"inputs": "/Bucket_1/data/"}, "inputs", "starts with `Bucket_1`, which cannot be the name of a bucket"),
         ({"pool_id": "poolfaf38d76"}, "pool_id", "and train_instance_type are both set; set train_instance_type to None"),
         ({"train_instance_type": None}, "train_instance_type", "and pool_id are both empty"),
-        ({"train_instance_type": "modelarts.unheard.of"}, "train_instance_type", "does not tell its cards"),
+        ({"train_instance_type": "modelarts.unheard.of"}, "train_instance_type", "does not name its number of cards"),
         (
             {"train_instance_count": 2, "train_instance_type": "modelarts.kat1.4xlarge"},
             "train_instance_count",
@@ -188,7 +188,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
 
 def test_a_pool_does_not_tell_its_cards(tmp_path: Path) -> None:
     folder = with_session(tmp_path, pool_id="poolfaf38d76", train_instance_type=None)
-    assert "devices: 8  # a pool does not tell its cards" in imported(folder).text
+    assert "devices: 8  # a pool does not name its number of cards" in imported(folder).text
     assert "devices: 4  # from --devices" in imported(folder, devices=4).text
 
 

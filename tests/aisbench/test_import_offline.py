@@ -182,7 +182,7 @@ def test_files_of_the_environment_are_listed(tmp_path: Path) -> None:
 def test_benchmark_sh_decides_the_mode(tmp_path: Path, runtype: str) -> None:
     start = f'#!/bin/bash\nexport RUNTYPE="{runtype}"\n'
     folder = package(tmp_path, settings(), "export RANK_SIZE=1\nexport DEVICE_NUM=1\n", **{"code/benchmark.sh": start})
-    assert imported(folder).kind == {"cluster_offline": "offline", "modelarts": "V1"}[runtype]
+    assert imported(folder).package.kind == {"cluster_offline": "offline", "modelarts": "V1"}[runtype]
 
 
 def test_relative_paths_start_at_the_code_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ def test_comments_in_a_file_of_json_are_told(tmp_path: Path) -> None:
     assert [
         problem
         for problem in complaints(folder)
-        if "is not JSON; check the brackets and commas there, and remove comments" in problem
+        if "is not JSON; check the quotes, commas and brackets there, and remove comments" in problem
     ]
 
 

@@ -14,7 +14,7 @@ from ready_packages import modelarts as modelarts
 from conftest import Muster
 from muster.server.core.database import Database
 from muster.server.results.plans import Plans
-from muster.tester.plan import Plan
+from muster.tester.protocol import Plan
 from s3_server import free_port
 from tester_server import NUMBERS, Served
 

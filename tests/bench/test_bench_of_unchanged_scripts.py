@@ -91,7 +91,7 @@ def test_numbers_without_a_time_are_reported_and_not_drawn_over_time(
     done = muster("report", "last", "--html", page)
     assert done.returncode == 0, done.stderr
     assert "204.60 samples/s" in done.stdout
-    assert "a log does not tell when its numbers were written" in page.read_text("utf-8")
+    assert "a log does not record when its numbers were written" in page.read_text("utf-8")
     assert muster("report", "last", "last", "--html", both).returncode == 0
 
 

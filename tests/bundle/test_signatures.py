@@ -142,12 +142,12 @@ def test_without_ssh_keygen_a_signature_cannot_be_checked(signed: Path, monkeypa
 
 def test_the_usual_keys_in_their_order(user: Path, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"there is no key to sign with: neither .*; name one with --sign KEY"):
-        signature.choose(None)
+        signature.choose(None, str(tmp_path / "home"))
     for name in ("id_rsa", "id_ecdsa", "id_ed25519"):
         new_key(user / ".ssh" / name, name.removeprefix("id_"))
-        assert str(signature.choose(None)) == str(user / ".ssh" / name)
-    assert signature.choose(str(new_key(tmp_path / "mine"))).path == tmp_path / "mine"
-    assert signature.choose("~/.ssh/id_rsa").path == user / ".ssh/id_rsa"
+        assert str(signature.choose(None, str(tmp_path / "home"))) == str(user / ".ssh" / name)
+    assert signature.choose(str(new_key(tmp_path / "mine")), str(tmp_path / "home")).path == tmp_path / "mine"
+    assert signature.choose("~/.ssh/id_rsa", str(tmp_path / "home")).path == user / ".ssh/id_rsa"
 
 
 @pytest.fixture
@@ -164,10 +164,10 @@ def agent(tmp_path: Path, user: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 def test_the_first_key_of_the_agent(home: Path, tmp_path: Path, agent: Path) -> None:
     with pytest.raises(BundleError, match="there is no key to sign with"):
-        signature.choose(None)
+        signature.choose(None, str(tmp_path / "home"))
     key = new_key(tmp_path / "key")
     subprocess.run(["ssh-add", "-q", key], check=True)
-    found = signature.choose(None)
+    found = signature.choose(None, str(tmp_path / "home"))
     assert str(found) == "ssh-ed25519 ada@lab of the ssh agent"
     archive = make_bundle(home, tmp_path / "b.tar.gz", key=found.path)
     assert verify(archive, trusting(tmp_path / "signers", ada=key)).signature == "good"
@@ -175,10 +175,10 @@ def test_the_first_key_of_the_agent(home: Path, tmp_path: Path, agent: Path) -> 
 
 def test_a_key_that_is_not_there_or_no_key(tmp_path: Path, user: Path) -> None:
     with pytest.raises(BundleError, match=r"there is no key .*nowhere; name the file of a private key"):
-        signature.choose(str(tmp_path / "nowhere"))
+        signature.choose(str(tmp_path / "nowhere"), str(tmp_path / "home"))
     (tmp_path / "text").write_text("no key")
     with pytest.raises(BundleError, match=r"text signs nothing: .*; name another with --sign KEY"):
-        signature.choose(str(tmp_path / "text"))
+        signature.choose(str(tmp_path / "text"), str(tmp_path / "home"))
 
 
 def test_a_locked_key_is_refused_before_the_job_starts(tmp_path: Path, home: Path, muster: Muster, write_job: WriteJob) -> None:
@@ -191,7 +191,7 @@ def test_a_locked_key_is_refused_before_the_job_starts(tmp_path: Path, home: Pat
 
 def test_on_a_terminal_it_is_said_that_the_key_will_ask(tmp_path: Path, user: Path) -> None:
     key = new_key(tmp_path / "locked", passphrase="open sesame")
-    choose = f"from muster.bench.bundle import signature; print(signature.choose({str(key)!r}))"
+    choose = f"from muster.bench.bundle import signature; print(signature.choose({str(key)!r}, {str(tmp_path)!r}))"
     child = pexpect.spawn(sys.executable, ["-c", choose], timeout=30, encoding="utf-8")
     child.expect(pexpect.EOF)
     child.close()

@@ -20,8 +20,8 @@ from conftest import Muster, WriteJob, gone
 # Runs every command line in a child of its own, as if it was typed; prints exit codes, outputs and errors.
 LOOK = """
 import json, os, sys, tempfile
-from muster.bench import report  # and what else would be imported by every child
-from muster.bench.report import sources
+from muster.bench.report import sources  # and what else would be imported by every child
+from muster.bench.report.formats import as_markdown
 from muster.cli import logs_command, main, ps_command, report_command, show_command
 said = []
 for words in json.loads(sys.argv[1]):

@@ -48,7 +48,7 @@ def test_a_wrong_job_is_told_completely_and_nothing_is_created(
     assert not home.exists()
 
 
-def test_a_wrong_job_is_told_as_json_too(muster: Muster, tmp_path: Path, home: Path) -> None:
+def test_a_wrong_job_is_shown_as_json_too(muster: Muster, tmp_path: Path, home: Path) -> None:
     path = write(tmp_path, WRONG)
     done = muster("run", path, "--check", "--json")
     told = json.loads(done.stdout)

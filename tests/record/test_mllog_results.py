@@ -11,7 +11,7 @@ from mlperf_logging.mllog import constants  # type: ignore[import-untyped]
 from records import START, RunRecord, bench_of, make
 
 from muster.bench.formats import mllog
-from muster.bench.model import Result
+from muster.bench.model.result import Result
 from muster.metrics.mllog import Event, parse
 
 RULESETS = ("0.7.0", "1.0.0", "1.1.0", "2.0.0", "2.1.0", "3.0.0", "3.1.0", "4.0.0", "4.1.0", "5.0.0", "5.1.0", "6.0.0", "6.1.0")

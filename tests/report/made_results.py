@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import fmean, pstdev
 from typing import Any
 
-from muster.bench.model import Result
+from muster.bench.model.result import Result
 from muster.bench.samples import NodeSamples
 
 START = 1_790_000_000.0

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from made_results import made_result, read
 
-from muster.bench import report
 from muster.bench.report import compare
+from muster.bench.report.formats import as_html, as_markdown, as_text
 
 
 def row(results: list[dict[str, Any]], key: str = "throughput") -> compare.Row:
@@ -56,7 +56,7 @@ def test_the_larger_of_two_spreads_counts() -> None:
 def test_without_any_spread_it_says_so() -> None:
     results = [made_result(nodes=1, per_node=1), made_result(nodes=1, per_node=1, rate=1900)]
     cell = row(results).cells[1]
-    assert cell.beyond is None and words(cell) == "better, no spread is known: repeats would tell"
+    assert cell.beyond is None and words(cell) == "better, no spread is known without repeats"
 
 
 def test_where_less_is_better_less_is_better() -> None:
@@ -81,7 +81,7 @@ def test_a_difference_of_which_nobody_said_what_is_better_is_shown_and_not_judge
     assert words(cell) == "more than the spread over repeats (1.00 %)"
     told = next(line for line in compare.to_json(read(*results)) if line["quantity"] == "perplexity" and line["difference"])
     assert told["better"] is None
-    page = report.html(read(*results), {})
+    page = as_html.html(read(*results), {})
     assert '<strong class="quiet">-25.0 %</strong>' in page and '<strong class="bad">-25.0 %</strong>' not in page
 
 
@@ -111,7 +111,7 @@ def test_numbers_of_other_units_targets_or_meters_are_not_compared() -> None:
         assert cell.difference is None and cell.beyond is None
         assert words(cell).startswith("not comparable")
     both = read(one, other)
-    for shown in (report.text(both, {}), report.markdown(both), report.html(both, {})):
+    for shown in (as_text.text(both, {}), as_markdown.markdown(both), as_html.html(both, {})):
         assert "not comparable" in shown
 
 
@@ -139,11 +139,11 @@ def test_what_differs_in_job_versions_and_machines_is_told() -> None:
 
 
 def test_the_terminal_tells_the_comparison_in_short() -> None:
-    told = report.text(read(made_result(repeats=3), made_result(repeats=3, rate=1850, seed=2)), {}, width=120)
+    told = as_text.text(read(made_result(repeats=3), made_result(repeats=3, rate=1850, seed=2)), {}, width=120)
     assert "  2. 14,801.99 samples/s  +4.43 %, better, more than the spread over repeats (0.28 %)\n" in told
 
 
 def test_numbers_that_are_missing_for_one_reason_are_told_together() -> None:
-    told = report.text(read(made_result(power=False)), {}, width=200)
+    told = as_text.text(read(made_result(power=False)), {}, width=200)
     assert told.count("no meter: RAPL cannot be read") == 1
     assert "  Energy, Power, Samples per joule, Utilisation  not measured: no meter" in told

@@ -18,7 +18,7 @@ from bundles import bench_folder, edit, forged, make_bundle, measured
 from made_results import made_result, read
 
 from conftest import Muster, WriteJob
-from muster.bench import report
+from muster.bench.report.formats import as_csv, as_markdown
 
 BENCH = "resnet-20260919-000000-bnch"
 RUN = "resnet-20260919-000000-abcd"
@@ -88,12 +88,12 @@ def test_csv_has_a_row_for_every_value(bench: Path, muster: Muster) -> None:
 
 def test_a_spreadsheet_takes_no_text_for_a_formula() -> None:
     result = made_result(name="=HYPERLINK(1)")
-    row = next(csv.DictReader(io.StringIO(report.csv(read(result)))))
+    row = next(csv.DictReader(io.StringIO(as_csv.csv(read(result)))))
     assert row["name"] == "'=HYPERLINK(1)"
 
 
 def test_markdown_holds_what_others_wrote_as_text() -> None:
-    text = report.markdown(read(made_result(name="a | b\n# <b>c</b>", problems=["[x](http://y) `z`"])))
+    text = as_markdown.markdown(read(made_result(name="a | b\n# <b>c</b>", problems=["[x](http://y) `z`"])))
     assert text.startswith("# a \\| b \\# \\<b\\>c\\</b\\>\n")
     assert "- \\[x\\](http://y) \\`z\\`\n" in text
 
@@ -236,7 +236,7 @@ def test_an_installed_wheel_writes_pages(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path], cwd=root, check=True)
     (wheel,) = tmp_path.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
-    code = "import muster; from muster.bench import report; print(muster.__file__); print(report.page('', 'x'))"
+    code = "import muster; from muster.bench.report.formats.as_html import page; print(muster.__file__); print(page('', 'x'))"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "installed", capture_output=True, text=True, check=True)
     where, page = done.stdout.split("\n", 1)
     assert where.startswith(str(tmp_path))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_results import START, made_result, made_samples, read
 
-from muster.bench.model import RunMetric, SeriesPoint
+from muster.bench.model.result import RunMetric, SeriesPoint
 from muster.bench.report import figures
 from muster.bench.report.drawings import scale, use
 from muster.bench.report.drawings.charts import line_chart

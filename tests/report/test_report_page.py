@@ -11,7 +11,8 @@ import pytest
 from made_results import made_result, made_samples, read
 
 from browser import open_page
-from muster.bench import report
+from muster.bench.report import phrase
+from muster.bench.report.formats import as_html
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -26,7 +27,7 @@ def write_page(tmp_path: Path) -> WritePage:
     def write(*results: dict[str, Any], language: str = "en", sampled: bool = True) -> str:
         samples = {run: nodes for result in results if sampled for run, nodes in made_samples(result).items()}
         path = tmp_path / "report.html"
-        path.write_text(report.html(read(*results), samples, language), encoding="utf-8")
+        path.write_text(as_html.html(read(*results), samples, language), encoding="utf-8")
         return path.as_uri()
 
     return write
@@ -255,7 +256,7 @@ def test_every_drawing_has_a_name_and_every_table_headings(browser: Browser, wri
 @pytest.mark.long
 def test_thousands_of_ranks_make_a_curve_and_the_worst_twenty(browser: Browser, tmp_path: Path) -> None:
     result = made_result(nodes=1024, per_node=8, slow=[4001])
-    text = report.html(read(result), made_samples(result, devices=8, seconds=10))
+    text = as_html.html(read(result), made_samples(result, devices=8, seconds=10))
     assert len(text) < 2_000_000
     (tmp_path / "report.html").write_text(text, encoding="utf-8")
     with open_page(browser, (tmp_path / "report.html").as_uri()) as (page, seen):
@@ -283,10 +284,10 @@ def test_every_kind_of_result_has_a_page(result: dict[str, Any], browser: Browse
 
 
 def test_style_and_script_can_be_linked_instead(browser: Browser, tmp_path: Path) -> None:
-    (tmp_path / "style.css").write_text(report.style())
-    (tmp_path / "script.js").write_text(report.script())
-    body = report.fragment(read(made_result()), {})
-    text = report.page(body, "a result", "zh", report.both("List", "列表"), report.Assets("style.css", "script.js"))
+    (tmp_path / "style.css").write_text(as_html.style())
+    (tmp_path / "script.js").write_text(as_html.script())
+    body = as_html.fragment(read(made_result()), {})
+    text = as_html.page(body, "a result", "zh", phrase.both("List", "列表"), as_html.Assets("style.css", "script.js"))
     assert "style=" not in text and "<style" not in text
     (tmp_path / "page.html").write_text(text, encoding="utf-8")
     with open_page(browser, (tmp_path / "page.html").as_uri()) as (page, seen):

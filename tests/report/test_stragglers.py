@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.bench.model import RankValue, RunMetric, Statistics
+from muster.bench.model.result import RankValue, RunMetric, Statistics
 from muster.bench.report.drawings import stragglers
 from muster.bench.report.drawings.bars import MOST, WORST, bar_charts, note
 from muster.bench.report.phrase import same
@@ -78,7 +78,7 @@ def test_the_unit_of_measurement_changes_nothing(values: list[float], factor: fl
 @given(st.lists(st.none() | st.floats(0.1, 1e9), min_size=1, max_size=120))
 def test_bars_begin_at_zero_and_are_as_high_as_their_values(values: list[float | None]) -> None:
     chart = bar_charts("x", same("throughput"), "samples/s", of(values), "rank")[0]
-    base = chart.y_ticks[0].at
+    base = chart.paper.y_ticks[0].at
     known = [(value, bar) for value, bar in zip(values, chart.bars, strict=False) if value is not None]
     for value, bar in known:
         assert bar.top + bar.height == pytest.approx(base, abs=0.02)

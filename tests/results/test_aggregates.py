@@ -17,7 +17,7 @@ from records import LASTED, START, RunRecord, bench_of, make
 
 from muster.bench import aggregate, run_result
 from muster.bench.formats.aisbench_lines import lines
-from muster.bench.model import Result
+from muster.bench.model.result import Result
 from muster.metrics import numbers
 from muster.metrics.values import DataPoint, Value
 

@@ -18,7 +18,7 @@ from records import RunRecord, bench_of, make
 from conftest import Muster, WriteJob
 from muster import __version__
 from muster.bench.formats.aisbench_lines import lines
-from muster.bench.model import Result
+from muster.bench.model.result import Result
 from muster.metrics.final import collect
 
 

@@ -11,7 +11,7 @@ from records import make
 
 from conftest import Muster, WriteJob
 from muster.bench.formats.aisbench_lines import lines
-from muster.bench.model import Result
+from muster.bench.model.result import Result
 from muster.bench.result import single
 from muster.records.layout import RunDir
 from traces import put

@@ -11,7 +11,7 @@ import pytest
 from records import RunRecord, bench_of, make
 
 from muster.bench.errors import ResultError
-from muster.bench.model import Result
+from muster.bench.model.result import Result
 
 
 @pytest.fixture

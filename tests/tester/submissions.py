@@ -13,7 +13,7 @@ from bundles import make_bundle, measured
 
 from muster.server.core.database import Database
 from muster.server.results.plans import Plans
-from muster.tester.plan import Plan
+from muster.tester.protocol import Plan
 from tester_server import NUMBERS, Served
 
 

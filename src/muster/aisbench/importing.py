@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from muster.aisbench import package
 from muster.aisbench.config import access_config, modelarts_fields, offline_fields
 from muster.aisbench.config.access_config import Credentials
-from muster.aisbench.config.config_json import PlannedTest
 from muster.aisbench.config.job_text import render
 from muster.aisbench.config.mode import OFFLINE
 from muster.aisbench.config.values import Findings
@@ -21,15 +20,9 @@ class Imported:
 
     text: str
     name: str
-    kind: str
-    code: str
     findings: Findings
     credentials: Credentials = field(repr=False)
     package: Package = field(repr=False)
-
-    @property
-    def test(self) -> PlannedTest:
-        return self.package.test
 
 
 def read(folder: str, target: str, choices: Choices, here: bool = False) -> Imported:
@@ -45,7 +38,7 @@ def read(folder: str, target: str, choices: Choices, here: bool = False) -> Impo
     text = render(
         _title(found), [field for field in fields if field.value != ""], [_remark(str(left)) for left in findings.left]
     )
-    return Imported(text, name, found.kind, found.code, findings, credentials, found)
+    return Imported(text, name, findings, credentials, found)
 
 
 def _title(found: Package) -> list[str]:

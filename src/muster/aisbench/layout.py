@@ -11,11 +11,11 @@ from pathlib import Path
 
 from muster.bench.bundle.check import export
 from muster.bench.errors import ResultError
-from muster.bench.model import Result
+from muster.bench.model.result import Result
 from muster.bench.runner import Measurement
 from muster.config import ConfigError
 from muster.records.files import read_json, write_json
-from muster.records.layout import home, run_dir
+from muster.records.layout import run_dir
 from muster.records.untrusted import is_regular
 
 RESULT_FILES = re.compile(r"throughput_(rank_)?\d+(\.json)?|accuracy(_\d+)?\.json|ranksize\.json|eval_acc\.log")
@@ -84,11 +84,12 @@ class PackageLayout:
         write_json(str(self.results / "result.json"), result.to_json())
         info = result.train_result_info
         write_json(str(self.results / "result.log"), {key: info[key] for key in ("throughput_ratio", "accuracy")})
+        home = measurement.dir.home
         for run in measurement.record.runs:
-            if attempt := run_dir(home(), run).last_attempt():
+            if attempt := run_dir(home, run).last_attempt():
                 for index in attempt.node_indexes():
                     _copy(Path(attempt.node(index).results), self.results)
-        export(Path(measurement.dir.path), Path(home()), self.bundle(measurement.dir.id), None)
+        export(Path(measurement.dir.path), Path(home), self.bundle(measurement.dir.id), None)
 
 
 def _copy(results: Path, target: Path) -> None:

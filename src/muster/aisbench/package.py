@@ -67,7 +67,9 @@ def read(folder: str, choices: Choices, findings: Findings) -> Package:
     paths["config.sh"] = paths["config.sh"] or next(iter(_existing(folder, *GPU_CONFIGS)), "")
     base = _base(folder)
     given = {"BASE_PATH": base, "CODE_PATH": f"{base}/code", "HOME": os.path.expanduser("~")}
-    settings = _settings(paths["modelarts_config.py"], findings) if paths["modelarts_config.py"] else {}
+    settings = python_file.read(paths["modelarts_config.py"], findings) if paths["modelarts_config.py"] else {}
+    if settings is None:
+        settings = {section: ConfigValue(UNREAD, paths["modelarts_config.py"]) for section in SECTIONS}
     variables = shell_file.read(paths["config.sh"], given, findings) if paths["config.sh"] else {}
     if choices.single:
         variables["SINGLESERVER_MODE"] = ConfigValue("True", "--single_server_mode")
@@ -83,7 +85,7 @@ def read(folder: str, choices: Choices, findings: Findings) -> Package:
         settings=settings,
         variables=variables,
         test=config_json.read(paths["config.json"], findings) if paths["config.json"] else PlannedTest(),
-        system=config_json.system(paths["system.json"], findings) if paths["system.json"] else None,
+        system=config_json.read_object(paths["system.json"], findings) if paths["system.json"] else None,
         start_scripts=_existing(folder, "run_node.sh", "cluster_offline_run.sh", "run.sh"),
         env_scripts=_existing(folder, "mindspore_env.sh", "tensorflow_env.sh"),
         file=file or folder,
@@ -99,11 +101,6 @@ def _missing(folder: str, files: ModeFiles, chosen: Mode, findings: Findings) ->
     else:
         hint = "name an unpacked package, its `code` directory, or the one with modelarts_config.py or config.sh"
         findings.problem(at, "", "holds no configuration of AISBench", hint)
-
-
-def _settings(path: str, findings: Findings) -> dict[str, ConfigValue]:
-    found = python_file.read(path, findings)
-    return {section: ConfigValue(UNREAD, path) for section in SECTIONS} if found is None else found
 
 
 def _file(folder: str, name: str) -> str:

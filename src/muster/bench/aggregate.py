@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.bench.model import Statistics
+from muster.bench.model.result import Statistics
 from muster.metrics import numbers
 from muster.metrics.values import MetricTotals, Value
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from muster.bench.model import Phase
+from muster.bench.model.result import Phase
 from muster.bench.timeline import Timeline, moment
 from muster.metrics.observed import SKEW, Observed
 from muster.metrics.recorded import Edge

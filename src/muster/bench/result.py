@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from muster.bench import run_result, verdict
 from muster.bench.aggregate import combine, statistics
 from muster.bench.energy import power
 from muster.bench.errors import ResultError
 from muster.bench.formats import aisbench_lines
-from muster.bench.model import FORMAT, BenchRecord, Metric, Result, Verdict
 from muster.bench.model import bench as bench_model
-from muster.bench.provenance import provenance
+from muster.bench.model import codec
+from muster.bench.model.bench import BenchRecord
+from muster.bench.model.result import FORMAT, Machine, Metric, Provenance, Result, Times, Verdict
 from muster.bench.run_result import MeasuredRun
 from muster.job import Bench, Job
+from muster.metrics.totals import NOBODY
 from muster.metrics.values import Value
 from muster.records.damage import Damaged
-from muster.records.files import read_object
+from muster.records.files import read_json, read_object
 from muster.records.json_safe import plain
 from muster.records.layout import RunDir
 from muster.records.run_view import RunView
+
+UNDESCRIBED = {"missing": {"system": "the node was not described"}}
 
 
 def make(bench: BenchRecord, runs: Sequence[RunDir], ends: Mapping[str, RunView] | None = None) -> Result:
@@ -38,10 +43,11 @@ def _make(bench: BenchRecord, runs: Sequence[RunDir], ends: Mapping[str, RunView
     done = [run_result.read(run, ends.get(run.id)) for run in runs]
     job = done[0].job if done else Job()
     asked = job.bench or Bench()
-    metrics = {name: combine(asked.combine, _repeats(name, done)) for name in _names(done)}
+    names = dict.fromkeys(name for run in done for name in run.metrics)
+    metrics = {name: combine(asked.combine, _repeats(name, done)) for name in names}
     targets, limits = verdict.targets(asked, done, metrics), verdict.limits(asked, done)
     problems = [*_run_problems(bench, done), *_uncombined(done, metrics), *verdict.problems(targets, limits, asked.metric)]
-    spent = power.combine([(run.id, run.power.figures) for run in done])
+    spent = power.combine([(run.result.run, run.result.power.figures) for run in done])
     return Result(
         format=FORMAT,
         id=bench.id,
@@ -57,10 +63,10 @@ def _make(bench: BenchRecord, runs: Sequence[RunDir], ends: Mapping[str, RunView
         limits=limits,
         power=spent,
         train_result_info=aisbench_lines.train_result_info(
-            metrics, spent, done[-1].phases if done else {}, done[0].utc_offset if done else 0.0
+            metrics, spent, done[-1].result.phases if done else {}, done[0].utc_offset if done else 0.0
         ),
         runs=tuple(run.result for run in done),
-        provenance=provenance(bench, runs, done[0].timeline.started if done else None),
+        provenance=_provenance(bench, runs, done[0].timeline.started if done else None),
     )
 
 
@@ -78,13 +84,8 @@ def single(run: RunDir) -> BenchRecord:
     )
 
 
-def _names(runs: Sequence[MeasuredRun]) -> list[str]:
-    """The metrics of all runs."""
-    return list(dict.fromkeys(name for run in runs for name in run.metrics))
-
-
 def _repeats(name: str, runs: Sequence[MeasuredRun]) -> list[Value]:
-    missing = Value(reason="nobody recorded it")
+    missing = Value(reason=NOBODY)
     return [run.metrics[name].whole if name in run.metrics else missing for run in runs]
 
 
@@ -105,10 +106,10 @@ def _run_problems(bench: BenchRecord, runs: Sequence[MeasuredRun]) -> Iterator[s
     if len(runs) < bench.repeats:
         yield f"{len(runs)} of {bench.repeats} repeats were run"
     for run in runs:
-        yield from run.problems
+        yield from run.result.problems
     for run in runs[1:]:
         if run.job != runs[0].job or run.code != runs[0].code:
-            yield f"run {run.id} ran another job or other code than run {runs[0].id}"
+            yield f"run {run.result.run} ran another job or other code than run {runs[0].result.run}"
 
 
 def _uncombined(runs: Sequence[MeasuredRun], metrics: Mapping[str, Value]) -> Iterator[str]:
@@ -116,3 +117,37 @@ def _uncombined(runs: Sequence[MeasuredRun], metrics: Mapping[str, Value]) -> It
     for name in runs[0].job.needed if runs and runs[0].job.bench else ():
         if metrics[name].value is None and all(repeat.value is not None for repeat in _repeats(name, runs)):
             yield f"{name} has no result: {metrics[name].reason}"
+
+
+def _provenance(bench: BenchRecord, runs: Sequence[RunDir], started: float | None) -> Provenance:
+    """How the numbers of a benchmark came to be, from the record of its first run."""
+    facts = read_object(runs[0].run) if runs else {}
+    machines = _machines(runs[0]) if runs else ()
+    return Provenance(
+        muster=facts.get("muster"),
+        job=read_json(runs[0].job) if runs else None,
+        code=facts.get("code"),
+        command=bench.command,
+        user=facts.get("user"),
+        engine=facts.get("engine"),
+        nodes=machines,
+        environment=machines[0].environment if machines else {},
+        times=Times(bench.created, started, bench.ended),
+    )
+
+
+def _machines(run: RunDir) -> tuple[Machine, ...]:
+    """The machines of the last attempt; a node that was not described is there, too."""
+    attempt = run.last_attempt()
+    found = []
+    for index in attempt.node_indexes() if attempt else []:
+        system = plain(read_json(attempt.node(index).system)) if attempt else None
+        found.append(_machine(index, system if isinstance(system, dict) else UNDESCRIBED))
+    return tuple(found)
+
+
+def _machine(node: int, system: Mapping[str, Any]) -> Machine:
+    try:
+        return codec.read(Machine, {"node": node, **system})
+    except ResultError:  # ranks can write into the directory of their node
+        return codec.read(Machine, {"node": node, **UNDESCRIBED})

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from muster.bench import samples, timeline
 from muster.bench.aggregate import listed, statistics
 from muster.bench.energy import power
-from muster.bench.energy.use import use
-from muster.bench.model import NodeUse, NodeValue, Phase, RankValue, RunMetric, RunPower, RunResult, SeriesPoint
+from muster.bench.model.result import NodeUse, NodeValue, Phase, RankUse, RankValue, RunMetric, RunResult, SeriesPoint
 from muster.bench.phases import Attempt, phases, training_start
-from muster.bench.samples import Window
+from muster.bench.samples import NodeSamples, Window
 from muster.bench.timeline import Timeline
 from muster.job import Job
 from muster.metrics import numbers
@@ -20,66 +19,26 @@ from muster.metrics.totals import NOBODY, measure, names
 from muster.metrics.values import DataPoint, MetricTotals, Value
 from muster.records.damage import Damaged, guarded
 from muster.records.files import read_object
-from muster.records.layout import RunDir
+from muster.records.layout import RunDir, is_number
 from muster.records.run_view import RunView
 
 MOST_RANKS = 20  # whose problems are listed one by one
 MOST_POINTS = 2000  # of a series
+RATES = ("disk_read", "disk_write", "net_in", "net_out")
 
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A run with everything that its result and the verdict on it are computed from."""
+    """The result of a run, with what the verdict on it is computed from."""
 
-    id: str
+    result: RunResult
     job: Job
     code: str
     utc_offset: float  # seconds by which the submitter's clock is ahead
-    state: str
-    reason: str
     timeline: Timeline
     observed: Observed
     metrics: dict[str, MetricTotals]
-    phases: dict[str, Phase]
     training: Value  # when it began, in whichever attempt
-    power: RunPower
-    use: tuple[NodeUse, ...]
-    problems: tuple[str, ...]
-
-    @property
-    def result(self) -> RunResult:
-        return RunResult(
-            run=self.id,
-            state=self.state,
-            reason=self.reason,
-            attempt=self.timeline.attempt,
-            started=self.timeline.started,
-            ended=self.timeline.ended,
-            training_began=self.training.value,
-            metrics={name: self._metric(name) for name in self.metrics},
-            phases=self.phases,
-            power=self.power,
-            use=self.use,
-            problems=self.problems,
-        )
-
-    def _metric(self, name: str) -> RunMetric:
-        """One metric, from the whole down to its ranks."""
-        measured = self.metrics[name]
-        values = listed(measured, self.job.servers)
-        return RunMetric(
-            value=measured.whole.value,
-            unit=measured.unit,
-            reason=measured.whole.reason,
-            of=measured.metric.of,
-            over=measured.metric.over,
-            better=measured.metric.better or None,
-            ranks=tuple(RankValue(rank.index, rank.node, **report.to_json()) for rank, report in measured.ranks),
-            nodes=tuple(NodeValue(node, value.value, value.reason) for node, value in measured.nodes.items()),
-            list=tuple(values),
-            statistics=statistics(values),
-            series=_series(self.observed.series(name)),
-        )
 
 
 def read(run: RunDir, end: RunView | None = None) -> MeasuredRun:
@@ -104,21 +63,40 @@ def _read(run: RunDir, end: RunView | None) -> MeasuredRun:
     found = phases(observed, times)
     window = _window(found)
     sampled = [samples.read(attempt.node(index), index) for index in range(job.nodes)] if attempt else []
-    return MeasuredRun(
-        id=run.id,
-        job=job,
-        code=str(facts.get("code")),
-        utc_offset=facts.get("utc_offset", 0),
+    training = training_start([*_earlier(run, job), (times, found["proc"])])
+    result = RunResult(
+        run=run.id,
         state=state,
         reason=reason,
-        timeline=times,
-        observed=observed,
-        metrics=metrics,
+        attempt=times.attempt,
+        started=times.started,
+        ended=times.ended,
+        training_began=training.value,
+        metrics={name: _metric(name, measured, observed) for name, measured in metrics.items()},
         phases=found,
-        training=training_start([*_earlier(run, job), (times, found["proc"])]),
         power=power.measure(sampled, window, times.first_rank, metrics["throughput"]),
-        use=use(sampled, window),
+        use=tuple(_use(samples, window) for samples in sampled if window is not None),
         problems=tuple(_problems(run.id, state, reason, observed, metrics)),
+    )
+    code, utc_offset = str(facts.get("code")), facts.get("utc_offset", 0)
+    return MeasuredRun(result, job, code, utc_offset, times, observed, metrics, training)
+
+
+def _metric(name: str, measured: MetricTotals, observed: Observed) -> RunMetric:
+    """One metric, from the whole down to its ranks."""
+    values = listed(measured, observed.job.servers)
+    return RunMetric(
+        value=measured.whole.value,
+        unit=measured.unit,
+        reason=measured.whole.reason,
+        of=measured.metric.of,
+        over=measured.metric.over,
+        better=measured.metric.better or None,
+        ranks=tuple(RankValue(rank.index, rank.node, **report.to_json()) for rank, report in measured.ranks),
+        nodes=tuple(NodeValue(node, value.value, value.reason) for node, value in measured.nodes.items()),
+        list=tuple(values),
+        statistics=statistics(values),
+        series=_series(observed.series(name)),
     )
 
 
@@ -148,6 +126,23 @@ def _window(found: dict[str, Phase]) -> Window | None:
         if phase.start is not None and phase.end is not None and phase.end > phase.start:
             return Window(phase.start, phase.end, called)
     return None
+
+
+def _use(samples: NodeSamples, window: Window) -> NodeUse:
+    """CPU, memory, disk and network use of a node, over the same window as its energy."""
+    ranks = [
+        RankUse(int(rank), columns["cpu"].mean(window), columns["mem"].max(window))
+        for rank, columns in samples.ranks.items()
+        if is_number(rank)
+    ]
+    return NodeUse(
+        node=samples.node,
+        cpu=samples.own["cpu"].mean(window),
+        cpu_max=samples.own["cpu"].max(window),
+        mem_max=samples.own["mem"].max(window),
+        **{name: samples.own[name].mean(window) for name in RATES},
+        ranks=tuple(sorted(ranks, key=lambda row: row.rank)),
+    )
 
 
 def _problems(run: str, state: str, reason: str, observed: Observed, metrics: dict[str, MetricTotals]) -> Iterator[str]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from muster.bench.aggregate import FEWEST_OLYMPIC
-from muster.bench.model import BenchRecord, Result
-from muster.bench.model.bench import FORMAT
+from muster.bench.model.bench import FORMAT, BenchRecord
+from muster.bench.model.result import Result
 from muster.bench.result import make
 from muster.job import Bench, Job
 from muster.job.load import LoadedJob
@@ -24,9 +24,10 @@ from muster.launch.start.prepare import Prepared
 from muster.launch.start.prepare import prepare as prepare_job
 from muster.records.files import read_object, write_json
 from muster.records.json_safe import plain
-from muster.records.layout import BenchDir, bench_dir, benches_dir, home, run_dir
+from muster.records.layout import BenchDir, bench_dir, benches_dir, run_dir
+from muster.records.run_view import RunView, State
 
-Follow = Callable[[Run], Mapping[str, Any]]
+Follow = Callable[[Run], RunView]
 """Shows a run while it lasts, and returns how it ended."""
 
 _SINGLE_SERVER = re.compile(r"^\s*(?:export\s+)?SINGLESERVER_MODE=['\"]?True['\"]?\s*(?:#.*)?$", re.MULTILINE)
@@ -52,9 +53,9 @@ class Measurement:
         write_json(self.dir.bench, record.to_json())
 
 
-def prepare(loaded: LoadedJob, engine: str | None, say: Callable[[str], None] = lambda text: None) -> Prepared:
+def prepare(loaded: LoadedJob, home: str, engine: str | None, say: Callable[[str], None] = lambda text: None) -> Prepared:
     """Checks a job that is to be measured; one that does not say how is measured in the plain way."""
-    prepared = prepare_job(loaded, home(), engine, say)
+    prepared = prepare_job(loaded, home, engine, say)
     job, bench = prepared.job, prepared.job.bench or Bench()
     impossible = [Problem(loaded.file, None, f"bench.{field}", *words) for field, *words in _problems(job, bench)]
     if impossible:
@@ -122,7 +123,7 @@ def create_bench(
     return found
 
 
-def run_repeats(measurement: Measurement, prepared: Prepared, follow: Follow) -> Iterator[Mapping[str, Any]]:
+def run_repeats(measurement: Measurement, prepared: Prepared, follow: Follow) -> Iterator[RunView]:
     """Runs the job as often as it says, or until a run does not succeed; yields how each run ended."""
     for _ in range(measurement.record.repeats):
         run = api.start(prepared)
@@ -131,7 +132,7 @@ def run_repeats(measurement: Measurement, prepared: Prepared, follow: Follow) ->
         view = follow(run)
         run.wait()
         yield view
-        if view["state"] != "succeeded":
+        if view.state is not State.SUCCEEDED:
             break
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.bench.timeline import moment
+from muster.metrics import numbers
 from muster.records.files import read_objects
 from muster.records.json_safe import number
 from muster.records.layout import NodeDir
@@ -54,6 +55,14 @@ class TimeSeries:
         """The values that were measured in a window."""
         return list(self.values[bisect_left(self.times, window.start) : bisect_right(self.times, window.end)])
 
+    def mean(self, window: Window) -> float | None:
+        """The mean of those values; None where there are none."""
+        values = self.within(window)
+        return numbers.mean(values) if values else None
+
+    def max(self, window: Window) -> float | None:
+        return max(self.within(window), default=None)
+
     def __bool__(self) -> bool:
         return bool(self.times)
 
@@ -73,7 +82,7 @@ class Columns(dict[str, TimeSeries]):
 
 @dataclass(frozen=True)
 class NodeSamples:
-    """What was sampled on one node."""
+    """The samples of one node."""
 
     node: int
     machine: str

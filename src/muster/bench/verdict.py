@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from muster.bench.aggregate import statistics
-from muster.bench.model import Limit, Target
+from muster.bench.model.result import Limit, Target
 from muster.bench.phases import within
 from muster.bench.run_result import MeasuredRun
 from muster.job import Bench
@@ -43,7 +43,7 @@ def _target(name: str, target: float, runs: Sequence[MeasuredRun], value: Value)
     better = runs[0].job.metric(name).better if runs else "higher"
     missed = [run for run in runs if not _reaches(run.metrics[name].whole.value, target, better)]
     if value.value is None or missed:
-        reason = value.reason or f"run {missed[0].id} ended with {missed[0].metrics[name].whole.value!r}"
+        reason = value.reason or f"run {missed[0].result.run} ended with {missed[0].metrics[name].whole.value!r}"
         return Target(name, target, better, False, value.value, None, reason)
     times = [_time(name, target, better, run) for run in runs]
     unknown = next((time.reason for time in times if time.value is None), None)

@@ -18,10 +18,12 @@ from muster.cli.run_command import follow, named_as_typed
 from muster.job.load import load
 from muster.launch import api
 from muster.launch.start.prepare import Prepared
+from muster.records.layout import home, run_dir
+from muster.records.run_view import RunView, State
 from muster.records.untrusted import parse_json
 
 if TYPE_CHECKING:
-    from muster.bench.model import Result
+    from muster.bench.model.result import Result
     from muster.bench.runner import Measurement
 
 HERE = "the one of config.toml"
@@ -74,14 +76,14 @@ def command(
 
     given = {"bench.repeats": repeats, "bench.scope": scope}
     changes = [*sets, *(f"{name}={value}" for name, value in given.items() if value is not None)]
-    with errors.told_as_json(json), named_as_typed(given):
+    with errors.shown_as_json(json), named_as_typed(given):
         if tester is not None and test_id is None:
             raise click.UsageError("--tester needs to know which plan is answered; add --test-id ID")
         bundle = exporting.checked(export, sign, force, sending=test_id is not None)
         for path in (path for path in (mllog, html) if path is not None):
             exporting.writable(path)
         described = _description(system)
-        prepared = runner.prepare(load(job, changes), engine, lambda text: click.echo(f"muster: {text}", err=True))
+        prepared = runner.prepare(load(job, changes), home(), engine, output.say)
         client = testers.opened(tester) if test_id is not None else None
         plan = asdict(client.plan(test_id)) if client is not None and test_id is not None else None
         measurement, result, stopped = _measure(prepared, plan, described, json)
@@ -106,22 +108,22 @@ def _measure(
     with Interrupts() as interrupts:
         measurement = runner.create_bench(prepared, ["muster", *sys.argv[1:]], plan, described)
 
-        def showing(run: api.Run) -> Mapping[str, Any]:
+        def showing(run: api.Run) -> RunView:
             interrupts.go_to(run)
-            return follow(run, json).to_json()
+            return follow(run, json)
 
         runs = runner.run_repeats(measurement, prepared, showing)
         ends = list(_progress(runs, measurement.record.repeats, json))
     result = runner.write_result(measurement)
     _print(result, json)
-    return measurement, result, bool(ends) and ends[-1]["state"] == "stopped"
+    return measurement, result, bool(ends) and ends[-1].state is State.STOPPED
 
 
-def _progress(views: Iterable[Mapping[str, Any]], repeats: int, json: bool) -> Iterator[Mapping[str, Any]]:
+def _progress(views: Iterable[RunView], repeats: int, json: bool) -> Iterator[RunView]:
     """Prints how each of several runs ended."""
     for number, view in enumerate(views, 1):
         if not json and repeats > 1:
-            click.echo(f"muster: {number} of {repeats}: {view['run']} {view['state']}", err=True)
+            click.echo(f"muster: {number} of {repeats}: {view.run} {view.state}", err=True)
         yield view
 
 
@@ -156,7 +158,6 @@ def _print(result: Result, json: bool) -> None:
 def _log(result: Result, plan: Mapping[str, Any] | None, target: Path) -> None:
     """Writes a log for each run: a parser wants one run in a file."""
     from muster.bench.formats import mllog, script_log
-    from muster.records.layout import home, run_dir
 
     for number, run in enumerate(result.runs):
         path = target if len(result.runs) == 1 else target.with_stem(f"{target.stem}-{number + 1}")

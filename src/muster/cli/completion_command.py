@@ -26,8 +26,5 @@ def command(shell: str, json: bool) -> int:
     found = get_completion_class(shell)
     assert found is not None
     script = found(cli, {}, "muster", "_MUSTER_COMPLETE").source()
-    if json:
-        output.print_json({"shell": shell, "script": script})
-    else:
-        click.echo(script)
+    output.show(json, {"shell": shell, "script": script}, script)
     return 0

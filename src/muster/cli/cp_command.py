@@ -6,7 +6,7 @@ import click
 
 from muster.cli import stores
 from muster.cli.options import as_json
-from muster.storage import NotFound, Progress, Report, Storage, StorageError
+from muster.storage import NotFound, Progress, Report, StorageError
 from muster.storage.urls import join
 
 
@@ -36,32 +36,19 @@ def command(src: str, dst: str, include: tuple[str, ...], exclude: tuple[str, ..
       muster cp obs://out/resnet50 ./resnet50 --include '*.ckpt'
     """
     with stores.open_storage() as storage:
-        return stores.run_transfer(
-            lambda progress, left: _copy(storage, src, dst, include, exclude, threads, progress, left), src, dst, json
-        )
 
+        def copy(progress: Progress, left: list[StorageError]) -> Report:
+            found = storage.stat(src)
+            if found is None or found.is_dir:
+                return storage.copy_tree(
+                    src, dst, include=include, exclude=exclude, threads=threads, progress=progress, left=left
+                )
+            if src.endswith("/"):
+                raise NotFound(f"{src} is not a directory; leave the slash out to copy the file")
+            if include or exclude:
+                raise click.UsageError("--include and --exclude choose from a directory; SRC is a single file")
+            there = storage.stat(dst)
+            target = join(dst, found.name) if dst.endswith("/") or (there and there.is_dir) else dst
+            return storage.copy_file(src, target, changed=True, progress=progress)
 
-def _copy(
-    storage: Storage,
-    src: str,
-    dst: str,
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    threads: int | None,
-    progress: Progress,
-    left: list[StorageError],
-) -> Report:
-    found = storage.stat(src)
-    if found is None or found.is_dir:
-        return storage.copy_tree(src, dst, include=include, exclude=exclude, threads=threads, progress=progress, left=left)
-    if src.endswith("/"):
-        raise NotFound(f"{src} is not a directory; leave the slash out to copy the file")
-    if include or exclude:
-        raise click.UsageError("--include and --exclude choose from a directory; SRC is a single file")
-    return storage.copy_file(src, _target(storage, dst, found.name), changed=True, progress=progress)
-
-
-def _target(storage: Storage, dst: str, name: str) -> str:
-    """The file that a copy of one file becomes."""
-    there = storage.stat(dst)
-    return join(dst, name) if dst.endswith("/") or (there and there.is_dir) else dst
+        return stores.run_transfer(copy, src, dst, json)

@@ -46,6 +46,11 @@ class Finding:
     details: dict[str, Any] | None = None  # the figures behind the words
 
 
+def _finding(part: str, there: object, found: str, missing: str, advice: str) -> Finding:
+    """A part that is there, or one that is missing with what to do about it."""
+    return Finding(part, True, found) if there else Finding(part, False, missing, advice)
+
+
 @click.command("doctor")
 @as_json
 def command(json: bool) -> int:
@@ -94,15 +99,8 @@ def _muster() -> list[Finding]:
     except config.ConfigError as error:
         findings.append(Finding("config", False, str(error)))
     python = interpreter.default()
-    findings.append(
-        Finding(
-            "python",
-            python is not None,
-            f"jobs run with {python}" if python else "there is none on your PATH",
-            "" if python else "activate an environment, or set `python` in the job",
-        )
-    )
-    return findings
+    missing = "activate an environment, or set `python` in the job"
+    return [*findings, _finding("python", python, f"jobs run with {python}", "there is none on your PATH", missing)]
 
 
 def _devices() -> list[Finding]:
@@ -119,34 +117,28 @@ def _devices() -> list[Finding]:
 
 
 def _engines() -> list[Finding]:
-    findings = []
-    for name in registry.NAMES:
-        findings += _engine(name)
     reason = namespaces.available() if _wanted() else "switched off in config.toml"
-    findings.append(
-        Finding(
+    return [
+        *(finding for name in registry.NAMES for finding in _engine(name)),
+        _finding(
             "namespaces",
             not reason,
-            f"each simulated node has its own {', '.join(PRIVATE)}, host name and processes"
-            if not reason
-            else f"not to be had ({reason}); subreapers and a run marker see to it that nothing is left",
-            "" if not reason else f"nodes share {', '.join(PRIVATE)}, host name and process ids with the machine; " + ALLOW,
-        )
-    )
-    kept = can_limit()
-    findings.append(
-        Finding(
+            f"each simulated node has its own {', '.join(PRIVATE)}, host name and processes",
+            f"not to be had ({reason}); subreapers and a run marker see to it that nothing is left",
+            f"nodes share {', '.join(PRIVATE)}, host name and process ids with the machine; {ALLOW}",
+        ),
+        _finding(
             "memory limit",
-            kept,
-            "kept by the kernel (a control group per node)" if kept else "kept by the agent, which looks twice a second",
-            "" if kept else "no control group can be made here; `memory` works all the same",
-        )
-    )
-    return findings
+            can_limit(),
+            "kept by the kernel (a control group per node)",
+            "kept by the agent, which looks twice a second",
+            "no control group can be made here; `memory` works all the same",
+        ),
+    ]
 
 
 def _engine(name: str) -> list[Finding]:
-    """What an engine has to run jobs on."""
+    """The capacity of an engine, or why it cannot be used."""
     try:
         return [Finding(name, True, part.words, details=part.details) for part in registry.get(name, home()).capacity()]
     except (EngineError, config.ConfigError) as error:
@@ -154,7 +146,7 @@ def _engine(name: str) -> list[Finding]:
 
 
 def _wanted() -> bool:
-    """Whether the settings ask for namespaces; wrong settings are told elsewhere."""
+    """True if the settings ask for namespaces; invalid settings are a finding of their own."""
     try:
         return config.load(home()).namespaces
     except config.ConfigError:
@@ -187,18 +179,8 @@ def _store(settings: Settings, schemes: str, access: Access) -> Finding:
 
 
 def _tools() -> list[Finding]:
-    tools = [
-        Finding(name, path is not None, path or "not found", "" if path else advice)
-        for name, advice in TOOLS
-        for path in (shutil.which(name),)
-    ]
-    reason = requirements.ssh_unavailable()
-    return [
-        *tools,
-        Finding(
-            "ssh",
-            reason is None,
-            f"not between nodes: {reason[0]}" if reason else "nodes of a run can reach each other",
-            f"frameworks `horovod` and `mpi` need it; {reason[1]}" if reason else "",
-        ),
-    ]
+    paths = {name: shutil.which(name) for name, _ in TOOLS}
+    tools = [_finding(name, paths[name], str(paths[name]), "not found", advice) for name, advice in TOOLS]
+    why, advice = requirements.ssh_unavailable() or ("", "")
+    missing, needed = f"not between nodes: {why}", f"frameworks `horovod` and `mpi` need it; {advice}"
+    return [*tools, _finding("ssh", not why, "nodes of a run can reach each other", missing, needed)]

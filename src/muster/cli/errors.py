@@ -35,16 +35,10 @@ def show(error: Exception) -> int:
         if count > 1:
             _print(f"{count} problems; nothing was started")
         return INPUT
-    if isinstance(error, ConfigError | RunNotFound | BundleError | Misused | Refused):
+    invalid = ConfigError | RunNotFound | BundleError | Misused | Refused | InvalidRequest | InvalidName | NotFound
+    if isinstance(error, invalid | EngineError | Unreachable | StorageError):
         _print(str(error))
-        return INPUT
-    if isinstance(error, EngineError | Unreachable):
-        _print(str(error))
-        return UNREACHABLE
-    if isinstance(error, StorageError):
-        _print(str(error))
-        misused = isinstance(error, InvalidRequest | InvalidName | NotFound) and not isinstance(error, NoSuchBucket)
-        return INPUT if misused else UNREACHABLE
+        return INPUT if isinstance(error, invalid) and not isinstance(error, NoSuchBucket) else UNREACHABLE
     if isinstance(error, Damaged):
         _print(f"the record of the run is damaged: {error}; `muster rm` deletes it")
         return FAILED
@@ -66,7 +60,7 @@ def show_usage(error: click.ClickException) -> None:
 
 
 @contextmanager
-def told_as_json(json: bool) -> Iterator[None]:
+def shown_as_json(json: bool) -> Iterator[None]:
     """With `--json`, says in the object of `muster run` too why nothing was started."""
     try:
         yield

@@ -9,11 +9,13 @@ from typing import Any, TypeVar
 
 import click
 
+from muster.records.layout import bench_dir, home
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def options(command: F) -> F:
-    """The options of commands that can write a bundle."""
+    """Adds the options of commands that can write a bundle."""
     path = click.Path(path_type=Path)
     for option in (
         click.option("--force", is_flag=True, help="Let --export write over a file."),
@@ -38,7 +40,6 @@ class Export:
 
     def pack(self, bench: str, target: Path) -> None:
         from muster.bench.bundle.check import export
-        from muster.records.layout import bench_dir, home
 
         export(Path(bench_dir(home(), bench).path), Path(home()), target, self.key, self.force)
 
@@ -47,21 +48,17 @@ def checked(export: Path | None, sign: str | None, force: bool, sending: bool = 
     """Checks the options of an export; `sending` bundles are written without --export."""
     if sign is not None and export is None and not sending:
         raise click.UsageError("--sign signs a bundle; add --export FILE, or --tester and --test-id")
+    from muster.bench.bundle import signature, write
+
     if export is not None:
-        writable(export)
-        if export.exists() and not force:
-            raise click.UsageError(f"{export} exists already; name another file, or add --force")
-    return Export(export, _key(sign) if sign is not None else None, force)
+        write.check_target(export, force)
+    if sign is None:
+        return Export(export, None, force)
+    key = signature.choose(sign or None, home())
+    click.echo(f"muster: the bundle will be signed with {key.name}", err=True)
+    return Export(export, key.path, force)
 
 
 def writable(path: Path) -> None:
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise click.UsageError(f"{path} cannot be written; name a file in a directory that exists")
-
-
-def _key(sign: str) -> Path:
-    from muster.bench.bundle import signature
-
-    key = signature.choose(sign or None)
-    click.echo(f"muster: the bundle will be signed with {key.name}", err=True)
-    return key.path

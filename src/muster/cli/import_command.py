@@ -107,15 +107,15 @@ def _json(imported: Imported, problems: list[Problem], target: str | None, profi
         "job": target,
         "text": None if problems else imported.text,
         "name": imported.name or None,
-        "kind": imported.kind,
+        "kind": imported.package.kind,
         "mode": {"name": imported.package.mode.name, "why": imported.package.mode.why},
-        "code": imported.code or None,
+        "code": imported.package.code or None,
         "profile": profile,
         "secrets": sorted(imported.credentials.secrets),
         "problems": [vars(problem) for problem in problems],
         "notes": [vars(note) for note in imported.findings.notes],
         "left": [vars(left) for left in imported.findings.left],
-        "test": vars(imported.test),
+        "test": vars(imported.package.test),
     }
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and closed terminals while a run is followed: what the user meant by them, and telling the run."""
+"""Ctrl-C and closed terminals while a run is followed: asks the user what is meant, and stops or leaves the run."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Interrupts:
             self._pass_on(self._run)
 
     def leaving(self) -> bool:
-        """Asks what Ctrl-C meant, once; whether the run is to be left."""
+        """Asks what Ctrl-C meant, once; returns whether the run is to be left."""
         if self._asking and not self.left and not self._count:
             self.left = not _wants_stop(lambda: self._count > 0)
             if not self.left and not self._count:
@@ -84,12 +84,12 @@ class Interrupts:
 
 
 def _talking() -> bool:
-    """Whether there is somebody who can be asked."""
+    """True if there is a terminal on which the user can be asked."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _wants_stop(interrupted: Callable[[], bool]) -> bool:
-    """What a user means who pressed Ctrl-C; pressing it again means to stop."""
+    """Asks a user who pressed Ctrl-C whether to stop the run; pressing it again means yes."""
     from muster.linux.watch import readable
 
     os.write(2, QUESTION)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json as texts
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
 
 import click
 
@@ -49,24 +48,10 @@ def _print(entries: Iterable[FileInfo]) -> None:
 
 def _print_json(entries: Iterable[FileInfo]) -> None:
     """One JSON list, written as its parts come."""
-    for piece in _pieces(entries):
-        click.echo(piece.encode("utf-8", "backslashreplace"), nl=False)
-
-
-def _pieces(entries: Iterable[FileInfo]) -> Iterator[str]:
-    yield "["
-    before = "\n"
+    before = "[\n"
     for entry in entries:
-        yield before + texts.dumps(_item(entry), ensure_ascii=False)
+        facts = {"url": entry.url, "name": entry.name, "directory": entry.is_dir, "size": entry.size}
+        text = texts.dumps({**facts, "modified": entry.mtime or None}, ensure_ascii=False)
+        click.echo((before + text).encode("utf-8", "backslashreplace"), nl=False)
         before = ",\n"
-    yield "\n]\n"
-
-
-def _item(entry: FileInfo) -> dict[str, Any]:
-    return {
-        "url": entry.url,
-        "name": entry.name,
-        "directory": entry.is_dir,
-        "size": entry.size,
-        "modified": entry.mtime or None,
-    }
+    click.echo("[\n]" if before == "[\n" else "\n]")

@@ -45,10 +45,10 @@ COMMANDS = {
 }
 
 
-def chinese() -> bool:
-    """Whether messages are to be Chinese, by the variables that decide it, the first that is set."""
+def language() -> str:
+    """The language of messages, en or zh, by the first variable that is set of those that decide it."""
     found = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
-    return next((value for value in found if value), "").startswith("zh")
+    return "zh" if next((value for value in found if value), "").startswith("zh") else "en"
 
 
 class Muster(click.Group):
@@ -72,8 +72,9 @@ class Muster(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("命令" if chinese() else "Commands"):
-            formatter.write_dl([(name, texts[chinese()]) for name, texts in COMMANDS.items()])
+        chinese = language() == "zh"
+        with formatter.section("命令" if chinese else "Commands"):
+            formatter.write_dl([(name, texts[chinese]) for name, texts in COMMANDS.items()])
 
 
 @click.command(cls=Muster, context_settings={"help_option_names": ["-h", "--help"]})
@@ -103,7 +104,7 @@ def main() -> None:
     except click.exceptions.Exit as end:
         code = end.exit_code
     except click.exceptions.NoArgsIsHelpError as help:
-        help.show()  # nobody wrote anything that could hold a password
+        help.show()  # nothing was typed that could hold a password
         code = 2
     except click.ClickException as error:
         from muster.cli.errors import show_usage
@@ -114,7 +115,7 @@ def main() -> None:
         exec("")  # else, had it come in an exec (every dataclass is made by one), Python would kill itself by the signal again
         code = 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whoever read has gone; nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone
         code = 141
     except Exception as error:
         if "--debug" in sys.argv[1:2]:

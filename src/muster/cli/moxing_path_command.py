@@ -31,11 +31,8 @@ def command(json: bool) -> int:
     """
     from muster.records.layout import make_home
 
-    place = placed(Path(make_home()), sys.executable)
-    if json:
-        output.print_json({"path": str(place)})
-    else:
-        click.echo(place)
+    place = str(placed(Path(make_home()), sys.executable))
+    output.show(json, {"path": place}, place)
     return 0
 
 

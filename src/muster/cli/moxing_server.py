@@ -1,4 +1,4 @@
-"""The storage server of a script that nobody but its owner started: `LISTENER LIFELINE`, two descriptors.
+"""The storage server of a script that runs outside of Muster: `LISTENER LIFELINE`, two descriptors.
 
 `moxing` starts it when the script first asks for a store. It has the settings and keys of that person and ends with the script.
 """

@@ -40,8 +40,16 @@ def print_json(data: Any) -> None:
     click.echo(json.dumps(data, ensure_ascii=False, indent=2).encode("utf-8", "backslashreplace"))
 
 
+def show(json: bool, data: Any, text: str) -> None:
+    """Prints an answer: data as JSON for programs, or text for people."""
+    if json:
+        print_json(data)
+    else:
+        click.echo(text)
+
+
 def say(text: str) -> None:
-    """Tells the person at the terminal something beside the output."""
+    """Prints a message to stderr, beside the output."""
     click.echo(f"muster: {plain(text)}", err=True)
 
 
@@ -69,10 +77,10 @@ def _line(row: Sequence[str], widths: Sequence[int], left: int) -> str:
     return "  ".join([*cells, fit(row[-1], left)]).rstrip()
 
 
-def terminal_width() -> int:
-    """How wide the terminal really is; one that does not know counts as 80."""
+def terminal_width(descriptor: int = 1) -> int:
+    """The width of a terminal in columns; one that does not know it counts as 80."""
     try:
-        return os.get_terminal_size(1).columns or 80
+        return os.get_terminal_size(descriptor).columns or 80
     except OSError:
         return 80
 

@@ -15,6 +15,7 @@ from muster.aisbench.packing import VENDORS, PackageName, check, pack, shipped_w
 from muster.cli import errors, output
 from muster.cli.options import as_json
 from muster.job.source import JobError
+from muster.records.layout import home
 
 ARCHITECTURES = ("aarch64", "x86_64")
 HERE = platform.machine() if platform.machine() in ARCHITECTURES else ARCHITECTURES[0]
@@ -75,11 +76,8 @@ def command(
     findings = check(Path(folder), naming)
     if findings.problems:
         raise JobError(findings.problems)
-    made = pack(Path(folder), naming, Path(target))
-    if json:
-        output.print_json({"package": str(made), "name": naming.name})
-    else:
-        click.echo(made)
+    made = str(pack(Path(folder), naming, Path(target)))
+    output.show(json, {"package": made, "name": naming.name}, made)
     return 0
 
 
@@ -88,19 +86,20 @@ def _start(base: str, words: list[str]) -> int:
     from muster.aisbench.package import Choices
     from muster.aisbench.run import steps, stubs
     from muster.cli.interrupts import Interrupts
+    from muster.launch.run_store import RunStore
 
     base, step, rest = os.path.abspath(base), words[0] if words else "", words[1:]
     if step == "stubs":
-        return stubs.main(base, rest, errors.show)
-    choices = Choices(**json_format.loads(rest[0])) if rest else Choices()
+        return stubs.main(base, rest, Path(home()), errors.show)
+    choices, store = Choices(**json_format.loads(rest[0])) if rest else Choices(), RunStore(home())
     try:
         if step == "stop":
-            return steps.stop(base, choices, rest[1] if len(rest) > 1 else "")
+            return steps.stop(base, choices, store, rest[1] if len(rest) > 1 else "")
         if step in ("init", "run_eval", "get_result"):
-            return steps.init(base, choices) if step == "init" else getattr(steps, step)(base)
+            return steps.init(base, choices, store) if step == "init" else getattr(steps, step)(base)
         if step in ("run", "run_train"):
             with Interrupts() as interrupts:
-                return (steps.run if step == "run" else steps.run_train)(base, choices, interrupts.go_to)
+                return (steps.run if step == "run" else steps.run_train)(base, choices, store, interrupts.go_to)
     except Exception as error:
         errors.show(error)
         return 1

@@ -42,12 +42,9 @@ def command(older: float, dry_run: bool, json: bool) -> int:
         old = [run for run in old if cleared.remove(run.dir.path, run.remove)]
         gc.unused(store, cleared)
     left = list(cleared.left.values())
-    if json:
-        told = {"removed": [run.id for run in old], "left": left, "bytes": cleared.bytes, "dry_run": dry_run}
-        output.print_json(told)
-    else:
-        word = "would remove" if dry_run else "removed"
-        click.echo(f"{word} {len(old)} run{'s' if len(old) != 1 else ''}, {size(cleared.bytes)}")
+    data = {"removed": [run.id for run in old], "left": left, "bytes": cleared.bytes, "dry_run": dry_run}
+    word = "would remove" if dry_run else "removed"
+    output.show(json, data, f"{word} {len(old)} run{'s' if len(old) != 1 else ''}, {size(cleared.bytes)}")
     for problem in left:
         output.say(problem)
     return 1 if left else 0

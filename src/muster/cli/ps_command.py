@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from muster.cli import errors, output
@@ -44,7 +42,8 @@ def command(states: tuple[str, ...], everything: bool, json: bool) -> int:
     found, code = _views(runs)
     shown = [view for view in found if not states or view.state in states]
     if json:
-        output.print_json([_to_json(view) for view in shown])
+        left_out = ("failure", "attempts")
+        output.print_json([{key: value for key, value in view.to_json().items() if key not in left_out} for view in shown])
         return code
     if not everything and states:
         older = len(shown[SHOWN:])
@@ -61,12 +60,8 @@ def command(states: tuple[str, ...], everything: bool, json: bool) -> int:
     return code
 
 
-def _to_json(view: RunView) -> dict[str, Any]:
-    return {key: value for key, value in view.to_json().items() if key not in ("failure", "attempts")}
-
-
 def _views(runs: list[api.Run]) -> tuple[list[RunView], int]:
-    """What is known of the runs, and the exit code: an engine that cannot be reached hides nothing of what their files tell."""
+    """The views of the runs, and the exit code: where an engine cannot be reached, what their files say is shown."""
     found: list[RunView] = []
     try:
         for view in views.views(runs):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from muster.cli import errors, output
@@ -42,7 +40,8 @@ def command(runs: tuple[str, ...], json: bool) -> int:
     found = list(map(api.get, runs)) if runs else [run for run in api.list_runs() if recorded(run.dir) is None]
     done, code = _reconcile(found)
     if json:
-        output.print_json([_to_json(one) for one in done])
+        facts = [(one.view, list(one.did)) for one in done]
+        output.print_json([{"run": v.run, "state": v.state.value, "reason": v.reason, "did": did} for v, did in facts])
     elif done:
         output.table(("RUN", "STATE", "DONE", "REASON"), [_row(one) for one in done])
     elif not code:
@@ -53,7 +52,7 @@ def command(runs: tuple[str, ...], json: bool) -> int:
 
 
 def _reconcile(runs: list[api.Run]) -> tuple[list[Reconciled], int]:
-    """What was done for each run, and the exit code: an engine that cannot be reached does not keep others waiting."""
+    """Reconciles each run, and returns the exit code, too: an engine that cannot be reached does not keep others waiting."""
     done: list[Reconciled] = []
     trouble: dict[str, EngineError] = {}
     for run in runs:
@@ -64,10 +63,6 @@ def _reconcile(runs: list[api.Run]) -> tuple[list[Reconciled], int]:
         except EngineError as error:
             trouble[str(error)] = error
     return done, max(map(errors.show, trouble.values()), default=0)
-
-
-def _to_json(done: Reconciled) -> dict[str, Any]:
-    return {"run": done.view.run, "state": done.view.state.value, "reason": done.view.reason, "did": list(done.did)}
 
 
 def _row(done: Reconciled) -> tuple[str, ...]:

@@ -12,9 +12,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from muster.cli import exporting, output
-from muster.cli.main import chinese
+from muster.cli.main import language as terminal_language
 from muster.cli.options import RunName, as_json
 from muster.records.files import write_text
+from muster.records.layout import home
 
 if TYPE_CHECKING:
     from muster.bench.report.sources import Source
@@ -32,7 +33,6 @@ class Reported(RunName):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from muster.launch.run_store import RunStore
-        from muster.records.layout import home
 
         benches = [CompletionItem(name) for name in RunStore(home()).bench_ids() if name.startswith(incomplete)]
         return [*benches, *super().shell_complete(ctx, param, incomplete)]
@@ -81,7 +81,7 @@ def command(
     sources = _sources(names)
     if export is not None:
         bundle.write(_only_bench(sources))
-    language = language or ("zh" if chinese() else "en")
+    language = language or terminal_language()
     if form is not None:
         _print(_data(form, sources, language), target)
     else:
@@ -102,25 +102,28 @@ def _only_bench(sources: Sequence[Source]) -> str:
 
 def write_page(names: Sequence[str], path: Path) -> None:
     """Writes the page of some results, in the language of the terminal."""
-    _write(_sources(names), path, "zh" if chinese() else "en")
+    _write(_sources(names), path, terminal_language())
 
 
 def _sources(names: Sequence[str]) -> list[Source]:
     from muster.bench.report import sources
+    from muster.launch.run_store import RunStore
 
-    found = [sources.find(name) for name in names]
+    store = RunStore(home())
+    found = [sources.find(name, store) for name in names]
     for doubt in (doubt for source in found for doubt in source.doubts):
         click.echo(f"muster: {output.plain(doubt)}", err=True)
     return found
 
 
 def _data(form: str, sources: Sequence[Source], language: str) -> str:
-    from muster.bench import report
+    from muster.bench.report import compare
+    from muster.bench.report.formats import as_csv, as_markdown
 
     results = [source.result for source in sources]
     if form == "csv":
-        return report.csv(results)
-    return report.markdown(results, language) if form == "md" else report.json(results)
+        return as_csv.csv(results)
+    return as_markdown.markdown(results, language) if form == "md" else compare.json(results)
 
 
 def _print(text: str, target: Path | None) -> None:
@@ -133,26 +136,23 @@ def _print(text: str, target: Path | None) -> None:
 
 def show(name: str) -> None:
     """Prints one result in short to stderr, in the language of the terminal."""
-    _show(_sources([name]), "zh" if chinese() else "en", err=True)
+    _show(_sources([name]), terminal_language(), err=True)
 
 
 def _show(sources: Sequence[Source], language: str, err: bool = False) -> None:
     """The result in short: as wide as the terminal and with colours, or plain lines in a pipe."""
-    from muster.bench import report
+    from muster.bench.report.formats import as_text
 
     width = output.terminal_width() if (sys.stderr if err else sys.stdout).isatty() else sys.maxsize
     results = [source.result for source in sources]
-    click.echo(report.text(results, _samples(sources), language, width, _painted), nl=False, err=err)
-
-
-def _painted(text: str, colour: str) -> str:
-    return output.style(text, **COLOURS[colour])
+    text = as_text.text(results, _samples(sources), language, width, lambda text, look: output.style(text, **COLOURS[look]))
+    click.echo(text, nl=False, err=err)
 
 
 def _write(sources: Sequence[Source], path: Path, language: str) -> None:
-    from muster.bench import report
+    from muster.bench.report.formats import as_html
 
-    page = report.html([source.result for source in sources], _samples(sources), language)
+    page = as_html.html([source.result for source in sources], _samples(sources), language)
     with _writing(path):
         write_text(str(path), page)
 

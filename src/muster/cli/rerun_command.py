@@ -23,6 +23,6 @@ def command(run: str, sets: tuple[str, ...], detach: bool, json: bool) -> int:
     Example:
       muster rerun last --set parameters.epochs=5
     """
-    with errors.told_as_json(json):
+    with errors.shown_as_json(json):
         prepared = prepare_again(api.get(run), sets)
     return begin(prepared, detach, json)

@@ -80,9 +80,9 @@ def command(
     3 the engine cannot be reached, 130 stopped. Ctrl-C stops the run, a second one at once; a run on
     Slurm can be left instead: a terminal is asked which is meant.
     """
-    with errors.told_as_json(json), named_as_typed(shortcuts):
+    with errors.shown_as_json(json), named_as_typed(shortcuts):
         prepare = preparing.preview if dry_run and not check else preparing.prepare
-        prepared = prepare(_loaded(job, ctx.meta.get("words"), shortcuts, sets), home(), engine, _say)
+        prepared = prepare(_loaded(job, ctx.meta.get("words"), shortcuts, sets), home(), engine, output.say)
     if check:
         return _checked(prepared, json)
     if dry_run:
@@ -93,20 +93,17 @@ def command(
 def begin(prepared: Prepared, detach: bool, json: bool) -> int:
     """Starts a prepared run and follows it, as the options say."""
     with Interrupts() as interrupts:  # from here on Ctrl-C is for the run
-        with errors.told_as_json(json):
+        with errors.shown_as_json(json):
             run = api.start(prepared, detach)
         if detach:
-            if json:
-                output.print_json(output.brief(run.view))
-            else:
-                click.echo(run.id)
+            output.show(json, output.brief(run.view), run.id)
             return 0
         interrupts.go_to(run, lasting=prepared.engine.lasting)
         view = follow(run, json, interrupts.leaving)
     if json:
         output.print_json(output.brief(view))
     elif not view.state.ended:
-        _say(f"{run.id} goes on; `muster logs {run.id} --follow` comes back to it")
+        output.say(f"{run.id} goes on; `muster logs {run.id} --follow` comes back to it")
     else:
         show_end(view, sys.stdout.isatty())
     return output.EXIT_CODES.get(view.state, 0)  # one that goes on was left
@@ -135,16 +132,12 @@ def _loaded(job: str | None, words: list[str] | None, shortcuts: dict[str, str |
 
 @contextmanager
 def named_as_typed(shortcuts: dict[str, str | None]) -> Iterator[None]:
-    """Shortcuts are overrides; their problems are told under the option that was typed."""
+    """Shortcuts are overrides; their problems are reported under the option that was typed."""
     typed = {f"--set {name}={value}": f"--{name.rpartition('.')[2]} {value}" for name, value in shortcuts.items()}
     try:
         yield
     except JobError as error:
         raise JobError([replace(found, file=typed.get(found.file, found.file)) for found in error.problems]) from None
-
-
-def _say(text: str) -> None:
-    output.say(text)
 
 
 def _name(words: list[str]) -> str:
@@ -155,12 +148,9 @@ def _name(words: list[str]) -> str:
 
 
 def _checked(prepared: Prepared, json: bool) -> int:
-    if json:
-        output.print_json({"ok": True, "job": prepared.job.to_json()})
-    else:
-        ranks, nodes = prepared.job.ranks, prepared.job.nodes
-        size = f"{ranks} rank{'s' * (ranks != 1)} on {nodes} node{'s' * (nodes != 1)}"
-        click.echo(f"{prepared.job.name}: no problems ({size})")
+    ranks, nodes = prepared.job.ranks, prepared.job.nodes
+    size = f"{ranks} rank{'s' * (ranks != 1)} on {nodes} node{'s' * (nodes != 1)}"
+    output.show(json, {"ok": True, "job": prepared.job.to_json()}, f"{prepared.job.name}: no problems ({size})")
     return 0
 
 
@@ -180,13 +170,13 @@ def _dry_run(prepared: Prepared, json: bool) -> int:
 
 
 def follow(run: api.Run, json: bool, leaving: Callable[[], bool] = lambda: False) -> RunView:
-    """Shows what a run writes until it ends or `leaving` says that nobody wants to see it; returns how it stands then."""
+    """Shows what a run writes until it ends or `leaving` says that the user leaves it; returns its view then."""
     from muster.launch.follow import Follower
 
     live = sys.stdout.isatty() and not json and os.environ.get("TERM") != "dumb"
     shown: Lines | Live = Live() if live else Lines(sys.stderr.buffer if json else sys.stdout.buffer)
     if not live and not json:
-        _say(f"run {run.id}")
+        output.say(f"run {run.id}")
     story = Story(run, shown, live)
     with Follower(run.dir, lambda attempt, process: not names.in_background(process)) as follower:
         try:
@@ -205,28 +195,28 @@ def follow(run: api.Run, json: bool, leaving: Callable[[], bool] = lambda: False
 
 
 class Story:
-    """What is told between the lines of the ranks: whom the run waits for, and attempts that failed."""
+    """Messages between the lines of the ranks: whom the run waits for, and attempts that failed."""
 
     def __init__(self, run: api.Run, shown: Lines | Live, live: bool) -> None:
         self._run = run
         self._shown = shown
-        self._live = live  # whether a live line tells whom the run waits for
+        self._live = live  # whether a live line shows whom the run waits for
         self._attempt = 1
         self._waiting = ""
         self._trouble = ""
         self._halted = ""
-        self._sharing = bool(run.job.compat)  # whether it matters what nodes share, and nobody knows yet
+        self._sharing = bool(run.job.compat)  # whether it matters what nodes share, and is not known yet
         self._exposure: str | None = None  # what is to be said of its keys, once that is known
 
     def go_on(self, attempt: int | None) -> None:
-        """Tells what is new; `attempt` is the one that is about to speak, if one is."""
+        """Prints what is new; `attempt` is the one whose output comes next, if any."""
         if self._sharing:
-            self._tell_shared()
+            self._warn_of_sharing()
         if self._exposure is None:
             self._exposure = warnings.exposed_keys(self._run.dir)
             if self._exposure:
                 self._shown.interlude()
-                _say(self._exposure)
+                output.say(self._exposure)
         newest = attempt or (self._run.dir.attempt_numbers() or [1])[-1]
         if newest > self._attempt:
             self._shown.interlude()
@@ -237,18 +227,18 @@ class Story:
         if self._run.trouble != self._trouble:
             self._trouble = self._run.trouble
             self._shown.interlude()
-            _say(f"{self._trouble}; the run goes on" if self._trouble else "its engine answers again")
+            output.say(f"{self._trouble}; the run goes on" if self._trouble else "its engine answers again")
         if self._run.halted != self._halted:
             self._halted = self._run.halted
             self._shown.interlude()
-            _say(self._halted or GOES_ON)
+            output.say(self._halted or GOES_ON)
         if attempt is None and not self._live:
             view = self._run.peek()
             if view.state is State.PENDING and view.reason not in ("", self._waiting):
                 self._waiting = view.reason
-                _say(self._waiting)
+                output.say(self._waiting)
 
-    def _tell_shared(self) -> None:
+    def _warn_of_sharing(self) -> None:
         """A script of another platform counts on directories that a node has for itself."""
         from muster.agent.sandbox.rootfs import PRIVATE
         from muster.plan import compat
@@ -259,7 +249,7 @@ class Story:
             self._sharing = False
             if not event["contained"]:
                 self._shown.interlude()
-                _say(
+                output.say(
                     f"nodes share {', '.join(PRIVATE)}, host name and process ids with this machine, for there are no "
                     f"namespaces ({event['reason']}); paths of {job.compat} lie in {place}"
                 )

@@ -1,4 +1,4 @@
-"""What `run` shows while a job runs: a live line over rank 0's output, or prefixed lines in a pipe.
+"""The display of `run` while a job runs: a live line over rank 0's output, or prefixed lines in a pipe.
 
 Own code, a few lines of it: a library for terminals would delay the first line of output by its import, and would change the
 bytes that a rank wrote.
@@ -66,7 +66,7 @@ class Live:
 
     @property
     def due(self) -> bool:
-        """Whether the live line should be drawn again; after every piece of output would be too often."""
+        """True if the live line should be drawn again; after every piece of output would be too often."""
         return not self._open and time.monotonic() >= self._next
 
     def show(self, chunk: Chunk) -> None:

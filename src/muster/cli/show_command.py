@@ -50,7 +50,7 @@ def command(run: str, json: bool) -> int:
 
 
 def _facts(run: api.Run, view: RunView) -> Iterator[tuple[str, str]]:
-    """What is known of a run, each with its name."""
+    """The facts of a run, each with its name."""
     yield "created", f"{output.when(view.created)} by {view.user} on engine {view.engine}"
     yield "time", output.took(view)
     yield from numbers(view.result)

@@ -29,15 +29,12 @@ def command(run: str, now: bool, json: bool) -> int:
         click.echo(f"stopping {found.id}; {_what_follows(found)}", err=True)
     found.stop(now, say=output.say)
     view = found.view
-    if json:
-        output.print_json(output.brief(view))
-    else:
-        click.echo(output.headline(view))
+    output.show(json, output.brief(view), output.headline(view))
     return 0
 
 
 def _what_follows(run: api.Run) -> str:
-    """What becomes of a run that is asked to stop."""
+    """Describes how a run that is asked to stop will end."""
     if run.peek().phase == "queued":
         return "it still waits, and is taken out of the queue"
     then = ", then its outputs are uploaded" if run.job.outputs or run.job.log_url else ""

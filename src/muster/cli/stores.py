@@ -13,13 +13,12 @@ import click
 
 from muster import config
 from muster.cli import output
-from muster.cli.output import fit, style
+from muster.cli.output import fit, style, terminal_width
+from muster.cli.screen import CLEAR, DRAW_PAUSE
 from muster.records.failure_text import duration
 from muster.records.layout import home
 from muster.storage import Progress, Report, Storage, StorageError, resolve
 
-CLEAR = "\r\x1b[2K"
-DRAW_PAUSE = 0.1
 BAR_WIDTH = 20
 SHOWN = 10  # of the files that were left out
 
@@ -66,7 +65,7 @@ def _left_out(left: list[StorageError]) -> int:
 
 
 def summary(report: Report, seconds: float) -> str:
-    """What a transfer did, on one line."""
+    """The counts of a transfer, on one line."""
     rate = f" ({format_size(report.bytes / seconds)}/s)" if report.bytes else ""
     line = f"{count(report.files)}, {format_size(report.bytes)} in {seconds:.1f} s{rate}, {report.skipped:,} unchanged"
     if report.resumed:
@@ -111,7 +110,7 @@ class ProgressBar:
 
     def _draw(self) -> None:
         while not self._ended.wait(DRAW_PAUSE):
-            sys.stderr.write(CLEAR + self.line(time.monotonic() - self._begun, _columns()))
+            sys.stderr.write(CLEAR + self.line(time.monotonic() - self._begun, terminal_width(2)))
             sys.stderr.flush()
 
     def line(self, elapsed: float, columns: int) -> str:
@@ -130,10 +129,3 @@ class ProgressBar:
         full = round(done * BAR_WIDTH)
         bar = style("█" * full, fg="green") + style("░" * (BAR_WIDTH - full), dim=True)
         return f"{bar} {fit('  '.join(parts), columns - BAR_WIDTH - 2)}"
-
-
-def _columns() -> int:
-    try:
-        return os.get_terminal_size(2).columns or 80
-    except OSError:
-        return 80

@@ -49,7 +49,7 @@ def show_retry(attempts: Sequence[AttemptOutcome], most: int, terminal: bool) ->
 
 
 def _unseen(found: Explanation, terminal: bool) -> bool:
-    """Whether `run` left out what the failed process wrote: a terminal shows rank 0 alone, nothing shows the background."""
+    """True if `run` left out what the failed process wrote: a terminal shows rank 0 alone, nothing shows the background."""
     return in_background(found.failure.process) or (terminal and found.failure.rank != 0)
 
 

@@ -7,18 +7,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from muster.cli import output
 from muster.cli.options import as_json
 from muster.records.layout import home, make_home
+from muster.server.core.database import Database
+from muster.server.core.layout import ServerLayout
+from muster.server.core.tokens import Tokens
+from muster.server.results.plans import Plans
 from muster.tester.errors import Misused
-from muster.tester.plan import MODES, Plan, new_test_id
-
-if TYPE_CHECKING:
-    from muster.server.core.database import Database
+from muster.tester.protocol import MODES, Plan, new_test_id
 
 data_option: Callable[[Any], Any] = click.option(
     "--data", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="The tester's data [MUSTER_HOME/tester]."
@@ -34,8 +35,6 @@ def data_folder(data: Path | None) -> Path:
 
 @contextmanager
 def _database(data: Path | None) -> Iterator[Database]:
-    from muster.server.core.layout import ServerLayout
-
     layout = ServerLayout(data_folder(data))
     try:
         with closing(layout.database()) as database:
@@ -67,15 +66,11 @@ def add_token(name: str, read_only: bool, data: Path | None, json: bool) -> int:
     Example:
       muster tester token add lab-3
     """
-    from muster.server.core.tokens import Tokens
-
     role = "read" if read_only else "submit"
     with _database(data) as database:
         secret = Tokens(database).add(name, role)
-    if json:
-        output.print_json({"name": name, "role": role, "token": secret})
-    else:
-        click.echo(secret)
+    output.show(json, {"name": name, "role": role, "token": secret}, secret)
+    if not json:
         click.echo("this is the only time that it is shown; its owner puts it into MUSTER_TESTER_TOKEN", err=True)
     return 0
 
@@ -90,14 +85,12 @@ def list_tokens(data: Path | None, json: bool) -> int:
     Example:
       muster tester token list
     """
-    from muster.server.core.tokens import Tokens
-
     with _database(data) as database:
         tokens = Tokens(database).all()
     if json:
-        output.print_json([token.to_json() for token in tokens])
+        output.print_json([vars(token) for token in tokens])
     elif not tokens:
-        click.echo("nobody has a token; `muster tester token add NAME` makes one", err=True)
+        click.echo("there are no tokens; `muster tester token add NAME` makes one", err=True)
     else:
         rows = [(token.name, token.role, output.when(token.created), output.when(token.revoked)) for token in tokens]
         output.table(("NAME", "MAY", "MADE", "REVOKED"), rows)
@@ -115,14 +108,9 @@ def revoke_token(name: str, data: Path | None, json: bool) -> int:
     Example:
       muster tester token revoke lab-3
     """
-    from muster.server.core.tokens import Tokens
-
     with _database(data) as database:
         Tokens(database).revoke(name)
-    if json:
-        output.print_json({"name": name, "revoked": True})
-    else:
-        click.echo(f"the token of {name} is revoked")
+    output.show(json, {"name": name, "revoked": True}, f"the token of {name} is revoked")
     return 0
 
 
@@ -154,15 +142,10 @@ def add_plan(test_id: str | None, data: Path | None, json: bool, **fields: str) 
       muster tester plan add --model resnet50_v1.5
       muster tester plan add 20210126-ljp0IY --model bert --object-type cluster
     """
-    from muster.server.results.plans import Plans
-
     plan = Plan(test_id or new_test_id(time.time()), **fields)
     with _database(data) as database:
         Plans(database).add(plan)
-    if json:
-        output.print_json(plan.to_json())
-    else:
-        click.echo(plan.test_id)
+    output.show(json, plan.to_json(), plan.test_id)
     return 0
 
 
@@ -176,8 +159,6 @@ def list_plans(data: Path | None, json: bool) -> int:
     Example:
       muster tester plan list
     """
-    from muster.server.results.plans import Plans
-
     with _database(data) as database:
         plans = Plans(database).all()
     if json:
@@ -201,15 +182,10 @@ def show_plan(test_id: str, data: Path | None, json: bool) -> int:
     Example:
       muster tester plan show 20210126-ljp0IY
     """
-    from muster.server.results.plans import Plans
-
     with _database(data) as database:
         plan = Plans(database).get(test_id)
-    if json:
-        output.print_json(plan.to_json())
-    else:
-        for name, value in plan.to_json().items():
-            click.echo(f"{name.replace('_', ' '):<12} {output.plain(value)}")
+    lines = [f"{name.replace('_', ' '):<12} {output.plain(value)}" for name, value in plan.to_json().items()]
+    output.show(json, plan.to_json(), "\n".join(lines))
     return 0
 
 
@@ -224,12 +200,7 @@ def remove_plan(test_id: str, data: Path | None, json: bool) -> int:
     Example:
       muster tester plan rm 20210126-ljp0IY
     """
-    from muster.server.results.plans import Plans
-
     with _database(data) as database:
         Plans(database).remove(test_id)
-    if json:
-        output.print_json({"test_id": test_id, "removed": True})
-    else:
-        click.echo(f"plan {test_id} is removed")
+    output.show(json, {"test_id": test_id, "removed": True}, f"plan {test_id} is removed")
     return 0

@@ -101,10 +101,8 @@ def _announce(settings: Settings, address: str, json: bool) -> None:
         warn("tokens and results travel unencrypted, and others can listen; give --cert and --key")
     if settings.open:
         warn("everybody who reaches this tester can read and submit")
-    if json:
-        output.print_json({"url": address, "data": str(settings.data), "open": settings.open})
-    else:
-        click.echo(f"the tester listens at {address}, with its data in {settings.data}; Ctrl-C stops it")
+    data = {"url": address, "data": str(settings.data), "open": settings.open}
+    output.show(json, data, f"the tester listens at {address}, with its data in {settings.data}; Ctrl-C stops it")
     sys.stdout.flush()
 
 

@@ -35,7 +35,8 @@ def opened(url: str | None) -> Client:
 
 def submit(client: Client, write: Callable[[Path], object], name: str, test_id: str | None) -> int:
     """Sends the bundle that `write` makes; prints the verdict and returns the exit code for it."""
-    verdict = outbox().submit(client, write, name, test_id)
+    box = outbox()
+    verdict = box.deliver(box.fill(write, name, client.url, test_id), client)
     show(verdict, client.url, err=True)
     return 0 if verdict.accepted else REFUSED
 

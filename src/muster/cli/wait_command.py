@@ -23,8 +23,5 @@ def command(run: str, timeout: float | None, json: bool) -> int:
     found = api.get(run)
     state = found.wait(timeout, output.say)
     view = found.view
-    if json:
-        output.print_json(output.brief(view))
-    else:
-        click.echo(output.headline(view))
+    output.show(json, output.brief(view), output.headline(view))
     return output.EXIT_CODES.get(state, 124)

@@ -29,11 +29,14 @@ def median(values: Sequence[float]) -> float:
 
 
 def deviation(values: Sequence[float]) -> float | None:
-    """The sample standard deviation; None for fewer than two values."""
+    """The sample standard deviation; None for fewer than two values, or where it is not finite."""
     if len(values) < 2:
         return None
     middle = mean(values)
-    return finite(math.sqrt(math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1)))
+    try:
+        return finite(math.sqrt(math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1)))
+    except OverflowError:  # of a square of values such as 1e200
+        return None
 
 
 def spread(values: Sequence[float]) -> float | None:

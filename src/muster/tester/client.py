@@ -8,7 +8,6 @@ import os
 import re
 import ssl
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,12 +17,12 @@ import httpx
 
 from muster import config
 from muster.tester.errors import Misused, Unreachable
-from muster.tester.plan import Plan
-from muster.tester.protocol import OpenedUpload, Verdict, printable
+from muster.tester.protocol import OpenedUpload, Plan, Verdict, printable
 
 FIRST_PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds between attempts that get no answer
 LATER_PAUSES = (*FIRST_PAUSES, 4.0, 8.0, 15.0)  # once the tester has answered: it may be restarting
-CONNECT_TIMEOUT, ANSWER_TIMEOUT, VERIFY_TIMEOUT = 10.0, 60.0, 3600.0  # seconds
+ANSWERING = httpx.Timeout(60.0, connect=10.0)  # seconds
+VERIFYING = httpx.Timeout(3600.0, connect=10.0)
 BUSY = (423, 429, 502, 503, 504)
 NOT_FOUND = 404
 
@@ -46,7 +45,7 @@ class Client:
             base_url=self.url,
             headers=_credentials(token),
             verify=_ssl_context(ca),
-            timeout=httpx.Timeout(ANSWER_TIMEOUT, connect=CONNECT_TIMEOUT),
+            timeout=ANSWERING,
             trust_env=not is_loopback(urlsplit(self.url).hostname or ""),
         )
         self._has_token = bool(token)
@@ -60,7 +59,7 @@ class Client:
 
     @property
     def exposes_token(self) -> bool:
-        """Whether the token travels unencrypted over a network."""
+        """True if the token travels unencrypted over a network."""
         parts = urlsplit(self.url)
         return self._has_token and parts.scheme == "http" and not is_loopback(parts.hostname or "")
 
@@ -78,7 +77,7 @@ class Client:
                 return opened.verdict
             try:
                 self._send_rest(path, opened)
-                return self._finish(str(opened.id))
+                return Verdict.from_json(self._request("POST", f"/api/uploads/{opened.id}/finish", timeout=VERIFYING))
             except _UploadGone:  # it expired, or the response was lost after the tester had decided
                 if pause is None:
                     raise Unreachable(f"the tester at {self.url} lost the upload several times; try later") from None
@@ -111,10 +110,6 @@ class Client:
             if arrived != offset:
                 return arrived
         raise Unreachable(f"the tester at {self.url} takes no more of the bundle; try later")
-
-    def _finish(self, upload: str) -> Verdict:
-        timeout = httpx.Timeout(VERIFY_TIMEOUT, connect=CONNECT_TIMEOUT)
-        return Verdict.from_json(self._request("POST", f"/api/uploads/{upload}/finish", timeout=timeout))
 
     def _request(self, method: str, path: str, **settings: Any) -> dict[str, Any]:
         """Sends a request, with retries while the tester does not answer or is busy."""
@@ -153,12 +148,12 @@ class Client:
 
     def _raise_untrusted(self, error: BaseException) -> None:
         """Raises Unreachable for a certificate that is not trusted, which no retry changes."""
-        for cause in _causes(error):
+        cause: BaseException | None = error
+        while cause is not None:
             if isinstance(cause, ssl.SSLCertVerificationError):
-                raise Unreachable(
-                    f"the certificate of {self.url} is not trusted ({cause.verify_message});"
-                    " name the file of its authority as `ca` under [tester] in config.toml"
-                ) from None
+                hint = "name the file of its authority as `ca` under [tester] in config.toml"
+                raise Unreachable(f"the certificate of {self.url} is not trusted ({cause.verify_message}); {hint}") from None
+            cause = cause.__cause__ or cause.__context__
 
 
 class _UploadGone(Exception):
@@ -166,7 +161,7 @@ class _UploadGone(Exception):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, so that nobody else can read what is sent to it."""
+    """True if a host is this machine, so that what is sent to it stays private."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -200,9 +195,3 @@ def _ssl_context(ca: Path | None) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=ca)
     except OSError as error:
         raise Misused(f"{ca} is not a file of certificates ({error.strerror or error}); name a PEM file") from None
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__

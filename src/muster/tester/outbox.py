@@ -69,10 +69,6 @@ class Outbox:
         waiting = [WaitingBundle.from_json(path, data) for path, data in read if isinstance(data, dict) and path.is_file()]
         return sorted(waiting, key=lambda bundle: bundle.since)
 
-    def submit(self, client: Client, write: Callable[[Path], object], name: str, test_id: str | None) -> Verdict:
-        """Keeps a bundle that `write` makes, and sends it."""
-        return self.deliver(self.fill(write, name, client.url, test_id), client)
-
     def deliver(self, waiting: WaitingBundle, client: Client) -> Verdict:
         """Sends a bundle and deletes it once there is a verdict; otherwise it stays, and the error says where."""
         try:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.aisbench.config.values import ConfigValue, Findings, read_text
+from muster.aisbench.config.values import ConfigValue, Findings, parse_json, read_text
 
 
 @dataclass(frozen=True)
@@ -64,13 +63,9 @@ def hosts(at: ConfigValue, base: str, findings: Findings) -> Hosts | None:
         port = str(login.get("port", "22") or "22")
         if not port.isdigit() or not 0 < int(port) < 65536:
             findings.problem(file, f"cluster.{name}.port", "is not a port", "write a number such as 22, or leave it out")
-    passwords = {_variable(name): str(login["pd"]) for name, login in cluster.items() if login.get("pd")}
+    variables = {name: "NODE_PASSWORD_" + re.sub(r"[^A-Za-z0-9]", "_", name) for name in cluster}
+    passwords = {variables[name]: str(login["pd"]) for name, login in cluster.items() if login.get("pd")}
     return Hosts(tuple(cluster), passwords)
-
-
-def _variable(host: str) -> str:
-    """The name of the secret that holds the password of a host."""
-    return "NODE_PASSWORD_" + re.sub(r"[^A-Za-z0-9]", "_", host)
 
 
 def _json(at: ConfigValue, base: str, name: str, findings: Findings) -> tuple[Any, ConfigValue]:
@@ -80,9 +75,4 @@ def _json(at: ConfigValue, base: str, name: str, findings: Findings) -> tuple[An
         findings.cloud_problem(at, name, f"names {at.value}, which is not there", "correct the path")
         return None, file
     text = read_text(path, findings)
-    try:
-        return (json.loads(text) if text is not None else None), file
-    except (ValueError, RecursionError) as error:
-        at = ConfigValue(None, path, getattr(error, "lineno", None))
-        findings.problem(at, "", "is not JSON", "check the brackets and commas there, and remove comments")
-        return None, file
+    return (parse_json(text, path, findings) if text is not None else None), file

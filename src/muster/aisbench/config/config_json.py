@@ -5,13 +5,12 @@ The structure of `config.json` is not documented, so every spelling that was see
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from muster.aisbench.config.values import ConfigValue, Findings, read_text
+from muster.aisbench.config.values import ConfigValue, Findings, parse_json, read_text
 
 # The names of each field, in lower case without punctuation.
 SPELLINGS = {
@@ -58,7 +57,7 @@ class PlannedTest:
 
 def read(path: str, findings: Findings) -> PlannedTest:
     """Reads the planned test of a `config.json`."""
-    flat = dict(_flat(_object(path, findings) or {}))
+    flat = dict(_flat(read_object(path, findings) or {}))
     fields = {}
     for field, names in SPELLINGS.items():
         exact = next((flat[name] for name in names if name in flat), None)
@@ -67,23 +66,11 @@ def read(path: str, findings: Findings) -> PlannedTest:
     return PlannedTest(**fields)
 
 
-def system(path: str, findings: Findings) -> Mapping[str, Any] | None:
-    """Reads the description of the system under test, whose fields are not documented."""
-    return _object(path, findings)
-
-
-def _object(path: str, findings: Findings) -> dict[str, Any] | None:
+def read_object(path: str, findings: Findings) -> dict[str, Any] | None:
+    """Reads a JSON object; None where the file is empty, or with a problem where it is none."""
     text = read_text(path, findings)
-    if text is None or not text.strip():
-        return None
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
-        hint = "check the quotes, commas and brackets there, and remove comments"
-        findings.problem(ConfigValue(None, path, line), "", "is not JSON", hint)
-        return None
-    if not isinstance(data, dict):
+    data = parse_json(text, path, findings) if text and text.strip() else None
+    if data is not None and not isinstance(data, dict):
         findings.problem(ConfigValue(None, path), "", "is not a JSON object", 'write fields such as {"testid": "..."}')
         return None
     return data

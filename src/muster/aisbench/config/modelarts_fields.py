@@ -67,9 +67,9 @@ class _Fields:
         cards = self.choices.devices or session.cards_per_node(session.resource(self.config, "train_instance_type"))
         comment = self.origin("train_instance_type")
         if not cards:
-            cards, comment = session.WHOLE_NODE, "a pool does not tell its cards; 8 are taken"
+            cards, comment = session.WHOLE_NODE, "a pool does not name its number of cards; 8 are taken"
             name = f"{self.package.session}.pool_id"
-            message = "names a pool, which does not tell its cards, and 8 are taken"
+            message = "names a pool, which does not name its number of cards, and 8 are taken"
             self.findings.note(self.config.get("pool_id"), name, message, "say `--devices` if it has others")
         elif self.choices.devices:
             comment = "from --devices"
@@ -82,7 +82,7 @@ class _Fields:
         out = _url(session.text(self.config, "out_base_url")) + self.choices.folder
         comment = self.origin("out_base_url")
         folder = "a folder for the job" if self.package.kind == V2 else "a folder V1, V2, ... for each version"
-        how = "this is one for the run" if self.choices.folder else "Muster tells old files from new ones"
+        how = "this is one for the run" if self.choices.folder else "Muster distinguishes old files from new ones"
         where = f"{comment}; the old tool made {folder}, {how}"
         parameters = [
             JobField(name, value.value, value.location) for name, value in session.pairs(self.config, self.package.kind)

@@ -133,7 +133,7 @@ class _Fields:
             return ""
         found = next((name for name in (*self._started(), *BOOTS) if os.path.isfile(f"{code}/{name}")), "")
         if not found:
-            message = f"does not tell which file starts the training in {code}"
+            message = f"does not say which file starts the training in {code}"
             self.findings.problem(ConfigValue(None, self.package.folder), "", message, "say `--boot FILE`")
         return found
 

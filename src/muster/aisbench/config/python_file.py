@@ -118,7 +118,7 @@ class _Reader:
             return self._sum(node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return self._negative(node)
-        raise _NotPlain(node, f"holds {_description(node)}, whose value only running it would tell")
+        raise _NotPlain(node, f"holds {_description(node)}, whose value is not known without running it")
 
     def _named(self, node: ast.expr, found: ConfigValue | None) -> ConfigValue:
         if found is None or found.value is UNREAD:  # the message does not show it: it may be a key without its quotes
@@ -127,7 +127,7 @@ class _Reader:
 
     def _call(self, node: ast.Call) -> ConfigValue:
         if ast.unparse(node.func) not in self.makers or len(node.args) > 1 or any(word.arg is None for word in node.keywords):
-            raise _NotPlain(node, f"holds {_description(node)}, whose value only running it would tell")
+            raise _NotPlain(node, f"holds {_description(node)}, whose value is not known without running it")
         given = self._value(node.args[0]).value if node.args else {}
         if not isinstance(given, dict):
             raise _NotPlain(node, "makes a mapping of something that is none")

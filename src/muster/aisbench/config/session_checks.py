@@ -192,7 +192,7 @@ class _Checker:
         if flavor_set and not cards:
             known = "kat1.xlarge, kat1.2xlarge, kat1.4xlarge and kat1.8xlarge are 1, 2, 4 and 8 cards"
             shown = text(self.config, "train_instance_type")
-            self.problem("train_instance_type", f"`{shown}` does not tell its cards", f"{known}; or say `--devices`")
+            self.problem("train_instance_type", f"`{shown}` does not name its number of cards", f"{known}; or say `--devices`")
         self._count(cards)
 
     def _count(self, cards: int) -> None:

@@ -97,7 +97,8 @@ class _Scanner:
             if letter in " \t":
                 self.at += 1
             elif letter == "#":
-                self._skip_comment()
+                end = self.text.find("\n", self.at)
+                self.at = len(self.text) if end < 0 else end
             elif letter in "\n;&|":
                 self._advance(1)
                 if words:
@@ -109,10 +110,6 @@ class _Scanner:
                 words.append(self._word())
         if words:
             yield words
-
-    def _skip_comment(self) -> None:
-        end = self.text.find("\n", self.at)
-        self.at = len(self.text) if end < 0 else end
 
     def _advance(self, count: int) -> str:
         passed = self.text[self.at : self.at + count]

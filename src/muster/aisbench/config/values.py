@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from muster.job.source import Problem
@@ -69,16 +70,12 @@ class Findings:
         """Makes file names relative to the directory that was read, removes duplicates, and sorts by file and line."""
         prefix = folder.rstrip("/") + "/"
         for findings in (self.problems, self.notes, self.left):
-            findings[:] = [_renamed(problem, prefix) for problem in dict.fromkeys(findings)]
+            findings[:] = [replace(problem, file=problem.file.removeprefix(prefix)) for problem in dict.fromkeys(findings)]
             findings.sort(key=lambda problem: (problem.file, problem.line or 0))
 
 
 def _problem(at: ConfigValue | None, name: str, message: str, hint: str) -> Problem:
     return Problem(at.file if at else "", at.line if at else None, name, message, hint)
-
-
-def _renamed(problem: Problem, prefix: str) -> Problem:
-    return Problem(problem.file.removeprefix(prefix), problem.line, problem.field, problem.message, problem.hint)
 
 
 def read_bytes(path: str, findings: Findings) -> bytes | None:
@@ -108,3 +105,13 @@ def read_text(path: str, findings: Findings) -> str | None:
             line = data.count(b"\n", 0, error.start) + 1
     findings.problem(ConfigValue(None, path, line), "", "is not UTF-8 text", "save the file as UTF-8")
     return None
+
+
+def parse_json(text: str, path: str, findings: Findings) -> Any:
+    """Returns the value of a JSON file; None, with a problem, where it is not JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        at = ConfigValue(None, path, getattr(error, "lineno", None))
+        findings.problem(at, "", "is not JSON", "check the quotes, commas and brackets there, and remove comments")
+        return None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from muster.aisbench.config.mode import OFFLINE, V2
 from muster.launch.run import Run
 from muster.plan.compat.modelarts import job_id, resource_id
+from muster.records.run_view import RunView, State
 
 # The names of a run's state in both versions of the platform.
 STATUS = {
@@ -46,21 +45,16 @@ def waiting(state: str, kind: str, seconds: float) -> str:
     return f"waiting for task, {status(state, kind)}, total time: {seconds:.0f}(s)"
 
 
-def ended(view: Mapping[str, Any], kind: str, seconds: float) -> str:
-    if view["state"] == "succeeded":
+def ended(view: RunView, kind: str, seconds: float) -> str:
+    if view.state is State.SUCCEEDED:
         return f"task succeeded, total time {seconds:.0f}(s)"
-    return f"task failed, {status(view['state'], kind)}, please check the logs in log/: {view['reason']}"
+    return f"task failed, {status(view.state, kind)}, please check the logs in log/: {view.reason}"
 
 
-def stopped(run: Run, kind: str, version: int, state: str, success: bool) -> str:
+def stopped(run: Run, kind: str, version: int, state: str) -> str:
     """The message after a stop; `state` is that of the run before."""
     if kind == V2:
         return f"job stop status: {STATUS[run.state][1]}"
-    head = f"jobname:{run.job.name} jobid:{identity(run, kind)} preversionid:{version} jobstatus:{STATUS[state][0]}"
-    return f"{head} stop status:{{'is_success': {success}}}"
-
-
-def no_need(run: Run, kind: str, version: int) -> str:
-    if kind == V2:
-        return f"job stop status: {STATUS[run.state][1]}"
-    return f"jobname:{run.job.name} jobid:{identity(run, kind)} preversionid:{version} no need stop"
+    done = f"jobstatus:{STATUS[state][0]} stop status:{{'is_success': {run.ended}}}"
+    outcome = "no need stop" if State(state).ended else done
+    return f"jobname:{run.job.name} jobid:{identity(run, kind)} preversionid:{version} {outcome}"

@@ -9,7 +9,6 @@ from typing import Any
 
 from muster.aisbench.config.config_json import PlannedTest
 from muster.config import ConfigError
-from muster.records.layout import home
 from muster.tester.errors import Unreachable
 from muster.tester.protocol import Verdict
 
@@ -19,30 +18,30 @@ FIELDS = ("test_id", "mode", "model", "division", "scenario", "object_type")
 
 
 def started_by_stubs() -> bool:
-    """Whether ais-bench-stubs started this step, in either mode."""
+    """True if ais-bench-stubs started this step, in either mode."""
     return MODE in os.environ
 
 
 def enabled() -> bool:
-    """Whether this step belongs to a run in network mode."""
+    """True if this step belongs to a run in network mode."""
     return os.environ.get(MODE) == NETWORK
 
 
-def check(test: PlannedTest) -> None:
+def check(test: PlannedTest, home: Path) -> None:
     """Raises where code/config.json names no test or tester, or the tester answers and does not know the test."""
     if not test.test_id or not test.url:
         missing = "testid" if not test.test_id else "tester_server_ip"
         raise ConfigError(f"code/config.json names no {missing}; fill it in, or run `./ais-bench-stubs test` without a tester")
-    plan(test, lambda text: None)
+    plan(test, home, lambda text: None)
 
 
-def plan(test: PlannedTest, say: Callable[[str], None]) -> Mapping[str, Any]:
+def plan(test: PlannedTest, home: Path, say: Callable[[str], None]) -> Mapping[str, Any]:
     """Returns the tester's plan; the one of code/config.json where the tester does not answer."""
     from muster.tester.client import connect
-    from muster.tester.plan import Plan
+    from muster.tester.protocol import Plan
 
     try:
-        with connect(Path(home()), test.url) as client:
+        with connect(home, test.url) as client:
             return client.plan(test.test_id).to_json()
     except Unreachable as error:
         say(f"[WARNING] {error}; the result will be kept for it")
@@ -50,11 +49,11 @@ def plan(test: PlannedTest, say: Callable[[str], None]) -> Mapping[str, Any]:
         return Plan(**{"model": "", **given}).to_json()
 
 
-def send(test: PlannedTest, bundle: Path) -> Verdict:
+def send(test: PlannedTest, home: Path, bundle: Path) -> Verdict:
     """Sends a bundle through the outbox, and returns the tester's verdict."""
     from muster.tester.client import connect
     from muster.tester.outbox import Outbox
 
-    outbox = Outbox(Path(home()))
-    with connect(Path(home()), test.url) as client:
+    outbox = Outbox(home)
+    with connect(home, test.url) as client:
         return outbox.deliver(outbox.put(bundle, client.url, test.test_id), client)

@@ -6,10 +6,9 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from muster.aisbench import importing
 from muster.aisbench.config.mode import OFFLINE
@@ -20,14 +19,16 @@ from muster.aisbench.run import messages, network_mode
 from muster.aisbench.run.job_logs import JobLogs
 from muster.bench import runner
 from muster.bench.formats import aisbench_lines
-from muster.bench.model import Result
+from muster.bench.model.result import Result
 from muster.config import ConfigError
 from muster.job.load import load
 from muster.job.source import JobError
 from muster.launch import api
 from muster.launch.follow import Follower
 from muster.launch.run import Run
+from muster.launch.run_store import RunStore
 from muster.records.files import write_text
+from muster.records.run_view import RunView, State
 
 # The variables by which Muster finds the store of a package; ranks do not get them.
 STORE = {
@@ -44,20 +45,20 @@ GoTo = Callable[[Run], None]
 """A function that takes the run to which interrupts go from now on."""
 
 
-def init(base: str, choices: Choices) -> int:
+def init(base: str, choices: Choices, store: RunStore) -> int:
     """Checks everything that can be checked before the training starts."""
     layout = PackageLayout(base)
     imported = _import(layout, choices)
     _say(f"[INFO] mode {imported.package.mode}")
     for note in imported.findings.notes:
         _say(f"[WARNING] {note}")
-    runner.prepare(load(layout.job), None, lambda text: _say(f"[WARNING] {text}"))
+    runner.prepare(load(layout.job), store.home, None, lambda text: _say(f"[WARNING] {text}"))
     if network_mode.enabled():
-        network_mode.check(imported.test)
+        network_mode.check(imported.package.test, Path(store.home))
     return 0
 
 
-def run_train(base: str, choices: Choices, go_to: GoTo) -> int:
+def run_train(base: str, choices: Choices, store: RunStore, go_to: GoTo) -> int:
     """Runs the job of the package and stores its logs and its result; returns 1 where a run did not succeed."""
     layout = PackageLayout(base)
     imported = _import(layout, replace(choices, folder=_folder()))
@@ -65,20 +66,20 @@ def run_train(base: str, choices: Choices, go_to: GoTo) -> int:
         layout.remove_results()
         if not network_mode.started_by_stubs():
             layout.remove_stubs_logs()
-        prepared = runner.prepare(load(layout.job), None)
-        plan = network_mode.plan(imported.test, _say) if network_mode.enabled() else None
+        prepared = runner.prepare(load(layout.job), store.home, None)
+        plan = network_mode.plan(imported.package.test, Path(store.home), _say) if network_mode.enabled() else None
         measurement = runner.create_bench(prepared, sys.argv, plan, imported.package.system or None)
-        runs = runner.run_repeats(measurement, prepared, lambda run: _follow(run, imported.kind, layout, go_to))
-        states = [view["state"] for view in runs]
+        runs = runner.run_repeats(measurement, prepared, lambda run: _follow(run, imported.package.kind, layout, store, go_to))
+        states = {view.state for view in runs}
         layout.store(measurement, runner.write_result(measurement))
-    return 0 if states and set(states) == {"succeeded"} else 1
+    return 0 if states == {State.SUCCEEDED} else 1
 
 
 def run_eval(base: str) -> int:
     """Returns 0 where the result has an accuracy, else 1."""
     accuracy = _result(base).metrics.get("accuracy")
     if accuracy is None or accuracy.value is None:
-        _say(f"[ERROR] there is no accuracy: {(accuracy and accuracy.reason) or 'nobody reported one'}")
+        _say(f"[ERROR] there is no accuracy: {(accuracy and accuracy.reason) or 'no rank reported one'}")
         return 1
     return 0
 
@@ -93,36 +94,32 @@ def get_result(base: str) -> int:
     return 0 if result.verdict.passed else 1
 
 
-def run(base: str, choices: Choices, go_to: GoTo) -> int:
+def run(base: str, choices: Choices, store: RunStore, go_to: GoTo) -> int:
     """Trains and prints the result, as AISBench's own script does; returns 0 only where the result passed."""
-    return run_train(base, choices, go_to) or get_result(base)
+    return run_train(base, choices, store, go_to) or get_result(base)
 
 
-def stop(base: str, choices: Choices, job_id: str) -> int:
+def stop(base: str, choices: Choices, store: RunStore, job_id: str) -> int:
     """Stops the newest run of this package, or the one with the id; returns 0 when it has ended."""
     imported = importing.read(base, str(PackageLayout(base).job), choices, here=True)
-    runs = list(_runs(imported.name, imported.code))
+    runs = _runs(store, imported.name, imported.package.code)
     if job_id:
-        runs = [run for run in runs if job_id in (messages.identity(run, imported.kind), run.id)]
+        runs = [run for run in runs if job_id in (messages.identity(run, imported.package.kind), run.id)]
     if not runs:
         _say("find no match version return")
         return 1
-    newest, version = runs[0], len(runs)
+    newest = runs[0]
     before = newest.state
-    if newest.ended:
-        _say(messages.no_need(newest, imported.kind, version))
-        return 0
-    newest.stop(reason="stopped by train_modelarts.py --action stop")
-    _say(messages.stopped(newest, imported.kind, version, before, newest.ended))
+    if not newest.ended:
+        newest.stop(reason="stopped by train_modelarts.py --action stop")
+    _say(messages.stopped(newest, imported.package.kind, len(runs), before))
     return 0 if newest.ended else 1
 
 
-def _runs(name: str, code: str) -> Iterator[Run]:
+def _runs(store: RunStore, name: str, code: str) -> list[Run]:
     """Runs with this job name and code directory, the newest first."""
-    for run in api.list_runs():
-        job = run.job
-        if job.name == name and os.path.realpath(job.code) == os.path.realpath(code):
-            yield run
+    path = os.path.realpath(code)
+    return [run for run in api.runs_in(store) if run.job.name == name and os.path.realpath(run.job.code) == path]
 
 
 def _folder() -> str:
@@ -138,23 +135,19 @@ def _import(layout: PackageLayout, choices: Choices) -> Imported:
         raise JobError(imported.findings.problems)
     write_text(str(layout.job), imported.text)
     os.environ.update({STORE[name]: value for name, value in imported.credentials.storage.items()})
-    os.environ.update({name: imported.credentials.secrets[name] for name in _needed(layout.job)})
+    needed = api.load(str(layout.job)).secrets  # other secrets of the package do not reach the ranks
+    os.environ.update({name: imported.credentials.secrets[name] for name in needed})
     for name, mask in CARDS.items():
-        if imported.kind == OFFLINE and (chosen := imported.package.variable(name)):
+        if imported.package.kind == OFFLINE and (chosen := imported.package.variable(name)):
             os.environ[mask] = str(chosen.value)
     return imported
 
 
-def _needed(job: Path) -> tuple[str, ...]:
-    """The secrets that the ranks of a job get; other secrets of the package do not reach them."""
-    return api.load(str(job)).secrets
-
-
-def _follow(run: Run, kind: str, layout: PackageLayout, go_to: GoTo) -> Mapping[str, Any]:
+def _follow(run: Run, kind: str, layout: PackageLayout, store: RunStore, go_to: GoTo) -> RunView:
     """Writes the logs of a run into the package and prints its state until it ends."""
     go_to(run)
     begun = printed = time.monotonic()
-    _say(f"[INFO] {messages.created(run, kind, len(list(_runs(run.job.name, run.job.code))))}")
+    _say(f"[INFO] {messages.created(run, kind, len(_runs(store, run.job.name, run.job.code)))}")
     logs = JobLogs(run.dir, layout.log)
     with Follower(run.dir, lambda attempt, process: True) as follower:
         for chunk in run.pieces(follower):
@@ -164,8 +157,8 @@ def _follow(run: Run, kind: str, layout: PackageLayout, go_to: GoTo) -> Mapping[
                 printed = time.monotonic()
                 _say(f"[INFO] {messages.waiting(run.peek().state, kind, printed - begun)}")
     logs.close()
-    view = run.view.to_json()
-    level = "INFO" if view["state"] == "succeeded" else "ERROR"
+    view = run.view
+    level = "INFO" if view.state is State.SUCCEEDED else "ERROR"
     _say(f"[{level}] {messages.ended(view, kind, time.monotonic() - begun)}")
     return view
 

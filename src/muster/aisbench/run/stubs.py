@@ -24,7 +24,7 @@ Say = Callable[[str, str], None]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def main(base: str, words: list[str], show: Callable[[Exception], int]) -> int:
+def main(base: str, words: list[str], home: Path, show: Callable[[Exception], int]) -> int:
     """Runs a package in local (`test`) or network mode; `show` prints an error."""
     layout = PackageLayout(base)
     layout.make_folders()
@@ -36,7 +36,7 @@ def main(base: str, words: list[str], show: Callable[[Exception], int]) -> int:
             say("ERROR", "usage: ./ais-bench-stubs [test]; `test` is local mode, without it the tester gets the result")
             return INIT
         network = not words
-        test = importing.read(base, str(layout.job), Choices(), here=True).test
+        test = importing.read(base, str(layout.job), Choices(), here=True).package.test
         say("INFO", f"get ConfigInfo {test.shown()}")
         say("INFO", "ais bench stubs begin run")
         say("INFO", f"workpath:{layout.base} go testcase.")
@@ -46,7 +46,7 @@ def main(base: str, words: list[str], show: Callable[[Exception], int]) -> int:
         if result is not None:
             say("INFO", aisbench_lines.shown(result) + "\n")
         if network and result is not None and code != TRAIN:
-            code = _send(test, layout.bundle(result.id), say, show) or code
+            code = _send(test, home, layout.bundle(result.id), say, show) or code
         say("INFO", "BenchManager stop done")
         return code
 
@@ -73,10 +73,10 @@ def _benchmark(layout: PackageLayout, network: bool) -> int:
     return code if code in (0, 1, 2, 3, 4) else INIT
 
 
-def _send(test: PlannedTest, bundle: Path, say: Say, show: Callable[[Exception], int]) -> int:
+def _send(test: PlannedTest, home: Path, bundle: Path, say: Say, show: Callable[[Exception], int]) -> int:
     """Sends a result; where the tester does not answer it waits in the outbox."""
     try:
-        verdict = network_mode.send(test, bundle)
+        verdict = network_mode.send(test, home, bundle)
     except Exception as error:
         show(error)
         say("ERROR", f"the tester has not verified the result yet: {error}")

@@ -1,4 +1,4 @@
-"""What training scripts of AISBench import to report their results. The values go to Muster, where it runs them."""
+"""The module that training scripts of AISBench import to report results. The values go to Muster, where it runs them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def set_result(mode: str, key: str, value: str | float) -> None:
         raise ValueError(f"{key} is not finite: {value!r}")
     try:
         from muster import record
-    except ImportError:  # outside of a run there is nobody to tell
+    except ImportError:  # outside of a run
         print(f"{mode} {key}: {number!r}")
         return
     name, unit = NAMES.get(key, (key, ""))

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from muster.bench.bundle.contents import FileEntry, fault
 from muster.bench.errors import BundleError
@@ -40,10 +40,6 @@ class Folder:
     id: str  # the name of its one folder
     path: Path
     files: dict[str, FileEntry]
-
-
-class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
 
 
 def unpack(bundle: Path, into: Path, most: int | None = None) -> Folder:
@@ -108,7 +104,7 @@ def _write(path: Path, content: Iterator[bytes]) -> str:
 class _Tar:
     """The files of a tar stream, one after the other, up to a number of bytes."""
 
-    def __init__(self, stream: _Readable, most: int) -> None:
+    def __init__(self, stream: gzip.GzipFile, most: int) -> None:
         self.stream = stream
         self.most = most
         self.left = most
@@ -126,7 +122,9 @@ class _Tar:
             if info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
                 raise _Refused(f"holds {name!a}, which is {_KINDS.get(info.type, 'not a plain file')}")
             yield name, info.size, self._content(info.size)
-        self._only_zeros()
+        while chunk := self._take(_CHUNK):
+            if chunk.strip(b"\0"):
+                raise _Refused("goes on behind its end")
 
     def _header(self) -> tarfile.TarInfo | None:
         block = self._exactly(BLOCK)
@@ -142,7 +140,9 @@ class _Tar:
         if info.size > LONGEST_HEADER:
             raise _Refused("holds a header that is too long")
         data = b"".join(self._content(info.size))
-        return _gnu_name(data) if info.type == tarfile.GNUTYPE_LONGNAME else _pax_name(data)
+        if info.type == tarfile.GNUTYPE_LONGNAME:
+            return data.rstrip(b"\0").decode("utf-8", "surrogateescape")
+        return _pax_name(data)
 
     def _content(self, size: int) -> Iterator[bytes]:
         if size > self.left:
@@ -150,11 +150,6 @@ class _Tar:
         for start in range(0, size, _CHUNK):
             yield self._exactly(min(_CHUNK, size - start))
         self._exactly(-size % BLOCK)
-
-    def _only_zeros(self) -> None:
-        while chunk := self._take(_CHUNK):
-            if chunk.strip(b"\0"):
-                raise _Refused("goes on behind its end")
 
     def _exactly(self, size: int) -> bytes:
         chunk = self._take(size)
@@ -171,10 +166,6 @@ class _Tar:
 
     def _too_much(self) -> _Refused:
         return _Refused(f"holds more than {self.most:,} bytes")
-
-
-def _gnu_name(data: bytes) -> str:
-    return data.rstrip(b"\0").decode("utf-8", "surrogateescape")
 
 
 def _pax_name(data: bytes) -> str:

@@ -14,7 +14,7 @@ from muster import __version__
 from muster.bench.bundle import archive, recompute, signature, strict_json, write
 from muster.bench.bundle.contents import MANIFEST, SIGNATURE, FileEntry, belongs
 from muster.bench.errors import BundleError
-from muster.bench.model import Result
+from muster.bench.model.result import Result
 from muster.records.files import temporary_name
 
 MOST_PROBLEMS = 1000  # listed of one bundle
@@ -66,7 +66,9 @@ def _check_own(found: Verified) -> None:
 
 
 def _verify(folder: archive.Folder, trusted: Path | None) -> Verified:
-    signed = _signature(folder, trusted)
+    signed = signature.Signature("none")
+    if SIGNATURE in folder.files:
+        signed = signature.check(folder.path / MANIFEST, folder.path / SIGNATURE, trusted)
     problems = list(islice(_problems(folder, signed), MOST_PROBLEMS))
     return Verified(
         passed=not problems,
@@ -90,12 +92,6 @@ def _trusted(given: Path | None) -> Path | None:
     if given is not None:
         raise BundleError(f"there is no list of signers {given}; each of its lines is a name and a public key")
     return None
-
-
-def _signature(folder: archive.Folder, trusted: Path | None) -> signature.Signature:
-    if SIGNATURE not in folder.files:
-        return signature.Signature("none")
-    return signature.check(folder.path / MANIFEST, folder.path / SIGNATURE, trusted)
 
 
 def _problems(folder: archive.Folder, signed: signature.Signature) -> Iterator[str]:

@@ -71,14 +71,11 @@ def record(run: RunDir) -> Iterator[str]:
         for index in attempt.node_indexes():
             node = f"attempts/{number}/nodes/{index}"
             candidates += [f"{node}/{name}" for name in NODE_FILES]
-            candidates += [path for folder in NODE_FOLDERS for path in _below(run.path, f"{node}/{folder}")]
+            below = [path for folder in NODE_FOLDERS for path in files_below(f"{run.path}/{node}/{folder}")]
+            candidates += [os.path.relpath(path, run.path) for path in below]
     for path in candidates:
         if is_regular(f"{run.path}/{path}", run.path) and not fault(f"{run.id}/runs/{run.id}/{path}"):
             yield path
-
-
-def _below(root: str, folder: str) -> Iterator[str]:
-    return (os.path.relpath(path, root) for path in files_below(f"{root}/{folder}"))
 
 
 def fault(path: str) -> str:

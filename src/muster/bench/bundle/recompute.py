@@ -17,8 +17,8 @@ from muster.bench.bundle import strict_json
 from muster.bench.bundle.archive import Folder
 from muster.bench.bundle.contents import NEEDED_FILES, is_document, is_lines
 from muster.bench.errors import ResultError
-from muster.bench.model import BenchRecord, Result
-from muster.bench.model.bench import FORMAT
+from muster.bench.model.bench import FORMAT, BenchRecord
+from muster.bench.model.result import Result
 from muster.job import Job
 from muster.metrics.final import collect, final
 from muster.metrics.recorded import read_record

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from muster.bench.errors import BundleError
 from muster.records.files import write_text
-from muster.records.layout import make_home
 
 NAMESPACE = "muster"
 USUAL_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
@@ -49,17 +48,23 @@ def allowed_signers() -> Path:
     return Path("~/.config/muster/allowed_signers").expanduser()
 
 
-def choose(given: str | None) -> Key:
+def choose(given: str | None, home: str) -> Key:
     """The key that was given, else the user's usual one, else the first of the ssh agent; one that can sign."""
     if given is not None:
-        return _checked(_from_file(Path(given).expanduser()))
+        path = Path(given).expanduser()
+        if not path.is_file():
+            raise BundleError(f"there is no key {path}; name the file of a private key, `ssh-keygen -t ed25519` makes one")
+        return _checked(Key(path, str(path)))
     folder = Path("~/.ssh").expanduser()
     usual = next((folder / name for name in USUAL_KEYS if (folder / name).is_file()), None)
     if usual is not None:
         return _checked(Key(usual, str(usual)))
     public = _first_of_agent()
     kind, _, comment = (*public.split(maxsplit=2), "")[:3]
-    return _checked(Key(_public_key_file(public), f"{kind} {comment}".strip() + " of the ssh agent"))
+    os.makedirs(home, mode=0o700, exist_ok=True)
+    file = f"{home}/ssh-agent.pub"  # by which ssh-keygen finds the key in the agent
+    write_text(file, public + "\n")
+    return _checked(Key(Path(file), f"{kind} {comment}".strip() + " of the ssh agent"))
 
 
 def _checked(key: Key) -> Key:
@@ -76,19 +81,6 @@ def _checked(key: Key) -> Key:
     if _locked(done.stderr) and sys.stdin.isatty():
         return Key(key.path, f"{key}, which will ask for its passphrase")
     raise _refusal(key.path, done.stderr)
-
-
-def _from_file(key: Path) -> Key:
-    if not key.is_file():
-        raise BundleError(f"there is no key {key}; name the file of a private key, `ssh-keygen -t ed25519` makes one")
-    return Key(key, str(key))
-
-
-def _public_key_file(public: str) -> Path:
-    """Writes a public key to a file, by which ssh-keygen finds the key in the agent."""
-    path = f"{make_home()}/ssh-agent.pub"
-    write_text(path, public + "\n")
-    return Path(path)
 
 
 def _first_of_agent() -> str:
@@ -128,15 +120,13 @@ def check(file: Path, made: Path, signers: Path | None) -> Signature:
     whole = _verify(file, made, ["check-novalidate"])
     if whole is None:
         return Signature("bad")
-    for name in _principals(made, signers) if signers is not None else []:
+    if signers is None:
+        return Signature("untrusted", None, whole)
+    principals = _run(["ssh-keygen", "-Y", "find-principals", "-s", str(made), "-f", str(signers)])
+    for name in principals.stdout.splitlines():  # the names that the list has for the key that signed
         if _verify(file, made, ["verify", "-f", str(signers), "-I", name]):
             return Signature("good", name, whole)
     return Signature("untrusted", None, whole)
-
-
-def _principals(made: Path, signers: Path) -> Sequence[str]:
-    """The names that the list of trusted keys has for the one that signed."""
-    return _run(["ssh-keygen", "-Y", "find-principals", "-s", str(made), "-f", str(signers)]).stdout.splitlines()
 
 
 def _verify(file: Path, made: Path, how: Sequence[str]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,6 +14,7 @@ from muster.records.untrusted import parse_json
 
 LONGEST_NUMBER = 400  # letters; a 64-bit float needs no more than 325
 SHOWN = 80  # letters of a value in a difference
+_NOTHING = object()  # a missing value
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z")
 
 
@@ -58,9 +59,13 @@ def _parsed(text: bytes | str, number: Callable[[str], Decimal]) -> Any:
 
 def differences(there: Any, follows: Any, path: str = "") -> Iterator[str]:
     """The differences between the recorded value and the one that follows from the records, leaf by leaf."""
-    if isinstance(there, dict) and isinstance(follows, dict):
+    if there is _NOTHING:
+        yield f"{path}: is missing, {shown(follows)} follows from the records"
+    elif follows is _NOTHING:
+        yield f"{path}: {shown(there)} stands there, nothing follows from the records"
+    elif isinstance(there, dict) and isinstance(follows, dict):
         for key in dict.fromkeys((*follows, *there)):
-            yield from _under(there.get(key, _NOTHING), follows.get(key, _NOTHING), _join(path, key))
+            yield from differences(there.get(key, _NOTHING), follows.get(key, _NOTHING), _join(path, key))
     elif isinstance(there, list) and isinstance(follows, list):
         if len(there) != len(follows):
             yield f"{path}: {len(there)} entries stand there, {len(follows)} follow from the records"
@@ -79,21 +84,6 @@ def shown(value: Any) -> str:
     else:
         text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
-
-
-class _Nothing:
-    """Marks a missing value."""
-
-
-_NOTHING = _Nothing()
-
-
-def _under(there: Any, follows: Any, path: str) -> Iterable[str]:
-    if there is _NOTHING:
-        return [f"{path}: is missing, {shown(follows)} follows from the records"]
-    if follows is _NOTHING:
-        return [f"{path}: {shown(there)} stands there, nothing follows from the records"]
-    return differences(there, follows, path)
 
 
 def _join(path: str, key: str) -> str:

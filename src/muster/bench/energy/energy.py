@@ -105,14 +105,10 @@ def _counted(meter: Meter, counter: TimeSeries, window: Window) -> float | None:
         return None
     begin, end = inside[0], inside[-1]
     edges = Window(window.start, counter.times[begin], ""), Window(counter.times[end], window.end, "")
-    if not all(_sampled(meter, edge) for edge in edges):
+    bridged = _bridged(meter.watts, meter.interval)
+    if any(edge.length != 0 and _uncovered(meter.watts, edge, bridged) for edge in edges):
         return None
     return counter.values[end] - counter.values[begin] + numbers.total([_trapezoids(meter.watts, edge) for edge in edges])
-
-
-def _sampled(meter: Meter, edge: Window) -> bool:
-    """True if samples cover a window, or it has no length."""
-    return edge.length == 0 or not _uncovered(meter.watts, edge, _bridged(meter.watts, meter.interval))
 
 
 def _bridged(series: TimeSeries, interval: float) -> float:

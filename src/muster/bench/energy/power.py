@@ -9,8 +9,7 @@ from typing import Any
 
 from muster.bench.energy import energy
 from muster.bench.energy.energy import Meter
-from muster.bench.model import DevicePower, NodePower, Power, PowerWindow, RunPower
-from muster.bench.model.power import BOTH, DEVICES, PACKAGES, SERVER
+from muster.bench.model.result import BOTH, DEVICES, PACKAGES, SERVER, DevicePower, NodePower, Power, PowerWindow, RunPower
 from muster.bench.samples import NodeSamples, TimeSeries, Window
 from muster.metrics import numbers
 from muster.metrics.values import MetricTotals, RankReport, Value
@@ -31,8 +30,7 @@ class _Meters:
 def measure(samples: Sequence[NodeSamples], window: Window | None, first_rank: float | None, rate: MetricTotals) -> RunPower:
     """The power of a run; `rate` is its throughput."""
     if window is None:
-        reason = "the attempt has no recorded start and end"
-        return RunPower(_missing(reason), None)
+        return RunPower(Power(reasons=dict.fromkeys(KEYS, "the attempt has no recorded start and end")), None)
     meters = {of.node: _meters(of) for of in samples}
     sharing = Counter(of.machine for of in samples)
     nodes = []
@@ -91,10 +89,6 @@ def _power(found: _Meters, window: Window, first_rank: float | None, made: Value
     return Power(of=found.of, method=method, reasons=reasons, **known)
 
 
-def _missing(reason: str) -> Power:
-    return Power(reasons=dict.fromkeys(KEYS, reason))
-
-
 def _efficiency(made: Value, window: Window, spent: Value) -> Value:
     """Samples per joule; outside of the phase `proc` the number of samples is not known."""
     if window.phase != "proc":
@@ -135,22 +129,16 @@ def _meters(samples: NodeSamples) -> _Meters:
         if samples.power.get(source):
             meter = Meter(source, samples.machine, samples.power[source], interval=samples.interval)
             return _Meters(SERVER, (meter,))
-    devices = [
-        Meter(f"device {id}", samples.machine, columns["power"], columns["energy"], samples.interval, whole_machine=False)
-        for id, columns in sorted(samples.devices.items())
-    ]
+    devices = list(_device_meters(samples).values())
     if not all(meter.watts or meter.counter for meter in devices):
         devices = []  # some are not measured, so the sum would be too low
     packages = []
     if samples.power.get("rapl") or samples.energy.get("rapl"):
         packages = [Meter("rapl", samples.machine, samples.power["rapl"], samples.energy["rapl"], samples.interval)]
     of = BOTH if devices and packages else DEVICES if devices else PACKAGES if packages else None
-    return _Meters(of, (*devices, *packages), "" if of else _why_not(samples))
-
-
-def _why_not(samples: NodeSamples) -> str:
-    reasons = [samples.missing[key] for key in ("samples", "power", "devices") if samples.missing.get(key)]
-    return "; ".join(dict.fromkeys(reasons)) or "no source of power was sampled"
+    missing = [samples.missing[key] for key in ("samples", "power", "devices") if samples.missing.get(key)]
+    reason = "; ".join(dict.fromkeys(missing)) or "no source of power was sampled"
+    return _Meters(of, (*devices, *packages), "" if of else reason)
 
 
 def _together(meters: Mapping[int, _Meters]) -> _Meters:
@@ -196,17 +184,17 @@ def _utilisation(samples: Sequence[NodeSamples], window: Window) -> Value:
 def _devices(samples: NodeSamples, window: Window) -> tuple[DevicePower, ...]:
     """Power, energy and utilisation of each device of a node."""
     found = []
-    for id, columns in sorted(samples.devices.items()):
-        meter = Meter(f"device {id}", samples.machine, columns["power"], columns["energy"], samples.interval)
+    for id, meter in _device_meters(samples).items():
         spent = energy.joules(meter, window).value
-        load = columns["util"].within(window)
-        found.append(
-            DevicePower(
-                id,
-                spent / window.length if spent is not None else None,
-                energy.peak([meter], window).value,
-                spent,
-                numbers.mean(load) if load else None,
-            )
-        )
+        average = spent / window.length if spent is not None else None
+        used = samples.devices[id]["util"].mean(window)
+        found.append(DevicePower(id, average, energy.peak([meter], window).value, spent, used))
     return tuple(found)
+
+
+def _device_meters(samples: NodeSamples) -> dict[str, Meter]:
+    """The meter of each device of a node, by its id."""
+    return {
+        id: Meter(f"device {id}", samples.machine, columns["power"], columns["energy"], samples.interval, whole_machine=False)
+        for id, columns in sorted(samples.devices.items())
+    }

@@ -6,27 +6,10 @@ import json
 import time
 from collections.abc import Mapping
 
-from muster.bench.model import Phase, Power, Result, RunMetric
+from muster.bench.model.result import Phase, Power, Result, RunMetric
 from muster.bench.phases import ALWAYS
 from muster.metrics.values import Value
 
-KEYS = (
-    "accuracy",
-    "average_power",
-    "dataload_end_time",
-    "dataload_start_time",
-    "efficientcy",
-    "energy_consumption",
-    "max_power",
-    "prepare_end_time",
-    "prepare_start_time",
-    "proc_end_time",
-    "proc_start_time",
-    "resource_util_ratio",
-    "throughput_ratio",
-    "total_end_time",
-    "total_start_time",
-)
 _POWER = {
     "average_power": "average",
     "max_power": "max",
@@ -48,7 +31,7 @@ def train_result_info(
         phase = phases.get(name, Phase())
         found[f"{name}_start_time"] = _clock(phase.start, utc_offset)
         found[f"{name}_end_time"] = _clock(phase.end, utc_offset)
-    return {key: found[key] for key in KEYS}
+    return dict(sorted(found.items()))
 
 
 def shown(result: Result) -> str:

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from muster.bench.formats.script_log import AttemptLog, ScriptLog, Span
-from muster.bench.model import Machine, Phase, Result, RunResult, SeriesPoint
+from muster.bench.model.result import Machine, Phase, Result, RunResult, SeriesPoint
 from muster.metrics.mllog import Event
 
 DIVISIONS = {"close": "closed", "closed": "closed", "open": "open"}
@@ -31,7 +31,10 @@ T = TypeVar("T")
 def lines(result: Result, repeat: int = 0, plan: Mapping[str, Any] | None = None, script: ScriptLog = EMPTY) -> Iterator[str]:
     """The log of one of the runs of a result; a tester's plan names the benchmark and the division."""
     run, logged = result.runs[repeat], script.spans()
-    edges = [_between(edge, logged) for edge in _edges(run, {"status": _status(result, run), **_rate(run)})]
+    outcome: dict[str, str | float] = {"status": _status(result, run)}
+    if (rate := _value(run, "throughput")) is not None:
+        outcome["throughput"] = rate  # for which MLPerf has no key
+    edges = [_between(edge, logged) for edge in _edges(run, outcome)]
     begin = edges[0].time_ms if edges else _ms(result.created or 0.0)
     end = edges[-1].time_ms if edges else begin
     opening = [*_submission(result, plan or {}, begin), *_numbers(run, begin), *edges[:-1]]
@@ -42,12 +45,9 @@ def lines(result: Result, repeat: int = 0, plan: Mapping[str, Any] | None = None
 
 def _added(events: Iterable[Event], logged: Container[str]) -> list[tuple[float, str]]:
     """Events of which the script logged nothing itself, by time."""
-    new = [event for event in events if not _logged(event.key, logged)]
+    same = dict.fromkeys(EVALUATIONS, EVALUATIONS)
+    new = [event for event in events if not any(key in logged for key in same.get(event.key, [event.key]))]
     return [(event.time_ms, event.line) for event in sorted(new, key=lambda event: event.time_ms)]
-
-
-def _logged(key: str, logged: Container[str]) -> bool:
-    return any(name in logged for name in (EVALUATIONS if key in EVALUATIONS else [key]))
 
 
 def _between(edge: Event, logged: Mapping[str, Span]) -> Event:
@@ -128,12 +128,6 @@ def _status(result: Result, run: RunResult) -> str:
     """MLPerf calls a run successful that ended well and reached the quality it was to reach."""
     reached = all(target.reached for target in result.targets)
     return "success" if run.state == "succeeded" and reached else "aborted"
-
-
-def _rate(run: RunResult) -> dict[str, float]:
-    """The throughput, for which MLPerf has no key."""
-    value = _value(run, "throughput")
-    return {} if value is None else {"throughput": value}
 
 
 def _value(run: RunResult, name: str) -> float | None:

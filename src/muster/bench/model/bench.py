@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from muster.bench.model import codec
-from muster.bench.model.codec import Count
+from muster.bench.model.codec import Count, Record
 
 FORMAT = "muster-bench/1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchRecord:
+class BenchRecord(Record):
     format: str
     id: str
     name: str
@@ -24,12 +23,3 @@ class BenchRecord:
     runs: tuple[str, ...]
     plan: Mapping[str, Any] | None = None  # a tester's plan that this benchmark answers
     system: Mapping[str, Any] | None = None  # the user's own description of the system
-
-    @classmethod
-    def from_json(cls, data: Any) -> BenchRecord:
-        """Validates a record and reads it. Raises ResultError."""
-        return codec.read(cls, data)
-
-    def to_json(self) -> dict[str, Any]:
-        written: dict[str, Any] = codec.write(self)
-        return written

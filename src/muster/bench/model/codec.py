@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Self, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from muster.bench.errors import ResultError
 
@@ -49,6 +49,19 @@ Count = Annotated[int, Within(0, 10**9)]
 def read(kind: type[T], data: Any, place: str = "") -> T:
     """An instance of a dataclass from JSON. Raises ResultError, which names the place of what is wrong."""
     return cast(T, _object(cast(Any, kind))(data, place))
+
+
+class Record:
+    """A dataclass that is a JSON document of its own."""
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """Validates a document and reads it. Raises ResultError."""
+        return read(cls, data)
+
+    def to_json(self) -> dict[str, Any]:
+        written: dict[str, Any] = write(self)
+        return written
 
 
 def write(value: Any) -> Any:
@@ -206,10 +219,9 @@ def _join(place: str, name: str) -> str:
 
 
 def _wrong(place: str, data: Any, expected: str) -> ResultError:
-    shown = "an object" if isinstance(data, dict) else "a list" if isinstance(data, list) else _shown(data)
+    if isinstance(data, dict | list):
+        text = "an object" if isinstance(data, dict) else "a list"
+    else:
+        text = f"{data:.6g}" if isinstance(data, float) else json.dumps(data)
+    shown = text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
     return ResultError(f"{place or 'it'}: {shown} is not {expected}")
-
-
-def _shown(data: Any) -> str:
-    text = f"{data:.6g}" if isinstance(data, float) else json.dumps(data)
-    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"

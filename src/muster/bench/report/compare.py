@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json import dumps
 from typing import Any
 
-from muster.bench.model import Phase, Result, RunResult
+from muster.bench.aggregate import statistics
+from muster.bench.model.result import Result
 from muster.bench.report import figures, machines
 from muster.bench.report.phrase import Phrase, joined, named, say
-from muster.metrics import numbers
-
-Pick = Callable[[RunResult], float | None]
-Show = Callable[[float | None], str]
 
 SHOWN = 60  # differing settings
 LONGEST = 200  # characters of one of them
@@ -88,26 +85,30 @@ def quantities(result: Result) -> Iterator[Quantity]:
         shown = figures.duration(target.seconds)
         why = target.reason or ""
         yield Quantity(f"time to {target.metric}", words, shown, target.seconds, why, "lower", None, target.target)
-    yield _per_run(result, "time", say("time"), figures.duration, _seconds("total"), "lower")
-    yield _per_run(result, "training time", say("name.proc"), figures.duration, _seconds("proc"), "lower")
+    for key, words, phase in (("time", say("time"), "total"), ("training time", say("name.proc"), "proc")):
+        over = statistics([run.seconds(phase) for run in result.runs])
+        shown, spread = figures.duration(over.mean), _spread("repeats", over.spread)
+        yield Quantity(key, words, shown, over.mean, "", "lower", spread)
     for key, words, unit, better in (
         ("joules", say("energy"), "J", "lower"),
         ("average", say("power"), "W", "lower"),
         ("samples_per_joule", say("efficiency"), "1/J", "higher"),
     ):
-        why = result.power.reasons.get(key, "")
-        yield replace(_per_run(result, key, words, _with_unit(unit), _power(key), better, why), kind=result.power.of)
+        over = statistics([getattr(run.power.figures, key) for run in result.runs])
+        shown, spread = figures.scaled(over.mean, unit), _spread("repeats", over.spread)
+        yield Quantity(key, words, shown, over.mean, result.power.reasons.get(key, ""), better, spread, result.power.of)
 
 
 def spread_of(result: Result, name: str) -> Spread | None:
     """The spread over repeats where there are several, else that over nodes or ranks, else none."""
-    over_repeats = result.metrics[name].statistics.spread
-    if over_repeats is not None:
-        return Spread("repeats", over_repeats)
     over = "nodes" if result.scope == "server" else "ranks"
     spreads = [run.metrics[name].statistics.spread for run in result.runs if name in run.metrics]
-    known = [spread for spread in spreads if spread is not None]
-    return Spread(over, max(known)) if known else None
+    widest = max((spread for spread in spreads if spread is not None), default=None)
+    return _spread("repeats", result.metrics[name].statistics.spread) or _spread(over, widest)
+
+
+def _spread(over: str, fraction: float | None) -> Spread | None:
+    return None if fraction is None else Spread(over, fraction)
 
 
 def differences(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
@@ -151,17 +152,13 @@ def _cell(first: Quantity | None, quantity: Quantity | None) -> Cell:
     if first.kind != quantity.kind:
         return replace(cell, words=say("incomparable"))
     difference = quantity.value / first.value - 1
-    direction = _direction(first, quantity)
-    better = None if difference == 0 or direction is None else (difference > 0) == (direction == "higher")
-    spread = _larger(first.spread, quantity.spread)
+    said = {direction for direction in (first.better, quantity.better) if direction}
+    agreed = difference != 0 and len(said) == 1  # on which way is the better one
+    better = (difference > 0) == (said == {"higher"}) if agreed else None
+    spreads = [spread for spread in (first.spread, quantity.spread) if spread is not None]
+    spread = max(spreads, key=lambda spread: spread.fraction, default=None)
     beyond = None if spread is None else abs(difference) > spread.fraction
     return replace(cell, difference=difference, better=better, beyond=beyond, words=_words(difference, better, spread))
-
-
-def _direction(first: Quantity, quantity: Quantity) -> str | None:
-    """Which way is the better one, as far as the two results say so and agree."""
-    said = {better for better in (first.better, quantity.better) if better in ("higher", "lower")}
-    return said.pop() if len(said) == 1 else None
 
 
 def _words(difference: float, better: bool | None, spread: Spread | None) -> Phrase:
@@ -173,33 +170,6 @@ def _words(difference: float, better: bool | None, spread: Spread | None) -> Phr
         return joined([*judged, say("no_spread")]) if judged else say("not_judged")
     key = "beyond" if abs(difference) > spread.fraction else "inside"
     return joined([*judged, say(key, over=say(f"over.{spread.over}"), spread=figures.percent(spread.fraction))])
-
-
-def _larger(one: Spread | None, other: Spread | None) -> Spread | None:
-    known = [spread for spread in (one, other) if spread is not None]
-    return max(known, key=lambda spread: spread.fraction, default=None)
-
-
-def _per_run(result: Result, key: str, name: Phrase, show: Show, pick: Pick, better: str, why: str = "") -> Quantity:
-    """The mean over repeats of something that each of them has."""
-    values = [value for value in map(pick, result.runs) if value is not None]
-    complete = bool(values) and len(values) == len(result.runs)
-    mean = numbers.mean(values) if complete else None
-    spread = numbers.spread(values) if complete else None
-    over_repeats = Spread("repeats", spread) if spread is not None else None
-    return Quantity(key, name, show(mean), mean, why, better, over_repeats)
-
-
-def _seconds(phase: str) -> Pick:
-    return lambda run: run.phases.get(phase, Phase()).seconds
-
-
-def _power(key: str) -> Pick:
-    return lambda run: getattr(run.power.figures, key)
-
-
-def _with_unit(unit: str) -> Show:
-    return lambda value: figures.scaled(value, unit)
 
 
 def _settings(result: Result) -> dict[str, Any]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from muster.bench.model import Limit, Phase, Result, Target
+from muster.bench.aggregate import statistics
+from muster.bench.model.result import Limit, Result, Target
 from muster.bench.report import figures
 from muster.bench.report.phrase import Phrase, joined, named, same, say
+from muster.metrics.totals import NOBODY
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,11 @@ def _once(tiles: Sequence[Tile]) -> list[Tile]:
 def _metric(result: Result, name: str, basis: Sequence[Phrase] = ()) -> Tile:
     metric = result.metrics.get(name)
     if metric is None:
-        return Tile(named(name), figures.NONE, "", basis, "nobody recorded it")
+        return Tile(named(name), figures.NONE, "", basis, NOBODY)
     details = list(basis)
     if metric.statistics.spread is not None:
-        details += [_repeats(result), say("spread_is", spread=figures.percent(metric.statistics.spread))]
+        details.append(say(f"combined.{result.combine}", count=len(result.runs)))
+        details.append(say("spread_is", spread=figures.percent(metric.statistics.spread)))
     unit = "" if metric.unit == "1" or metric.value is None else metric.unit
     return Tile(named(name), figures.figure(metric.value), unit, details, metric.reason or "")
 
@@ -84,22 +87,11 @@ def _basis(result: Result) -> list[Phrase]:
     return [say("of_cluster", nodes=nodes, ranks=ranks, over=say(f"over.{metric.over}"))]
 
 
-def _repeats(result: Result) -> Phrase:
-    return say(f"combined.{result.combine}", count=len(result.runs))
-
-
 def _time(result: Result) -> Tile:
-    totals, training = (_seconds(result, phase) for phase in ("total", "proc"))
+    totals, training = (statistics([run.seconds(phase) for run in result.runs]).mean for phase in ("total", "proc"))
     details = [say("time.proc", time=figures.duration(training))] if training is not None else []
     reason = "" if totals is not None else "it has not run to an end"
     return Tile(say("time"), figures.duration(totals), "", details, reason)
-
-
-def _seconds(result: Result, phase: str) -> float | None:
-    """The mean length of a phase over the repeats."""
-    lengths = [run.phases.get(phase, Phase()).seconds for run in result.runs]
-    known = [length for length in lengths if length is not None]
-    return sum(known) / len(known) if known and len(known) == len(lengths) else None
 
 
 def _power(result: Result) -> list[Tile]:
@@ -115,18 +107,13 @@ def _power(result: Result) -> list[Tile]:
         if watts is not None
     ]
     utilisation = None if power.utilisation is None else power.utilisation / 100
+    devices = [say("utilisation.of")] if utilisation is not None else []
     efficiency = figures.figure(power.samples_per_joule)
     return [
         Tile(say("energy"), figures.scaled(power.joules, "J"), "", of, reasons.get("joules", "")),
         Tile(say("power"), figures.scaled(power.average, "W"), "", around, reasons.get("average", "")),
         Tile(say("efficiency"), efficiency, "", [], reasons.get("samples_per_joule", "")),
-        Tile(
-            say("utilisation"),
-            figures.percent(utilisation),
-            "",
-            [say("utilisation.of")] if utilisation is not None else [],
-            reasons.get("utilisation", ""),
-        ),
+        Tile(say("utilisation"), figures.percent(utilisation), "", devices, reasons.get("utilisation", "")),
     ]
 
 

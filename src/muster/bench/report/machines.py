@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from muster.bench.model.provenance import Cpu, Machine
+from muster.bench.model.result import Cpu, Machine
 from muster.bench.report.figures import NONE, size
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from muster.bench.model import Phase, RankUse, RankValue, RunMetric, RunResult
+from muster.bench.model.result import Phase, RankUse, RankValue, RunMetric, RunResult
 from muster.bench.report.drawings import stragglers, use
 from muster.bench.report.drawings.bars import WORST, BarChart, bar_charts
 from muster.bench.report.drawings.charts import NARROW, WIDE, LineChart, line_chart

@@ -11,15 +11,16 @@ from typing import Any
 from muster.bench import result
 from muster.bench.bundle import check
 from muster.bench.errors import BundleError, ResultError
-from muster.bench.model import FORMAT, BenchRecord, Result, Verdict
+from muster.bench.model.bench import BenchRecord
+from muster.bench.model.result import FORMAT, Result, Verdict
 from muster.bench.report import samples
-from muster.launch import api
 from muster.launch.names import RunNotFound
+from muster.launch.run import Run
 from muster.launch.run_store import RunStore
 from muster.records import damage
 from muster.records.files import read_json, read_object
 from muster.records.json_safe import plain
-from muster.records.layout import BenchDir, RunDir, home
+from muster.records.layout import BenchDir, RunDir
 from muster.records.run_view import RunView
 from muster.records.untrusted import parse_json
 
@@ -34,16 +35,16 @@ class Source:
     doubts: list[str] = field(default_factory=list)
 
 
-def find(name: str) -> Source:
+def find(name: str, store: RunStore) -> Source:
     """The source of a run, a bench, the `last` of them, a bundle or a result.json. Raises RunNotFound, BundleError."""
     if os.path.isfile(name):
         return _file(Path(name))
-    found = RunStore(home()).find_measured(name)
-    return _bench(found) if isinstance(found, BenchDir) else _run(found)
+    found = store.find_measured(name)
+    return _bench(found, store) if isinstance(found, BenchDir) else _run(found)
 
 
-def _bench(bench: BenchDir) -> Source:
-    runs = RunStore(bench.home).runs_of(bench)
+def _bench(bench: BenchDir, store: RunStore) -> Source:
+    runs = store.runs_of(bench)
     written = read_json(bench.result)
     found = _valid(written, bench.result) if written is not None else _made(bench, runs)
     return Source(found, _samples(found, runs), Path(bench.path))
@@ -67,7 +68,7 @@ def _run(run: RunDir) -> Source:
 
 def _end(run: RunDir) -> RunView:
     """How a run ended, recorded or not. Raises RunNotFound for one that has not, and Damaged."""
-    view = api.get(run.id).view
+    view = Run(run).view
     if not view.state.ended:
         raise RunNotFound(f"{run.id} has not ended; `muster wait {run.id}` waits for it")
     damage.need(run)
@@ -98,7 +99,7 @@ def _bundle(path: Path) -> Source:
         raise BundleError(f"{path} is damaged: {verified.problems[0]}; write it again with `muster bench`")
     if verified.passed:
         return Source(verified.result, samples.of_bundle(path))
-    doubt = f"{path} does not verify: {verified.problems[0]}; `muster verify {path}` tells all"
+    doubt = f"{path} does not verify: {verified.problems[0]}; `muster verify {path}` lists all problems"
     doubted = replace(verified.result, verdict=Verdict(False, (doubt,)))
     return Source(doubted, samples.of_bundle(path), None, [doubt])
 

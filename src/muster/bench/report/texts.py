@@ -118,7 +118,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "disk_write": ("written", "写"),
     "binned": ("each point is the mean over {time}", "每个点为 {time} 内的平均值"),
     "untimed": (
-        "{metric} is not drawn over time: a log does not tell when its numbers were written",
+        "{metric} is not drawn over time: a log does not record when its numbers were written",
         "{metric}无法按时间绘制：日志未记录数值产生的时间",
     ),
     "not_sampled": ("{what} was not measured: {why}", "{what}未测量：{why}"),
@@ -191,7 +191,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "beyond": ("more than the spread over {over} ({spread})", "超过{over}间的离散度（{spread}）"),
     "inside": ("within the spread over {over} ({spread})", "在{over}间的离散度之内（{spread}）"),
     "not_judged": ("not judged", "不作评判"),
-    "no_spread": ("no spread is known: repeats would tell", "离散度未知：需要重复运行"),
+    "no_spread": ("no spread is known without repeats", "离散度未知：需要重复运行"),
     "better": ("better", "更好"),
     "worse": ("worse", "更差"),
     "equal": ("equal", "相同"),

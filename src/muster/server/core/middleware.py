@@ -41,7 +41,7 @@ class SecurityMiddleware:
 
 
 def is_piece(scope: Scope) -> bool:
-    """Whether a request carries a piece of a bundle, which is read after authentication."""
+    """True if a request carries a piece of a bundle, which is read after authentication."""
     return bool(scope["method"] == "PATCH" and scope["path"].startswith("/api/uploads/"))
 
 

@@ -31,7 +31,7 @@ class Settings:
 
     @property
     def unencrypted(self) -> bool:
-        """Whether tokens and results travel over a network without TLS."""
+        """True if tokens and results travel over a network without TLS."""
         return self.cert is None and not is_loopback(self.host)
 
 

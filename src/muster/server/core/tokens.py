@@ -11,7 +11,7 @@ from typing import Any
 
 from muster.server.core.database import Database, insert
 from muster.tester.errors import Misused
-from muster.tester.plan import ALLOWED, NAME
+from muster.tester.protocol import ALLOWED, NAME
 
 SESSION = 30 * 24 * 3600.0  # seconds
 ANYONE = "anyone"  # the name of a submitter without a token, where the tester is open
@@ -29,10 +29,7 @@ class Token:
         return cls(row["name"], row["role"], row["created"], row["revoked"])
 
     def to_row(self, secret: str) -> dict[str, Any]:
-        return {**self.to_json(), "hash": hashed(secret)}
-
-    def to_json(self) -> dict[str, Any]:
-        return dict(vars(self))
+        return {**vars(self), "hash": hashed(secret)}
 
 
 class Tokens:

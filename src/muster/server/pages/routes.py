@@ -10,9 +10,9 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 from markupsafe import Markup
 
-from muster.bench import report
 from muster.bench.errors import ResultError
-from muster.bench.model import Result
+from muster.bench.model.result import Result
+from muster.bench.report.formats import as_html
 from muster.server.core.access import BAD_TOKEN, COOKIE, Context, Reader
 from muster.server.core.context import AppContext
 from muster.server.core.tokens import SESSION
@@ -52,10 +52,10 @@ def results(
 
 @router.get("/results/{number}")
 def result(request: Request, context: Context, reader: Reader, number: int) -> HTMLResponse:
-    details = _details(context, number)
+    details = context.submissions.results.details(number)
     values = {
         "entry": details.entry,
-        "system": samples.system_lines(details.system),
+        "system": list(samples.system_lines(details.system)),
         "report": _report(context, [details]),
     }
     return templating.page(request, "result.html", (details.entry.bench, details.entry.bench), reader, values)
@@ -67,7 +67,7 @@ def compare(request: Request, context: Context, reader: Reader, result: Annotate
     numbers = list(dict.fromkeys(result))
     if not 2 <= len(numbers) <= MAX_COMPARED:
         raise Denied(400, f"a comparison needs 2 to {MAX_COMPARED} results; choose them in the list")
-    found = [_details(context, number) for number in numbers]
+    found = [context.submissions.results.details(number) for number in numbers]
     values = {"entries": [details.entry for details in found], "report": _report(context, found)}
     return templating.page(request, "compare.html", ("Comparison", "结果对比"), reader, values)
 
@@ -132,7 +132,7 @@ def style() -> Response:
 
 @router.get("/script.js")
 def script() -> Response:
-    return PlainTextResponse(report.script(), media_type="text/javascript")
+    return PlainTextResponse(as_html.script(), media_type="text/javascript")
 
 
 def local_path(target: str) -> str:
@@ -154,13 +154,6 @@ def _report(context: AppContext, found: Sequence[Details]) -> Markup:
     try:
         rows = [details.entry for details in found]
         results = [Result.from_json(details.result) for details in found]
-        return report.fragment(results, samples.of_results(context.layout, rows))
+        return as_html.fragment(results, samples.of_results(context.layout, rows))
     except ResultError:  # accepted by a version that validated less
         return Markup(templating.templates().get_template("undrawn.html").render())
-
-
-def _details(context: AppContext, number: int) -> Details:
-    details = context.submissions.results.details(number) if 0 < number < 1 << 62 else None
-    if details is None:
-        raise Denied(404, f"this tester has no result {number}; the list shows those that it has")
-    return details

@@ -10,31 +10,31 @@ from typing import Any
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
-from muster.bench import report
+from muster.bench.report import figures
+from muster.bench.report.formats import as_html
+from muster.bench.report.phrase import both
 
-ASSETS = report.Assets(style="/style.css", script="/script.js")
+ASSETS = as_html.Assets(style="/style.css", script="/script.js")
 
 
 @cache
 def templates() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("muster.server.pages"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    found = as_html.environment("muster.server.pages")
+    found.globals["both"] = both
+    found.filters.update(
+        figure=figures.figure,
+        moment=figures.moment,
+        minute=lambda seconds: time.strftime("%Y-%m-%d %H:%M", time.gmtime(seconds)),
     )
-    environment.globals["both"] = report.both
-    environment.filters.update(figure=report.figure, moment=report.moment, minute=_minute)
-    return environment
+    return found
 
 
 def style() -> str:
     """Returns the report's style sheet with the additions of these pages."""
-    return report.style() + resources.files("muster.server.pages").joinpath("templates", "tester.css").read_text("utf-8")
+    return as_html.style() + resources.files("muster.server.pages").joinpath("templates", "tester.css").read_text("utf-8")
 
 
 def page(
@@ -44,11 +44,7 @@ def page(
     language = preferred_language(request)
     body = Markup(templates().get_template(template).render(values))
     nav = Markup(templates().get_template("nav.html").render(reader=reader))
-    return HTMLResponse(report.page(body, title[language == "zh"], language, nav, ASSETS), status)
-
-
-def _minute(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(seconds))
+    return HTMLResponse(as_html.page(body, title[language == "zh"], language, nav, ASSETS), status)
 
 
 def preferred_language(request: Request) -> str:

@@ -17,8 +17,7 @@ from muster.server.results.result_row import ResultRow
 from muster.server.results.results import Details
 from muster.server.results.uploads import CHUNK
 from muster.tester.errors import Denied
-from muster.tester.plan import NAME, Plan
-from muster.tester.protocol import OpenedUpload, Verdict
+from muster.tester.protocol import NAME, OpenedUpload, Plan, Verdict
 
 router = APIRouter(prefix="/api")
 verifying = CapacityLimiter(VERIFY_WORKERS)  # its threads wait for a worker, apart from the threads of other requests
@@ -51,6 +50,7 @@ Number = Annotated[int, Path(ge=1, lt=1 << 62)]
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problem, "description": "No token, or one that is not known or was revoked."},
 }
+NO_RESULT: dict[int | str, dict[str, Any]] = {**ERRORS, 404: {"model": Problem, "description": "No such result."}}
 SENDING: dict[int | str, dict[str, Any]] = {
     **ERRORS,
     403: {"model": Problem, "description": "The token may read and not submit."},
@@ -155,23 +155,14 @@ def ranking_csv(context: Context, _: Reader, model: str = "") -> Response:
     return csv_tables.response(csv_tables.rankings_csv(context.submissions.results.rankings(model)), "ranking.csv")
 
 
-@router.get("/results/{number}", responses={**ERRORS, 404: {"model": Problem, "description": "No such result."}})
+@router.get("/results/{number}", responses=NO_RESULT)
 def get_result(context: Context, _: Reader, number: Number) -> Details:
     """One result with everything in it."""
-    details = context.submissions.results.details(number)
-    if details is None:
-        raise Denied(404, f"this tester has no result {number}")
-    return details
+    return context.submissions.results.details(number)
 
 
-@router.get(
-    "/results/{number}/bundle",
-    response_class=FileResponse,
-    responses={**ERRORS, 404: {"model": Problem, "description": "No such result."}},
-)
+@router.get("/results/{number}/bundle", response_class=FileResponse, responses=NO_RESULT)
 def get_bundle(context: Context, _: Reader, number: Number) -> FileResponse:
     """The bundle as it was sent."""
-    result = context.submissions.results.by_number(number)
-    if result is None:
-        raise Denied(404, f"this tester has no result {number}")
+    result = context.submissions.results.details(number).entry
     return FileResponse(context.layout.bundle(result.sha256), media_type="application/gzip", filename=f"{result.bench}.tar.gz")

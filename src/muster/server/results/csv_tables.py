@@ -10,14 +10,15 @@ from typing import Any
 
 from fastapi.responses import PlainTextResponse
 
+from muster.bench.report.formats.as_csv import cell
 from muster.server.results.result_row import ResultRow
 from muster.server.results.results import Ranking
 
 PLANNED = ("model", "division", "scenario", "mode", "object_type", "test_id")
 MEASURED = ("value", "unit", "accuracy", "samples_per_joule", "nodes", "devices", "hardware", "signature", "signed_by")
 LISTED = ("number", "bench", *PLANNED, "name", "submitter", "received", "passed", "metric", *MEASURED, "sha256")
+YES_NO = {True: "yes", False: "no"}
 RANKED = ("number", "bench", "submitter", "received", *MEASURED)
-FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # how formulas begin, with fullwidth forms in Chinese spreadsheets
 
 
 def results_csv(results: Iterable[ResultRow]) -> str:
@@ -44,12 +45,5 @@ def _csv(heads: Sequence[str], rows: Iterable[list[Any]], received: int) -> str:
     writer.writerow(heads)
     for row in rows:
         row[received] = datetime.fromtimestamp(row[received], UTC).isoformat(timespec="seconds")
-        writer.writerow([_cell(value) for value in row])
+        writer.writerow([YES_NO[value] if isinstance(value, bool) else cell(value) for value in row])
     return text.getvalue()
-
-
-def _cell(value: object) -> object:
-    """Puts an apostrophe before a text that a spreadsheet would take for a formula."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value

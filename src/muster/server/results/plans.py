@@ -7,7 +7,7 @@ import time
 
 from muster.server.core.database import Database, insert
 from muster.tester.errors import Misused
-from muster.tester.plan import Plan
+from muster.tester.protocol import Plan
 
 
 class Plans:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from muster.bench.model.result import Machine
+from muster.records.json_safe import whole
 from muster.server.results.bundle_contents import BundleContents
 from muster.server.results.uploads import Upload
-from muster.tester.plan import Plan
-from muster.tester.protocol import Verdict
+from muster.tester.protocol import Plan, Verdict
 
 MAX_TEXT = 300  # characters of a submitted text
 
@@ -46,17 +47,15 @@ class ResultRow:
 
     @classmethod
     def from_bundle(cls, upload: Upload, received: float, contents: BundleContents, plan: Plan | None) -> ResultRow:
-        """Reads the columns out of a bundle's result; without a plan the model is the job's name."""
+        """Makes the row of a bundle's result; without a plan the model is the job's name."""
         result = contents.result
-        name = _text(result.get("name"))
-        metric = _text(result.get("metric"))
-        metrics = _mapping(result.get("metrics"))
-        measured = _mapping(metrics.get(metric))
-        job = _mapping(_mapping(result.get("provenance")).get("job"))
-        nodes, devices = _count(job.get("nodes")), _count(job.get("devices"))
+        name = storable(result.name)
+        measured, accuracy = result.metrics.get(result.metric), result.metrics.get("accuracy")
+        job = result.provenance.job or {}
+        nodes, devices = whole(job.get("nodes")), whole(job.get("devices"))
         return cls(
             number=0,
-            bench=contents.bench,
+            bench=contents.bench.id,
             sha256=upload.sha256,
             size=upload.size,
             submitter=upload.submitter,
@@ -68,17 +67,17 @@ class ResultRow:
             scenario=plan.scenario if plan else "",
             object_type=plan.object_type if plan else "",
             name=name,
-            created=_number(result.get("created")),
-            passed=_mapping(result.get("verdict")).get("passed") is True,
-            metric=metric,
-            value=_number(measured.get("value")),
-            unit=_text(measured.get("unit")),
-            better="lower" if measured.get("better") == "lower" else "higher",
-            accuracy=_number(_mapping(metrics.get("accuracy")).get("value")),
+            created=result.created,
+            passed=result.verdict.passed,
+            metric=storable(result.metric),
+            value=measured.value if measured else None,
+            unit=storable(measured.unit) if measured else "",
+            better=(measured and measured.better) or "higher",
+            accuracy=accuracy.value if accuracy else None,
             nodes=nodes,
             devices=nodes * (devices or 1) if nodes else None,
-            hardware=_hardware(result),
-            samples_per_joule=_number(_mapping(result.get("power")).get("samples_per_joule")),
+            hardware=_hardware(result.provenance.nodes),
+            samples_per_joule=result.power.samples_per_joule,
             signature=contents.signature,
             signed_by=contents.signed_by,
         )
@@ -110,30 +109,10 @@ def storable(text: str) -> str:
     return text[:MAX_TEXT].encode("utf-8", "replace").decode()
 
 
-def _hardware(result: Mapping[str, Any]) -> str:
+def _hardware(nodes: Iterable[Machine]) -> str:
     """The accelerators of the nodes, or their CPUs where there are none, each kind once."""
-    systems = _mapping(result.get("provenance")).get("nodes")
     names: dict[str, None] = {}
-    for system in systems if isinstance(systems, list) else []:
-        devices = _mapping(system).get("devices")
-        accelerators = [_mapping(device).get("name") for device in devices] if isinstance(devices, list) else []
-        for name in accelerators or [_mapping(_mapping(system).get("cpu")).get("model")]:
-            if isinstance(name, str) and name:
-                names[name] = None
-    return _text(", ".join(names))
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _text(value: object) -> str:
-    return storable(value) if isinstance(value, str) else ""
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    for node in nodes:
+        kinds = [device.name for device in node.devices] or [node.cpu.model if node.cpu else None]
+        names |= dict.fromkeys(name for name in kinds if name)
+    return storable(", ".join(names))

@@ -11,6 +11,7 @@ from typing import Any
 from muster.server.core.database import Database, insert
 from muster.server.results.bundle_contents import BundleContents
 from muster.server.results.result_row import ResultRow
+from muster.tester.errors import Denied
 
 COLUMNS = ", ".join(ResultRow.__dataclass_fields__)
 SORTS = {
@@ -24,6 +25,7 @@ SORTS = {
 }
 PAGE = 100
 MAX_WORDS = 8
+MAX_NUMBER = 1 << 62  # SQLite takes none that are much larger
 SEARCHED = ("bench", "name", "model", "submitter", "test_id", "hardware")
 
 
@@ -64,13 +66,6 @@ class StoredRun:
     run: str
     number: int
 
-    @classmethod
-    def from_row(cls, row: sqlite3.Row) -> StoredRun:
-        return cls(row["run"], row["number"])
-
-    def to_row(self) -> dict[str, Any]:
-        return dict(vars(self))
-
 
 @dataclass(frozen=True)
 class Ranking:
@@ -88,9 +83,6 @@ class Results:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def by_number(self, number: int) -> ResultRow | None:
-        return next(iter(self._select("WHERE number = ?", [number])), None)
-
     def by_sha256(self, sha256: str) -> ResultRow | None:
         return next(iter(self._select("WHERE sha256 = ?", [sha256])), None)
 
@@ -103,13 +95,17 @@ class Results:
             for run in runs:
                 row = connection.execute("SELECT run, number FROM runs WHERE run = ?", (run,)).fetchone()
                 if row:
-                    return StoredRun.from_row(row)
+                    return StoredRun(**row)
         return None
 
-    def details(self, number: int) -> Details | None:
+    def details(self, number: int) -> Details:
+        """Returns one result; raises Denied where there is none with this number."""
         with self._database.reading() as connection:
-            row = connection.execute(f"SELECT {COLUMNS}, result, system FROM results WHERE number = ?", (number,)).fetchone()
-        return Details.from_row(row) if row else None
+            statement = f"SELECT {COLUMNS}, result, system FROM results WHERE number = ?"
+            row = connection.execute(statement, (number if 0 < number < MAX_NUMBER else 0,)).fetchone()
+        if row is None:
+            raise Denied(404, f"this tester has no result {number}; the list shows those that it has")
+        return Details.from_row(row)
 
     def search(self, model: str = "", text: str = "", sort: str = "received", page: int = 1) -> list[ResultRow]:
         """Returns one page of the list, and one row more where there is a next page; page 0 is all of it."""
@@ -146,10 +142,11 @@ class Results:
 
     def add(self, connection: sqlite3.Connection, row: ResultRow, contents: BundleContents) -> ResultRow:
         """Stores a result in the caller's transaction, and returns its row with the number that it got."""
-        system = json.dumps(contents.system) if contents.system is not None else None
-        number = insert(connection, "results", {**row.to_row(), "result": json.dumps(contents.result), "system": system})
-        for run in contents.runs:
-            insert(connection, "runs", StoredRun(run, number).to_row())
+        bench, result = contents.bench, json.dumps(contents.result.to_json())
+        system = json.dumps(bench.system) if bench.system is not None else None
+        number = insert(connection, "results", {**row.to_row(), "result": result, "system": system})
+        for run in bench.runs:
+            insert(connection, "runs", vars(StoredRun(run, number)))
         connection.execute("DELETE FROM refusals WHERE sha256 = ? AND submitter = ?", (row.sha256, row.submitter))
         return replace(row, number=number)
 

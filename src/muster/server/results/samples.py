@@ -1,4 +1,4 @@
-"""What pages show of a bundle besides its result: samples over time, and the description of the system."""
+"""Parts of a bundle that pages show besides its result: samples over time, and the description of the system."""
 
 from __future__ import annotations
 
@@ -35,17 +35,13 @@ def _cached(layout: ServerLayout, result: ResultRow) -> dict[str, ByNode]:
     return {run: from_rows(nodes) for run, nodes in samples.items()}
 
 
-def system_lines(system: Any) -> list[tuple[str, str]]:
+def system_lines(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Flattens the description of a system, whose structure AISBench leaves open, into names and values."""
-    return list(_flat(system, "")) if system is not None else []
-
-
-def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
-            yield from _flat(inner, f"{path}.{name}" if path else str(name))
+            yield from system_lines(inner, f"{path}.{name}" if path else str(name))
     elif isinstance(value, list) and value:
         for index, inner in enumerate(value):
-            yield from _flat(inner, f"{path}[{index}]")
-    else:
+            yield from system_lines(inner, f"{path}[{index}]")
+    elif path:
         yield path, (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:MAX_VALUE]

@@ -18,8 +18,7 @@ from muster.server.results.results import Refusal, Results
 from muster.server.results.uploads import Limits, Upload, Uploads
 from muster.server.results.verify_pool import VerifyPool
 from muster.tester.errors import Denied
-from muster.tester.plan import Plan
-from muster.tester.protocol import Verdict
+from muster.tester.protocol import Plan, Verdict
 
 MAX_PROBLEMS = 20  # in a verdict
 
@@ -76,7 +75,7 @@ class Submissions:
             plan = self._plan(upload, contents)
             return self._replayed(upload, contents) or self._store(upload, path, contents, plan)
         except Refused as refused:
-            refused.bench = contents.bench
+            refused.bench = contents.bench.id
             raise
 
     def _check_signature(self, contents: BundleContents) -> None:
@@ -86,7 +85,7 @@ class Submissions:
 
     def _plan(self, upload: Upload, contents: BundleContents) -> Plan | None:
         """Returns the plan that the bundle answers; one that was measured without a plan may be sent to any."""
-        measured_for = contents.plan
+        measured_for = contents.bench.plan or {}
         test_id = upload.test_id or valid_id(measured_for.get("test_id"))
         if test_id is None:
             return None
@@ -106,9 +105,9 @@ class Submissions:
             return known
         if same := self.results.by_sha256(upload.sha256):
             raise Refused(REPLAYED, f"another submitter sent this bundle before, as result {same.number}")
-        if other := self.results.by_bench(contents.bench):
-            raise Refused(REPLAYED, f"result {other.number} is of the benchmark {contents.bench} already, with other content")
-        if stored := self.results.known_run(contents.runs):
+        if other := self.results.by_bench(contents.bench.id):
+            raise Refused(REPLAYED, f"result {other.number} is of the benchmark {other.bench} already, with other content")
+        if stored := self.results.known_run(contents.bench.runs):
             raise Refused(REPLAYED, f"its run {stored.run} came with result {stored.number} already; a run counts once")
         return None
 

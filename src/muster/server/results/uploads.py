@@ -60,7 +60,8 @@ class Uploads:
             raise Denied(413, f"the bundle has {bytes_of(size)}, and this tester takes {bytes_of(self._limits.packed)} at most")
         now = time.time()
         with self._database.writing() as connection:
-            self._expire(connection, now)
+            for row in connection.execute("SELECT id FROM uploads WHERE touched < ?", (now - EXPIRY,)).fetchall():
+                self._drop(connection, row["id"])
             statement = "SELECT * FROM uploads WHERE submitter = ? AND sha256 = ?"
             row = connection.execute(statement, (submitter, sha256)).fetchone()
             known = Upload.from_row(row) if row else None
@@ -131,10 +132,6 @@ class Uploads:
         """Removes an upload that has its verdict."""
         with self._database.writing() as connection:
             self._drop(connection, upload.id)
-
-    def _expire(self, connection: sqlite3.Connection, now: float) -> None:
-        for row in connection.execute("SELECT id FROM uploads WHERE touched < ?", (now - EXPIRY,)).fetchall():
-            self._drop(connection, row["id"])
 
     def _drop(self, connection: sqlite3.Connection, upload_id: str) -> None:
         connection.execute("DELETE FROM uploads WHERE id = ?", (upload_id,))

@@ -67,14 +67,14 @@ class VerifyPool:
         """Returns None where the worker died."""
         assert worker.stdin and worker.stdout
         try:
-            worker.stdin.write(json.dumps(task.to_json()).encode() + b"\n")
+            worker.stdin.write(json.dumps(vars(task)).encode() + b"\n")
             worker.stdin.flush()
-            return Verification.from_json(json.loads(worker.stdout.readline()))
+            return Verification(**json.loads(worker.stdout.readline()))
         except (OSError, ValueError):
             return None
 
     def _was_killed(self, worker: subprocess.Popen[bytes]) -> bool:
-        """Whether a worker that did not answer was killed, and did not die of what it read."""
+        """True if a worker that did not answer was killed, and did not die of what it read."""
         try:
             return worker.wait(EXIT_TIMEOUT) == -signal.SIGKILL
         except subprocess.TimeoutExpired:

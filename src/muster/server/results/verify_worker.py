@@ -30,17 +30,10 @@ class VerifyTask:
     signers: str | None
     most: int  # bytes when it is unpacked
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> VerifyTask:
-        return cls(data["path"], data["signers"], data["most"])
-
-    def to_json(self) -> dict[str, Any]:
-        return dict(vars(self))
-
 
 @dataclass(frozen=True)
 class Verification:
-    """What a worker says about a bundle."""
+    """The answer of a worker about a bundle."""
 
     passed: bool
     problems: list[str] = field(default_factory=list)
@@ -49,13 +42,6 @@ class Verification:
     result: Mapping[str, Any] | None = None
     bench: Mapping[str, Any] | None = None
     machine_error: str = ""  # why it could not be verified, where that is not the bundle's fault
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Verification:
-        return cls(**data)
-
-    def to_json(self) -> dict[str, Any]:
-        return dict(vars(self))
 
 
 def main() -> None:
@@ -66,7 +52,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most), most))
     for line in sys.stdin:
         signal.alarm(TIME_LIMIT)
-        print(json.dumps(_verify(VerifyTask.from_json(json.loads(line))).to_json()), flush=True)
+        print(json.dumps(vars(_verify(VerifyTask(**json.loads(line))))), flush=True)
         signal.alarm(0)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.bench.report.drawings import scale
-from muster.bench.report.drawings.charts import BOTTOM, LEFT, NARROW, TOP, WIDE, Tick
+from muster.bench.report.drawings.charts import LEFT, NARROW, WIDE, Paper, paper
 from muster.bench.report.drawings.stragglers import Distribution, Member
 from muster.bench.report.figures import figure, percent
 from muster.bench.report.phrase import Phrase, joined, same, say
@@ -39,23 +39,10 @@ class BarChart:
     title: Phrase
     note: Phrase | None
     unit: str
-    width: int
-    height: int
-    y_ticks: Sequence[Tick]
+    paper: Paper
     bars: Sequence[Bar]
     curve: str
     mean: float | None
-
-    left: int = LEFT
-    top: int = TOP
-
-    @property
-    def right(self) -> int:
-        return self.width - RIGHT
-
-    @property
-    def bottom(self) -> int:
-        return self.height - BOTTOM
 
 
 def bar_charts(id: str, metric: Phrase, unit: str, distribution: Distribution, who: str) -> list[BarChart]:
@@ -81,24 +68,15 @@ class _Drawing:
 
     def chart(self, id: str, title: Phrase, words: Phrase | None, members: Sequence[Member] = ()) -> BarChart:
         """The bars of some members; of none, the curve of all."""
-        width, height = NARROW if len(members) <= FEW else WIDE
-        y = scale.Scale(self._ticks[0], self._ticks[-1], height - BOTTOM, TOP)
-        mean = self._distribution.mean
-        return BarChart(
-            id,
-            title,
-            words,
-            self._unit,
-            width,
-            height,
-            [Tick(y(tick), scale.tick_label(tick, self._ticks)) for tick in self._ticks],
-            self._bars(members, y, width),
-            "" if members else self._curve(y, width),
-            None if mean is None else y(mean),
-        )
+        size = NARROW if len(members) <= FEW else WIDE
+        sheet = paper(size, scale.Scale(0, max(1, len(self._distribution.values) - 1), LEFT, size[0] - RIGHT), self._ticks)
+        bars, curve = self._bars(members, sheet), "" if members else self._curve(sheet)
+        mean = None if self._distribution.mean is None else sheet.y(self._distribution.mean)
+        return BarChart(id, title, words, self._unit, sheet, bars, curve, mean)
 
-    def _bars(self, members: Sequence[Member], y: scale.Scale, width: int) -> list[Bar]:
-        step = min(90.0, (width - LEFT - RIGHT) / max(1, len(members)))
+    def _bars(self, members: Sequence[Member], sheet: Paper) -> list[Bar]:
+        y = sheet.y
+        step = min(90.0, (sheet.x.end - LEFT) / max(1, len(members)))
         thick = round(min(step * 0.78, 56.0), 2)
         room = 8 + 7 * max((len(str(member.number)) for member in members), default=1)
         every = max(1, math.ceil(room / step))
@@ -112,12 +90,12 @@ class _Drawing:
             bars.append(Bar(at, thick, top, tall, label, words, member.slow, member.value is None))
         return bars
 
-    def _curve(self, y: scale.Scale, width: int) -> str:
+    def _curve(self, sheet: Paper) -> str:
         """All values from the worst to the best, as an area over zero, no finer than the paper."""
+        x, y = sheet.x, sheet.y
         values = [member.value for member in self._distribution.worst_first if member.value is not None]
         if not values:
             return ""
-        x = scale.Scale(0, max(1, len(values) - 1), LEFT, width - RIGHT)
         every = max(1, len(values) // 500)
         kept = sorted({*range(0, len(values), every), len(values) - 1})
         along = "L".join(f"{x(index):g},{y(values[index]):g}" for index in kept)

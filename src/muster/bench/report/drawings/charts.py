@@ -7,9 +7,9 @@ colours of the page, and a page with ten of them stays small.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from muster.bench.model import Phase
+from muster.bench.model.result import Phase
 from muster.bench.report.drawings import scale
 from muster.bench.report.drawings.timeline import Series, Values
 from muster.bench.report.phrase import Phrase, named
@@ -54,19 +54,8 @@ class Paper:
     height: int
     x: scale.Scale
     y: scale.Scale
-    x_ticks: Sequence[Tick]
     y_ticks: Sequence[Tick]
-
-    left: int = LEFT
-    top: int = TOP
-
-    @property
-    def right(self) -> int:
-        return self.width - RIGHT
-
-    @property
-    def bottom(self) -> int:
-        return self.height - BOTTOM
+    x_ticks: Sequence[Tick] = ()
 
 
 @dataclass(frozen=True)
@@ -94,26 +83,21 @@ def line_chart(
     size: tuple[int, int] = NARROW,
 ) -> LineChart:
     """Lines over time, with the phases of the run behind them."""
-    sheet = paper(size, (0.0, window.length), _extent(series, zero))
+    x = scale.Scale(0.0, window.length, LEFT, size[0] - RIGHT)
+    seconds = scale.time_ticks(window.length, 8 if size == WIDE else 5)
+    values = [value for line in series for part in (line.values, line.low, line.high) for value in part if value is not None]
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    sheet = paper(size, x, scale.ticks(min(low, 0.0) if zero else low, high))
+    sheet = replace(sheet, x_ticks=[Tick(x(tick), scale.time_label(tick, window.length)) for tick in seconds])
     paths = [_path(line, sheet) for line in series]
     return LineChart(id, title, note, unit, sheet, bands(phases or {}, window, sheet), paths)
 
 
-def paper(size: tuple[int, int], times: tuple[float, float], values: tuple[float, float]) -> Paper:
-    """A sheet with seconds below and values on the left."""
+def paper(size: tuple[int, int], x: scale.Scale, values: list[float]) -> Paper:
+    """A sheet with some values on the left."""
     width, height = size
-    y_ticks = scale.ticks(*values)
-    x = scale.Scale(times[0], times[1], LEFT, width - RIGHT)
-    y = scale.Scale(y_ticks[0], y_ticks[-1], height - BOTTOM, TOP)
-    below = scale.time_ticks(times[1], 8 if width > 600 else 5)
-    return Paper(
-        width,
-        height,
-        x,
-        y,
-        [Tick(x(tick), scale.time_label(tick, times[1])) for tick in below],
-        [Tick(y(tick), scale.tick_label(tick, y_ticks)) for tick in y_ticks],
-    )
+    y = scale.Scale(values[0], values[-1], height - BOTTOM, TOP)
+    return Paper(width, height, x, y, [Tick(y(value), scale.tick_label(value, values)) for value in values])
 
 
 def bands(phases: Mapping[str, Phase], window: Window, sheet: Paper) -> list[Band]:
@@ -125,12 +109,6 @@ def bands(phases: Mapping[str, Phase], window: Window, sheet: Paper) -> list[Ban
         if end > begin:
             found.append(Band(sheet.x(begin), round(sheet.x(end) - sheet.x(begin), 2), named(name), kind % 4))
     return found
-
-
-def _extent(series: Sequence[Series], zero: bool) -> tuple[float, float]:
-    values = [value for line in series for part in (line.values, line.low, line.high) for value in part if value is not None]
-    low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    return (min(low, 0.0), high) if zero else (low, high)
 
 
 def _path(series: Series, sheet: Paper) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from muster.bench.model import Metric, Result, Statistics
+from muster.bench.model.result import Metric, Result, Statistics
 from muster.bench.report.drawings import scale
 from muster.bench.report.drawings.charts import WIDE, LineChart, line_chart
 from muster.bench.report.drawings.timeline import Bins, Series

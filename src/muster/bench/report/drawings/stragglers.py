@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 
-from muster.bench.model import NodeValue, RankValue, RunMetric
+from muster.bench.model.result import NodeValue, RankValue, RunMetric
 from muster.metrics import numbers
 
 LEAST = 0.02  # of the median: less is noise

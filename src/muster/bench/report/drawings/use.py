@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from muster.bench.model import Phase
+from muster.bench.model.result import Phase
 from muster.bench.report.drawings.charts import LineChart, line_chart
 from muster.bench.report.drawings.timeline import Bins, Series, Values, lines_or_bands
 from muster.bench.report.figures import duration

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv as format
 import io
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
-from muster.bench.model import Power, Result, RunResult
+from muster.bench.model.result import Power, Result, RunResult
 
 COLUMNS = ("result", "name", "level", "repeat", "run", "node", "rank", "quantity", "value", "unit", "reason", "source")
 POWER = {
@@ -17,8 +18,9 @@ POWER = {
     "samples_per_joule": "1/J",
     "utilisation": "%",
 }
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # how formulas begin, with fullwidth forms in Chinese spreadsheets
 
+T = TypeVar("T")
 Row = dict[str, str | float | None]
 
 
@@ -30,7 +32,7 @@ def csv(results: Sequence[Result]) -> str:
     for result in results:
         for row in _rows(result):
             row = {"result": result.id, "name": result.name, **row}
-            writer.writerow({column: _cell(row[column]) for column in COLUMNS if row.get(column) is not None})
+            writer.writerow({column: cell(row[column]) for column in COLUMNS if row.get(column) is not None})
     return paper.getvalue()
 
 
@@ -67,6 +69,6 @@ def _row(level: str, quantity: str, value: float | None, unit: str, reason: str 
     return {"level": level, "quantity": quantity, "value": value, "unit": unit, "reason": reason}
 
 
-def _cell(value: str | float | None) -> str | float | None:
+def cell(value: T) -> T | str:
     """A spreadsheet takes a text that begins like a formula for one; an apostrophe keeps it a text."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -14,7 +14,7 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from muster.bench.model import Result
+from muster.bench.model.result import Result
 from muster.bench.report import compare, figures, headline, machines
 from muster.bench.report.drawings import overlay
 from muster.bench.report.drawings.use import Samples
@@ -113,15 +113,15 @@ def result_view(id: str, result: Result, samples: AllSamples, most: int) -> Resu
     return ResultView(result, headline.main_tile(result), headline.tiles(result), headline.checks(result), shown, left_out)
 
 
+def environment(package: str) -> Environment:
+    """The templates of a package; all that they show is escaped, and a name that is not there is an error."""
+    loader = PackageLoader(package)
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+
+
 @cache
 def _templates() -> Environment:
-    found = Environment(
-        loader=PackageLoader("muster.bench.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    found = environment("muster.bench.report")
     found.globals |= {"t": say, "named": named, "machines": MACHINES}
     found.filters |= {
         "figure": figures.figure,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from muster.bench.model import Result, RunResult
+from muster.bench.model.result import Result, RunResult
 from muster.bench.report import compare, figures, headline
 from muster.bench.report.drawings import stragglers
 from muster.bench.report.drawings.bars import MOST, WORST, note

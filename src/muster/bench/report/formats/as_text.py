@@ -5,12 +5,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from muster.bench.model import Result, RunMetric, RunResult
+from muster.bench.model.result import Result, RunResult
 from muster.bench.report import compare, figures, headline
 from muster.bench.report.drawings import stragglers, timeline, use
 from muster.bench.report.drawings.bars import note
 from muster.bench.report.phrase import Phrase, named, say
 from muster.bench.report.run_view import window_of
+from muster.metrics import numbers
 
 Paint = Callable[[str, str], str]  # a text in a colour: good, bad, quiet or bold
 
@@ -22,16 +23,12 @@ CURVE = 48  # letters of a curve at most
 PROBLEMS = 10
 
 
-def _unpainted(text: str, colour: str) -> str:
-    return text
-
-
 def text(
     results: Sequence[Result],
     samples: Mapping[str, use.Samples],
     language: str = "en",
     width: int = 80,
-    paint: Paint = _unpainted,
+    paint: Paint = lambda text, colour: text,
 ) -> str:
     """One result, or the comparison of several."""
     writer = _Writer(language, width, paint)
@@ -57,8 +54,10 @@ class _Writer:
         yield from self._rows(rows)
         for run in result.runs[:1]:
             yield from self._curves(run, result.metric, samples.get(run.run, {}))
-            for who, distribution in self._distributions(run.metrics.get(result.metric)):
-                yield from self._bars(who, distribution, named(result.metric))
+            metric = run.metrics.get(result.metric)
+            for who, distribution in (("node", stragglers.nodes(metric)), ("rank", stragglers.ranks(metric))):
+                if len(distribution.members) > 1 and distribution.values:
+                    yield from self._bars(who, distribution, named(result.metric))
 
     def comparison(self, results: Sequence[Result]) -> Iterator[str]:
         for number, result in enumerate(results, 1):
@@ -90,11 +89,6 @@ class _Writer:
         words = self._say(cell.words)
         return f"{cell.shown}  {words}" if cell.difference is None else f"{cell.shown}  {cell.signed}, {words}"
 
-    def _distributions(self, metric: RunMetric | None) -> Iterator[tuple[str, stragglers.Distribution]]:
-        for who, distribution in (("node", stragglers.nodes(metric)), ("rank", stragglers.ranks(metric))):
-            if len(distribution.members) > 1 and distribution.values:
-                yield who, distribution
-
     def _curves(self, run: RunResult, metric: str, samples: use.Samples) -> Iterator[str]:
         """The main metric, accuracy and power over time, on one line each."""
         window = window_of(run)
@@ -119,7 +113,8 @@ class _Writer:
         yield from self._fold("  " + self._say(note(distribution, who)), 2)
         if many:
             ordered = [member.value for member in distribution.worst_first if member.value is not None]
-            yield "  " + spark(_thin(ordered, min(CURVE, self._width - 4)), low=0.0)
+            shown = [ordered[index] for index in numbers.thinned(len(ordered), min(CURVE, self._width - 4))]
+            yield "  " + spark(shown, low=0.0)
         top = max(map(abs, distribution.values)) or 1.0
         room = max(8, min(CURVE, self._width - 42))
         for member in distribution.worst_first[:WORST] if many else distribution.members:
@@ -174,12 +169,6 @@ def wide(line: str) -> int:
 
 def _padded(line: str, width: int) -> str:
     return line + " " * (width - wide(line))
-
-
-def _thin(values: Sequence[float], most: int) -> list[float]:
-    if len(values) <= most:
-        return list(values)
-    return [values[index * (len(values) - 1) // (most - 1)] for index in range(most)]
 
 
 def _held(values: timeline.Values) -> list[float | None]:
