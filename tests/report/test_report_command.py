@@ -216,7 +216,7 @@ def test_a_real_run_of_two_nodes_is_reported(write_job: WriteJob, muster: Muster
         with record.phase("proc"):
             for step in range(3):
                 record.metric("throughput", 100.0 + step, unit="samples/s", step=step)
-                time.sleep(0.2)
+                time.sleep(0.6)
         if os.environ["MUSTER_RANK"] == "0":
             record.metric("accuracy", 0.75)
         """

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from muster.cli import errors, exporting, output, testers
+from muster.cli.following import follow
 from muster.cli.interrupts import Interrupts
 from muster.cli.options import as_json, overrides, where_to_run
 from muster.cli.report_command import show, write_page
-from muster.cli.run_command import follow, named_as_typed
+from muster.cli.run_command import named_as_typed
 from muster.job.load import load
 from muster.launch import api
 from muster.launch.start.prepare import Prepared

@@ -22,8 +22,8 @@ from muster.engines.base import EngineError
 from muster.engines.local import requirements
 from muster.launch.run_store import RunStore
 from muster.launch.start import interpreter
-from muster.records.failure_text import size
 from muster.records.layout import home
+from muster.records.units import size
 from muster.storage import Access, Settings, Storage, StorageError
 from muster.storage.settings import resolve
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from muster.records.failure_text import duration
+from muster.records.units import duration
 
 if TYPE_CHECKING:
     from muster.records.ranks import RankView

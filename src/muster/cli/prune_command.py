@@ -10,8 +10,8 @@ from muster.cli import output
 from muster.cli.options import Time, as_json
 from muster.launch import api, gc
 from muster.launch.run_store import RunStore
-from muster.records.failure_text import size
 from muster.records.layout import home
+from muster.records.units import size
 
 
 @click.command("prune")

@@ -12,9 +12,9 @@ from muster.cli.summary import numbers, show_failure, show_warnings
 from muster.engines import registry
 from muster.launch import api
 from muster.records import warnings
-from muster.records.failure_text import signal_name
 from muster.records.ranks import RankView
 from muster.records.run_view import RunView, State
+from muster.records.units import signal_name
 
 
 @click.command("show")

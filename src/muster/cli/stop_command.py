@@ -7,7 +7,7 @@ import click
 from muster.cli import output
 from muster.cli.options import as_json, run_argument
 from muster.launch import api
-from muster.records.failure_text import duration
+from muster.records.units import duration
 
 
 @click.command("stop")

@@ -15,8 +15,8 @@ from muster import config
 from muster.cli import output
 from muster.cli.output import fit, style, terminal_width
 from muster.cli.screen import CLEAR, DRAW_PAUSE
-from muster.records.failure_text import duration
 from muster.records.layout import home
+from muster.records.units import duration
 from muster.storage import Progress, Report, Storage, StorageError, resolve
 
 BAR_WIDTH = 20

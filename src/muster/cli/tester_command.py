@@ -12,7 +12,7 @@ from muster.cli import output, testers
 from muster.cli.options import TextType, as_json
 from muster.cli.tester_admin import data_folder, data_option, plan, token
 from muster.job.kinds import Item, Size, Wrong
-from muster.records.failure_text import size
+from muster.records.units import size
 from muster.tester.errors import TesterError
 
 if TYPE_CHECKING:

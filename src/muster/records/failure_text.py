@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 from dataclasses import replace
 
 from muster.records.files import read_events
 from muster.records.layout import AttemptDir
 from muster.records.logs import exception_line, last_lines
 from muster.records.run_view import Cause, Explanation, Failure
+from muster.records.units import duration, signal_name, size
 from muster.records.untrusted import is_regular
 
 TAIL_LINES = 20
@@ -24,37 +24,9 @@ SHELL = re.compile(
 NO_MODULE = "; `python` in the job file, or --set python=/path/to/python, names a Python that has it"
 
 
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 def _as_signal(code: int | None) -> bool:
     """True if an exit code is a shell's way to say that its program was killed."""
     return code is not None and 128 < code < 160
-
-
-def size(number: float) -> str:
-    for unit in ("B", "K", "M", "G"):
-        if number < 1024:
-            return f"{number:.0f}{unit}" if number >= 10 or unit == "B" else f"{number:.1f}{unit}"
-        number /= 1024
-    return f"{number:.1f}T"
-
-
-def duration(seconds: float) -> str:
-    """A time in the form that a job file takes."""
-    if seconds < 1:
-        return f"{round(seconds * 1000)}ms" if seconds else "0s"
-    parts = []
-    whole = round(seconds)
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, whole = divmod(whole, length)
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts[:2])
 
 
 def over_time(limit: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import json
 import os
 import re
@@ -180,6 +179,8 @@ def _keys(layers: list[Mapping[str, str]], profile: str) -> dict[str, str]:
 
 def _key_file(path: str, profile: str) -> dict[str, str]:
     """Keys from a file in the form of ~/.aws/credentials, which only its owner may read."""
+    import configparser  # few have such a file
+
     path = os.path.expanduser(path)
     parser = configparser.RawConfigParser()
     try:

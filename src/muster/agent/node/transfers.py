@@ -14,10 +14,10 @@ from muster.agent.helpers.helpers import Helpers
 from muster.agent.node.loop import Loop
 from muster.agent.node.processes import Running
 from muster.plan import NodePlan, Transfer
-from muster.records.failure_text import signal_name
 from muster.records.files import open_anew
 from muster.records.layout import NodeDir
 from muster.records.logs import last_lines
+from muster.records.units import signal_name
 from muster.records.untrusted import NotRegular, open_regular
 
 PERIOD = 30.0  # seconds between two uploads of what a program writes

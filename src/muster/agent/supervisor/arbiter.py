@@ -12,10 +12,10 @@ from muster.agent.ssh import server
 from muster.agent.supervisor.site import Assignment
 from muster.channel.base import Message, SupervisorChannel
 from muster.plan import NodeInfo, PlanError, World, assemble, runners, world_files
-from muster.records.failure_text import duration
 from muster.records.files import Events, write_text
 from muster.records.layout import AttemptDir
 from muster.records.run_view import Cause, Stop, is_failure
+from muster.records.units import duration
 
 GATHER_LIMIT = 120.0  # for all nodes to publish their facts
 LEFTOVER_GRACE = 5.0  # for helpers and forgotten children once the ranks are done

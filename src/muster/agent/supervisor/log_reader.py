@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from muster.linux import syscalls
 from muster.metrics import final
-from muster.records.failure_text import signal_name
 from muster.records.layout import RunDir
+from muster.records.units import signal_name
 
 
 class LogReader:

@@ -18,8 +18,8 @@ from muster.job import Job
 from muster.linux import keys, proc
 from muster.linux.held_signals import held
 from muster.linux.spawn import spawn
-from muster.records.failure_text import size
 from muster.records.status import Status
+from muster.records.units import size
 
 _HANDLE = re.compile(r"[0-9]{1,9}:[0-9]+:[^:]*:[^:]*:")
 AGENT = "muster-node-"  # how the names of agents begin

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from muster.engines.slurm.cluster import PartitionNode, members, seconds
-from muster.records.failure_text import duration, size
+from muster.records.units import duration, size
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,6 @@ def unwritable(job: Job, settings: Settings, say: Callable[[str], None]) -> list
     targets = [Target("outputs", name, output.url) for name, output in job.outputs.items()]
     if job.log_url:
         targets.append(Target("log_url", "", job.log_url))
-    if not targets:
-        return []
     _warn_of_shared(job, targets, settings, say)
     failed, left = _probed({target.url for target in targets}, settings)
     for url in left:

@@ -16,7 +16,7 @@ from muster.engines.base import Engine, EngineError
 from muster.job import Job
 from muster.job.load import LoadedJob, load
 from muster.job.source import Finding, Problem
-from muster.launch.start import data, interpreter, outputs, snapshot
+from muster.launch.start import data, interpreter, snapshot
 from muster.launch.start.environment import Context, context, environment, missing_secrets
 from muster.records.files import read_object
 from muster.storage.errors import StorageError
@@ -46,7 +46,10 @@ def prepare(loaded: LoadedJob, home: str, engine: str | None = None, say: Say = 
     Raises JobError with all problems.
     """
     found = preview(loaded, home, engine, say)
-    loaded.with_findings(outputs.unwritable(found.job, found.context.storage, say)).checked()
+    if found.job.outputs or found.job.log_url:
+        from muster.launch.start import outputs
+
+        loaded.with_findings(outputs.unwritable(found.job, found.context.storage, say)).checked()
     return found
 
 

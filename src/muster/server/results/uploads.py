@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from muster.records.failure_text import size as bytes_of
+from muster.records.units import size as bytes_of
 from muster.server.core.database import Database, insert
 from muster.server.core.layout import ServerLayout
 from muster.tester.errors import Denied

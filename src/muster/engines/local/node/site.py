@@ -23,10 +23,10 @@ from muster.linux import keys, syscalls
 from muster.linux.held_signals import held
 from muster.linux.signals import reap_children
 from muster.plan import Device, NodeInfo
-from muster.records.failure_text import signal_name
 from muster.records.files import Events
 from muster.records.layout import AttemptDir
 from muster.records.logs import last_lines
+from muster.records.units import signal_name
 
 PER_NET = 250  # nodes per 127.x.y.*
 
