@@ -16,6 +16,7 @@ from muster.agent.supervisor.log_reader import LogReader, why_failed
 from muster.agent.supervisor.patience import Patience
 from muster.agent.supervisor.site import Assignment, Site
 from muster.channel.base import Stop, SupervisorChannel
+from muster.job import Job
 from muster.linux import syscalls
 from muster.linux.held_signals import release
 from muster.linux.signals import Signals, reap_children
@@ -155,7 +156,7 @@ class Supervisor:
         """Makes attempts after the earlier ones until there is no reason for another; None when an end comes in between."""
         made = list(earlier)
         self._start_clock(made)
-        while not made or self._again(made, len(earlier)):
+        while not made or tries_again(self.job, made, len(earlier)):
             if self.stop is not None:
                 return None
             if made:
@@ -168,22 +169,6 @@ class Supervisor:
         if self.job.time_limit:
             spent = sum(done["ended"] - done["started"] for done in earlier)
             self.deadline = self.site.deadline = time.monotonic() + self.job.time_limit - spent
-
-    def _again(self, made: Sequence[dict[str, Any]], earlier: int) -> bool:
-        """Whether a new attempt follows: a decision from the outcomes alone. Only failures of the program use up retries."""
-        done = made[-1]
-        if len(made) == earlier and done["state"] in ("lost", "stopped"):
-            return True  # whoever ended it has started this supervisor
-        failures = sum(1 for each in made if each["state"] == "failed")
-        if done["state"] != "failed" or done["cause"] == "time_limit" or failures > self.job.retries:
-            return False
-        failure = done["failure"] or {}
-        if failure.get("kind") in ("plan", "output"):  # it would fail again, or the training is done
-            return False
-        if not self.job.retry_on:
-            return True
-        code = 128 + failure["signal"] if failure.get("signal") else failure.get("code")  # as a shell counts
-        return done["cause"] in self.job.retry_on or code in self.job.retry_on
 
     # -- one attempt
 
@@ -284,6 +269,26 @@ class Supervisor:
         else:
             readers.append(self.watch.fileno())
         readable(readers, timeout)
+
+
+def tries_again(job: Job, made: Sequence[dict[str, Any]], earlier: int = 0) -> bool:
+    """Returns whether another attempt follows those that were made, the first `earlier` of them by earlier supervisors.
+
+    Only failures of the program use up retries.
+    """
+    done = made[-1]
+    if len(made) == earlier and done["state"] in ("lost", "stopped"):
+        return True  # whoever ended it has started this supervisor
+    failures = sum(1 for each in made if each["state"] == "failed")
+    if done["state"] != "failed" or done["cause"] == "time_limit" or failures > job.retries:
+        return False
+    failure = done["failure"] or {}
+    if failure.get("kind") in ("plan", "output"):  # it would fail again, or the training is done
+        return False
+    if not job.retry_on:
+        return True
+    code = 128 + failure["signal"] if failure.get("signal") else failure.get("code")  # as a shell counts
+    return done["cause"] in job.retry_on or code in job.retry_on
 
 
 def _may_start_again(ending: dict[str, Any]) -> bool:
