@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from live import Live
+from test_run_states import Written
 
 from conftest import Muster, WriteJob, processes_with, until
+from muster.metrics.final import conclude
 
 DEEP = '{"a":' * 5000
 # Each leaves something that is no regular file under the name that it is given.
@@ -41,15 +43,39 @@ def leaves(kind: str, path: str) -> str:
     return f"import os, socket\npath = os.path.join(os.environ['MUSTER_RESULTS'], {path!r})\n{KINDS[kind]}\n"
 
 
-@pytest.mark.parametrize("name", ["throughput_0.json", "record-0.jsonl", "ranksize.json", "outputs.json"])
-def test_json_that_is_nested_too_deeply_is_no_number(name: str, muster: Muster, write_job: WriteJob) -> None:
-    text = f"import os\nopen(os.environ['MUSTER_RESULTS'] + '/{name}', 'w').write({DEEP!r} + '\\n')\n"
+def test_json_that_is_nested_too_deeply_is_no_number(muster: Muster, write_job: WriteJob) -> None:
+    text = f"""
+    import os
+    for name in ("throughput_0.json", "record-0.jsonl", "ranksize.json", "outputs.json"):
+        with open(os.environ["MUSTER_RESULTS"] + "/" + name, "w") as file:
+            file.write({DEEP!r} + chr(10))
+    """
     view = run(muster, write_job({}, **{"train.py": text}))
     assert view["state"] == "succeeded"
     assert (Path(view["dir"]) / "final.json").is_file()
     listed = muster("ps")
     assert (listed.returncode, listed.stderr) == (0, "")
     assert "succeeded" in listed.stdout
+
+
+def ended(path: Path) -> Written:
+    """A run of one rank that has ended, but for its final record."""
+    written = Written(path, nodes=1, devices=1)
+    written.attempt()
+    written.stop("finished")
+    written.event("attempt-ended", attempt=1)
+    written.event("ended")
+    return written
+
+
+@pytest.mark.parametrize("name", ["throughput_0.json", "record-0.jsonl", "ranksize.json", "outputs.json"])
+def test_each_file_that_is_nested_too_deeply_is_read_as_none(name: str, tmp_path: Path) -> None:
+    written = ended(tmp_path / "run")
+    path = Path(written.run.attempt(1).node(0).results, name)
+    path.parent.mkdir(parents=True)
+    path.write_text(DEEP + "\n")
+    conclude(written.run)
+    assert json.loads(Path(written.run.final).read_text())["state"] == "succeeded"
 
 
 def test_a_line_of_mlperf_that_is_nested_too_deeply_is_passed_over(muster: Muster, write_job: WriteJob) -> None:
@@ -180,28 +206,40 @@ attempt = pathlib.Path(os.environ["MUSTER_RESULTS"]).parents[2]
 run, meet, node = attempt.parents[1], attempt / "meet", attempt / "nodes/0"
 """
 DAMAGE = """
-def change(**told):
-    path = run / "run.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **told}))
-
 def tell(**told):
     with (run / "events.jsonl").open("a") as file:
         file.write(json.dumps(told) + chr(10))
 """
 
 
-@pytest.mark.parametrize("name", ["attempts/²", "attempts/1/nodes/²", "attempts/1/meet/failed.²", "shared/²"])
-def test_names_that_only_look_like_numbers_harm_nobody(name: str, muster: Muster, write_job: WriteJob) -> None:
-    view = run(muster, write_job({}, **{"train.py": f"{ODD}(run / {name!r}).mkdir()\n"}))
-    assert view["state"] in ("succeeded", "damaged")
+def test_names_that_only_look_like_numbers_harm_nobody(muster: Muster, write_job: WriteJob) -> None:
+    names = ("attempts/²", "attempts/1/nodes/²", "attempts/1/meet/failed.²", "shared/²")
+    view = run(muster, write_job({}, **{"train.py": f"{ODD}for name in {names!r}:\n    (run / name).mkdir()\n"}))
+    assert (view["state"], view["reason"]) == ("succeeded", "its rank succeeded")  # each of them was passed over
     for words in ("ps", "show last", "logs last", "prune --older 1d", "rm last"):
         done = muster(*words.split())
         assert done.returncode == 0, (words, done.stderr)
 
 
-@pytest.mark.parametrize("what", ["change(created='x')", "change(created=1e308)", "tell(event='attempt', attempt=1, time='x')"])
-def test_values_of_a_wrong_kind_make_a_damaged_run(what: str, muster: Muster, write_job: WriteJob) -> None:
+def test_values_of_a_wrong_kind_make_a_damaged_run(muster: Muster, write_job: WriteJob) -> None:
+    what = "tell(event='attempt', attempt=1, time='x')"
     assert run(muster, write_job({}, **{"train.py": ODD + DAMAGE + what}))["state"] == "damaged"
+    assert_commands_answer(muster)
+
+
+@pytest.mark.parametrize("created", ["x", 1e308])
+def test_a_date_of_a_wrong_kind_makes_a_damaged_run(created: object, muster: Muster, home: Path) -> None:
+    path = home / "runs" / "job-20260101-000000-abcd"
+    path.parent.mkdir(parents=True)
+    written = ended(path)
+    assert json.loads(muster("show", "last", "--json").stdout)["state"] == "succeeded"
+    written.put(written.run.run, {"engine": "local", "user": "me", "created": created, "handle": "1:2:3"})
+    conclude(written.run)  # as its supervisor does
+    assert json.loads(muster("show", "last", "--json").stdout)["state"] == "damaged"
+    assert_commands_answer(muster)
+
+
+def assert_commands_answer(muster: Muster) -> None:
     for words in ("ps", "ps --json", "show last", "prune --older 1d", "rm last"):
         done = muster(*words.split())
         assert done.returncode == 0, (words, done.stderr)
