@@ -42,7 +42,6 @@ def executed(run: Path, argv: list[str], process: str = "rank-0") -> str:
     return reason(run, done.returncode, done.stdout, process)
 
 
-@pytest.mark.conformance
 @pytest.mark.parametrize(
     ("shell", "words"),
     [("exit 129", "exited with code 129 (128 + SIGHUP)"), ("kill -RTMIN $$", "was killed (SIGRTMIN)")],

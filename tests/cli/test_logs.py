@@ -137,7 +137,6 @@ def test_reading_can_begin_anywhere(muster: Muster, write_job: WriteJob) -> None
     assert muster("logs", "last", "--follow", "--from", 7).stdout == "789"
 
 
-@pytest.mark.conformance
 def test_following_shows_every_byte_once_while_it_is_written_and_ends_by_itself(
     command: list[str], muster: Muster, write_job: WriteJob
 ) -> None:
