@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from live import Live
 from test_run_states import Written
 
 from conftest import Muster, WriteJob, processes_with, until
+from muster.metrics import result_files
 from muster.metrics.final import conclude
 
 DEEP = '{"a":' * 5000
@@ -87,7 +90,7 @@ def test_a_line_of_mlperf_that_is_nested_too_deeply_is_passed_over(muster: Muste
     assert muster("ps").returncode == 0
 
 
-@pytest.mark.parametrize(("kind", "name"), [*((kind, "throughput_0.json") for kind in KINDS), ("fifo", "record-0.jsonl")])
+@pytest.mark.parametrize(("kind", "name"), [("link to a device", "throughput_0.json"), ("fifo", "record-0.jsonl")])
 def test_what_is_no_regular_file_is_not_read_and_says_so(kind: str, name: str, muster: Muster, write_job: WriteJob) -> None:
     view = run(muster, write_job({"time_limit": "60s"}, **{"train.py": leaves(kind, name)}))
     assert view["state"] == "succeeded"
@@ -95,6 +98,22 @@ def test_what_is_no_regular_file_is_not_read_and_says_so(kind: str, name: str, m
     assert found["value"] is None
     assert name in found["reason"]
     assert SAID[kind] in found["reason"]
+
+
+@pytest.mark.parametrize(("kind", "name"), [*((kind, "throughput_0.json") for kind in KINDS), ("fifo", "record-0.jsonl")])
+def test_nothing_that_is_no_regular_file_is_read(kind: str, name: str, tmp_path: Path) -> None:
+    written = ended(tmp_path / "run")
+    node = written.run.attempt(1).node(0)
+    Path(node.results).mkdir(parents=True)
+    environment = {**os.environ, "MUSTER_RESULTS": node.results}
+    subprocess.run([sys.executable, "-c", leaves(kind, name)], check=True, env=environment)
+    for path, reason in result_files.irregular(node):  # as its agent does
+        written.node_event(0, result_files.REFUSED, path=path, reason=reason)
+    conclude(written.run)
+    view = json.loads(Path(written.run.final).read_text())
+    assert (view["state"], view["result"]["throughput"]["value"]) == ("succeeded", None)
+    assert name in view["result"]["throughput"]["reason"]
+    assert SAID[kind] in view["result"]["throughput"]["reason"]
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link"])
