@@ -2,34 +2,72 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from test_run_states import Written
 
 from conftest import Muster, WriteJob
+from muster.agent.node.processes import Processes, why_not_started
+from muster.records.failure_text import sentence
+from muster.records.run_view import Failure
 
 RunJson = Callable[..., dict[str, Any]]
 
 
-@pytest.mark.conformance
+def reason(run: Path, code: int, output: str = "", process: str = "rank-0") -> str:
+    """The reason of a run that failed because a process ended with this status, as subprocess counts, and this output."""
+    written = Written(run)
+    written.attempt()
+    written.stop("failure")
+    end = {"kind": "exit", "code": code, "signal": None} if code >= 0 else {"kind": "signal", "code": None, "signal": -code}
+    written.learned(0 if process.startswith("rank-") else -1, **end, process=process, node=0)
+    log = Path(written.run.attempt(1).node(0).log(process))
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(output)
+    written.event("attempt-ended", attempt=1)
+    written.event("ended")
+    return str(written.ended()["reason"])
+
+
+def executed(run: Path, argv: list[str], process: str = "rank-0") -> str:
+    """The reason of a run in which one process executed this command."""
+    done = subprocess.run(argv, cwd=run.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return reason(run, done.returncode, done.stdout, process)
+
+
 @pytest.mark.parametrize(
     ("shell", "words"),
-    [
-        ("exit 1", "exited with code 1"),
-        ("exit 255", "exited with code 255"),
-        ("exit 129", "exited with code 129 (128 + SIGHUP)"),
-        ("kill -KILL $$", "was killed (SIGKILL)"),
-        ("kill -SEGV $$", "was killed (SIGSEGV)"),
-        ("kill -TERM $$", "was killed (SIGTERM)"),
-        ("kill -RTMIN $$", "was killed (SIGRTMIN)"),
-        ("bash -c 'kill -ABRT $$'; exit $?", "exited with code 134 (128 + SIGABRT)"),
-    ],
+    [("exit 129", "exited with code 129 (128 + SIGHUP)"), ("kill -RTMIN $$", "was killed (SIGRTMIN)")],
 )
 def test_exit_codes_and_signals_by_name(shell: str, words: str, run_json: RunJson, write_job: WriteJob) -> None:
     view = run_json(write_job({"command": shell}))
     assert (view["exit"], view["state"], view["reason"]) == (1, "failed", f"rank 0 on node 0 {words}")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (1, "exited with code 1"),
+        (255, "exited with code 255"),
+        (128, "exited with code 128"),
+        (129, "exited with code 129 (128 + SIGHUP)"),
+        (134, "exited with code 134 (128 + SIGABRT)"),
+        (-signal.SIGKILL, "was killed (SIGKILL)"),
+        (-signal.SIGSEGV, "was killed (SIGSEGV)"),
+        (-signal.SIGTERM, "was killed (SIGTERM)"),
+        (-signal.SIGRTMIN, "was killed (SIGRTMIN)"),
+        (-(signal.SIGRTMIN + 1), f"was killed (signal {signal.SIGRTMIN + 1})"),
+    ],
+)
+def test_every_exit_code_and_signal_in_words(code: int, words: str, tmp_path: Path) -> None:
+    assert reason(tmp_path / "run", code) == f"rank 0 on node 0 {words}"
 
 
 @pytest.mark.parametrize(
@@ -60,25 +98,23 @@ def test_exit_codes_and_signals_by_name(shell: str, words: str, run_json: RunJso
         ),
     ],
 )
-def test_the_exception_of_a_python_program(train: str, words: str, run_json: RunJson, write_job: WriteJob) -> None:
-    view = run_json(write_job({}, **{"train.py": train}))
-    assert view["reason"] == f"rank 0 on node 0 {words}"
+def test_the_exception_of_a_python_program(train: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(train)
+    assert executed(tmp_path / "run", [sys.executable, "train.py"]) == f"rank 0 on node 0 {words}"
+
+
+def test_a_run_tells_the_exception_of_its_python_program(run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({}, **{"train.py": "import os\nos.environ['NOT_THERE']\n"}))
+    assert view["reason"] == "rank 0 on node 0 exited with code 1: KeyError: 'NOT_THERE'"
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"command": ["no-such-program"]}, "could not be started: `no-such-program` was not found on its PATH"),
-        (
-            {"command": ["./no-such-script.sh"]},
-            "could not be started: `./no-such-script.sh` does not exist, or the interpreter that its first line names",
-        ),
         (
             {"command": ["./odd.sh"]},
             "could not be started: `./odd.sh` does not exist, or the interpreter that its first line names",
         ),
-        ({"command": ["./text.txt"]}, "could not be started: `./text.txt`: Permission denied"),
-        ({"command": "no-such-program"}, "exited with code 127: bash: line 1: no-such-program: command not found"),
         ({"command": "./text.txt"}, "exited with code 126: bash: line 1: ./text.txt: Permission denied"),
     ],
 )
@@ -93,23 +129,52 @@ def test_a_program_that_cannot_be_started(
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("program", "words"),
     [
-        ({"command": "python3.1.4 train.py; c=$?; echo the end; exit $c"}, "rank 0 on node 0 exited with code 127: "),
-        ({"command": "true", "setup": "python3.1.4 --version"}, "setup on node 0 exited with code 127: "),
-        ({"command": "python3.1.4 train.py", "compat": "apulis"}, "main on node 0 exited with code 127: "),
+        ("no-such-program", "`no-such-program` was not found on its PATH"),
+        ("./no-such-script.sh", "`./no-such-script.sh` does not exist, or the interpreter that its first line names"),
+        ("./odd.sh", "`./odd.sh` does not exist, or the interpreter that its first line names"),
+        ("./text.txt", "`./text.txt`: Permission denied"),
     ],
 )
-def test_the_words_of_a_shell_that_found_no_program(
-    fields: dict[str, Any], words: str, run_json: RunJson, write_job: WriteJob
+def test_why_a_program_cannot_be_started(program: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.sh").write_text("#!/no/such/interpreter\n")
+    (tmp_path / "odd.sh").chmod(0o755)
+    (tmp_path / "text.txt").write_text("text\n")
+    env = dict(os.environ)
+    try:
+        Processes(contained=False).start("rank-0", [program], env, str(tmp_path), str(tmp_path / "log"))
+    except OSError as error:
+        why = why_not_started(program, env, error)
+    assert why == words
+    failure = {"kind": "start", "process": "rank-0", "rank": 0, "node": 0, "code": 127, "message": why}
+    assert sentence(Failure.from_json(failure)) == f"rank 0 on node 0 could not be started: {words}"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("no-such-program", "exited with code 127: bash: line 1: no-such-program: command not found"),
+        ("./text.txt", "exited with code 126: bash: line 1: ./text.txt: Permission denied"),
+        (
+            "python3.1.4 train.py; c=$?; echo the end; exit $c",
+            "exited with code 127: bash: line 1: python3.1.4: command not found",
+        ),
+        ("echo epoch 3; exit 127", "exited with code 127"),  # which the program chose itself
+    ],
+)
+@pytest.mark.parametrize(("process", "who"), [("rank-0", "rank 0"), ("setup", "setup")])
+def test_the_words_of_a_shell_that_could_not_run_a_program(
+    command: str, words: str, process: str, who: str, tmp_path: Path
 ) -> None:
-    reason = str(run_json(write_job(fields))["reason"])
-    assert reason.startswith(words) and reason.endswith("python3.1.4: command not found"), reason
+    (tmp_path / "text.txt").write_text("text\n")
+    assert executed(tmp_path / "run", ["bash", "-c", command], process) == f"{who} on node 0 {words}"
 
 
-def test_a_code_that_a_program_chose_itself_gets_no_words_of_a_shell(run_json: RunJson, write_job: WriteJob) -> None:
-    view = run_json(write_job({"command": "echo epoch 3; exit 127"}))
-    assert view["reason"] == "rank 0 on node 0 exited with code 127"
+def test_the_words_of_the_shell_of_a_platform_that_found_no_program(run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({"command": "python3.1.4 train.py", "compat": "apulis"}))
+    assert view["reason"].startswith("main on node 0 exited with code 127: "), view["reason"]
+    assert view["reason"].endswith("python3.1.4: command not found"), view["reason"]
 
 
 def test_the_last_twenty_lines_of_the_rank_that_failed(run_json: RunJson, muster: Muster, write_job: WriteJob) -> None:

@@ -48,7 +48,6 @@ def kept(run: RunDir, node: int = 0, attempt: int = 1) -> dict[str, str]:
 
 
 @pytest.mark.long
-@pytest.mark.conformance
 @pytest.mark.parametrize("place", ["embedded", "path", "server"])
 def test_files_that_programs_wrote_to_a_url_are_copied_by_the_first_node(
     place: str, muster: Muster, write_job: WriteJob, tmp_path: Path, s3: S3

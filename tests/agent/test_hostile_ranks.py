@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from live import Live
+from test_run_states import Written
 
 from conftest import Muster, WriteJob, processes_with, until
+from muster.metrics import result_files
+from muster.metrics.final import conclude
 
 DEEP = '{"a":' * 5000
 # Each leaves something that is no regular file under the name that it is given.
@@ -41,15 +46,39 @@ def leaves(kind: str, path: str) -> str:
     return f"import os, socket\npath = os.path.join(os.environ['MUSTER_RESULTS'], {path!r})\n{KINDS[kind]}\n"
 
 
-@pytest.mark.parametrize("name", ["throughput_0.json", "record-0.jsonl", "ranksize.json", "outputs.json"])
-def test_json_that_is_nested_too_deeply_is_no_number(name: str, muster: Muster, write_job: WriteJob) -> None:
-    text = f"import os\nopen(os.environ['MUSTER_RESULTS'] + '/{name}', 'w').write({DEEP!r} + '\\n')\n"
+def test_json_that_is_nested_too_deeply_is_no_number(muster: Muster, write_job: WriteJob) -> None:
+    text = f"""
+    import os
+    for name in ("throughput_0.json", "record-0.jsonl", "ranksize.json", "outputs.json"):
+        with open(os.environ["MUSTER_RESULTS"] + "/" + name, "w") as file:
+            file.write({DEEP!r} + chr(10))
+    """
     view = run(muster, write_job({}, **{"train.py": text}))
     assert view["state"] == "succeeded"
     assert (Path(view["dir"]) / "final.json").is_file()
     listed = muster("ps")
     assert (listed.returncode, listed.stderr) == (0, "")
     assert "succeeded" in listed.stdout
+
+
+def ended(path: Path) -> Written:
+    """A run of one rank that has ended, but for its final record."""
+    written = Written(path, nodes=1, devices=1)
+    written.attempt()
+    written.stop("finished")
+    written.event("attempt-ended", attempt=1)
+    written.event("ended")
+    return written
+
+
+@pytest.mark.parametrize("name", ["throughput_0.json", "record-0.jsonl", "ranksize.json", "outputs.json"])
+def test_each_file_that_is_nested_too_deeply_is_read_as_none(name: str, tmp_path: Path) -> None:
+    written = ended(tmp_path / "run")
+    path = Path(written.run.attempt(1).node(0).results, name)
+    path.parent.mkdir(parents=True)
+    path.write_text(DEEP + "\n")
+    conclude(written.run)
+    assert json.loads(Path(written.run.final).read_text())["state"] == "succeeded"
 
 
 def test_a_line_of_mlperf_that_is_nested_too_deeply_is_passed_over(muster: Muster, write_job: WriteJob) -> None:
@@ -61,7 +90,7 @@ def test_a_line_of_mlperf_that_is_nested_too_deeply_is_passed_over(muster: Muste
     assert muster("ps").returncode == 0
 
 
-@pytest.mark.parametrize(("kind", "name"), [*((kind, "throughput_0.json") for kind in KINDS), ("fifo", "record-0.jsonl")])
+@pytest.mark.parametrize(("kind", "name"), [("link to a device", "throughput_0.json"), ("fifo", "record-0.jsonl")])
 def test_what_is_no_regular_file_is_not_read_and_says_so(kind: str, name: str, muster: Muster, write_job: WriteJob) -> None:
     view = run(muster, write_job({"time_limit": "60s"}, **{"train.py": leaves(kind, name)}))
     assert view["state"] == "succeeded"
@@ -69,6 +98,22 @@ def test_what_is_no_regular_file_is_not_read_and_says_so(kind: str, name: str, m
     assert found["value"] is None
     assert name in found["reason"]
     assert SAID[kind] in found["reason"]
+
+
+@pytest.mark.parametrize(("kind", "name"), [*((kind, "throughput_0.json") for kind in KINDS), ("fifo", "record-0.jsonl")])
+def test_nothing_that_is_no_regular_file_is_read(kind: str, name: str, tmp_path: Path) -> None:
+    written = ended(tmp_path / "run")
+    node = written.run.attempt(1).node(0)
+    Path(node.results).mkdir(parents=True)
+    environment = {**os.environ, "MUSTER_RESULTS": node.results}
+    subprocess.run([sys.executable, "-c", leaves(kind, name)], check=True, env=environment)
+    for path, reason in result_files.irregular(node):  # as its agent does
+        written.node_event(0, result_files.REFUSED, path=path, reason=reason)
+    conclude(written.run)
+    view = json.loads(Path(written.run.final).read_text())
+    assert (view["state"], view["result"]["throughput"]["value"]) == ("succeeded", None)
+    assert name in view["result"]["throughput"]["reason"]
+    assert SAID[kind] in view["result"]["throughput"]["reason"]
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link"])
@@ -180,28 +225,40 @@ attempt = pathlib.Path(os.environ["MUSTER_RESULTS"]).parents[2]
 run, meet, node = attempt.parents[1], attempt / "meet", attempt / "nodes/0"
 """
 DAMAGE = """
-def change(**told):
-    path = run / "run.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **told}))
-
 def tell(**told):
     with (run / "events.jsonl").open("a") as file:
         file.write(json.dumps(told) + chr(10))
 """
 
 
-@pytest.mark.parametrize("name", ["attempts/²", "attempts/1/nodes/²", "attempts/1/meet/failed.²", "shared/²"])
-def test_names_that_only_look_like_numbers_harm_nobody(name: str, muster: Muster, write_job: WriteJob) -> None:
-    view = run(muster, write_job({}, **{"train.py": f"{ODD}(run / {name!r}).mkdir()\n"}))
-    assert view["state"] in ("succeeded", "damaged")
+def test_names_that_only_look_like_numbers_harm_nobody(muster: Muster, write_job: WriteJob) -> None:
+    names = ("attempts/²", "attempts/1/nodes/²", "attempts/1/meet/failed.²", "shared/²")
+    view = run(muster, write_job({}, **{"train.py": f"{ODD}for name in {names!r}:\n    (run / name).mkdir()\n"}))
+    assert (view["state"], view["reason"]) == ("succeeded", "its rank succeeded")  # each of them was passed over
     for words in ("ps", "show last", "logs last", "prune --older 1d", "rm last"):
         done = muster(*words.split())
         assert done.returncode == 0, (words, done.stderr)
 
 
-@pytest.mark.parametrize("what", ["change(created='x')", "change(created=1e308)", "tell(event='attempt', attempt=1, time='x')"])
-def test_values_of_a_wrong_kind_make_a_damaged_run(what: str, muster: Muster, write_job: WriteJob) -> None:
+def test_values_of_a_wrong_kind_make_a_damaged_run(muster: Muster, write_job: WriteJob) -> None:
+    what = "tell(event='attempt', attempt=1, time='x')"
     assert run(muster, write_job({}, **{"train.py": ODD + DAMAGE + what}))["state"] == "damaged"
+    assert_commands_answer(muster)
+
+
+@pytest.mark.parametrize("created", ["x", 1e308])
+def test_a_date_of_a_wrong_kind_makes_a_damaged_run(created: object, muster: Muster, home: Path) -> None:
+    path = home / "runs" / "job-20260101-000000-abcd"
+    path.parent.mkdir(parents=True)
+    written = ended(path)
+    assert json.loads(muster("show", "last", "--json").stdout)["state"] == "succeeded"
+    written.put(written.run.run, {"engine": "local", "user": "me", "created": created, "handle": "1:2:3"})
+    conclude(written.run)  # as its supervisor does
+    assert json.loads(muster("show", "last", "--json").stdout)["state"] == "damaged"
+    assert_commands_answer(muster)
+
+
+def assert_commands_answer(muster: Muster) -> None:
     for words in ("ps", "ps --json", "show last", "prune --older 1d", "rm last"):
         done = muster(*words.split())
         assert done.returncode == 0, (words, done.stderr)

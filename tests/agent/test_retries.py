@@ -11,8 +11,14 @@ from typing import Any
 
 import pytest
 from live import Live
+from test_run_states import Written
 
 from conftest import Muster, WriteJob, until
+from muster.agent.supervisor.supervisor import tries_again
+from muster.job import Job
+from muster.records import derive
+from muster.records.run_view import AttemptOutcome, Cause, State
+from muster.records.state import read
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -54,26 +60,65 @@ def test_without_retries_there_is_one_attempt(run_json: RunJson, write_job: Writ
     assert "attempt" not in view["reason"]
 
 
-@pytest.mark.parametrize(
-    ("shell", "retry_on", "attempts"),
-    [
-        ("exit 4", [4], 2),
-        ("exit 4", [3, 5], 1),
-        ("exit 4", ["exit"], 2),
-        ("exit 4", ["signal", "oom", "lost"], 1),
-        ("kill -KILL $$", ["signal"], 2),
-        ("kill -KILL $$", [137], 2),
-        ("kill -SEGV $$", [137], 1),
-        ("bash -c 'kill -KILL $$'; exit $?", [137], 2),
-        ("exit 0", ["exit"], 1),
-        ("exit 255", [255], 2),
-    ],
-)
+@pytest.mark.parametrize(("shell", "retry_on", "attempts"), [("exit 4", [3, 5], 1), ("kill -KILL $$", [137], 2)])
 def test_retry_on_narrows_what_is_tried_again(
     shell: str, retry_on: list[Any], attempts: int, run_json: RunJson, write_job: WriteJob
 ) -> None:
     view = run_json(write_job({"command": shell, "retries": 1, "retry_on": retry_on}))
     assert len(view["attempts"]) == attempts, view["reason"]
+
+
+def outcome(run: Path, failure: dict[str, Any] | None, stop: str = "failure") -> AttemptOutcome:
+    """How an attempt ended that was stopped for such a cause, of which its agents recorded such a failure."""
+    written = Written(run)
+    written.attempt()
+    written.stop(stop)
+    if failure is not None:
+        written.learned(0, **failure)
+    written.event("attempt-ended", attempt=1)
+    record = read(written.run)
+    return derive.outcome(record, record.attempts[0])
+
+
+KILLED, CRASHED = ({"kind": "signal", "code": None, "signal": int(number)} for number in (signal.SIGKILL, signal.SIGSEGV))
+
+
+@pytest.mark.parametrize(
+    ("failure", "retry_on", "again"),
+    [
+        ({"code": 4}, (4,), True),
+        ({"code": 4}, (3, 5), False),
+        ({"code": 4}, ("exit",), True),
+        ({"code": 4}, ("signal", "oom", "lost"), False),
+        (KILLED, ("signal",), True),
+        (KILLED, (137,), True),
+        (CRASHED, (137,), False),
+        ({"code": 137}, (137,), True),  # of a shell whose program was killed
+        (None, ("exit",), False),
+        ({"code": 255}, (255,), True),
+    ],
+)
+def test_what_retry_on_means_by_codes_and_causes(
+    failure: dict[str, Any] | None, retry_on: tuple[Any, ...], again: bool, tmp_path: Path
+) -> None:
+    done = outcome(tmp_path / "run", failure, "failure" if failure else "finished")
+    assert tries_again(Job(retries=1, retry_on=retry_on), [done]) is again
+    assert tries_again(Job(retry_on=retry_on), [done]) is False
+    assert tries_again(Job(retries=1, retry_on=retry_on), [done, done]) is False
+
+
+@pytest.mark.parametrize("kind", ["plan", "output"])
+def test_what_would_fail_again_is_not_tried_again(kind: str, tmp_path: Path) -> None:
+    done = outcome(tmp_path / "run", {"kind": kind, "message": "no"})
+    assert (done.state, tries_again(Job(retries=9), [done])) == ("failed", False)
+
+
+def test_an_attempt_that_was_lost_with_its_supervisor_costs_no_retry(tmp_path: Path) -> None:
+    failed, lost = outcome(tmp_path / "failed", {"code": 1}), AttemptOutcome(1, State.LOST, "", Cause.LOST, None, None)
+    assert tries_again(Job(), [lost], earlier=1)
+    assert not tries_again(Job(retries=9), [lost])
+    assert tries_again(Job(retries=1), [lost, failed], earlier=1)
+    assert not tries_again(Job(), [lost, failed], earlier=1)
 
 
 def test_a_failed_setup_is_tried_again_where_the_job_says_so(run_json: RunJson, write_job: WriteJob) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 
 from conftest import WriteJob, processes_with
+from muster.agent.node.environment import Setup
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -19,6 +23,16 @@ SHOW = {"train.py": "import json, os\nprint(json.dumps(dict(os.environ)))\n"}
 def environments(view: dict[str, Any]) -> list[dict[str, str]]:
     assert view["state"] == "succeeded", view["reason"]
     return [json.loads(Path(rank["log"]).read_text()) for rank in view["attempts"][-1]["ranks"]]
+
+
+def carried_out(text: str, folder: Path, before: dict[str, str] | None = None) -> tuple[int, dict[str, str] | None]:
+    """The exit code and the exports of a setup, as an agent runs it."""
+    setup = Setup(text, dict(os.environ) if before is None else before)
+    try:
+        done = subprocess.run(setup.argv, env=setup.before, cwd=folder, pass_fds=[setup.dump], capture_output=True)
+        return done.returncode, setup.exported()
+    finally:
+        setup.close()
 
 
 def setup_log(view: dict[str, Any], node: int = 0) -> str:
@@ -73,7 +87,14 @@ def test_a_program_on_a_path_that_setup_exports_is_found(run_json: RunJson, writ
         "readonly LEFT=early; export LEFT",
     ],
 )
-def test_however_a_setup_ends_well_its_exports_are_kept(setup: str, run_json: RunJson, write_job: WriteJob) -> None:
+def test_however_a_setup_ends_well_its_exports_are_kept(setup: str, tmp_path: Path) -> None:
+    before = {**os.environ, "code": "the submitter's", "text": "own words"}
+    code, found = carried_out(setup, tmp_path, before)
+    assert (code, found) == (0, {"LEFT": "early", **({"BASH_FUNC_f%%": "() {  return 0\n}"} if "-f f" in setup else {})})
+
+
+def test_the_exports_of_a_setup_leave_the_rest_of_the_environment_as_it_was(run_json: RunJson, write_job: WriteJob) -> None:
+    setup = "cd /; set -a; LEFT=early; set -- a b c; exit 0"
     view = run_json(write_job({"setup": setup}, **SHOW), code="the submitter's", text="own words")
     (found,) = environments(view)
     assert found["LEFT"] == "early"
@@ -91,17 +112,18 @@ def test_however_a_setup_ends_well_its_exports_are_kept(setup: str, run_json: Ru
         ("if then", 2),
         ("no-such-program", 127),
         ("trap 'true' EXIT; exit 9", 9),
-        ("kill -TERM $$", None),
+        ("kill -TERM $$", -signal.SIGTERM),
     ],
 )
-def test_a_setup_that_fails_fails_the_run_and_is_named(
-    setup: str, code: int | None, run_json: RunJson, write_job: WriteJob
-) -> None:
-    view = run_json(write_job({"setup": setup, "per": "device", "devices": 2}, **SHOW))
+def test_a_setup_that_fails_has_the_exit_code_of_its_text(setup: str, code: int, tmp_path: Path) -> None:
+    assert carried_out(setup, tmp_path)[0] == code
+
+
+def test_a_setup_that_fails_fails_the_run_and_is_named(run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({"setup": "if then", "per": "device", "devices": 2}, **SHOW))
     assert (view["exit"], view["state"]) == (1, "failed")
-    how = "was killed (SIGTERM)" if code is None else f"exited with code {code}"
-    assert view["reason"].partition(": ")[0] == f"setup on node 0 {how}"  # bash says what it could not read
-    assert (view["failure"]["process"], view["failure"]["code"]) == ("setup", code)
+    assert view["reason"].partition(": ")[0] == "setup on node 0 exited with code 2"  # bash says what it could not read
+    assert (view["failure"]["process"], view["failure"]["code"]) == ("setup", 2)
     assert [rank["state"] for rank in view["attempts"][0]["ranks"]] == ["pending"] * 2
 
 
@@ -157,7 +179,12 @@ def test_setup_works_where_the_code_is_also_when_each_rank_has_a_directory_of_it
 @pytest.mark.parametrize(
     "text", ["trap 'echo mine' EXIT; export FOO=1; exit 0", "exec true", "export BIG=$(head -c 200000 /dev/zero | tr '\\0' x)"]
 )
-def test_a_setup_whose_exports_cannot_be_known_fails(text: str, run_json: RunJson, write_job: WriteJob) -> None:
-    view = run_json(write_job({"command": "true", "setup": text}))
+def test_the_exports_of_a_setup_may_not_be_known(text: str, tmp_path: Path) -> None:
+    code, found = carried_out(text, tmp_path)
+    assert (code, found) == (0, None)
+
+
+def test_a_setup_whose_exports_cannot_be_known_fails(run_json: RunJson, write_job: WriteJob) -> None:
+    view = run_json(write_job({"command": "true", "setup": "exec true"}))
     assert view["state"] == "failed"
     assert view["reason"].startswith("setup on node 0 failed: it ended without showing what it exports")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -37,6 +38,7 @@ DAMAGE = {
     "agent as directory": "cd $MUSTER_HOME/agent && for f in *.pyz; do rm $f; mkdir -p $f/x; done",
     "agent as fifo": "cd $MUSTER_HOME/agent && for f in *.pyz; do rm $f; mkfifo $f; done",
 }
+REALLY = ("changed", "unreadable", "a file", "agent", "agent as fifo")  # what ranks of runs do, of all of these
 
 
 @pytest.fixture
@@ -54,6 +56,18 @@ def kept(code: Path, home: Path) -> Path:
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_what_was_done_to_shared_files_is_undone_for_the_next_run(damage: str, code: Path, home: Path) -> None:
+    folder = kept(code, home)
+    packed = Path(packed_agent.build(str(home))).read_bytes()
+    subprocess.run(["bash", "-c", damage], check=True, cwd=code)
+    assert kept(code, home) == folder
+    assert snapshot.intact(str(home), folder.name)
+    assert sorted(os.listdir(folder)) == ["link", "pkg", "t.py"]
+    assert (folder / "t.py").read_text() == (code / "t.py").read_text()
+    assert Path(packed_agent.build(str(home))).read_bytes() == packed
+
+
+@pytest.mark.parametrize("damage", [DAMAGE[name] for name in REALLY], ids=REALLY)
 def test_what_a_rank_does_to_shared_files_reaches_no_later_run(damage: str, code: Path, muster: Muster, home: Path) -> None:
     first = muster("run", "--device", "cpu", "--", "bash", "-c", damage, cwd=code)
     assert first.returncode == 0, first.stderr

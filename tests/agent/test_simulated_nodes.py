@@ -122,7 +122,6 @@ def test_addresses_are_loopback_and_distinct_for_any_number_of_nodes() -> None:
         assert all(ipaddress.ip_address(name).is_loopback and not name.endswith((".0", ".255")) for name in found)
 
 
-@pytest.mark.conformance
 def test_64_ranks_on_4_nodes_meet_and_end(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     train = """
     import os, pathlib, time

@@ -49,7 +49,6 @@ def exported(configure: Configure, tmp_path: Path, muster: Muster, write_job: Wr
 
 
 @pytest.mark.long
-@pytest.mark.conformance
 def test_it_verifies_and_holds_no_secret(exported: Path, tmp_path: Path, muster: Muster, user: Path) -> None:
     done = muster("verify", exported, "--signed", HOME=str(user))
     assert done.returncode == 0, done.stdout

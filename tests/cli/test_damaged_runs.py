@@ -6,13 +6,16 @@ import json
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from going import going, only_run
+from going import going
+from recorded import Recorded
 
 from conftest import Muster, WriteJob, processes_with, until
+from forked_command import ForkedCommand
 from muster.launch import api, gc, views
 from muster.launch.run_store import RunStore
 from muster.records.run_view import ENDED
@@ -55,12 +58,17 @@ def damage(run: Path, name: str, how: str) -> None:
         DAMAGES[how](path)
 
 
-@pytest.fixture
-def ended(muster: Muster, write_job: WriteJob, home: Path) -> Path:
-    """The directory of a run that has ended."""
+@pytest.fixture(scope="module")
+def recorded(forked_command: ForkedCommand, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     text = "import os\nopen(os.environ['MUSTER_RESULTS'] + '/throughput_0.json', 'w').write('12.5')\n"
-    assert muster("run", write_job({}, **{"train.py": text})).returncode == 0
-    return home / "runs" / only_run()
+    fields = {"boot": "train.py", "python": sys.executable}
+    return Recorded(forked_command, tmp_path_factory.mktemp("recorded"), fields, **{"train.py": text})
+
+
+@pytest.fixture
+def ended(recorded: Recorded, home: Path) -> Path:
+    """The directory of a run that has ended."""
+    return recorded.copied(home)
 
 
 def copies(ended: Path, how: str) -> dict[str, str]:

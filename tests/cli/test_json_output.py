@@ -88,7 +88,6 @@ def test_detached_it_is_the_same_object_with_the_state_as_it_is(muster: Muster, 
     assert json.loads(muster("stop", view["run"], "--now", "--json").stdout)["state"] == "stopped"
 
 
-@pytest.mark.conformance
 def test_what_ranks_recorded_is_the_result(muster: Muster, write_job: WriteJob) -> None:
     text = "echo 10$MUSTER_RANK > $MUSTER_RESULTS/throughput_$MUSTER_RANK.json; echo 0.5 > $MUSTER_RESULTS/accuracy.json"
     view = json.loads(muster("run", write_job({"command": text, "per": "device", "devices": 2}), "--json").stdout)

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from going import background, going, log_of, only_run, says
+from going import background, going, log_of, says
+from recorded import Recorded
 
 from conftest import Muster, WriteJob, until
+from forked_command import ForkedCommand
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -48,11 +50,34 @@ def read_some(stream: IO[bytes] | None, size: int) -> bytes:
     return found
 
 
+Record = Callable[[dict[str, Any]], Recorded]
+
+
+@pytest.fixture(scope="module")
+def record(forked_command: ForkedCommand, tmp_path_factory: pytest.TempPathFactory) -> Record:
+    return lambda fields: Recorded(forked_command, tmp_path_factory.mktemp("recorded"), fields)
+
+
+@pytest.fixture(scope="module")
+def recorded_attempts(record: Record) -> Recorded:
+    return record({"command": "echo a$MUSTER_ATTEMPT; [ $MUSTER_ATTEMPT = 3 ]", "retries": 2})
+
+
+@pytest.fixture(scope="module")
+def recorded_gang(record: Record) -> Recorded:
+    return record({"command": "seq 4", "per": "device", "nodes": 2, "devices": 2})
+
+
 @pytest.fixture
-def three_attempts(muster: Muster, write_job: WriteJob) -> str:
+def three_attempts(recorded_attempts: Recorded, home: Path) -> str:
     """A run whose rank 0 wrote `a1 a2 a3`, a line per attempt, in the end well."""
-    muster("run", write_job({"command": "echo a$MUSTER_ATTEMPT; [ $MUSTER_ATTEMPT = 3 ]", "retries": 2}))
-    return only_run()
+    return recorded_attempts.copied(home).name
+
+
+@pytest.fixture
+def gang(recorded_gang: Recorded, home: Path) -> str:
+    """A run of two nodes with two ranks each, which counted to 4."""
+    return recorded_gang.copied(home).name
 
 
 def test_the_log_of_a_rank_or_process_is_shown_as_it_was_written(
@@ -86,11 +111,8 @@ def test_all_logs_are_shown_with_their_ranks(muster: Muster, write_job: WriteJob
         (["--tail", "-1"], "-1"),
     ],
 )
-def test_what_a_run_does_not_have_is_refused_with_what_it_has(
-    muster: Muster, write_job: WriteJob, words: list[str], said: str
-) -> None:
-    muster("run", write_job({"command": "true", "per": "device", "nodes": 2, "devices": 2}))
-    done = muster("logs", "last", *words)
+def test_what_a_run_does_not_have_is_refused_with_what_it_has(muster: Muster, gang: str, words: list[str], said: str) -> None:
+    done = muster("logs", gang, *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
 
@@ -103,9 +125,8 @@ def test_a_rank_that_never_started_has_no_log(muster: Muster, write_job: WriteJo
 
 
 @pytest.mark.parametrize(("count", "expected"), [(0, ""), (1, "4\n"), (3, "2\n3\n4\n"), (99, "1\n2\n3\n4\n")])
-def test_the_last_lines_alone(muster: Muster, write_job: WriteJob, count: int, expected: str) -> None:
-    muster("run", write_job({"command": "seq 4"}))
-    assert muster("logs", "last", "--tail", count).stdout == expected
+def test_the_last_lines_alone(muster: Muster, gang: str, count: int, expected: str) -> None:
+    assert muster("logs", gang, "--tail", count).stdout == expected
 
 
 def test_reading_can_begin_anywhere(muster: Muster, write_job: WriteJob) -> None:
@@ -116,7 +137,6 @@ def test_reading_can_begin_anywhere(muster: Muster, write_job: WriteJob) -> None
     assert muster("logs", "last", "--follow", "--from", 7).stdout == "789"
 
 
-@pytest.mark.conformance
 def test_following_shows_every_byte_once_while_it_is_written_and_ends_by_itself(
     command: list[str], muster: Muster, write_job: WriteJob
 ) -> None:

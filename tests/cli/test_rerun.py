@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from conftest import Muster, WriteJob
 
 RunJson = Callable[..., dict[str, Any]]
@@ -21,7 +19,6 @@ def jobs(muster: Muster) -> list[dict[str, Any]]:
     return [json.loads(muster("show", run_id, "--json").stdout)["job"] for run_id in ids]
 
 
-@pytest.mark.conformance
 def test_the_recorded_code_runs_though_the_directory_changed(muster: Muster, write_job: WriteJob) -> None:
     job = write_job({}, **{"train.py": "print('as it was')", "data/words.txt": "old"})
     muster("run", job)

@@ -30,7 +30,6 @@ def variables(rank: dict[str, Any]) -> dict[str, str]:
     return {name: value for name, value in rank["env"].items() if name.startswith(PREFIXES)}
 
 
-@pytest.mark.conformance
 @contained
 def test_every_variable_of_two_nodes(run_json: RunJson, write_job: WriteJob) -> None:
     view = run_json(write_job({**V1, "nodes": 2, "boot": "train.py", "log_url": "obs://b/log/"}))

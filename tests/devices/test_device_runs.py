@@ -23,6 +23,8 @@ from fake_devices import Gpus, Machine, Npus
 
 from conftest import Muster, WriteJob, gone, until
 from muster.agent.supervisor.supervisor import DEVICE_PAUSE
+from muster.engines.local.engine import Local
+from muster.job import Job
 from muster.records.derive import view
 from muster.records.layout import RunDir
 
@@ -198,6 +200,14 @@ def test_whoever_says_how_many_threads_there_are_is_believed_the_job_most_of_all
 # -- more than there is
 
 
+def refused(machine: Machine, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> list[tuple[str, str, str]]:
+    """Why the local engine refuses a job on such a machine: field, message, hint."""
+    for name, value in machine.env.items():
+        monkeypatch.setenv(name, value)
+    engine = Local("/nowhere")
+    return engine.impossible(engine.resolve(Job(command="true", **fields), lambda said: None))
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -206,12 +216,19 @@ def test_whoever_says_how_many_threads_there_are_is_believed_the_job_most_of_all
         ({"device": "ascend"}, "asks for ascend devices, and this machine has none"),
     ],
 )
-def test_more_gpus_than_the_machine_has_are_refused_before_anything_is_created(
-    fields: dict[str, Any], said: str, tmp_path: Path, muster: Muster, write_job: WriteJob, home: Path
+def test_more_gpus_than_the_machine_has_are_refused(
+    fields: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = muster("run", write_job({"command": "true", **fields}), **Gpus(tmp_path / "m", 2).env)
+    ((_, message, hint),) = refused(Gpus(tmp_path / "m", 2), monkeypatch, **fields)
+    assert said in message
+    assert "simulate" in hint
+
+
+def test_a_job_that_is_refused_creates_nothing(tmp_path: Path, muster: Muster, write_job: WriteJob, home: Path) -> None:
+    job = write_job({"command": "true", "device": "auto", "nodes": 3})
+    done = muster("run", job, **Gpus(tmp_path / "m", 2).env)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert "asks for 3 times 1 nvidia devices, and this machine has 2" in done.stderr
     assert "simulate" in done.stderr
     assert not home.exists()
 
@@ -227,13 +244,11 @@ def test_more_gpus_than_the_machine_has_are_refused_before_anything_is_created(
         ((0, 1, 2, 4), {"devices": 2, "nodes": 2}, "no ring with as many: it has 0, 1, 2, 4"),
     ],
 )
-def test_ascend_devices_that_no_ring_can_give_are_refused_before_anything_is_created(
-    ids: Any, fields: dict[str, Any], said: str, tmp_path: Path, muster: Muster, write_job: WriteJob, home: Path
+def test_ascend_devices_that_no_ring_can_give_are_refused(
+    ids: Any, fields: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = muster("run", write_job({"command": "true", "device": "auto", **fields}), **Npus(tmp_path / "m", *ids).env)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert not home.exists()
+    ((_, message, _),) = refused(Npus(tmp_path / "m", *ids), monkeypatch, device="auto", **fields)
+    assert said in message
 
 
 # -- held by another run

@@ -11,6 +11,7 @@ import pytest
 from conftest import Muster
 from muster import config
 from muster.storage import Access, Settings, StorageError, resolve
+from muster.storage.errors import InvalidRequest
 from s3_server import S3, serve
 
 ENDPOINT = {"MUSTER_STORAGE_ENDPOINT": "store.example.com"}
@@ -53,17 +54,21 @@ def test_region_and_style_come_from_the_endpoint_where_nobody_says_them(
 
 @pytest.mark.parametrize("endpoint", ["10.0.0.1:9000", "localhost:9000", "minio", "store.lab.example:9000", "[::1]:9000"])
 @pytest.mark.parametrize("place", ["environment", "config.toml", "of obs"])
-def test_an_endpoint_that_could_be_either_is_asked_for_its_scheme(
-    muster: Muster, home: Path, endpoint: str, place: str
-) -> None:
-    home.mkdir(exist_ok=True)
-    (home / "config.toml").write_text(f'[storage]\nendpoint = "{endpoint}"\n' if place == "config.toml" else "")
+def test_an_endpoint_that_could_be_either_is_asked_for_its_scheme(home: Path, endpoint: str, place: str) -> None:
+    text = f'[storage]\nendpoint = "{endpoint}"\n' if place == "config.toml" else ""
     variables = {"environment": {"MUSTER_STORAGE_ENDPOINT": endpoint}, "of obs": {"OBS_ENDPOINT": endpoint}}
-    done = muster("ls", "obs://bucket", **variables.get(place, {}))
+    with pytest.raises(InvalidRequest) as error:
+        settings(home, variables.get(place, {}), text)
+    assert str(error.value) == (
+        f"the endpoint `{endpoint}` does not say whether it speaks http or https; write http://{endpoint} or https://{endpoint}"
+    )
+
+
+def test_a_command_says_so_before_it_does_anything(muster: Muster) -> None:
+    done = muster("ls", "obs://bucket", OBS_ENDPOINT="minio")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"muster: the endpoint `{endpoint}` does not say whether it speaks http or https; "
-        f"write http://{endpoint} or https://{endpoint}\n"
+        "muster: the endpoint `minio` does not say whether it speaks http or https; write http://minio or https://minio\n"
     )
 
 

@@ -15,6 +15,7 @@ from muster.agent.supervisor.arbiter import Arbiter, Patience
 from muster.agent.supervisor.log_reader import LogReader, why_failed
 from muster.agent.supervisor.site import Assignment, Site
 from muster.channel.base import SupervisorChannel
+from muster.job import Job
 from muster.linux import syscalls
 from muster.linux.held_signals import release
 from muster.linux.signals import Signals, reap_children
@@ -154,7 +155,7 @@ class Supervisor:
         """Makes attempts after the earlier ones until there is no reason for another; None when an end comes in between."""
         made = list(earlier)
         self._start_clock(made)
-        while not made or self._again(made, len(earlier)):
+        while not made or tries_again(self.job, made, len(earlier)):
             if self.stop is not None:
                 return None
             if made:
@@ -167,22 +168,6 @@ class Supervisor:
         if self.job.time_limit:
             spent = sum(done.ended - done.started for done in earlier if done.ended and done.started)
             self.deadline = self.site.deadline = time.monotonic() + self.job.time_limit - spent
-
-    def _again(self, made: Sequence[AttemptOutcome], earlier: int) -> bool:
-        """True if a new attempt follows: a decision from the outcomes alone. Only failures of the program use up retries."""
-        done = made[-1]
-        if len(made) == earlier and done.state in (State.LOST, State.STOPPED):
-            return True  # whoever ended it has started this supervisor
-        failures = sum(1 for each in made if each.state is State.FAILED)
-        if done.state is not State.FAILED or done.cause is Cause.TIME_LIMIT or failures > self.job.retries:
-            return False
-        failure = done.failure.failure if done.failure else None
-        if failure and failure.kind in ("plan", "output"):  # it would fail again, or the training is done
-            return False
-        if not self.job.retry_on:
-            return True
-        code = failure and (128 + failure.signal if failure.signal else failure.code)  # as a shell counts
-        return done.cause in self.job.retry_on or code in self.job.retry_on
 
     # -- one attempt
 
@@ -279,6 +264,26 @@ class Supervisor:
         else:
             readers.append(self.watch.fileno())
         readable(readers, timeout)
+
+
+def tries_again(job: Job, made: Sequence[AttemptOutcome], earlier: int = 0) -> bool:
+    """Returns whether another attempt follows those that were made, the first `earlier` of them by earlier supervisors.
+
+    Only failures of the program use up retries.
+    """
+    done = made[-1]
+    if len(made) == earlier and done.state in (State.LOST, State.STOPPED):
+        return True  # whoever ended it has started this supervisor
+    failures = sum(1 for each in made if each.state is State.FAILED)
+    if done.state is not State.FAILED or done.cause is Cause.TIME_LIMIT or failures > job.retries:
+        return False
+    failure = done.failure.failure if done.failure else None
+    if failure and failure.kind in ("plan", "output"):  # it would fail again, or the training is done
+        return False
+    if not job.retry_on:
+        return True
+    code = failure and (128 + failure.signal if failure.signal else failure.code)  # as a shell counts
+    return done.cause in job.retry_on or code in job.retry_on
 
 
 def _ending(found: AttemptOutcome | Stop | None) -> tuple[Cause, str]:
