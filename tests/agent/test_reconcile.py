@@ -20,10 +20,12 @@ from muster.cli.reconcile_command import command as reconcile_command
 from muster.engines import registry
 from muster.engines.base import EngineError, Refused, Request
 from muster.engines.local.engine import Local
+from muster.job import Job
 from muster.launch import reconcile, views
 from muster.launch.reconcile import RECORD, RESUBMIT, SWEEP, WITHDRAW
+from muster.launch.run import Run
 from muster.launch.start import submit
-from muster.records.files import read_object
+from muster.records.files import read_object, write_json
 from muster.records.layout import RunDir, run_dir
 from muster.records.status import Status
 
@@ -99,6 +101,29 @@ def test_a_run_that_goes_on_by_itself_is_left_alone(command: list[str], muster: 
         assert live.state == "running"
         muster("stop", live.run.id, "--now")
     assert "nothing to do: all runs have ended" in muster("reconcile").stderr
+
+
+def test_who_waits_hears_of_an_engine_that_does_not_answer(lost: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(self: Local, handles: Iterable[str]) -> dict[str, Status]:
+        raise EngineError("the engine does not answer")
+
+    said: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Local, "status", silent)
+        with pytest.raises(EngineError):  # its state is not known when the time is up
+            Run(lost.run).wait(1.5, said.append)
+    assert said == ["the engine does not answer; its engine is asked again"]
+    assert Run(lost.run).wait(5, said.append) == "lost"
+
+
+def test_a_run_that_was_created_on_another_machine_is_not_lost_here(home: Path) -> None:
+    run = run_dir(str(home), "job-20261115-000000-abcd")
+    os.makedirs(run.path)
+    write_json(run.job, Job(name="job").to_json())
+    write_json(run.run, {"run": run.id, "engine": "local", "handle": None, "host": "elsewhere", "created": 1.0})
+    assert views.ask(run) == Status(True, "it was created on elsewhere, where it can be looked after")
+    assert Run(run).reconcile().did == ()
+    assert not os.path.exists(run.final)
 
 
 def test_an_engine_that_does_not_answer_is_never_an_end(

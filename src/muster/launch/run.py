@@ -191,7 +191,10 @@ class Run:
         return self._said.halted if self._said else ""
 
     def wait(self, timeout: float | None = None, say: Callable[[str], None] = lambda text: None) -> str:
-        """Waits for the end; returns the state, which is not an end when the time was up first. `say` hears of a halt."""
+        """Waits for the end; returns the state, which is not an end when the time was up first.
+
+        `say` is called when its supervisor stands still or its engine does not answer, and when that is over.
+        """
         from muster.linux.watch import Watch
 
         said = ""
@@ -203,8 +206,9 @@ class Run:
                 if self.attend():
                     self._release(wait=True)
                     return self.state
-                if self.halted != said:
-                    said = self.halted
+                found = f"{self.trouble}; its engine is asked again" if self.trouble else self.halted
+                if found != said:
+                    said = found
                     say(said or GOES_ON)
                 left = POLL if deadline is None else min(POLL, deadline - time.monotonic())
                 if left <= 0:
@@ -298,7 +302,7 @@ class Run:
         wait: bool = True,
         say: Callable[[str], None] = lambda text: None,
     ) -> str:
-        """Asks the run to stop: ranks get the job's grace, or none with `now`. `say` hears of a halt."""
+        """Asks the run to stop: ranks get the job's grace, or none with `now`. `say` is called as by `wait`."""
         if now:
             self._end_survivors()
         listening = self.listening
@@ -309,7 +313,7 @@ class Run:
         if listening and self._wait_until(self._has_heard, HEARING):
             self._wait_until(lambda: False, STUCK if now else self.job.grace + STUCK)
         deaf = listening and not self._has_heard()
-        if (now or deaf) and self.wait(STUCK) not in ENDED and (now or not self._has_heard()):
+        if (now or deaf) and self.wait(STUCK, say) not in ENDED and (now or not self._has_heard()):
             self._cancel()
         return self.wait(say=say)
 

@@ -44,9 +44,11 @@ def ask(run: RunDir) -> Status:
         return Status(True, "it is just being created")
     engine = registry.engine_of(run)
     handle = handle or submissions.handle(run) or engine.find(run.path)
-    created = number(record.get("created")) or 0.0
-    if handle is None and record and record.get("host") != os.uname().nodename and time.time() - created < CREATING:
+    created, host = number(record.get("created")) or 0.0, record.get("host")
+    if handle is None and record and host != os.uname().nodename and time.time() - created < CREATING:
         return Status(True, "it is just being created on another machine")
+    if handle is None and host not in (None, os.uname().nodename) and not engine.lasting:
+        return Status(True, f"it was created on {host}, where it can be looked after")
     if handle is None:
         return Status(False, "it was never started: the command that created it was killed")
     return engine.status([handle])[handle]
