@@ -20,9 +20,9 @@ from muster.metrics.totals import NOBODY
 from muster.metrics.values import Value
 from muster.records.damage import Damaged
 from muster.records.files import read_json, read_object
-from muster.records.json_safe import plain
 from muster.records.layout import RunDir
 from muster.records.run_view import RunView
+from muster.records.untrusted import plain
 
 UNDESCRIBED = {"missing": {"system": "the node was not described"}}
 

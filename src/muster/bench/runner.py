@@ -23,9 +23,9 @@ from muster.launch.start import submit
 from muster.launch.start.prepare import Prepared
 from muster.launch.start.prepare import prepare as prepare_job
 from muster.records.files import read_object, write_json
-from muster.records.json_safe import plain
 from muster.records.layout import BenchDir, bench_dir, benches_dir, run_dir
 from muster.records.run_view import RunView, State
+from muster.records.untrusted import plain
 
 Follow = Callable[[Run], RunView]
 """Shows a run while it lasts, and returns how it ended."""

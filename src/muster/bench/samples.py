@@ -11,8 +11,8 @@ from typing import Any
 from muster.bench.timeline import moment
 from muster.metrics import numbers
 from muster.records.files import read_objects
-from muster.records.json_safe import number
 from muster.records.layout import NodeDir
+from muster.records.untrusted import number
 
 FORMAT = "muster-metrics/1"
 HIGHEST = 1e18  # of any quantity: bytes, watts, joules

@@ -8,9 +8,9 @@ from typing import Any
 from muster.bench.model.codec import END_OF_TIME
 from muster.job import Job
 from muster.records.files import read_events
-from muster.records.json_safe import number
 from muster.records.layout import AttemptDir, RunDir
 from muster.records.ranks import ranks
+from muster.records.untrusted import number
 
 
 def moment(value: Any) -> float | None:

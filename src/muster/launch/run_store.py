@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from muster.launch.names import RunNotFound, some
 from muster.records.files import read_object
-from muster.records.json_safe import number
 from muster.records.layout import BenchDir, RunDir, bench_dir, benches_dir, run_dir, runs_dir
+from muster.records.untrusted import number
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from muster.metrics.log_numbers import Unread
 from muster.records import derive, submissions
 from muster.records.damage import Damaged
 from muster.records.files import read_object
-from muster.records.json_safe import number
 from muster.records.layout import RunDir
 from muster.records.run_view import RunView
 from muster.records.state import recorded
 from muster.records.status import Status
+from muster.records.untrusted import number
 
 if TYPE_CHECKING:
     from muster.launch.run import Run

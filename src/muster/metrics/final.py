@@ -12,10 +12,10 @@ from muster.metrics.totals import measure, names
 from muster.records import derive, state
 from muster.records.damage import Damaged, damaged_view, guarded
 from muster.records.files import write_once
-from muster.records.json_safe import plain
 from muster.records.layout import AttemptDir, RunDir
 from muster.records.run_view import RunView, State, is_final
 from muster.records.status import Status
+from muster.records.untrusted import plain
 
 
 def final(record: state.Record, status: Status | None = None, unread: Unread | None = None) -> RunView:

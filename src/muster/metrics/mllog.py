@@ -9,8 +9,7 @@ from typing import Any
 
 from muster.metrics.recorded import Edge
 from muster.metrics.values import DataPoint
-from muster.records.json_safe import number, whole
-from muster.records.untrusted import parse_json
+from muster.records.untrusted import number, parse_json, whole
 
 TOKEN = ":::MLLOG "
 POINT_IN_TIME = "POINT_IN_TIME"

@@ -16,8 +16,8 @@ from muster.metrics.recorded import Edge, read_record
 from muster.metrics.sources import ByMetric
 from muster.metrics.values import DataPoint, RankReport
 from muster.records.files import read_events
-from muster.records.json_safe import number
 from muster.records.layout import AttemptDir, NodeDir
+from muster.records.untrusted import number
 from muster.records.warnings import separate
 
 SKEW = 60.0  # seconds by which the clocks of nodes may differ

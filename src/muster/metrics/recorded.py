@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.metrics.values import DataPoint
 from muster.records.files import read_objects
-from muster.records.json_safe import number, whole
+from muster.records.untrusted import number, whole
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from muster.job import Job
 from muster.linux.proc import listed
 from muster.metrics.rank_map import rank_in_run, world_size
 from muster.records.files import read_events, read_json
-from muster.records.json_safe import number
 from muster.records.layout import AttemptDir, NodeDir, is_number
-from muster.records.untrusted import NotRegular, is_regular, open_regular
+from muster.records.untrusted import NotRegular, is_regular, number, open_regular
 
 RANK_SIZE = "ranksize.json"
 REFUSED = "refused"  # event of an agent that found something else than a regular file under the name of a result

@@ -16,9 +16,8 @@ from muster.metrics.log_numbers import Matches
 from muster.metrics.rank_map import rank_in_run
 from muster.metrics.result_files import Claim, ResultFile
 from muster.metrics.values import DataPoint, RankReport
-from muster.records.json_safe import number
 from muster.records.layout import AttemptDir
-from muster.records.untrusted import is_regular
+from muster.records.untrusted import is_regular, number
 
 MOST_POINTS = 200_000  # data points of a metric that are kept over all ranks, unless a target is looked for in them
 FEWEST_POINTS = 50  # that are kept of one rank

@@ -7,9 +7,9 @@ from typing import Any
 
 from muster.job import Job
 from muster.records.files import read_events, read_object
-from muster.records.json_safe import number, whole
 from muster.records.layout import AttemptDir
 from muster.records.run_view import State
+from muster.records.untrusted import number, whole
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Callable, TypeVar
 
-from muster.records.json_safe import number, whole
+from muster.records.untrusted import number, whole
 
 T = TypeVar("T")
 LATEST = 253402300799.0  # the last second that calendars know

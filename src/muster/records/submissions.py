@@ -11,8 +11,8 @@ import time
 from dataclasses import asdict, dataclass
 
 from muster.records.files import read_object, write_once
-from muster.records.json_safe import number, whole
 from muster.records.layout import RunDir
+from muster.records.untrusted import number, whole
 
 VARIABLE = "MUSTER_SUBMISSION"  # the number of a job's submission; without it, the first
 

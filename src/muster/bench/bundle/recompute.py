@@ -24,9 +24,8 @@ from muster.metrics.final import collect, final
 from muster.metrics.recorded import read_record
 from muster.records import failure_text, state
 from muster.records.files import read_events, read_object
-from muster.records.json_safe import number, plain
 from muster.records.layout import RunDir
-from muster.records.untrusted import parse_json
+from muster.records.untrusted import number, parse_json, plain
 
 MOST_RANKS = 100_000
 LARGEST = 32 << 20  # bytes of a document, which is read as a whole

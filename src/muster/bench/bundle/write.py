@@ -22,10 +22,9 @@ from muster.bench.bundle.contents import BENCH_FILES, FORMAT, MANIFEST, SIGNATUR
 from muster.bench.errors import BundleError, ResultError
 from muster.bench.model.bench import BenchRecord
 from muster.records.files import read_object
-from muster.records.json_safe import plain
 from muster.records.layout import RunDir, run_dir
 from muster.records.state import recorded
-from muster.records.untrusted import open_regular
+from muster.records.untrusted import open_regular, plain
 
 LEVEL = 6
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from muster.bench.samples import MOST_BYTES, NodeSamples
-from muster.records.json_safe import plain
 from muster.records.layout import RunDir
-from muster.records.untrusted import LONGEST_LINE, parse_json, read_lines
+from muster.records.untrusted import LONGEST_LINE, parse_json, plain, read_lines
 
 LINES = 100_000  # of all nodes of a run together
 LEAST = 100  # of one node

@@ -19,10 +19,9 @@ from muster.launch.run import Run
 from muster.launch.run_store import RunStore
 from muster.records import damage
 from muster.records.files import read_json, read_object
-from muster.records.json_safe import plain
 from muster.records.layout import BenchDir, RunDir
 from muster.records.run_view import RunView
-from muster.records.untrusted import parse_json
+from muster.records.untrusted import parse_json, plain
 
 
 @dataclass(frozen=True)

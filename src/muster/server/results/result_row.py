@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.bench.model.result import Machine
-from muster.records.json_safe import whole
+from muster.records.untrusted import whole
 from muster.server.results.bundle_contents import BundleContents
 from muster.server.results.uploads import Upload
 from muster.tester.protocol import Plan, Verdict
