@@ -195,6 +195,7 @@ def test_a_node_requests_a_stop_and_the_supervisor_decides(
 # -- what nodes write
 
 
+@pytest.mark.long
 @needs_ssh
 def test_a_node_writes_what_is_declared_and_nothing_else(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     fields = {"nodes": 2, "framework": "mpi", "bench": {}, "setup": "true", "sample": "100ms", "memory": "4GB"}

@@ -123,6 +123,7 @@ def test_what_a_scheduler_that_fails_said_last_is_shown(muster: Muster, write_jo
     assert "no such port" in done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_a_scheduler_that_does_not_listen_cannot_hold_the_run_up(
     containment: str, run_json: RunJson, write_job: WriteJob
 ) -> None:

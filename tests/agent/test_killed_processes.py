@@ -222,6 +222,7 @@ def test_a_run_whose_directory_is_deleted_ends(
         assert left_of(live) == []
 
 
+@pytest.mark.long
 def test_an_agent_that_stands_still_cannot_keep_a_run_alive(command: list[str], muster: Muster, write_job: WriteJob) -> None:
     with Live(command, write_job({**HANG, "grace": "10h"}, **{"train.py": TRAIN})) as live:
         live.until_running(4)

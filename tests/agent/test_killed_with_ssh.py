@@ -86,6 +86,7 @@ def test_nothing_is_left_after(end: str, live: Live) -> None:
         assert nothing_is_left(live)
 
 
+@pytest.mark.long
 def test_ranks_on_all_nodes_may_write_and_save_while_a_run_is_being_stopped(
     containment: str, command: list[str], muster: Muster, write_job: WriteJob
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from live import Live
 
 from conftest import WriteJob, until
@@ -32,6 +33,7 @@ def test_both_outputs_keep_their_order_in_one_file(run_json: RunJson, write_job:
     assert Path(view["attempts"][0]["ranks"][0]["log"]).read_text() == expected
 
 
+@pytest.mark.long
 def test_a_burst_of_100_mb_and_every_byte_value_arrive_whole(
     containment: str, run_json: RunJson, write_job: WriteJob, tmp_path: Path
 ) -> None:

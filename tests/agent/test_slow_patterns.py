@@ -30,6 +30,7 @@ TOO_SLOW = (
 )
 
 
+@pytest.mark.long
 def test_a_run_ends_and_says_which_pattern_was_given_up(run_json: RunJson, write_job: WriteJob) -> None:
     metrics = {"throughput": SPEED, "loss": {"pattern": ENDLESS}}
     view = run_json(write_job({"command": PRINTS, "nodes": 2, "metrics": metrics, "time_limit": "20s"}))

@@ -242,6 +242,7 @@ def test_a_later_edit_changes_neither_a_running_run_nor_a_recorded_one(
     assert again.stdout.count("[0] before 1000000000.0\n") == 2
 
 
+@pytest.mark.long
 def test_the_code_directory_is_never_written_to(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     job = write_job(
         {"per": "device", "devices": 2, "nodes": 2, "setup": "echo built > built.txt; rm keep.txt"},

@@ -36,6 +36,7 @@ def live(containment: str, command: list[str], muster: Muster, write_job: WriteJ
         muster("stop", live.run.id, "--now")
 
 
+@pytest.mark.long
 def test_whoever_looks_says_so_and_the_run_goes_on(live: Live, muster: Muster) -> None:
     os.kill(live.supervisor, signal.SIGSTOP)
     for view in (json.loads(muster("ps", "--json").stdout)[0], json.loads(muster("show", live.run.id, "--json").stdout)):

@@ -26,6 +26,7 @@ GPUS = {"framework_type": "PyTorch", "train_instance_type": "modelarts.vm.gpu.v1
 ONCE_PER_NODE = {**SESSION, **GPUS}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["V1", "V2"])
 def test_the_first_run_of_a_fresh_import_passes(kind: str, muster: Muster, tmp_path: Path) -> None:
     sections = {"session": ONCE_PER_NODE} if kind == "V1" else {"session_config_v2": v2(ONCE_PER_NODE)}

@@ -29,6 +29,7 @@ def planned(tester: Served, folder: Path, **changes: str) -> str:
     return plan.test_id
 
 
+@pytest.mark.long
 def test_the_tester_gets_the_result(modelarts: Path, tester: Served, home: Path) -> None:
     test_id = planned(tester, modelarts)
     (modelarts / "code/system.json").write_text('{"vendor": "lab"}')

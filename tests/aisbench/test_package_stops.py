@@ -146,6 +146,7 @@ def test_one_package_runs_once_at_a_time(waiting: Path) -> None:
         assert "is running already; wait for it, or unpack the package once more" in second.stderr
 
 
+@pytest.mark.long
 def test_the_script_alone_runs_the_training(modelarts: Path, tmp_path: Path) -> None:
     code = shutil.copytree(modelarts / "code/code", tmp_path / "elsewhere")
     done = script(modelarts, "--local_code_path", str(code), "--modelarts_version", "V2", "--single_server_mode")
@@ -155,6 +156,7 @@ def test_the_script_alone_runs_the_training(modelarts: Path, tmp_path: Path) -> 
     assert f"code: {code}" in (modelarts / "tmp/job.yaml").read_text()
 
 
+@pytest.mark.long
 def test_the_script_fails_without_numbers(modelarts: Path) -> None:
     """Weakness 3: missing results were exit code 0 and a result that was OK."""
     changed(modelarts / "code/code/train.py", ("        report_modelarts(", "        print("))

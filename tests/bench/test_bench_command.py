@@ -180,6 +180,7 @@ OWN_MODE = """
 """
 
 
+@pytest.mark.long
 def test_a_script_with_its_own_single_server_mode_is_left_to_it(muster: Muster, write_job: WriteJob) -> None:
     job = write_job(
         {

@@ -158,6 +158,7 @@ def told(log: Path) -> list[dict[str, Any]]:
     return [json.loads(text.rpartition(":::MLLOG ")[2]) for text in texts]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rules", [RESNET, BERT, LLAMA, HPC], ids=lambda rules: f"{rules.benchmark}-{rules.ruleset}")
 def test_the_checker_accepts_the_export_of_a_script_whose_log_it_accepts(rules: Rules, trained: Any, tmp_path: Path) -> None:
     export, [printed] = trained(rules)
@@ -176,6 +177,7 @@ def test_everything_that_a_script_logged_stands_in_the_export_as_it_was_written(
     assert own["metadata"]["file"].endswith("train.py") and own["metadata"]["lineno"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("speaks", [[0, 1], [1]], ids=["all ranks", "the last rank"])
 def test_ranks_that_log_the_same_are_one_voice(speaks: list[int], trained: Any) -> None:
     export, _ = trained(BERT, 0 if len(speaks) == 2 else 1, {"nodes": 2, "framework": "pytorch"}, speaks=speaks)
@@ -183,6 +185,7 @@ def test_ranks_that_log_the_same_are_one_voice(speaks: list[int], trained: Any) 
     assert [event["value"] for event in told(export) if event["key"] == "seed"] == [1000 + speaks[0]]
 
 
+@pytest.mark.long
 def test_the_clock_of_a_run_goes_on_over_its_attempts(trained: Any) -> None:
     export, [first, second] = trained(BERT, fields={"retries": 1}, fails=1)
     assert complaints(export, BERT) == ""

@@ -83,6 +83,7 @@ def test_the_lines_of_mindspores_monitors(muster: Muster, write_job: WriteJob) -
     assert (found["metrics"]["step_time"]["value"], found["metrics"]["loss"]["value"]) == (11.0, 0.75)
 
 
+@pytest.mark.long
 def test_numbers_without_a_time_are_reported_and_not_drawn_over_time(
     muster: Muster, write_job: WriteJob, tmp_path: Path
 ) -> None:

@@ -78,6 +78,7 @@ def test_every_digit_of_the_result_counts(home: Path) -> None:
             continue  # a zero before other digits
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(st.data())
 def test_a_changed_digit_in_a_bundle_with_fitting_sums_is_found(data: st.DataObject) -> None:

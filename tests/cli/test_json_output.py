@@ -24,6 +24,7 @@ def servers(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_every_command_has_it(muster: Muster, write_job: WriteJob, servers: Path) -> None:
     job = write_job({"command": "echo hello"})
     said: dict[str, Any] = {}

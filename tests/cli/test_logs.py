@@ -80,6 +80,7 @@ def gang(recorded_gang: Recorded, home: Path) -> str:
     return recorded_gang.copied(home).name
 
 
+@pytest.mark.long
 def test_the_log_of_a_rank_or_process_is_shown_as_it_was_written(
     command: list[str], muster: Muster, write_job: WriteJob
 ) -> None:
@@ -150,6 +151,7 @@ def test_following_shows_every_byte_once_while_it_is_written_and_ends_by_itself(
     assert (one.returncode, two.returncode) == (0, 0)
 
 
+@pytest.mark.long
 def test_an_interrupted_follower_says_where_the_next_one_goes_on(
     command: list[str], muster: Muster, write_job: WriteJob
 ) -> None:
@@ -170,6 +172,7 @@ def test_an_interrupted_follower_says_where_the_next_one_goes_on(
     assert seen == WRITTEN
 
 
+@pytest.mark.long
 def test_fifty_megabytes_come_through_whole(command: list[str], muster: Muster, write_job: WriteJob) -> None:
     text = """
         import os, sys
@@ -267,6 +270,7 @@ def test_json_lines_never_cut_a_letter_and_tell_where_they_stand(muster: Muster,
     assert offsets[0] == 0
 
 
+@pytest.mark.long
 def test_a_reader_that_has_enough_is_not_bothered(command: list[str], muster: Muster, write_job: WriteJob) -> None:
     muster("run", write_job({"command": "seq 200000"}))
     for words in ("logs last", "logs last --all", "logs last --follow", "logs last --json", "ps", "schema"):

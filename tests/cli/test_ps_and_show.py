@@ -82,6 +82,7 @@ def test_states_pick_runs(muster: Muster, write_job: WriteJob) -> None:
     assert muster("ps", "--state", "happy").returncode == 2
 
 
+@pytest.mark.long
 def test_of_thousands_of_runs_only_those_shown_are_read(muster: Muster, home: Path, template: dict[str, Any]) -> None:
     ids = record_runs(home, template, 5000)
     for run_id in ids[:-25]:

@@ -11,6 +11,7 @@ import pytest
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
 
+@pytest.mark.long
 def test_the_examples_do_what_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = PAGE.read_text()
     found = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)

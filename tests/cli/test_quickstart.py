@@ -41,6 +41,7 @@ def train(muster: Muster, path: str) -> Train:
     return call
 
 
+@pytest.mark.long
 def test_any_number_of_ranks_reaches_the_accuracy_of_one(train: Train) -> None:
     def accuracy(*words: str) -> float:
         return float(train(*words)["result"]["accuracy"]["value"])
@@ -51,6 +52,7 @@ def test_any_number_of_ranks_reaches_the_accuracy_of_one(train: Train) -> None:
     assert accuracy("--set", "nodes=3", "--set", "devices=1") == pytest.approx(alone, abs=TOLERANCE)
 
 
+@pytest.mark.long
 def test_throughput_is_the_sum_over_all_ranks(train: Train) -> None:
     view = train()
     recorded = sorted(Path(view["dir"]).glob("attempts/1/nodes/*/results/throughput_*.json"))

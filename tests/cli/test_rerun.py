@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from conftest import Muster, WriteJob
 
 RunJson = Callable[..., dict[str, Any]]
@@ -19,6 +21,7 @@ def jobs(muster: Muster) -> list[dict[str, Any]]:
     return [json.loads(muster("show", run_id, "--json").stdout)["job"] for run_id in ids]
 
 
+@pytest.mark.long
 def test_the_recorded_code_runs_though_the_directory_changed(muster: Muster, write_job: WriteJob) -> None:
     job = write_job({}, **{"train.py": "print('as it was')", "data/words.txt": "old"})
     muster("run", job)

@@ -186,6 +186,7 @@ exit ${CODE:-0}
 GUIDE = "bash /home/work/run_train.sh python /home/work/user-job-dir/run.sh"
 
 
+@pytest.mark.long
 @contained
 def test_the_command_of_the_guide_as_typed(run_json: RunJson, write_job: WriteJob) -> None:
     put(**{"apps/resnet/run.sh": RUN_SH})
@@ -202,6 +203,7 @@ def test_the_command_of_the_guide_as_typed(run_json: RunJson, write_job: WriteJo
     assert view["failure"]["code"] == 7, "the exit code passes through"
 
 
+@pytest.mark.long
 @contained
 def test_the_start_script_runs_python_and_scripts_by_their_first_lines(run_json: RunJson, write_job: WriteJob) -> None:
     put(**{"apps/resnet/plain": "#!/bin/bash\necho shell ${BASH_VERSION:+yes}"})

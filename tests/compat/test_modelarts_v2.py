@@ -104,6 +104,7 @@ time.sleep(2 if int(os.environ["MUSTER_RANK"]) >= 0 else 1000)
 """
 
 
+@pytest.mark.long
 @contained
 def test_parameter_servers_are_tasks_of_their_own(run_json: RunJson, write_job: WriteJob) -> None:
     fields = {"compat": "modelarts-v2", "framework": "tensorflow", "nodes": 2, "ps": 1, "log_url": "obs://b/log"}
@@ -193,6 +194,7 @@ def test_what_only_the_python_below_the_programs_environment_has_is_installed(
     assert told(view)[0].startswith("/home/ma-user/pip-packages/lib/")
 
 
+@pytest.mark.long
 def test_packages_that_cannot_be_installed_fail_the_run(run_json: RunJson, write_job: WriteJob) -> None:
     job = write_job(
         {"compat": "modelarts-v2"}, **{"train.py": "print('never')", "pip-requirements.txt": "no-such-package-4711\n"}

@@ -16,6 +16,7 @@ from traces import put, stored
 SHARED = "/cache, /tmp, /home/work, /home/ma-user, host name and process ids"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("compat", "place"), [("modelarts-v1", "attempts/*/nodes/*/root"), ("apulis", "attempts/*/root")])
 def test_the_run_says_once_what_its_nodes_share(
     containment: str, compat: str, place: str, muster: Muster, write_job: WriteJob
@@ -48,6 +49,7 @@ def test_doctor_says_it_too(containment: str, muster: Muster) -> None:
     assert sorted(name for name in os.listdir("/tmp") if name.startswith("muster-probe")) == before
 
 
+@pytest.mark.long
 def test_a_user_without_rights_has_private_directories_too(command: list[str], write_job: WriteJob, home: Path) -> None:
     # Root without capabilities may do what an ordinary user may, but read its Python; the one left lets it be mapped.
     powerless = ["setpriv", "--bounding-set=-all,+setfcap", "--no-new-privs"] if os.geteuid() == 0 else []

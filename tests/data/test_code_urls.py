@@ -14,6 +14,7 @@ from traces import RunJson, embedded, put, told
 CODE = {"app/train.py": "import json, helper\nprint(json.dumps(helper.WORD))\n", "app/helper.py": "WORD = 'first'\n"}
 
 
+@pytest.mark.long
 def test_code_runs_from_its_url_and_runs_again_as_it_was(
     containment: str, run_json: RunJson, write_job: WriteJob, muster: Muster
 ) -> None:
@@ -86,6 +87,7 @@ def test_a_home_behind_a_link_keeps_code_all_the_same(run_json: RunJson, write_j
     assert told(run_json(write_job({"code": "obs://b/app", "boot": "train.py"}))) == ["first"]
 
 
+@pytest.mark.long
 def test_several_people_may_fetch_the_same_code_at_once(muster: Muster, write_job: WriteJob) -> None:
     put(**{f"app/{number}.txt": str(number) for number in range(50)})
     job = write_job({"code": "obs://b/app", "command": "ls | wc -l"})

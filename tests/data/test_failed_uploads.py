@@ -90,6 +90,7 @@ def test_a_store_that_goes_down(run_json: RunJson, write_job: WriteJob, s3: S3) 
     assert "Traceback" not in "".join(logs(view, "outputs"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("now", [True, False])
 def test_an_upload_goes_on_while_it_takes_and_ends_when_it_has_to(
     now: bool, muster: Muster, write_job: WriteJob, s3: S3

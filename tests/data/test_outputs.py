@@ -104,6 +104,7 @@ def test_outputs_are_complete_however_a_run_ends(how: str, command: list[str], w
     assert run.state == ("stopped" if how in ("stop", "interrupt") else "failed")
 
 
+@pytest.mark.long
 def test_outputs_reach_their_url_while_the_program_runs(
     containment: str, muster: Muster, write_job: WriteJob, tmp_path: Path
 ) -> None:

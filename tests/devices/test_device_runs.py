@@ -270,6 +270,7 @@ def test_a_second_run_waits_says_for_whom_and_starts_when_the_first_ends(
     assert (first.end(), second.end()) == ("succeeded", "succeeded")
 
 
+@pytest.mark.long
 def test_a_run_that_fits_beside_another_does_not_wait_and_shares_nothing_with_it(
     tmp_path: Path, muster: Muster, write_job: WriteJob, go: Path
 ) -> None:

@@ -29,6 +29,7 @@ def files(folder: Path) -> set[str]:
     return {str(path) for path in folder.rglob("*")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [["--check"], [], ["--dry-run"], ["--detach"]])
 def test_a_wrong_job_is_told_completely_and_nothing_is_created(
     muster: Muster, tmp_path: Path, home: Path, options: list[str]

@@ -99,6 +99,7 @@ def reads(name: str, value: Any) -> bool:
     return not problems
 
 
+@pytest.mark.long
 @settings(max_examples=600)
 @given(name=st.sampled_from(sorted(FIELDS)), value=values)
 @example(name="rank_table", value=1.0)

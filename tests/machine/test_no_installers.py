@@ -50,6 +50,7 @@ def test_that_does_nothing():
 """
 
 
+@pytest.mark.long
 def test_a_test_that_calls_an_installer_fails(tmp_path: Path) -> None:
     (tmp_path / "test_calls.py").write_text(CALLS)
     words = [sys.executable, "-m", "pytest", "-p", "no_installers", "-p", "no:cacheprovider", "test_calls.py"]

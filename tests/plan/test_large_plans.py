@@ -41,6 +41,7 @@ def kind(asked: Job) -> str:
     return "ascend" if asked.framework == "mindspore" else "cpu"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", LARGE)
 def test_any_node_of_ten_thousand_ranks_has_a_plan(case: str) -> None:
     asked = job(nodes=NODES, devices=DEVICES, **LARGE[case])

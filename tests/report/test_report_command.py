@@ -209,6 +209,7 @@ def test_a_run_that_goes_on_has_no_report_yet(write_job: WriteJob, muster: Muste
     assert f"{run} has not ended; `muster wait {run}` waits for it" in done.stderr
 
 
+@pytest.mark.long
 def test_a_real_run_of_two_nodes_is_reported(write_job: WriteJob, muster: Muster) -> None:
     script = """
         import os, time

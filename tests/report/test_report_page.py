@@ -47,6 +47,7 @@ def test_it_opens_without_errors_and_asks_the_network_for_nothing(browser: Brows
         assert seen.requests == [url]
 
 
+@pytest.mark.long
 def test_a_comparison_opens_without_errors(browser: Browser, write_page: WritePage) -> None:
     with open_page(browser, write_page(*three())) as (page, seen):
         assert "+4.43 %" in page.locator("table.comparison").inner_text()
@@ -88,6 +89,7 @@ def test_what_users_wrote_is_text_and_nothing_else(browser: Browser, write_page:
             assert seen.errors == []
 
 
+@pytest.mark.long
 def test_the_language_switch_works_without_a_network(browser: Browser, write_page: WritePage) -> None:
     with open_page(browser, write_page(made_result(slow=[5]))) as (page, _):
         assert page.locator(".badge").inner_text() == "✓ Passed"
@@ -218,6 +220,7 @@ def test_its_texts_stand_out_from_their_ground(scheme: str, browser: Browser, wr
         assert found == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("results", "least"), [([made_result(nodes=4, per_node=8, slow=[9])], 3), (three(), 1)], ids=["one", "several"]
 )

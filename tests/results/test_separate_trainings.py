@@ -76,6 +76,7 @@ def test_a_training_together_with_evaluations_apart_gives_no_warning(run_json: R
 RECORD = "import time\nfrom muster import record\nrecord.metric('throughput', 100.0)\ntime.sleep(3)\n"
 
 
+@pytest.mark.long
 def test_a_benchmark_has_no_throughput_of_trainings_that_were_not_one(
     muster: Muster, write_job: WriteJob, tmp_path: Path
 ) -> None:
@@ -262,6 +263,7 @@ def test_every_way_to_be_left_alone(job: Job, nodes: list[list[list[Made]]], tol
     assert told in warning(job, nodes, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("job", "nodes"),
     [

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sampled import IDLE, Sampled, Start
 from sampled import archive as archive
 from sampled import sample as sample
@@ -65,6 +66,7 @@ def last_of(samples: list[dict[str, Any]], rank: str) -> dict[str, float]:
     return [dict(line["ranks"][rank]) for line in samples if rank in line.get("ranks", {})][-1]
 
 
+@pytest.mark.long
 def test_a_node_is_sampled_with_its_machine_and_each_of_its_ranks(sample: Start) -> None:
     sampled = sample({"4": BUSY, "5": QUIET})
     samples = watched(sampled, lambda: cpu_seconds(sampled.rank("4")) > 0.5)

@@ -49,6 +49,7 @@ def test_mpirun_starts_all_ranks_each_in_its_node(
     assert [entry["process"] for entry in view["attempts"][0]["ranks"]] == ["main"]
 
 
+@pytest.mark.long
 @needs_ssh
 @needs_mpi
 def test_a_rank_that_fails_on_another_node_fails_the_run(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
@@ -146,6 +147,7 @@ cd ~ && mkdir -p ~/checkpoints && horovodrun -np 4 -hostfile /home/${DLWS_USER_N
 TRAIN = 'echo "$HOROVOD_RANK of $DLWS_ROLE_NAME $DLWS_ROLE_IDX in $PWD with $MY_TOKEN" > $1$HOROVOD_RANK; cat $1$HOROVOD_RANK'
 
 
+@pytest.mark.long
 @needs_ssh
 def test_the_command_of_the_apulis_guide_works_as_typed(
     horovodrun: str, run_json: RunJson, write_job: WriteJob, tmp_path: Path

@@ -60,6 +60,7 @@ def test_a_login_finds_the_environment_and_the_directory_of_its_node(
     assert lines[1::2] == (hosts(view) if containment == "namespaces" else [os.uname().nodename] * 2)
 
 
+@pytest.mark.long
 def test_commands_files_and_exit_codes_come_through(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
     script = """
     head -c 300000 /dev/urandom > sent

@@ -155,6 +155,7 @@ def test_a_server_that_is_not_there_is_said(muster: Muster, tmp_path: Path) -> N
         assert "http://127.0.0.1:9 does not answer: connection refused" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cut", [False, True], ids=["stalls", "cuts"])
 def test_a_server_that_stops_answering_in_a_download_leaves_no_half_file(
     muster: Muster, s3: S3, big: Path, tmp_path: Path, cut: bool

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from conftest import Muster
 from s3_server import S3
 
@@ -40,6 +42,7 @@ def line(path: Path, key: str) -> str:
     return f"{hashlib.sha256(data).hexdigest()} {len(data)} {key}"
 
 
+@pytest.mark.long
 def test_boto3_and_muster_read_what_the_other_wrote(muster: Muster, s3: S3, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     (tree / "with space").mkdir(parents=True)

@@ -78,6 +78,7 @@ def stored(muster: Muster, s3: S3, big: Path) -> str:
     return url
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stop", STOPS)
 def test_a_download_that_was_interrupted_goes_on_within_the_file(
     muster: Muster, stored: str, big: Path, tmp_path: Path, interrupt: Interrupt, stop: signal.Signals | None
@@ -92,6 +93,7 @@ def test_a_download_that_was_interrupted_goes_on_within_the_file(
     assert tree(down) == {"big": big.read_bytes()}
 
 
+@pytest.mark.long
 def test_a_download_of_a_tree_goes_on_within_its_files(
     muster: Muster, stored: str, big: Path, tmp_path: Path, interrupt: Interrupt
 ) -> None:
@@ -113,6 +115,7 @@ def test_an_object_that_was_changed_since_is_fetched_from_its_beginning(
     assert tree(tmp_path / "down") == {"big": big.read_bytes()}
 
 
+@pytest.mark.long
 def test_an_object_that_changes_between_two_ranges_is_never_mixed(
     muster: Muster, s3: S3, stored: str, big: Path, tmp_path: Path
 ) -> None:
@@ -136,6 +139,7 @@ def test_an_object_that_changes_between_two_ranges_is_never_mixed(
         assert kept(tmp_path / "down") == []
 
 
+@pytest.mark.long
 def test_what_was_damaged_while_it_lay_there_is_fetched_again(
     muster: Muster, stored: str, big: Path, tmp_path: Path, interrupt: Interrupt
 ) -> None:
@@ -147,6 +151,7 @@ def test_what_was_damaged_while_it_lay_there_is_fetched_again(
     assert tree(tmp_path / "down") == {"big": big.read_bytes()}
 
 
+@pytest.mark.long
 def test_a_record_that_makes_no_sense_is_not_followed(
     muster: Muster, stored: str, big: Path, tmp_path: Path, interrupt: Interrupt
 ) -> None:
@@ -180,6 +185,7 @@ def test_two_at_once_to_the_same_place_do_not_disturb_each_other(
     assert tree(tmp_path / "down") == {"big": big.read_bytes()}
 
 
+@pytest.mark.long
 def test_what_nobody_came_back_for_is_swept_away_after_a_week(
     muster: Muster, stored: str, tmp_path: Path, interrupt: Interrupt
 ) -> None:
@@ -208,6 +214,7 @@ def test_an_upload_that_was_interrupted_goes_on_with_the_parts_that_are_missing(
     assert list((home / "uploads").iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_file_that_was_changed_since_is_stored_from_its_beginning(
     muster: Muster, s3: S3, big: Path, interrupt: Interrupt
 ) -> None:
@@ -221,6 +228,7 @@ def test_a_file_that_was_changed_since_is_stored_from_its_beginning(
     assert (s3.folder / url.removeprefix("s3://")).read_bytes() == big.read_bytes()
 
 
+@pytest.mark.long
 def test_an_upload_that_the_store_has_forgotten_begins_anew(
     muster: Muster, s3: S3, big: Path, interrupt: Interrupt, home: Path
 ) -> None:

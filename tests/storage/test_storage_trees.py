@@ -206,6 +206,7 @@ def test_listings_go_on_over_many_pages(s3: S3, home: Path) -> None:
         assert sum(not entry.is_dir for entry in storage.list(f"s3://{bucket}", recursive=True)) == 1400
 
 
+@pytest.mark.long
 def test_other_clients_read_what_was_written_and_the_other_way_round(s3: S3, home: Path, source: Path, tmp_path: Path) -> None:
     plain = [name for name in ODD if name not in ("new\nline", "tab\there", "back\\slash", "...")]
     bucket = s3.bucket()

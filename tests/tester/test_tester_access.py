@@ -48,6 +48,7 @@ def test_pages_send_strangers_to_the_login(tester: Served, page: str) -> None:
         assert http.get(answer.headers["location"]).status_code == 200
 
 
+@pytest.mark.long
 def test_a_revoked_token_is_worth_nothing_at_once(serve: Serve, muster: Muster, tmp_path: Path) -> None:
     tester = serve()
     token = muster("tester", "token", "add", "lab", "--data", tester.data).stdout.strip()
@@ -99,6 +100,7 @@ def test_the_login_leads_nowhere_else(tester: Served, target: str) -> None:
     assert answer.headers["location"] == "/"
 
 
+@pytest.mark.long
 def test_an_open_tester_asks_nobody(serve: Serve, tmp_path: Path) -> None:
     tester = serve("--open")
     assert "everybody" in tester.log.read_text()
@@ -146,6 +148,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_tls_with_a_certificate_of_an_own_authority(serve: Serve, tmp_path: Path, authority: Path) -> None:
     tester = serve("--cert", authority / "tester.pem", "--key", authority / "tester.key")
     assert tester.url.startswith("https://127.0.0.1:")
@@ -158,6 +161,7 @@ def test_tls_with_a_certificate_of_an_own_authority(serve: Serve, tmp_path: Path
         assert "Secure" in browser.post("/login", data={"token": token}).headers["set-cookie"]
 
 
+@pytest.mark.long
 def test_the_command_finds_authority_and_token_in_the_settings(
     serve: Serve, muster: Muster, home: Path, tmp_path: Path, authority: Path
 ) -> None:
@@ -189,6 +193,7 @@ def test_a_tester_that_cannot_serve_says_why(muster: Muster, tmp_path: Path, wor
     assert (done.returncode, reason in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
 
 
+@pytest.mark.long
 def test_two_testers_share_neither_a_port_nor_a_directory(tester: Served, muster: Muster, tmp_path: Path) -> None:
     taken = muster("tester", "serve", "--port", tester.port, "--data", tmp_path / "other")
     assert (taken.returncode, "address already in use" in taken.stderr) == (2, True)

@@ -98,6 +98,7 @@ def test_a_full_disk_is_no_fault_of_a_bundle(started: Served, muster: Muster, ho
     assert not list((home / "outbox").iterdir())
 
 
+@pytest.mark.long
 def test_a_database_that_cannot_grow_is_told(serve: Serve, tmp_path: Path) -> None:
     tester = serve()
     with program(tester, tester.token()) as http:
@@ -170,6 +171,7 @@ def test_numbers_beyond_all_measure_spoil_no_page(tester: Served, tmp_path: Path
             assert f"huge-20261115-000000-{os.getpid()}" in answer.text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "begun",
     [
@@ -189,6 +191,7 @@ def test_who_never_finishes_a_request_is_let_go(begun: bytes, tmp_path: Path) ->
         tester.kill()
 
 
+@pytest.mark.long
 def test_who_may_send_a_bundle_may_take_longer(tmp_path: Path) -> None:
     tester = Served(tmp_path, [], program=[sys.executable, "-c", SHORT_TIMEOUT]).start()
     try:
@@ -218,6 +221,7 @@ def test_what_is_no_piece_of_a_bundle_is_small(path: str, tester: Served) -> Non
             assert (chunked.status_code, "16,384 bytes at most" in chunked.text) == (413, True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("body", [b"[" * 16_000, b'{"a":' * 3_000, b"1" * 16_000, b"\xff", b'"\\ud800"'])
 def test_an_announcement_that_cannot_be_read_is_told(body: bytes, tester: Served) -> None:
     with program(tester, tester.token()) as http:
@@ -242,6 +246,7 @@ def ended(connection: socket.socket) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_who_hangs_up_in_the_middle_fills_no_log(serve: Serve) -> None:
     tester = serve()
     with socket.create_connection(("127.0.0.1", tester.port)) as sender:

@@ -48,6 +48,7 @@ def test_a_tester_that_is_down_loses_no_result(serve: Serve, muster: Muster, hom
     assert "nothing waits" in muster("tester", "outbox").stderr
 
 
+@pytest.mark.long
 def test_a_tester_that_is_down_holds_up_no_bundle_for_another(
     tester: Served, muster: Muster, nobody: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +87,7 @@ def test_send_says_the_verdict_as_json(tester: Served, muster: Muster, tmp_path:
     assert verdict["page"] == f"/results/{verdict['number']}"
 
 
+@pytest.mark.long
 def test_a_token_of_the_settings_goes_to_their_tester_alone(
     tester: Served, serve: Serve, muster: Muster, home: Path, tmp_path: Path
 ) -> None:

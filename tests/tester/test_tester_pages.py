@@ -66,6 +66,7 @@ def rows(http: httpx.Client, path: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(answer.text)))
 
 
+@pytest.mark.long
 def test_only_what_passed_is_ranked_and_the_best_comes_first(http: httpx.Client) -> None:
     ranked = rows(http, "/api/ranking.csv?model=resnet50_v1.5")
     places = [(row["rank"], row["submitter"], row["value"]) for row in ranked]

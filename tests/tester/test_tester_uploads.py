@@ -23,6 +23,7 @@ from tester_server import Serve, Served
 FEW = CHUNK + 12_345
 
 
+@pytest.mark.long
 def test_a_bundle_goes_up_in_pieces_and_gets_its_verdict(tester: Served, tmp_path: Path) -> None:
     path = bundle(tmp_path, noise=FEW)
     with program(tester, tester.token("pieces")) as http:
@@ -170,6 +171,7 @@ def test_a_lost_acknowledgement_does_no_harm(tester: Served, tmp_path: Path) -> 
     assert result_count(tester) == before + 1
 
 
+@pytest.mark.long
 def test_an_upload_that_nobody_went_on_with_is_dropped(serve: Serve, tmp_path: Path) -> None:
     tester = serve()
     path, other = bundle(tmp_path), bundle(tmp_path)

@@ -66,6 +66,7 @@ def test_a_truncated_bundle_is_refused(http: httpx.Client, tmp_path: Path) -> No
     assert refused(sent(http, path))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "content",
     [b"hello", b"\x1f\x8b broken", gzip.compress(b"no tar"), gzip.compress(bytes(10240))],
