@@ -209,6 +209,7 @@ def test_a_log_that_a_rank_replaced_hangs_nobody(muster: Muster, write_job: Writ
     assert muster("ls", "s3://bucket/out").stdout.split()[-1] == "model"
 
 
+@pytest.mark.long
 def test_directories_nested_a_thousand_deep_can_be_removed(muster: Muster, write_job: WriteJob, home: Path) -> None:
     text = "import os\nfor _ in range(3000):\n    os.mkdir('d')\n    os.chdir('d')\n"
     results = "import os\nos.chdir(os.environ['MUSTER_RESULTS'])\n" + text

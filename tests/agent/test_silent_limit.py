@@ -34,6 +34,7 @@ def path_without_spy() -> str:
     return os.pathsep.join(folder for folder in os.environ["PATH"].split(os.pathsep) if not os.path.exists(f"{folder}/py-spy"))
 
 
+@pytest.mark.long
 def test_with_py_spy_the_stacks_of_all_ranks_are_written_beside_the_logs(
     containment: str, run_json: RunJson, write_job: WriteJob
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_program_that_is_not_python_is_stopped_all_the_same(containment: str, 
     assert (view["state"], view["attempts"][0]["cause"]) == ("failed", "silent")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "progress",
     [

@@ -164,6 +164,7 @@ def test_too_much_code_is_refused_with_a_hint(
     assert names(code, home) == [".musterignore", "train.py"]
 
 
+@pytest.mark.long
 def test_a_run_with_too_many_files_does_not_start(muster: Muster, write_job: WriteJob, home: Path) -> None:
     job = write_job({"command": "true"})
     for number in range(snapshot.MOST_FILES + 1):

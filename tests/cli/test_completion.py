@@ -38,6 +38,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     return done.stdout.split()
 
 
+@pytest.mark.long
 def test_bash_completes_commands_and_options(path: str) -> None:
     assert completions(path, "r") == ["run", "reconcile", "rerun", "report", "rm", "ranktable"]
     assert completions(path, "logs", "--f") == ["--follow", "--from"]

@@ -327,6 +327,7 @@ def test_the_output_of_a_run_whose_node_directory_is_gone_is_shown(muster: Muste
     assert "check the disk" not in muster("logs", "last", "--all").stderr
 
 
+@pytest.mark.long
 def test_logs_that_come_back_are_followed(command: list[str], muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
     text = f"""
         cd "$(dirname "$MUSTER_RESULTS")"; echo ready; until [ -e {tmp_path}/go ]; do sleep 0.02; done

@@ -165,6 +165,7 @@ def load_or_refuse(path: Path, sets: list[str]) -> None:
         assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(data=st.one_of(st.binary(max_size=60), st.text(max_size=60).map(lambda text: text.encode("utf-8", "replace"))))
 def test_bytes_of_any_kind_give_a_job_or_problems(folder: Path, data: bytes) -> None:

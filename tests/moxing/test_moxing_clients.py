@@ -90,6 +90,7 @@ def test_an_exception_of_a_worker_reaches_its_parent(served: Served) -> None:
     assert "obs://b/missing" in served.run(script)
 
 
+@pytest.mark.long
 def test_a_signal_handler_may_save_while_a_request_is_under_way(served: Served, home: Path) -> None:
     """The listing comes in parts, and the handler between two of them."""
     script = """
@@ -251,6 +252,7 @@ def pythons() -> list[str]:
     return [versions[version] for version in sorted(versions)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("which", ["oldest", "newest"])
 def test_the_whole_surface_in_another_python(which: str, served: Served, tmp_path: Path) -> None:
     others = pythons()

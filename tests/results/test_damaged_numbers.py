@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import RunRecord, bench_of, make
@@ -66,6 +67,7 @@ FILES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(FILES)
 def test_a_result_is_made_of_anything(files: dict[str, bytes]) -> None:

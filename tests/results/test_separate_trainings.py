@@ -43,6 +43,7 @@ ALONE = "python -m paddle.distributed.launch PADDLE_TRAINERS_NUM 1 0 1 train.py"
 JOINED = "python -m paddle.distributed.launch PADDLE_TRAINERS_NUM 2 $MUSTER_NODE 1 train.py"
 
 
+@pytest.mark.long
 def test_a_launcher_that_was_not_told_of_the_other_nodes(muster: Muster, write_job: WriteJob) -> None:
     job = write_job({"nodes": 2, "command": f"bash -c '{ALONE}; true'"}, **FILES)
     done = muster("run", job)
@@ -60,6 +61,7 @@ def test_a_launcher_that_was_not_told_of_the_other_nodes(muster: Muster, write_j
     assert json.loads(muster("wait", "last", "--json").stdout)["warnings"] == [said]
 
 
+@pytest.mark.long
 def test_a_program_that_starts_a_launcher_on_each_node(run_json: RunJson, write_job: WriteJob) -> None:
     view = run_json(write_job({"nodes": 2, "framework": "pytorch", "boot": "start.py"}, **FILES))
     assert view["state"] == "succeeded"
@@ -67,6 +69,7 @@ def test_a_program_that_starts_a_launcher_on_each_node(run_json: RunJson, write_
     assert "train.py had WORLD_SIZE=2 on node 0 and node 1, set by torchrun; the job has 2 ranks on 2 nodes" in warning
 
 
+@pytest.mark.long
 def test_a_training_together_with_evaluations_apart_gives_no_warning(run_json: RunJson, write_job: WriteJob) -> None:
     command = f"bash -c '{JOINED}; {ALONE.replace('train', 'evaluate')}'"
     view = run_json(write_job({"nodes": 2, "command": command}, **FILES))

@@ -173,6 +173,7 @@ def test_a_server_that_stops_answering_in_a_download_leaves_no_half_file(
     assert (tmp_path / "down/big").read_bytes() == big.read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cut", [False, True], ids=["stalls", "cuts"])
 def test_a_server_that_stops_answering_in_an_upload_leaves_no_half_object(muster: Muster, s3: S3, big: Path, cut: bool) -> None:
     bucket = s3.bucket()
