@@ -17,7 +17,7 @@ demo: $(DEMO)  ## run the quickstart and show its result
 	PATH="$(BIN):$$PATH" muster run examples/quickstart/job.yaml
 
 test: $(READY)  ## run the tests; long ones and those of Slurm itself in CI and with `make test-all`
-	$(BIN)/python -m pytest -n 8 --dist worksteal $(if $(CI),,--ignore=tests/slurm) $(ARGS)
+	$(BIN)/python -m pytest -n 6 --dist worksteal $(if $(CI),,--ignore=tests/slurm) $(ARGS)
 
 test-all: $(READY)  ## run everything that CI runs, but for the frameworks
 	$(BIN)/python -m pytest -n 4 --dist worksteal --all --ignore=tests/frameworks --ignore=tests/workloads $(ARGS)
