@@ -5,7 +5,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 MADE := $(VENV)/.made
 DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
-NODE_ROOMS := $(addprefix src/muster/,__init__.py plan linux records metrics channel devices storage agent \
+NODE_ROOMS := $(addprefix src/muster/,__init__.py dataclass.py plan linux records metrics channel devices storage agent \
   engines/__init__.py engines/local/__init__.py engines/local/node engines/slurm/__init__.py engines/slurm/options.py engines/slurm/node \
   job/__init__.py job/model.py job/kinds job/data.py job/bench.py)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 from muster.config.sections import Setting, TomlSection
+from muster.dataclass import dataclass
 from muster.job.kinds import Choice, Duration, declared
 
 KEYS = ("access_key", "secret_key", "token")

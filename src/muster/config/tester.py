@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from muster.config.sections import Setting, TomlSection
+from muster.dataclass import dataclass
 from muster.job.kinds import declared
 
 VARIABLE = "MUSTER_TESTER_TOKEN"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 from muster import config
+from muster.dataclass import dataclass
 from muster.engines import EngineError, Refused
 from muster.job import Job
 from muster.records.status import Status

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 
+from muster.dataclass import dataclass
 from muster.job.kinds import Choice, Count, Duration, Fields, Item, Kind, Number, Pattern, Section, Share, Table, Text, declared
 
 MOST_REPEATS = 1000

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from muster.dataclass import dataclass
 from muster.job.kinds import ENV_NAME, SCALAR, Choice, Item, Kind, Wrong, each, nearest, numbered, scalar, word
 
 

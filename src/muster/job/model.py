@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from dataclasses import dataclass
 from typing import Any
 
+from muster.dataclass import dataclass
 from muster.job import kinds
 from muster.job.bench import BENCH, KNOWN, Bench, Metric, Metrics
 from muster.job.data import Data, Layouts, Url, Urls

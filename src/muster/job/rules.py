@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
 
+from muster.dataclass import dataclass
 from muster.job.data import Data
 from muster.job.kinds import PASSWORD
 from muster.job.model import LAUNCHERS, PLACE, SECRET_NAME, Job

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from muster.dataclass import dataclass
 from muster.job.kinds import Item, text_of, without_password
 
 MOST_BYTES = 1 << 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 
+from muster.dataclass import dataclass
 from muster.launch.names import EVERYWHERE
 from muster.linux.watch import Watch
 from muster.records.layout import RunDir, is_number

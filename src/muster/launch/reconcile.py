@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from muster.dataclass import dataclass
 from muster.engines import registry
 from muster.engines.base import Engine, Refused
 from muster.launch import resubmit, views

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
+from muster.dataclass import dataclass
 from muster.launch.names import RunNotFound, some
 from muster.records.files import read_object
 from muster.records.layout import BenchDir, RunDir, bench_dir, benches_dir, run_dir, runs_dir

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from muster.dataclass import dataclass
 from muster.job import Job
 
 

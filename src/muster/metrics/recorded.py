@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
+from muster.dataclass import dataclass
 from muster.metrics.values import DataPoint
 from muster.records.files import read_objects
 from muster.records.untrusted import number, whole

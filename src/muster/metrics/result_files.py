@@ -6,9 +6,9 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from muster.dataclass import dataclass
 from muster.job import Job
 from muster.linux.proc import listed
 from muster.metrics.rank_map import rank_in_run, world_size

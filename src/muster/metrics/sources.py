@@ -6,9 +6,10 @@ import math
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from muster.dataclass import dataclass
 from muster.job import Job
 from muster.linux.proc import listed
 from muster.metrics import numbers, result_files

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from muster.dataclass import dataclass
 from muster.plan.world import Device, Node, World
 
 FORMATS = ("lab", "pods", "1.0")

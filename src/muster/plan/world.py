@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from muster.dataclass import dataclass
 from muster.job import Job
 
 WORKER, PS = "worker", "ps"

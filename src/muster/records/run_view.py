@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from enum import Enum
 from functools import cache
 from typing import Any, Callable, TypeVar
 
+from muster.dataclass import dataclass
 from muster.records.untrusted import number, whole
 
 T = TypeVar("T")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from muster.dataclass import dataclass
 from muster.job import Job
 from muster.records import submissions
 from muster.records.damage import guarded, need

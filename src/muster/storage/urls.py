@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 
+from muster.dataclass import dataclass
 from muster.storage.errors import InvalidName, InvalidRequest
 
 SCHEMES = ("obs", "s3")

@@ -10,8 +10,8 @@ import os
 import re
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from muster.dataclass import dataclass
 from muster.job import Job
 from muster.linux import syscalls
 from muster.linux.proc import listed

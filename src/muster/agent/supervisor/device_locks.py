@@ -13,8 +13,8 @@ import pwd
 import socket
 import struct
 import time
-from dataclasses import dataclass
 
+from muster.dataclass import dataclass
 from muster.devices import KINDS, DeviceInfo, DriverError, share
 from muster.linux import proc
 from muster.linux.watch import readable

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from muster.agent.tools import Tools
 from muster.channel.base import SupervisorChannel
 from muster.channel.directory import DirectorySupervisor
+from muster.dataclass import dataclass
 from muster.job import Job
 from muster.records.files import need_json
 from muster.records.layout import AttemptDir, RunDir

@@ -12,8 +12,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
+from muster.dataclass import dataclass
 from muster.linux.held_signals import held
 from muster.linux.spawn import spawn
 
@@ -23,7 +23,7 @@ ROOM = 4096  # bytes of its command line, which becomes that of the run
 _NEEDED = ("PATH", "HOME", "LANG", "TZ", "MUSTER_HOME", "MUSTER_RUN")
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Waiting:
     program: list[str]  # Python, its options and the packed agent
     process: int

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from muster.dataclass import dataclass
 from muster.engines.slurm.cluster import PartitionNode, members, seconds
 from muster.records.units import duration, size
 

@@ -6,9 +6,9 @@ That module has `OPTIONS`, the section of a job, and `Site`, the dataclass of th
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from typing import Any
 
+from muster.dataclass import dataclass
 from muster.job.kinds.item import Item
 from muster.job.kinds.mappings import Section
 from muster.job.kinds.texts import Kind

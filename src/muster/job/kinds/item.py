@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Callable
+
+from muster.dataclass import dataclass
 
 MOST_TEXT = 120_000  # bytes; Linux gives a process no single argument or variable of more than 128 KiB
 

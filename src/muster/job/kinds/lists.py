@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
+from muster.dataclass import dataclass
 from muster.job.kinds.item import Item, Wrong, each, nearest, numbered, scalar, word
 from muster.job.kinds.texts import ENV_NAME, SCALAR, Kind
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from muster.dataclass import dataclass
 from muster.job.kinds.item import Item, Wrong, each, given_text, nearest, word
 from muster.job.kinds.texts import SCALAR, Kind
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Any
 
+from muster.dataclass import dataclass
 from muster.job.kinds.item import Item, Wrong, scalar
 from muster.job.kinds.texts import Kind
 

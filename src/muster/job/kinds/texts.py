@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
+from muster.dataclass import dataclass
 from muster.job.kinds.item import Item, Wrong, nearest, scalar
 
 ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from muster import config
 from muster.config import power
+from muster.dataclass import dataclass
 from muster.job import Job
 from muster.job.source import Finding
 from muster.linux import keys

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 
+from muster.dataclass import dataclass
 from muster.job import Job
 from muster.job.source import Finding
 from muster.storage.errors import InvalidName, InvalidRequest, NotFound, StorageError

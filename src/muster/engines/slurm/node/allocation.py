@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from muster.dataclass import dataclass
 from muster.engines.slurm.node.parsing import KILL_WAIT, SlurmNode
 from muster.records.layout import AttemptDir
 

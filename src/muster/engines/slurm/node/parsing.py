@@ -7,7 +7,8 @@ import pwd
 import re
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from muster.dataclass import dataclass
 
 KILL_WAIT = 30.0  # Slurm's default
 HANDLE = re.compile(r"^[0-9]+(?:;\S+)?$", re.MULTILINE)  # `12`, or `12;west` of a cluster with a name
