@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from muster.engines import registry
 from muster.job.kinds import Duration, Item, Wrong
@@ -24,6 +23,8 @@ where_to_run = click.option(
 
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     TextType = click.ParamType[str]
 else:
     TextType = click.ParamType  # not generic before click 8.4
@@ -35,6 +36,8 @@ class RunName(TextType):
     name = "run"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         from muster.launch.run_store import RunStore
         from muster.records.layout import home
 

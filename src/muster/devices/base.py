@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from muster.dataclass import dataclass
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,8 @@ def real_path(below: str) -> str:
 
 def ask(argv: Sequence[str], limit: float = 5.0) -> str:
     """The output of a driver's tool; empty if it is not installed. Raises DriverError if it fails."""
+    import shutil  # here, because it takes long to import
+
     tool = shutil.which(argv[0])
     if not tool:
         return ""

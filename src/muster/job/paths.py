@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Set
 from dataclasses import replace
@@ -24,6 +23,8 @@ def resolve(job: Job, fields: Set[str], unread: Set[str], base: Path) -> tuple[J
         job, findings = _code(job, base)
     if job.python and ("boot" in fields or "command" not in fields):
         python = os.path.expanduser(job.python)
+        import shutil  # here, because it takes long to import
+
         if resolved := shutil.which(str(base / python) if "/" in python else python):
             job = replace(job, python=resolved)
         else:

@@ -1,18 +1,19 @@
 """Storage: URLs, the stores behind them, and transfers between those.
 
-`Storage` is imported when it is first used: many modules need settings and errors alone, and those import fast.
+What transfers files is imported when it is first used: many modules need settings and errors alone, and those import fast.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from muster.storage.errors import InvalidName, InvalidRequest, NoSuchBucket, NotFound, StorageError
-from muster.storage.model import FileInfo, Progress, Report
 from muster.storage.settings import Access, Settings, resolve
 from muster.storage.urls import is_url
 
 if TYPE_CHECKING:
+    from muster.storage.model import FileInfo, Progress, Report
     from muster.storage.storage import Storage
 
 __all__ = [
@@ -34,8 +35,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name == "Storage":
-            from muster.storage.storage import Storage
-
-            return Storage
-        raise AttributeError(f"module 'muster.storage' has no attribute {name!r}")
+        if name not in __all__:
+            raise AttributeError(f"module 'muster.storage' has no attribute {name!r}")
+        module = import_module("muster.storage.storage" if name == "Storage" else "muster.storage.model")
+        return getattr(module, name)

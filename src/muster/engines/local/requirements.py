@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 from collections.abc import Callable
 
 from muster import devices
@@ -75,6 +74,8 @@ def _ssh(job: Job) -> list[Problem]:
 
 def ssh_unavailable() -> tuple[str, str] | None:
     """Why there can be no ssh between nodes on this machine, and what to do about it."""
+    import shutil  # here, because it takes long to import
+
     path = os.environ.get("PATH", os.defpath) + SYSTEM
     missing = [name for name in PROGRAMS if not shutil.which(name, path=path)]
     if missing:
@@ -93,6 +94,8 @@ def _launcher(job: Job) -> list[Problem]:
     if job.framework not in LAUNCHERS or job.setup or "PATH" in job.env:  # which may bring it
         return []
     name, advice = LAUNCHER[job.framework]
+    import shutil
+
     if shutil.which(name):
         return []
     hint = f"{advice}, or activate the environment that has it"

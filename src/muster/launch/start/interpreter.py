@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,7 +11,9 @@ from muster.records.files import read_object, write_json
 
 def default() -> str | None:
     """The first `python` or `python3` on the PATH."""
-    return shutil.which("python") or shutil.which("python3")
+    from shutil import which
+
+    return which("python") or which("python3")
 
 
 def resolve(path: str, home: str) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from muster.dataclass import dataclass
 from muster.records.files import temporary_name
 from muster.records.untrusted import open_regular
 
@@ -20,10 +19,11 @@ MOST_FILES = 20_000
 MOST_LEVELS = 200
 LARGE = 64 << 20  # worth a word, because it takes a while
 IGNORE_FILE = ".musterignore"
-IGNORED = (
-    *(".git", ".hg", ".svn", "__pycache__", "node_modules", "*.egg-info", ".DS_Store", ".ipynb_checkpoints"),
-    *(".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".tox", ".nox"),
+IGNORED = frozenset(
+    ".git .hg .svn __pycache__ node_modules .DS_Store .ipynb_checkpoints "
+    ".mypy_cache .ruff_cache .pytest_cache .hypothesis .tox .nox".split()
 )
+IGNORED_ENDING = ".egg-info"
 ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")  # what every virtual environment holds, whatever it is called
 
 
@@ -64,6 +64,8 @@ def keep(snapshot: Snapshot, home: str) -> Snapshot:
     if intact(home, snapshot.digest):
         os.utime(target)
         return snapshot
+    import shutil  # here, because it takes long to import
+
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = Path(temporary_name(str(target)))
     temporary.mkdir(mode=0o700)
@@ -138,6 +140,8 @@ def _store(source: str, entry: TreeEntry, root: Path) -> bool:
     elif stat.S_ISDIR(entry.info.st_mode):
         path.mkdir()
     else:
+        import shutil
+
         try:
             shutil.copyfile(os.path.join(source, entry.name), path)
         except FileNotFoundError:
@@ -216,7 +220,7 @@ def _rules(source: str, home: str) -> Callable[[str, bool], bool]:
 
     def ignored(name: str, is_dir: bool) -> bool:
         base = os.path.basename(name)
-        if any(fnmatch.fnmatchcase(base, pattern) for pattern in IGNORED):
+        if base in IGNORED or base.endswith(IGNORED_ENDING):
             return True
         if is_dir and (
             any(os.path.exists(os.path.join(source, name, mark)) for mark in ENVIRONMENT_MARKS)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import fcntl
 import getpass
 import os
-import random
-import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,17 +16,20 @@ from muster.launch.start.prepare import Prepared
 from muster.records.files import locked, try_lock, write_json, write_text
 from muster.records.layout import RunDir, run_dir
 
+LETTERS = "abcdefghijkmnpqrstuvwxyz"  # at the end of a run's id
 
-def order(prepared: Prepared, run_id: str) -> Order:
+
+def order(prepared: Prepared, run_id: str, agent: str) -> Order:
     """The order that the engine gets, with the paths that will be."""
     home = prepared.context.home
     code = str(snapshot.folder(home, prepared.code.digest))
-    return Order(run_dir(home, run_id).path, code, packed_agent.path(home))
+    return Order(run_dir(home, run_id).path, code, agent)
 
 
 def render(prepared: Prepared) -> Request:
     """Returns what would be submitted; nothing is created."""
-    return prepared.engine.render(prepared.job, order(prepared, new_id(prepared.job.name)), prepared.environment)
+    agent = packed_agent.path(prepared.context.home)
+    return prepared.engine.render(prepared.job, order(prepared, new_id(prepared.job.name), agent), prepared.environment)
 
 
 def start(prepared: Prepared, follower: int | None = None) -> RunDir:
@@ -64,11 +65,13 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
                 write_text(run.job_file, prepared.source)
             write_json(run.run, record)
             os.mkdir(run.shared, 0o700)
-            request = prepared.engine.render(job, replace(order(prepared, run.id), agent=agent), prepared.environment)
+            request = prepared.engine.render(job, order(prepared, run.id, agent), prepared.environment)
             if request.script:
                 write_text(run.script, request.script)
             record["handle"] = prepared.engine.submit(request, follower)
         except BaseException:
+            import shutil  # here, because it takes long to import
+
             shutil.rmtree(run.path, ignore_errors=True)
             raise
         write_json(run.run, record)
@@ -96,7 +99,7 @@ def user() -> str:
 
 
 def new_id(name: str) -> str:
-    letters = "".join(random.choices("abcdefghijkmnpqrstuvwxyz", k=4))
+    letters = "".join(LETTERS[byte % len(LETTERS)] for byte in os.urandom(4))
     return f"{name}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{letters}"
 
 
