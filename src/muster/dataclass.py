@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import MISSING, FrozenInstanceError, asdict, field, fields, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+__all__ = ["asdict", "dataclass", "field", "fields", "replace"]
+
 if TYPE_CHECKING:
-    from dataclasses import dataclass as dataclass
+    from dataclasses import dataclass
 else:
 
     def dataclass(*, frozen: bool, repr: bool = True) -> Callable[[type], type]:
@@ -25,7 +28,7 @@ else:
 def _completed(cls: Any, shown: bool) -> Any:
     cls.__doc__ = cls.__doc__ or cls.__name__  # else it would be made of the signature, which takes long
     dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
-    compared = [field.name for field in dataclasses.fields(cls) if field.compare]
+    compared = [found.name for found in fields(cls) if found.compare]
     key = attrgetter(*compared) if compared else lambda instance: ()
 
     def equal(self: Any, other: object) -> Any:
@@ -43,10 +46,9 @@ def _completed(cls: Any, shown: bool) -> Any:
 
 
 def _constructor(cls: Any) -> Callable[..., None]:
-    found = dataclasses.fields(cls)
-    names = [field.name for field in found]
-    defaults = {field.name: field.default for field in found if field.default is not dataclasses.MISSING}
-    factories = {field.name: field.default_factory for field in found if field.default_factory is not dataclasses.MISSING}
+    names = [found.name for found in fields(cls)]
+    defaults = {found.name: found.default for found in fields(cls) if found.default is not MISSING}
+    factories = {found.name: found.default_factory for found in fields(cls) if found.default_factory is not MISSING}
     finish = getattr(cls, "__post_init__", None)
 
     def construct(self: Any, /, *values: Any, **named: Any) -> None:
@@ -70,9 +72,9 @@ def _constructor(cls: Any) -> Callable[..., None]:
 
 
 def _refuse(self: object, name: str, *_: object) -> None:
-    raise dataclasses.FrozenInstanceError(f"cannot change {name!r} of a {type(self).__name__}")
+    raise FrozenInstanceError(f"cannot change {name!r} of a {type(self).__name__}")
 
 
 def _text(self: Any) -> str:
-    shown = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
+    shown = (f"{found.name}={getattr(self, found.name)!r}" for found in fields(self) if found.repr)
     return f"{type(self).__qualname__}({', '.join(shown)})"

@@ -34,13 +34,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from muster.config import power, stores, tester
 from muster.config.sections import ConfigError, Secrets, TomlSection, TomlTable
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, field
 from muster.job.kinds import Choice, Flag, Item, Kind, Wrong, declared, site_options, typed
 
 __all__ = ["ENGINES", "Config", "ConfigError", "load"]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from muster.config.sections import ConfigError, Setting, TomlSection, TomlTable
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, replace
 from muster.job.kinds import Choice, Flag, Item, Wrong, declared, fields_of
 
 

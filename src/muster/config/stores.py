@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 
 from muster.config.sections import Setting, TomlSection
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, fields
 from muster.job.kinds import Choice, Duration, declared
 
 KEYS = ("access_key", "secret_key", "token")

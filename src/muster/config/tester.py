@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from muster.config.sections import Setting, TomlSection
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, replace
 from muster.job.kinds import declared
 
 VARIABLE = "MUSTER_TESTER_TOKEN"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 from muster import config
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, field
 from muster.engines import EngineError, Refused
 from muster.job import Job
 from muster.records.status import Status

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, replace
 from muster.job import overrides, paths, rules
 from muster.job.kinds import Item, Wrong, clean_name, nearest, typed
 from muster.job.model import FIELDS, Job

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, replace
 from muster.job.kinds import Item, text_of, without_password
 
 MOST_BYTES = 1 << 20

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, replace
 from muster.engines import registry
 from muster.engines.base import Engine, Refused
 from muster.launch import resubmit, views

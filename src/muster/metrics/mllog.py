@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Any
 
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, field
 from muster.metrics.recorded import Edge
 from muster.metrics.values import DataPoint
 from muster.records.untrusted import number, parse_json, whole

@@ -6,10 +6,9 @@ import math
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, replace
 from muster.job import Job
 from muster.linux.proc import listed
 from muster.metrics import numbers, result_files

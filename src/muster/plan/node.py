@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import field
 from typing import Any
 
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, field
 
 
 class PlanError(Exception):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from typing import Any
 
-from muster.dataclass import dataclass
+from muster.dataclass import asdict, dataclass, replace
 from muster.job import Job
 from muster.records.files import read_events, read_object
 from muster.records.layout import AttemptDir

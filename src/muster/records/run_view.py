@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, fields
 from enum import Enum
 from functools import cache
 from typing import Any, Callable, TypeVar
 
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, field, fields
 from muster.records.untrusted import number, whole
 
 T = TypeVar("T")

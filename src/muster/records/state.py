@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import field
 from typing import Any
 
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, field
 from muster.job import Job
 from muster.records import submissions
 from muster.records.damage import guarded, need

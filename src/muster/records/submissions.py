@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import asdict
 
-from muster.dataclass import dataclass
+from muster.dataclass import asdict, dataclass
 from muster.records.files import read_object, write_once
 from muster.records.layout import RunDir
 from muster.records.untrusted import number, whole

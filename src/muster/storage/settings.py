@@ -7,11 +7,10 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, field
 from muster.storage.errors import InvalidRequest, StorageError
 from muster.storage.urls import SCHEMES
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import field
 
 from muster.bench.samples import TimeSeries, Window
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, field
 from muster.metrics import numbers
 from muster.metrics.values import Value
 

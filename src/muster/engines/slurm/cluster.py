@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, field
 from muster.engines.slurm.node.client import Client
 from muster.engines.slurm.options import Chosen
 from muster.engines.slurm.script import warning

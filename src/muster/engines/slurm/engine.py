@@ -8,11 +8,10 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
 from functools import cache, cached_property
 
 from muster import config
-from muster.dataclass import dataclass
+from muster.dataclass import asdict, dataclass, replace
 from muster.engines.base import Capacity, Engine, EngineError, Order, Refused, Request
 from muster.engines.slurm import cluster, options, overview, refusals, script, shared_disk, states
 from muster.engines.slurm.node import client

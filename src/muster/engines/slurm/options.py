@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, fields, replace
 from muster.job.kinds import Flag, Item, Kind, Line, Section, Table, Wrong, declared, each, numbered, one_line, word
 
 if TYPE_CHECKING:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
 
 from muster import config
 from muster.config import power
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, field
 from muster.job import Job
 from muster.job.source import Finding
 from muster.linux import keys

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from muster import config
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, field, replace
 from muster.engines import registry
 from muster.engines.base import Engine, EngineError
 from muster.job import Job

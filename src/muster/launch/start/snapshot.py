@@ -7,10 +7,9 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, replace
 from muster.records.files import temporary_name
 from muster.records.untrusted import open_regular
 

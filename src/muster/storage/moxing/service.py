@@ -6,11 +6,10 @@ import os
 import shutil
 import tempfile
 import threading
-from dataclasses import field
 from itertools import islice
 from typing import Any, BinaryIO, Callable
 
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, field
 from muster.storage import FileInfo, InvalidRequest, NotFound, Progress, Settings, Storage, StorageError, is_url
 from muster.storage.errors import AccessDenied, Cancelled, NoSpace, Unreachable
 from muster.storage.moxing.auth import StorageCache

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import asdict
 from typing import Any
 
-from muster.dataclass import dataclass
+from muster.dataclass import asdict, dataclass
 from muster.engines.slurm.node.parsing import KILL_WAIT, SlurmNode
 from muster.records.layout import AttemptDir
 
