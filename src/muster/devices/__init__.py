@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Callable
 
 from muster.devices import ascend, cpu, nvidia
-from muster.devices.base import DeviceInfo, DriverError, Meter, Reading, Unmeasured, real_path
+from muster.devices.base import DeviceInfo, DriverError, Meter, Reading, Unmeasured, output_of, real_path
 
 KINDS: dict[str, ModuleType] = {"nvidia": nvidia, "ascend": ascend, "cpu": cpu}
 
@@ -63,6 +63,7 @@ __all__ = [
     "Unmeasured",
     "found",
     "open_meter",
+    "output_of",
     "real_path",
     "resolve",
     "share",
