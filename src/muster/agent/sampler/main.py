@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
+from functools import partial
 from typing import Any, Callable
 
 from muster.agent.sampler import hardware, power
@@ -85,15 +87,12 @@ class Sampler:
             self._writer.note_power(sources.rapl.name)
             self._closing.append(sources.rapl)
         for bmc in sources.bmcs:
-            self._add_slow(bmc.name, bmc.watts, self._deliver_watts(bmc.name), power.PAUSE)
+            self._add_slow(bmc.name, bmc.watts, partial(self._deliver_watts, bmc.name), power.PAUSE)
         self._closing += sources.bmcs
 
-    def _deliver_watts(self, name: str) -> Callable[[float, float], None]:
-        def deliver(t: float, watts: float) -> None:
-            self._writer.note_power(name)
-            self._writer.add(t, Sample(power={name: watts}))
-
-        return deliver
+    def _deliver_watts(self, name: str, t: float, watts: float) -> None:
+        self._writer.note_power(name)
+        self._writer.add(t, Sample(power={name: watts}))
 
     def _open_devices(self) -> None:
         self._meter: Meter | None = None
@@ -149,12 +148,10 @@ class Sampler:
         self._ending = True
         self._sample()  # so that counters cover the whole time
         self._writer.close()
-        self._system.end()
+        self._system.write()
         if self._background.busy:
             for pid in descendants(os.getpid()):
                 send(pid)
         for source in self._closing:
-            try:
+            with suppress(Exception):  # the thread may be using it; all samples are written
                 source.close()
-            except Exception:  # the thread may be using it; all samples are written
-                continue
