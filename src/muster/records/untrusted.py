@@ -123,11 +123,11 @@ def parse_json(text: bytes) -> Any:
     """The value of a JSON text. Raises ValueError for anything else, and for one that is nested too deeply to be meant."""
     try:
         value = json.loads(text.decode("utf-8"), parse_int=_PARSE_INT)
+        if text.count(b"{") + text.count(b"[") <= DEEPEST or _depth(value) <= DEEPEST:
+            return value
     except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if text.count(b"{") + text.count(b"[") > DEEPEST and _depth(value) > DEEPEST:
-        raise ValueError("nested too deeply")
-    return value
+        pass
+    raise ValueError("nested too deeply")
 
 
 def _bounded_int(text: str) -> int:
@@ -142,17 +142,8 @@ _PARSE_INT = None if hasattr(sys, "get_int_max_str_digits") else _bounded_int
 
 def _depth(value: Any) -> int:
     """How deeply lists and objects are nested."""
-    level, depth = [value], 0
-    while level:
-        level = [inner for outer in level for inner in _inner(outer)]
-        depth += 1
-    return depth
-
-
-def _inner(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(_depth, inner), default=0)
 
 
 def plain(value: Any) -> Any:
