@@ -18,9 +18,7 @@ class Ports:
         self._sockets: list[socket.socket] = []
         self._limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         _allow(count)
-        numbers = list(PORTS)
-        random.shuffle(numbers)
-        for number in numbers:
+        for number in random.sample(PORTS, len(PORTS)):
             if len(self._sockets) == count:
                 break
             holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

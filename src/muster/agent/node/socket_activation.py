@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 
 BACKLOG = 1024
 PAUSE = 0.1  # between two tries to reach a server that starts
@@ -78,12 +79,7 @@ async def _await(server: Address) -> None:
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    try:
-        while True:
-            data = await source.read(MOST)
-            if not data:
-                return
+    with suppress(OSError):
+        while data := await source.read(MOST):
             target.write(data)
             await target.drain()
-    except OSError:
-        pass

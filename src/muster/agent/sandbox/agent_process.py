@@ -56,7 +56,8 @@ def enter(
     """
     folder = attempt.node(index)
     write_text(folder.hosts, _hosts(assignment, index, names))
-    view = rootfs.plan(assignment.job, user(), folder.path, attempt.path, _needed(assignment), _variables(), private)
+    named = [part for value in environment.given().values() for part in value.split(":")]  # paths, perhaps
+    view = rootfs.plan(assignment.job, user(), folder.path, attempt.path, _needed(assignment), named, private)
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     keeper = Keeper(far, assignment.tools, folder, proc)  # now: the /proc of the node will not show it
@@ -116,8 +117,3 @@ def _needed(assignment: Assignment) -> list[str]:
     run, tools = assignment.run.path, assignment.tools
     store = os.path.dirname(os.path.dirname(run)) + "/store"
     return [run, store, assignment.code, tools.archive, tools.python, sys.executable, assignment.job.python]
-
-
-def _variables() -> list[str]:
-    """Values of the environment, split at colons, which may name paths."""
-    return [part for value in environment.given().values() for part in value.split(":")]

@@ -144,7 +144,5 @@ def _show(source: str, target: str) -> None:
         else:
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT, 0o600))
         syscalls.bind(source, target)
-    except FileExistsError:
-        pass  # a link that another node made
-    except FileNotFoundError:
-        pass  # it has just been deleted as well
+    except (FileExistsError, FileNotFoundError):
+        pass  # a link that another node made, or just deleted as well
