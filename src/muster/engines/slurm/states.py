@@ -124,7 +124,8 @@ def _waiting(job: Queued, everybody: Iterable[Queued]) -> str:
         return f"waiting: a limit of its {what} is reached ({spelled(job.reason)})"
     reason, _, more = job.reason.partition(",")
     nodes = f" ({more.strip()})" if ":" in more else ""  # `UnavailableNodes:node3`
-    return f"{WAITING[reason]}{nodes}" if reason in WAITING else f"waiting: {_apart(job.reason)}"
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", job.reason).replace("_", " ")
+    return f"{WAITING[reason]}{nodes}" if reason in WAITING else f"waiting: {apart}"
 
 
 def _behind(job: Queued, everybody: Iterable[Queued]) -> str:
@@ -143,8 +144,3 @@ def _rank(job: Queued) -> tuple[int, int]:
 
 def _on(end: End) -> str:
     return f" on {end.place}" if end.place else ""
-
-
-def _apart(reason: str) -> str:
-    """An unknown reason, its words set apart."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reason).replace("_", " ")
