@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -103,8 +102,5 @@ class NodePlan:
     together: bool = False  # whether ranks wait until the helpers of all nodes are up
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self, dict_factory=_without_nothing)
-
-
-def _without_nothing(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: value for name, value in pairs if value is not None}
+        """All of it but what is None."""
+        return asdict(self, dict_factory=lambda pairs: {name: value for name, value in pairs if value is not None})
