@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Callable
 
 from muster.agent.sampler import hardware, power
-from muster.agent.sampler.host_usage import Cpu, Disks, Memory, Network
+from muster.agent.sampler.host_usage import Cpu, Memory, disks, network
 from muster.agent.sampler.polling import BackgroundTask, BackgroundThread, Read, Source, describe
 from muster.agent.sampler.process_tree import ProcessTree
 from muster.agent.sampler.sample_writer import Sample, SampleWriter
@@ -53,7 +53,7 @@ class Sampler:
         self._sources: list[Source] = []
         self._closing: list[Any] = [self._tree]
         self._first, self._ending = True, False  # the samples for which everything is read, whatever it costs
-        for name, make in (("cpu", Cpu), ("mem", Memory), ("disk", Disks), ("net", Network)):
+        for name, make in (("cpu", Cpu), ("mem", Memory), ("disk", disks), ("net", network)):
             self._open(name, make)
         self._add("procs", self._tree.read)
         self._open_power()
@@ -71,9 +71,6 @@ class Sampler:
     def _add(self, name: str, read: Read, **allowance: float) -> None:
         self._sources.append(Source(name, read, self._writer.note_missing, **allowance))
 
-    def _add_slow(self, name: str, run: Callable[[], Any], deliver: Callable[[float, Any], None], pause: float) -> None:
-        self._background.add(BackgroundTask(name, run, deliver, self._writer.note_missing, pause))
-
     def _open_power(self) -> None:
         try:
             sources = power.open_sources(power.settings(self._power, self._facts), self._bmc)
@@ -87,7 +84,8 @@ class Sampler:
             self._writer.note_power(sources.rapl.name)
             self._closing.append(sources.rapl)
         for bmc in sources.bmcs:
-            self._add_slow(bmc.name, bmc.watts, partial(self._deliver_watts, bmc.name), power.PAUSE)
+            deliver = partial(self._deliver_watts, bmc.name)
+            self._background.add(BackgroundTask(bmc.name, bmc.watts, deliver, self._writer.note_missing, power.PAUSE))
         self._closing += sources.bmcs
 
     def _deliver_watts(self, name: str, t: float, watts: float) -> None:
@@ -103,7 +101,8 @@ class Sampler:
             self._writer.note_missing("devices", str(error))
             return
         if meter.pause:
-            self._add_slow("devices", meter.read, self._deliver_devices, meter.pause)
+            task = BackgroundTask("devices", meter.read, self._deliver_devices, self._writer.note_missing, meter.pause)
+            self._background.add(task)
         else:
             self._writer.note_devices(meter.name)
             self._add("devices", self._read_devices, allowance=DEVICES)
