@@ -47,11 +47,9 @@ def send_to_group(group: int, number: int = signal.SIGKILL) -> None:
 def reap_children() -> list[tuple[int, int]]:
     """Reaps all children that have ended, adopted ones included; returns their process ids and statuses."""
     ended: list[tuple[int, int]] = []
-    try:
+    with suppress(ChildProcessError):
         while (child := os.waitpid(-1, os.WNOHANG))[0]:
             ended.append(child)
-    except ChildProcessError:
-        pass
     return ended
 
 

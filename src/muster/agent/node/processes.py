@@ -71,14 +71,7 @@ class Processes:
         self._programs: dict[tuple[str, str | None], str | None] = {}  # where each is, by its name and PATH
 
     def start(
-        self,
-        name: str,
-        argv: Sequence[str],
-        env: dict[str, str],
-        cwd: str,
-        log: str,
-        rank: int = -1,
-        keep: Sequence[int] = (),
+        self, name: str, argv: Sequence[str], env: dict[str, str], cwd: str, log: str, rank: int = -1, keep: Sequence[int] = ()
     ) -> Running:
         """Starts a process in a session of its own, with both its outputs going straight into its log."""
         output = open_log(log)

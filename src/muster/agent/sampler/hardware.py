@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from muster.agent.sampler.host_usage import interfaces
-from muster.linux.proc import listed, read, read_text
+from muster.linux.proc import listed, read, search
 
 CPUS = "/sys/devices/system/cpu"
 # ARM's /proc/cpuinfo has numbers instead of names: implementer and part.
@@ -33,13 +33,14 @@ def describe() -> tuple[dict[str, Any], dict[str, str]]:
     """Describes this machine; the second dictionary has reasons for what is not known."""
     system = os.uname()
     model, (sockets, cores) = _model(), _topology()
+    kilobytes = search("/proc/meminfo", r"^MemTotal:\s*(\d+) kB")
     found: dict[str, Any] = {
         "machine": machine_id(),
         "kernel": system.release,
-        "os": _os(),
+        "os": search("/etc/os-release", r'^PRETTY_NAME="?([^"\n]+)'),
         "arch": system.machine,
         "cpu": {"model": model, "sockets": sockets, "cores": cores, "threads": os.cpu_count()},
-        "memory": _memory(),
+        "memory": int(kilobytes) * 1024 if kilobytes else None,
         "network": _interfaces() + _fabric(),
     }
     reasons = {
@@ -50,16 +51,6 @@ def describe() -> tuple[dict[str, Any], dict[str, str]]:
     }
     values = {**found, "cpu.model": model, "cpu.sockets": sockets}
     return found, {name: reason for name, reason in reasons.items() if values[name] is None}
-
-
-def _os() -> str | None:
-    found = re.search(r'^PRETTY_NAME="?([^"\n]+)', read_text("/etc/os-release"), re.MULTILINE)
-    return found.group(1) if found else None
-
-
-def _memory() -> int | None:
-    found = re.search(rb"^MemTotal:\s*(\d+) kB", read("/proc/meminfo"), re.MULTILINE)
-    return int(found.group(1)) * 1024 if found else None
 
 
 def _model() -> str | None:

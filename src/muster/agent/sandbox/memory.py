@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 
 from muster.agent.node.processes import Processes
-from muster.linux.proc import read_text, write
+from muster.linux.proc import read_text, search, write
 
 
 class Memory:
@@ -38,9 +37,8 @@ class Memory:
         groups = [self._group] if self._group is not None else [parent for parent, _ in _parents()[:1]]
         files = ("memory.events.local", "memory.events", "memory.oom_control")
         paths = [f"{group}/{file}" for group in groups for file in files]
-        text = next((read_text(path) for path in paths if os.path.exists(path)), "")
-        found = re.search(r"^oom_kill (\d+)", text, re.MULTILINE)
-        return int(found.group(1)) if found else 0
+        counts = (search(path, r"^oom_kill (\d+)") for path in paths if os.path.exists(path))
+        return int(next(counts, None) or 0)
 
 
 def group(run_id: str, node: int) -> str:
