@@ -50,7 +50,7 @@ class Process:
     name: str
     argv: tuple[str, ...]
     env: dict[str, str]
-    cwd: str
+    cwd: str = ""  # that of the program where a framework does not say
     rank: int = -1  # -1: a helper such as a scheduler; the run does not wait for it
     local: int = -1
     gate: Gate | None = None
