@@ -78,23 +78,11 @@ def queued(line: str) -> Queued | None:
     return Queued(job, state, level, names, user, limit, moment(starts), moment(ended), words, name)
 
 
-def restarts(shown: str) -> dict[str, int]:
-    """How often jobs were put back into the queue, as squeue shows it: lines of id and count."""
-    rows = [line.split() for line in shown.splitlines()]
-    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
-
-
-def accounted(shown: str) -> dict[str, End]:
-    """How jobs ended, as sacct shows it with --parsable2."""
-    rows = [line.split("|") for line in shown.splitlines()]
-    return {row[0]: _end(*row[1:]) for row in rows if len(row) == 4}
-
-
 def remembered(shown: str) -> dict[str, End]:
     """How jobs ended, as `scontrol show jobs` shows them."""
     jobs = [fields(line) for line in shown.splitlines()]
     return {
-        job["JobId"]: _end(job.get("JobState", ""), job.get("ExitCode", ""), job.get("NodeList", ""))
+        job["JobId"]: end(job.get("JobState", ""), job.get("ExitCode", ""), job.get("NodeList", ""))
         for job in jobs
         if "JobId" in job
     }
@@ -116,11 +104,6 @@ def grace_time(partition: str) -> float:
     """GraceTime as `scontrol show partition` shows it; infinite for none, where that of a QOS may count."""
     match = re.search(r"\bGraceTime=(\d+)", partition)
     return float(match.group(1)) if match and match.group(1) != "0" else math.inf
-
-
-def hides_jobs(config: str) -> bool:
-    """True if users see no jobs but their own, as `scontrol show config` shows it."""
-    return re.search(r"^PrivateData +=.*\bjobs\b", config, re.MULTILINE) is not None
 
 
 def gives_cpus(config: str, shown: str, partitions: Collection[str]) -> bool:
@@ -158,6 +141,7 @@ def user_name(number: str) -> str:
         return number
 
 
-def _end(state: str, code: str, place: str) -> End:
+def end(state: str, code: str, place: str) -> End:
+    """How a job ended, from its state, such as `CANCELLED by 1000`, its exit code and its nodes."""
     state, _, by = state.partition(" by ")
     return End(state.split(" ")[0].rstrip("+"), code, "" if place in ("(null)", "None assigned") else place, user_name(by))
