@@ -91,14 +91,12 @@ def where_stacks_are(attempt: AttemptDir) -> str:
 
 def explain(attempt: AttemptDir, failures: list[Failure]) -> Explanation:
     """The first failure with the end of its log, and the other distinct causes."""
-    first = _log_end(attempt, failures[0])
-    seen = {_distinct(first)}
-    others = []
-    for found in (_log_end(attempt, failure) for failure in failures[1:]):
-        if _distinct(found) not in seen:
-            seen.add(_distinct(found))
-            others.append(sentence(found.failure, found.exception))
-    return replace(first, sentence=sentence(first.failure, first.exception), others=tuple(others))
+    distinct: dict[tuple[str, int | None, int | None, str], Explanation] = {}
+    for found in (_log_end(attempt, failure) for failure in failures):
+        distinct.setdefault((found.failure.kind, found.failure.code, found.failure.signal, found.exception), found)
+    first, *others = distinct.values()
+    sentences = [sentence(found.failure, found.exception) for found in (first, *others)]
+    return replace(first, sentence=sentences[0], others=tuple(sentences[1:]))
 
 
 def _log_end(attempt: AttemptDir, failure: Failure) -> Explanation:
@@ -139,7 +137,3 @@ def _first_launched(attempt: AttemptDir, failure: Failure) -> Explanation | None
             name = os.path.basename(path)[: -len(".log")].replace("-", " ")
             return Explanation(failure, path, f"{name}: {exception}", tuple(lines[-TAIL_LINES:]))
     return None
-
-
-def _distinct(found: Explanation) -> tuple[str, int | None, int | None, str]:
-    return (found.failure.kind, found.failure.code, found.failure.signal, found.exception)
