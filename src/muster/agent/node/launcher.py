@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -14,7 +15,6 @@ from muster.agent.node.loop import Loop
 from muster.agent.node.openmpi import Sessions
 from muster.agent.node.ports import Ports
 from muster.agent.node.processes import Processes, Running, why_not_started
-from muster.agent.ssh import server
 from muster.agent.tools import Tools
 from muster.job import Job
 from muster.linux.held_signals import held
@@ -88,7 +88,7 @@ class Launcher:
 
     def start_ssh(self, plan: NodePlan, config: str) -> bool:
         descriptor = self.ssh[plan.ssh].fileno()
-        argv = server.argv(self.tools.archive, descriptor, config)
+        argv = [sys.executable, "-I", "-S", self.tools.archive, "sshd", str(descriptor), config]
         process = self.start("sshd", argv, self.environment(plan, plan.setup_env, plan.cwd), plan.cwd, keep=(descriptor,))
         for listener in self.ssh.values():
             listener.close()

@@ -33,6 +33,7 @@ def describe() -> tuple[dict[str, Any], dict[str, str]]:
     """Describes this machine; the second dictionary has reasons for what is not known."""
     system = os.uname()
     model, (sockets, cores) = _model(), _topology()
+    links = [{"name": name, "speed": _number(read(f"/sys/class/net/{name}/speed"))} for name in interfaces()]
     kilobytes = search("/proc/meminfo", r"^MemTotal:\s*(\d+) kB")
     found: dict[str, Any] = {
         "machine": machine_id(),
@@ -41,7 +42,7 @@ def describe() -> tuple[dict[str, Any], dict[str, str]]:
         "arch": system.machine,
         "cpu": {"model": model, "sockets": sockets, "cores": cores, "threads": os.cpu_count()},
         "memory": int(kilobytes) * 1024 if kilobytes else None,
-        "network": _interfaces() + _fabric(),
+        "network": links + _fabric(),
     }
     reasons = {
         "os": "there is no /etc/os-release",
@@ -72,18 +73,10 @@ def _model() -> str | None:
 
 def _topology() -> tuple[int | None, int | None]:
     """The numbers of sockets and cores: CPUs with the same list of siblings share one."""
-    sockets: set[bytes] = set()
-    cores: set[bytes] = set()
-    for name in listed(CPUS):
-        if re.fullmatch(r"cpu\d+", name):
-            folder = f"{CPUS}/{name}/topology/"
-            sockets.add(read(folder + "core_siblings_list"))
-            cores.add(read(folder + "thread_siblings_list"))
-    return len(sockets - {b""}) or None, len(cores - {b""}) or None
-
-
-def _interfaces() -> list[dict[str, Any]]:
-    return [{"name": name, "speed": _number(read(f"/sys/class/net/{name}/speed"))} for name in interfaces()]
+    folders = [f"{CPUS}/{name}/topology" for name in listed(CPUS) if re.fullmatch(r"cpu\d+", name)]
+    sockets = {read(f"{folder}/core_siblings_list") for folder in folders} - {b""}
+    cores = {read(f"{folder}/thread_siblings_list") for folder in folders} - {b""}
+    return len(sockets) or None, len(cores) or None
 
 
 def _fabric() -> list[dict[str, Any]]:

@@ -44,7 +44,8 @@ def plan(
     own = {path: node + "/root" + path for path in (*private, *platform.private)}
     own.update({path: attempt + "/root" + path for path in platform.shared})
     visible = [path for path in _named(own, (*_texts(job), *named)) if os.path.basename(path) not in MADE_HERE]
-    shown = {path: _without_links(path) for path in (*visible, *_named(own, needed))}
+    folders = {path: os.path.realpath(os.path.dirname(path)) for path in (*visible, *_named(own, needed))}  # not by links
+    shown = {path: os.path.join(folder, os.path.basename(path)) for path, folder in folders.items()}
     real = os.path.realpath(os.path.expanduser("~"))
     home = platform.user_home(user)
     if home:
@@ -95,11 +96,6 @@ def _named(folders: Iterable[str], texts: Iterable[str]) -> set[str]:
         for path in (os.path.normpath(local_path(text)), os.path.realpath(local_path(text))):
             found.update(match.group() for match in [entry.match(path)] if match)
     return {path for path in found if os.path.lexists(path)}
-
-
-def _without_links(path: str) -> str:
-    """The same entry, in a directory that no link leads to."""
-    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
 def _texts(job: Job) -> list[str]:

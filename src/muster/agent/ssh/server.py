@@ -68,11 +68,6 @@ def write_keys(folder: str, keys: dict[str, str]) -> None:
         write_text(f"{folder}/{name}", text)
 
 
-def argv(archive: str, listener: int, config: str) -> list[str]:
-    """The argv of the server of a node."""
-    return [sys.executable, "-I", "-S", archive, "sshd", str(listener), config]
-
-
 def main(argv: list[str]) -> int:
     """Starts an sshd for each connection; returns only when there is none to start."""
     listener_number, config = argv
