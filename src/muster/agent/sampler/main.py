@@ -57,8 +57,7 @@ class Sampler:
             self._open(name, make)
         self._add("procs", self._tree.read)
         self._open_power()
-        self._open_devices()
-        self._system.begin(self._meter)
+        self._system.begin(self._open_devices())
 
     # -- sources
 
@@ -92,35 +91,33 @@ class Sampler:
         self._writer.note_power(name)
         self._writer.add(t, Sample(power={name: watts}))
 
-    def _open_devices(self) -> None:
-        self._meter: Meter | None = None
+    def _open_devices(self) -> Meter | None:
         ids = [device["id"] for device in self._facts.get("devices", [])]
         try:
-            self._meter = meter = open_meter(self._facts.get("device", "cpu"), ids)
+            meter = open_meter(self._facts.get("device", "cpu"), ids)
         except Unmeasured as error:
             self._writer.note_missing("devices", str(error))
-            return
+            return None
         if meter.pause:
-            task = BackgroundTask("devices", meter.read, self._deliver_devices, self._writer.note_missing, meter.pause)
-            self._background.add(task)
+            deliver = partial(self._deliver_devices, meter)
+            self._background.add(BackgroundTask("devices", meter.read, deliver, self._writer.note_missing, meter.pause))
         else:
             self._writer.note_devices(meter.name)
-            self._add("devices", self._read_devices, allowance=DEVICES)
+            self._add("devices", partial(self._read_devices, meter), allowance=DEVICES)
         self._closing.append(meter)
+        return meter
 
-    def _read_devices(self, moment: float) -> Sample:
-        readings = self._meter.read(self._ending or self._first) if self._meter else {}
-        self._first = False
-        return self._of_devices(readings)
+    def _read_devices(self, meter: Meter, moment: float) -> Sample:
+        whole, self._first = self._ending or self._first, False
+        return self._of_devices(meter, meter.read(whole))
 
-    def _deliver_devices(self, t: float, readings: dict[str, Reading]) -> None:
-        if self._meter is not None:
-            self._writer.note_devices(self._meter.name)
-            self._system.add_devices(self._meter)
-        self._writer.add(t, self._of_devices(readings))
+    def _deliver_devices(self, meter: Meter, t: float, readings: dict[str, Reading]) -> None:
+        self._writer.note_devices(meter.name)
+        self._system.add_devices(meter)
+        self._writer.add(t, self._of_devices(meter, readings))
 
-    def _of_devices(self, readings: dict[str, Reading]) -> Sample:
-        for name, reason in self._meter.missing.items() if self._meter else ():
+    def _of_devices(self, meter: Meter, readings: dict[str, Reading]) -> Sample:
+        for name, reason in meter.missing.items():
             self._writer.note_missing("devices." + name, reason)
         return Sample(devices={id: reading.known() for id, reading in readings.items()})
 
