@@ -27,10 +27,9 @@ def pids() -> list[int]:
 
 def listed(folder: str) -> list[str]:
     """Returns the names in a directory, sorted; none where it cannot be read."""
-    try:
+    with suppress(OSError):
         return sorted(os.listdir(folder))
-    except OSError:
-        return []
+    return []
 
 
 def stat(pid: int) -> Stat | None:
@@ -142,8 +141,6 @@ def write(path: str, text: str) -> None:
 
 def read(path: str) -> bytes:
     """Returns the content of a file; nothing where it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read()
+    return b""

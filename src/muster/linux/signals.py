@@ -23,19 +23,17 @@ class Signals:
 
     def take(self) -> set[int]:
         """The signals that came since the last call."""
-        try:
+        with suppress(BlockingIOError):
             return set(os.read(self._reader, 4096))
-        except BlockingIOError:
-            return set()
+        return set()
 
 
 def send(pid: int, number: int = signal.SIGKILL) -> bool:
     """Sends a signal; returns False for a process that is gone or belongs to another user (a program under sudo)."""
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
+        return True
+    return False
 
 
 def send_to_group(group: int, number: int = signal.SIGKILL) -> None:

@@ -9,6 +9,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from io import BufferedReader
 from typing import Any
 
@@ -76,11 +77,10 @@ def _not_regular(kind: int, path: str) -> NotRegular:
 
 def is_regular(path: str, below: str = "") -> bool:
     """True if `open_regular` would open it."""
-    try:
+    with suppress(OSError):
         open_regular(path, below).close()
-    except OSError:
-        return False
-    return True
+        return True
+    return False
 
 
 def read_regular(path: str, most: int, below: str = "") -> bytes:
@@ -94,10 +94,9 @@ def read_regular(path: str, most: int, below: str = "") -> bytes:
 
 def read_if_regular(path: str, most: int) -> bytes:
     """Returns the content of a regular file; nothing where it cannot be read."""
-    try:
+    with suppress(OSError):
         return read_regular(path, most)
-    except OSError:
-        return b""
+    return b""
 
 
 def _too_large(path: str, most: int) -> TooLarge:

@@ -196,7 +196,6 @@ def seen_from_outside(proc: int, agent: int) -> dict[int, int]:
 
 
 def _group(pid: int) -> int | None:
-    try:
+    with suppress(ProcessLookupError):
         return os.getpgid(pid)
-    except ProcessLookupError:
-        return None
+    return None

@@ -58,10 +58,9 @@ def _spy(paths: dict[int, str]) -> list[int]:
 
 
 def _name(pid: int) -> str:
-    try:
+    with suppress(OSError):
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
-    except OSError:
-        return ""
+    return ""
 
 
 def _process_of(processes: Processes, pid: int) -> str:
