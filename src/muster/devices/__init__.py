@@ -54,17 +54,4 @@ def open_meter(kind: str, ids: Sequence[str]) -> Meter:
     return meter
 
 
-__all__ = [
-    "KINDS",
-    "DeviceInfo",
-    "DriverError",
-    "Meter",
-    "Reading",
-    "Unmeasured",
-    "found",
-    "open_meter",
-    "output_of",
-    "real_path",
-    "resolve",
-    "share",
-]
+__all__ = ["DeviceInfo", "DriverError", "Meter", "Reading", "Unmeasured", "output_of", "real_path"]  # beside its own

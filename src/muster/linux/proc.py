@@ -98,6 +98,15 @@ def frozen(pid: int) -> Standstill | None:
     return None
 
 
+def user_name(number: int) -> str | None:
+    """Returns the name of a user; None for an id that has none, as in some containers."""
+    import pwd
+
+    with suppress(KeyError):
+        return pwd.getpwuid(number).pw_name
+    return None
+
+
 def name(pid: int) -> str:
     return read_text(f"/proc/{pid}/comm").strip()
 

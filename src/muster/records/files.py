@@ -130,16 +130,12 @@ def need_json(path: str) -> Any:
 
 def read_objects(path: str, below: str = "", most: int = MOST_LINES) -> Iterator[dict[str, Any]]:
     """The objects in the complete lines of a file; other lines are passed over. Raises OSError, but not for no file."""
-    try:
+    with suppress(FileNotFoundError, NotADirectoryError):
         for line in read_lines(path, below, most):
-            try:
+            with suppress(ValueError):
                 data = parse_json(line)
-            except ValueError:
-                continue
-            if isinstance(data, dict):
-                yield data
-    except (FileNotFoundError, NotADirectoryError):
-        return
+                if isinstance(data, dict):
+                    yield data
 
 
 def read_events(path: str) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from muster.agent.node.processes import Processes
 from muster.agent.sandbox import namespaces, rootfs
 from muster.agent.supervisor.site import Assignment
 from muster.linux import keys, syscalls
+from muster.linux.proc import user_name
 from muster.plan import compat
 from muster.records.files import write_text
 from muster.records.layout import AttemptDir
@@ -79,12 +80,7 @@ def enter(
 
 def user() -> str:
     """The name of the user, or a number where there is none."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a container may run with a user id that has no name
-        return str(os.getuid())
+    return user_name(os.getuid()) or str(os.getuid())
 
 
 def _hosts(assignment: Assignment, index: int, nodes: Sequence[tuple[str, str]]) -> str:

@@ -88,7 +88,10 @@ class Client:
 
     def remembered(self) -> dict[str, End]:
         """How jobs ended that the controller has not forgotten yet."""
-        return parsing.remembered(self._call(["scontrol", "--oneliner", "show", "jobs", *self._cluster]).stdout)
+        shown = self._call(["scontrol", "--oneliner", "show", "jobs", *self._cluster]).stdout
+        jobs = [job for line in shown.splitlines() if "JobId" in (job := parsing.fields(line))]
+        names = ("JobState", "ExitCode", "NodeList")
+        return {job["JobId"]: parsing.end(*(job.get(name, "") for name in names)) for job in jobs}
 
     def job(self, number: str) -> dict[str, str]:
         """Returns the fields of a job as the controller shows them."""

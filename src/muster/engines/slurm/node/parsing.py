@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-import pwd
 import re
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+
+from muster.linux import proc
 
 KILL_WAIT = 30.0  # Slurm's default
 HANDLE = re.compile(r"^[0-9]+(?:;\S+)?$", re.MULTILINE)  # `12`, or `12;west` of a cluster with a name
@@ -78,16 +79,6 @@ def queued(line: str) -> Queued | None:
     return Queued(job, state, level, names, user, limit, moment(starts), moment(ended), words, name)
 
 
-def remembered(shown: str) -> dict[str, End]:
-    """How jobs ended, as `scontrol show jobs` shows them."""
-    jobs = [fields(line) for line in shown.splitlines()]
-    return {
-        job["JobId"]: end(job.get("JobState", ""), job.get("ExitCode", ""), job.get("NodeList", ""))
-        for job in jobs
-        if "JobId" in job
-    }
-
-
 def machines(shown: str) -> list[SlurmNode]:
     """The nodes that `scontrol show node --oneliner` shows."""
     found = [fields(line) for line in shown.splitlines() if line.startswith("NodeName=")]
@@ -135,10 +126,7 @@ def moment(text: str) -> float:
 
 def user_name(number: str) -> str:
     """The name of a user who is known by a number."""
-    try:
-        return pwd.getpwuid(int(number)).pw_name
-    except (ValueError, KeyError):
-        return number
+    return (proc.user_name(int(number)) if number.isdigit() else None) or number
 
 
 def end(state: str, code: str, place: str) -> End:
