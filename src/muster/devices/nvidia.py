@@ -11,11 +11,8 @@ choose = first
 
 def found() -> list[DeviceInfo]:
     text = ask(["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"])
-    devices = []
-    for line in text.splitlines():
-        parts = [part.strip() for part in line.split(",", 2)]
-        if len(parts) == 3 and parts[0].isdigit():
-            devices.append(DeviceInfo(parts[0], parts[2], parts[1]))
+    rows = [[part.strip() for part in line.split(",", 2)] for line in text.splitlines()]
+    devices = [DeviceInfo(row[0], row[2], row[1]) for row in rows if len(row) == 3 and row[0].isdigit()]
     return allowed(devices, "CUDA_VISIBLE_DEVICES")
 
 

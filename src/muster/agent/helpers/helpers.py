@@ -97,15 +97,13 @@ class KeeperHelpers(Helpers):
         self._line.send(_message(kill=True))
         while self._running:
             self._receive(True)
-        found, self._ended = self._ended, []
-        return found
+        return self.ended(True)
 
     def seen(self, agent: int) -> dict[int, int]:
         self._line.send(_message(see=agent))
-        while True:
-            message = self._receive(False)
-            if "seen" in message:
-                return {int(inside): pid for inside, pid in message["seen"].items()}
+        while "seen" not in (message := self._receive(False)):
+            pass  # a helper ended meanwhile
+        return {int(inside): pid for inside, pid in message["seen"].items()}
 
     def _receive(self, stopping: bool, flags: int = 0) -> dict[str, Any]:
         data = self._line.recv(MOST, flags)

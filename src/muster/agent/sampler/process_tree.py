@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from muster.agent.sampler.sample_writer import Sample
@@ -111,11 +112,9 @@ class ProcessTree:
         self._processes[process.pid] = process
         process.rank = self._rank(process)
         if self._open < MOST_OPEN:
-            try:
+            with suppress(OSError):  # it has ended, which the next reading notices
                 process.file = os.open(f"/proc/{process.pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
                 self._open += 1
-            except OSError:
-                pass  # it has ended, which the next reading notices
 
     def _belongs(self, pid: int, candidates: dict[int, Process]) -> bool:
         seen = set()
@@ -148,14 +147,9 @@ class ProcessTree:
 
 
 def _read_once(pid: int) -> Stat | None:
-    try:
-        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return _read(file)
-    finally:
-        os.close(file)
+    with suppress(OSError), open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+        return _read(file.fileno())
+    return None
 
 
 def _read(file: int) -> Stat | None:
