@@ -41,16 +41,8 @@ def page() -> str:
     for name, field in FIELDS.items():
         lines.append(f"| [`{name}`](#{name}) | {field.metadata['kind'].words} | {_default(field)} |")
     for name, field in FIELDS.items():
-        lines += [
-            "",
-            f"## {name}",
-            "",
-            field.metadata["about"],
-            "",
-            "```yaml",
-            f"{name}: {field.metadata['example']}",
-            "```",
-        ]
+        about, example = field.metadata["about"], field.metadata["example"]
+        lines.append(f"\n## {name}\n\n{about}\n\n```yaml\n{name}: {example}\n```")
     return "\n".join(lines) + "\n"
 
 

@@ -124,10 +124,9 @@ def _loaded(item: Item, problems: list[Problem], file: str, base: Path, sets: Se
     read, wrong = _values(fields, file)
     unread = frozenset(name for name in fields if name in FIELDS and name not in read)
     job, path_findings = paths.resolve(Job(**{"name": name or "job", **read}), fields.keys(), unread, base)
-    given = rules.Given(job, fields.keys(), unread)
-    findings = [*rules.program(given), *rules.variables(given), *rules.passwords(given), *path_findings, *rules.data(given)]
+    own = [*rules.program(job, fields.keys(), unread), *rules.variables(job), *rules.passwords(job)]
     loaded = LoadedJob(job, fields, file, (*problems, *wrong))
-    return replace(loaded.with_findings(findings), unread=unread)
+    return replace(loaded.with_findings([*own, *path_findings, *rules.data(job, unread)]), unread=unread)
 
 
 def _values(fields: Mapping[str, Item], file: str) -> tuple[dict[str, Any], list[Problem]]:
