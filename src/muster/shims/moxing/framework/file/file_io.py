@@ -10,6 +10,29 @@ from .entries import AnyEntry, Stat
 from .errors import MoxFileNotExistsException
 from .paths import clean, is_url, relative
 
+__all__ = [
+    "File",
+    "append",
+    "append_remote",
+    "copy",
+    "copy_parallel",
+    "exists",
+    "get_size",
+    "glob",
+    "is_directory",
+    "list_directory",
+    "make_dirs",
+    "mk_dir",
+    "read",
+    "remove",
+    "rename",
+    "scan_dir",
+    "set_auth",
+    "stat",
+    "walk",
+    "write",
+]
+
 # Switches that MoXing's manual describes. Muster chooses the number of its connections itself.
 _LARGE_FILE_METHOD = 1
 _LARGE_FILE_TASK_NUM = 1
