@@ -57,7 +57,7 @@ def command(
     sign: str | None,
     force: bool,
     language: str | None,
-) -> int:
+) -> None:
     """Show what runs were worth: the result in short, and a page with everything about it.
 
     RUN is the id of a bench or a run, `last`, a bundle, or a result.json; several are compared with the first. The page
@@ -90,7 +90,6 @@ def command(
         path = html or _default_path(sources)
         _write(sources, path, language)
         click.echo(f"muster: page {path}", err=True)
-    return 0
 
 
 def _only_bench(sources: Sequence[Source]) -> str:
