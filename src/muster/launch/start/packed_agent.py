@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ROOMS = ("job", "plan", "linux", "records", "metrics", "channel", "devices", "storage", "agent", "shims")
 MODULES = ("__init__.py", "record.py", "engines/__init__.py")
 NODE_SIDES = ("__init__.py", "options.py", "node/")  # of the engines
-LEFT_OUT = {f"job/{name}.py" for name in ("load", "overrides", "paths", "rules", "source", "describe")}
+LEFT_OUT = {f"job/{name}.py" for name in ("load", "paths", "rules", "source", "describe")}
 PIECE = 1 << 18  # bytes that are compared at once
 MAIN = "import sys\nfrom muster.agent.main import main\nsys.exit(main(sys.argv[1:]))\n"
 
