@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from muster.aisbench import importing
@@ -43,6 +44,7 @@ STATUS_INTERVAL = 10.0  # seconds between two lines about the state of a run
 
 GoTo = Callable[[Run], None]
 """A function that takes the run to which interrupts go from now on."""
+_say = partial(print, flush=True)
 
 
 def init(base: str, choices: Choices, store: RunStore) -> int:
@@ -168,7 +170,3 @@ def _result(base: str) -> Result:
     if result is None:
         raise ConfigError(f"{base}/result/result.json is missing; run the training first")
     return result
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
