@@ -63,7 +63,8 @@ def init(base: str, choices: Choices, store: RunStore) -> int:
 def run_train(base: str, choices: Choices, store: RunStore, go_to: GoTo) -> int:
     """Runs the job of the package and stores its logs and its result; returns 1 where a run did not succeed."""
     layout = PackageLayout(base)
-    imported = _import(layout, replace(choices, folder=_folder()))
+    unique = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}/"  # others may write to the same URL
+    imported = _import(layout, replace(choices, folder=unique))
     with layout.locked():
         layout.remove_results()
         if not network_mode.started_by_stubs():
@@ -122,11 +123,6 @@ def _runs(store: RunStore, name: str, code: str) -> list[Run]:
     """Runs with this job name and code directory, the newest first."""
     path = os.path.realpath(code)
     return [run for run in api.runs_in(store) if run.job.name == name and os.path.realpath(run.job.code) == path]
-
-
-def _folder() -> str:
-    """Returns a unique folder for the outputs of one run: others may write to the same URL meanwhile."""
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}/"
 
 
 def _import(layout: PackageLayout, choices: Choices) -> Imported:
