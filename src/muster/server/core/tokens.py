@@ -50,8 +50,7 @@ class Tokens:
         return secret
 
     def all(self) -> list[Token]:
-        with self._database.reading() as connection:
-            return [Token.from_row(row) for row in connection.execute("SELECT * FROM tokens ORDER BY name")]
+        return [Token.from_row(row) for row in self._database.select("SELECT * FROM tokens ORDER BY name")]
 
     def revoke(self, name: str) -> None:
         """Revokes a token and ends its sessions."""
@@ -63,7 +62,7 @@ class Tokens:
 
     def find(self, secret: str) -> Token | None:
         """Returns the token with this secret, unless it was revoked."""
-        return self._token("SELECT * FROM tokens WHERE hash = ? AND revoked IS NULL", hashed(secret))
+        return _one(self._database.select("SELECT * FROM tokens WHERE hash = ? AND revoked IS NULL", hashed(secret)))
 
     def in_session(self, secret: str) -> Token | None:
         """Returns the token of a session, unless one of them has ended."""
@@ -71,7 +70,7 @@ class Tokens:
             "SELECT tokens.* FROM sessions JOIN tokens ON tokens.hash = sessions.token"
             " WHERE sessions.hash = ? AND until > ? AND revoked IS NULL"
         )
-        return self._token(statement, hashed(secret), time.time())
+        return _one(self._database.select(statement, hashed(secret), time.time()))
 
     def begin_session(self, token: str) -> str | None:
         """Begins a session, which reads and cannot submit, and returns its secret; None where the token is not valid."""
@@ -88,15 +87,14 @@ class Tokens:
         with self._database.writing() as connection:
             connection.execute("DELETE FROM sessions WHERE hash = ?", (hashed(secret),))
 
-    def _token(self, statement: str, *values: object) -> Token | None:
-        with self._database.reading() as connection:
-            row = connection.execute(statement, values).fetchone()
-        return Token.from_row(row) if row else None
-
 
 def hashed(secret: str) -> str:
     """Secrets have 256 random bits, so that a plain hash cannot be reversed."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _one(rows: list[sqlite3.Row]) -> Token | None:
+    return Token.from_row(rows[0]) if rows else None
 
 
 def _end_sessions(connection: sqlite3.Connection, name: str) -> None:

@@ -78,12 +78,10 @@ class Uploads:
 
     def find(self, upload_id: str, submitter: str) -> Upload:
         """Returns an upload of this submitter; raises Denied where there is none."""
-        with self._database.reading() as connection:
-            statement = "SELECT * FROM uploads WHERE id = ? AND submitter = ?"
-            row = connection.execute(statement, (upload_id, submitter)).fetchone()
-        if row is None:
+        rows = self._database.select("SELECT * FROM uploads WHERE id = ? AND submitter = ?", upload_id, submitter)
+        if not rows:
             raise Denied(404, GONE)
-        return Upload.from_row(row)
+        return Upload.from_row(rows[0])
 
     def offset(self, upload: Upload) -> int:
         """How many bytes of an upload have arrived."""
