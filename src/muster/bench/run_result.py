@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from muster.bench import samples, timeline
 from muster.bench.aggregate import listed, statistics
 from muster.bench.energy import power
-from muster.bench.model.result import NodeUse, NodeValue, Phase, RankUse, RankValue, RunMetric, RunResult, SeriesPoint
+from muster.bench.model.result import NodeUse, NodeValue, Phase, RankUse, RankValue, RunMetric, RunResult, SeriesPoint, Window
 from muster.bench.phases import Attempt, phases, training_start
-from muster.bench.samples import NodeSamples, Window
+from muster.bench.samples import NodeSamples
 from muster.bench.timeline import Timeline
 from muster.job import Job
 from muster.metrics import numbers
 from muster.metrics.observed import Observed, observe
+from muster.metrics.rank_map import Rank
 from muster.metrics.totals import NOBODY, measure, names
-from muster.metrics.values import DataPoint, MetricTotals, Value
+from muster.metrics.values import DataPoint, MetricTotals, RankReport, Value
 from muster.records.damage import Damaged, guarded
 from muster.records.files import read_object
 from muster.records.layout import RunDir, is_number
@@ -92,12 +93,16 @@ def _metric(name: str, measured: MetricTotals, observed: Observed) -> RunMetric:
         of=measured.metric.of,
         over=measured.metric.over,
         better=measured.metric.better or None,
-        ranks=tuple(RankValue(rank.index, rank.node, **report.to_json()) for rank, report in measured.ranks),
+        ranks=tuple(_rank(rank, report) for rank, report in measured.ranks),
         nodes=tuple(NodeValue(node, value.value, value.reason) for node, value in measured.nodes.items()),
         list=tuple(values),
         statistics=statistics(values),
         series=_series(observed.series(name)),
     )
+
+
+def _rank(rank: Rank, of: RankReport) -> RankValue:
+    return RankValue(rank.index, rank.node, of.value, of.reason, of.source, of.count, of.step_stats, of.time)
 
 
 def _earlier(run: RunDir, job: Job) -> Iterator[Attempt]:
