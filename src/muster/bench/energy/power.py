@@ -9,8 +9,8 @@ from typing import Any
 
 from muster.bench.energy import energy
 from muster.bench.energy.energy import Meter
-from muster.bench.model.result import BOTH, DEVICES, PACKAGES, SERVER, DevicePower, NodePower, Power, PowerWindow, RunPower
-from muster.bench.samples import NodeSamples, TimeSeries, Window
+from muster.bench.model.result import BOTH, DEVICES, PACKAGES, SERVER, DevicePower, NodePower, Power, RunPower, Window
+from muster.bench.samples import NodeSamples, TimeSeries
 from muster.metrics import numbers
 from muster.metrics.values import MetricTotals, RankReport, Value
 
@@ -41,7 +41,7 @@ def measure(samples: Sequence[NodeSamples], window: Window | None, first_rank: f
         own = alone if shared else _of_node(rate, of.node, window)
         nodes.append(NodePower(of.node, _power(found, window, first_rank, own, [of]), _devices(of, window)))
     whole = _power(_together(meters), window, first_rank, _of_all(rate, window), samples)
-    return RunPower(whole, PowerWindow(window.start, window.end, window.phase), tuple(nodes))
+    return RunPower(whole, window, tuple(nodes))
 
 
 def combine(runs: Sequence[tuple[str, Power]]) -> Power:

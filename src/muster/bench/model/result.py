@@ -124,10 +124,20 @@ class Power:
 
 
 @dataclass(frozen=True)
-class PowerWindow:
+class Window:
+    """A period of time in a run."""
+
     start: Moment
     end: Moment
-    phase: Annotated[str, OneOf(("proc", "attempt"))]
+    phase: Annotated[str, OneOf(("proc", "attempt"))] = "attempt"
+
+    @property
+    def length(self) -> float:
+        return self.end - self.start
+
+    def holds(self, moment: float | None) -> bool:
+        """True if a moment lies in it; numbers from logs have none, and a wrong clock may have given any."""
+        return moment is not None and self.start <= moment <= self.end
 
 
 @dataclass(frozen=True)
@@ -149,7 +159,7 @@ class NodePower:
 @dataclass(frozen=True)
 class RunPower:
     figures: Annotated[Power, INLINE]
-    window: PowerWindow | None
+    window: Window | None
     nodes: tuple[NodePower, ...] = ()
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from muster.bench.model.result import Phase
+from muster.bench.model.result import Phase, Window
 from muster.bench.report.drawings import scale
 from muster.bench.report.drawings.timeline import Series, Values
 from muster.bench.report.phrase import Phrase, named
-from muster.bench.samples import Window
 
 LEFT, RIGHT, TOP, BOTTOM = 58, 22, 26, 28
 NARROW, WIDE = (490, 230), (1000, 270)  # half of a page, and all of it
