@@ -35,7 +35,7 @@ class VerifyPool:
         try:
             if worker is None or worker.poll() is not None:
                 worker = self._start()
-            found = self._ask(worker, str(path), str(signers) if signers else None, most)
+            found = self._ask(worker, path=str(path), signers=str(signers) if signers else None, most=most)
             if found is None:
                 killed = self._was_killed(worker)
                 self._end(worker)
@@ -64,7 +64,7 @@ class VerifyPool:
         self._workers.add(worker)
         return worker
 
-    def _ask(self, worker: subprocess.Popen[bytes], *task: str | int | None) -> Verification | None:
+    def _ask(self, worker: subprocess.Popen[bytes], **task: str | int | None) -> Verification | None:
         """Returns None where the worker died."""
         assert worker.stdin and worker.stdout
         try:

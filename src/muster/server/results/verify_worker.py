@@ -1,6 +1,6 @@
 """A process that verifies bundles for the server, one after the other, so that no bundle can harm the server.
 
-It reads the arguments of `_verify` from stdin, a JSON list per line, and writes one verification per line to stdout; it exits
+It reads the arguments of `_verify` from stdin, a JSON object per line, and writes one verification per line to stdout; it exits
 when its stdin closes.
 It ignores the signals that stop the server, which reach it as well: a bundle must not be refused because of a Ctrl-C.
 """
@@ -46,7 +46,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most), most))
     for line in sys.stdin:
         signal.alarm(TIME_LIMIT)
-        print(json.dumps(vars(_verify(*json.loads(line)))), flush=True)
+        print(json.dumps(vars(_verify(**json.loads(line)))), flush=True)
         signal.alarm(0)
 
 
