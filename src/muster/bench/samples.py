@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.bench.model.result import Window
-from muster.bench.timeline import moment
+from muster.bench.phases import moment
 from muster.metrics import numbers
 from muster.records.files import read_objects
 from muster.records.layout import NodeDir

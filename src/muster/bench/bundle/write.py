@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from muster.bench.bundle import signature
 from muster.bench.bundle.contents import BENCH_FILES, FORMAT, MANIFEST, SIGNATURE, FileEntry, record
 from muster.bench.errors import BundleError, ResultError
-from muster.bench.model.bench import BenchRecord
+from muster.bench.model.result import BenchRecord
 from muster.records.files import read_object
 from muster.records.layout import RunDir, run_dir
 from muster.records.state import recorded

@@ -76,11 +76,13 @@ def _power(found: _Meters, window: Window, first_rank: float | None, made: Value
         none = Value(reason=found.reason)
         figures |= {"idle": none, "average": none, "max": none, "joules": none, "samples_per_joule": none}
     else:
-        figures["joules"] = spent = _sum(used)
+        unknown = next((figure for figure in used if figure.value is None), None)
+        spent = unknown or Value(numbers.total([figure.value for figure in used if figure.value is not None]))
+        figures["joules"] = spent
         figures["average"] = Value(spent.value / window.length) if spent.value is not None else spent
         figures["max"] = energy.peak(found.meters, window)
-        unknown = Value(reason="it is not known when the ranks started")
-        figures["idle"] = energy.idle(found.meters, first_rank) if first_rank is not None else unknown
+        unstarted = Value(reason="it is not known when the ranks started")
+        figures["idle"] = energy.idle(found.meters, first_rank) if first_rank is not None else unstarted
         figures["samples_per_joule"] = _efficiency(made, window, spent)
     methods = sorted({figure.method for figure in used if figure.method})
     reasons = {key: figure.reason or "" for key, figure in figures.items() if figure.value is None}
@@ -158,13 +160,6 @@ def _together(meters: Mapping[int, _Meters]) -> _Meters:
             if len(meter.watts.times) > len(kept.watts.times):
                 distinct[meter.machine, meter.name] = meter
     return _Meters(next(iter(kinds)), tuple(distinct.values()))
-
-
-def _sum(figures: Sequence[Value]) -> Value:
-    for figure in figures:
-        if figure.value is None:
-            return figure
-    return Value(numbers.total([figure.value for figure in figures if figure.value is not None]))
 
 
 def _utilisation(samples: Sequence[NodeSamples], window: Window) -> Value:

@@ -33,7 +33,8 @@ def lines(result: Result, repeat: int = 0, plan: Mapping[str, Any] | None = None
     logged: Logged = {}
     for line in script:
         logged.setdefault(line.key, []).append(line.time_ms)
-    outcome: dict[str, str | float] = {"status": _status(result, run)}
+    good = run.state == "succeeded" and all(target.reached for target in result.targets)  # as MLPerf calls a run successful
+    outcome: dict[str, str | float] = {"status": "success" if good else "aborted"}
     if (rate := _value(run, "throughput")) is not None:
         outcome["throughput"] = rate  # for which MLPerf has no key
     edges = [_between(edge, logged) for edge in _edges(run, outcome)]
@@ -102,13 +103,12 @@ def _submission(result: Result, plan: Mapping[str, Any], time_ms: float) -> Iter
 
 def _platform(nodes: Iterable[Machine]) -> str:
     """The machines in words, such as `2 x (8 x Ascend 910)`."""
-    kinds = Counter(filter(None, map(_machine, nodes)))
+    kinds: Counter[str] = Counter()
+    for node in nodes:
+        devices = Counter(device.name for device in node.devices if device.name)
+        kind = ", ".join(f"{count} x {name}" for name, count in devices.items()) or (node.cpu and node.cpu.model)
+        kinds.update([kind] if kind else [])
     return " + ".join(f"{count} x ({kind})" for kind, count in kinds.items())
-
-
-def _machine(node: Machine) -> str:
-    devices = Counter(device.name for device in node.devices if device.name)
-    return ", ".join(f"{count} x {name}" for name, count in devices.items()) or (node.cpu and node.cpu.model) or ""
 
 
 def _numbers(run: RunResult, time_ms: float) -> Iterator[Event]:
@@ -126,12 +126,6 @@ def _accuracies(run: RunResult, end_ms: float) -> Iterator[Event]:
     for t, point in evaluations:
         step = {} if point.step is None else {"step_num": point.step}
         yield Event(_ms(t), "eval_accuracy", point.value, {**step, "rank": point.rank})
-
-
-def _status(result: Result, run: RunResult) -> str:
-    """MLPerf calls a run successful that ended well and reached the quality it was to reach."""
-    reached = all(target.reached for target in result.targets)
-    return "success" if run.state == "succeeded" and reached else "aborted"
 
 
 def _value(run: RunResult, name: str) -> float | None:

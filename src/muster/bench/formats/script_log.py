@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from muster.bench import timeline
+from muster.bench.phases import moment, read_timeline
 from muster.job import Job
 from muster.metrics import log_numbers
 from muster.metrics.observed import SKEW
@@ -39,7 +39,7 @@ def read(run: RunDir) -> list[Line]:
 
 
 def _of_attempt(run: RunDir, attempt: AttemptDir, job: Job) -> list[Line]:
-    started = timeline.read(run, attempt, job).started
+    started = read_timeline(run, attempt, job).started
     began = -math.inf if started is None else started - SKEW
     first_ranks: dict[str, int] = {}
     found: list[Line] = []
@@ -69,7 +69,7 @@ def _lines(path: str, began: float) -> Iterator[Line]:
     """The lines of one log; older ones are of another run, whose log the script prints again."""
     latest = -math.inf
     for event, text in log_numbers.events(path):
-        moment = timeline.moment(event.time_ms / 1000)
-        if moment is not None and moment >= began:
+        time = moment(event.time_ms / 1000)
+        if time is not None and time >= began:
             latest = max(latest, event.time_ms)
             yield Line(latest, event.key, text)
