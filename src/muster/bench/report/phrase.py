@@ -49,6 +49,11 @@ def named(name: str) -> Phrase:
     return say(f"name.{name}") if f"name.{name}" in TEXTS else same(name)
 
 
+def both(english: str, chinese: str) -> Markup:
+    """A text in both languages, ready for a page."""
+    return Markup(Phrase(english, chinese).__html__())
+
+
 def joined(phrases: Sequence[Phrase], comma: tuple[str, str] = (", ", "、")) -> Phrase:
     return Phrase(comma[0].join(phrase.en for phrase in phrases), comma[1].join(phrase.zh for phrase in phrases))
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from muster.bench.report import figures
 from muster.bench.report.formats import as_html
-from muster.bench.report.phrase import Phrase
+from muster.bench.report.phrase import both
 
 ASSETS = as_html.Assets(style="/style.css", script="/script.js")
 
@@ -23,7 +23,7 @@ ASSETS = as_html.Assets(style="/style.css", script="/script.js")
 @cache
 def templates() -> Environment:
     found = as_html.environment("muster.server.pages")
-    found.globals["both"] = Phrase
+    found.globals["both"] = both
     found.filters.update(
         figure=figures.figure,
         moment=figures.moment,
