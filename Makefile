@@ -11,6 +11,9 @@ NODE_ROOMS := $(addprefix src/muster/,__init__.py plan linux records metrics cha
 
 WORKLOADS := resnet50 bert-large resnet50-mindspore
 
+# Tests start Python thousands of times: without bytecode each start compiles Muster, and each worker all tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all test-slurm browser slurm frameworks test-frameworks lint docs benchmark clean
 
 demo: $(DEMO)  ## run the quickstart and show its result
