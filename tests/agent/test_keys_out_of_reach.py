@@ -118,6 +118,7 @@ def test_a_run_with_namespaces_has_nothing_to_say_about_keys(muster: Muster, wri
 def test_the_environment_of_a_supervisor_holds_no_key(containment: str, command: list[str], write_job: WriteJob) -> None:
     with Live(command, write_job({"command": "echo up; sleep 1000"}), "--detach", **KEYS) as live:
         live.until_running()
+        live.command.wait()  # it was given the keys
         for line in processes_with(f"MUSTER_HOME={live.home}"):
             environment = Path(f"/proc/{line.partition(':')[0]}/environ").read_bytes()
             assert SECRET.encode() not in environment, line
