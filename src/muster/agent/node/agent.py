@@ -108,7 +108,7 @@ class Agent(Listener):
                 self._start(plan)
             self._until(lambda: False)  # for the gang to be stopped, because all is done or something failed
         finally:
-            ports.release()
+            ports.close()
         self._end()
 
     # -- meeting the others
