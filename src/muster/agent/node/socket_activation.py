@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import suppress
 
 BACKLOG = 1024
 PAUSE = 0.1  # between two tries to reach a server that starts
