@@ -5,11 +5,15 @@ BIN := $(CURDIR)/$(VENV)/bin
 MADE := $(VENV)/.made
 DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
+LINTERS := $(VENV)/.linters
 NODE_ROOMS := $(addprefix src/muster/,__init__.py dataclass.py plan linux records metrics channel devices storage agent \
   engines/__init__.py engines/local/__init__.py engines/local/node engines/slurm/__init__.py engines/slurm/options.py engines/slurm/node \
   job/__init__.py job/model.py job/kinds job/data.py job/bench.py)
 
 WORKLOADS := resnet50 bert-large resnet50-mindspore
+
+# Tests start Python thousands of times: without bytecode each start compiles Muster, and each worker all tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all test-slurm browser slurm frameworks test-frameworks lint docs benchmark clean
 
@@ -38,7 +42,7 @@ test-frameworks: $(READY)  ## install them and run the examples and the workload
 	$(BIN)/python scripts/frameworks/install.py || [ -z "$$CI" ]
 	$(BIN)/python -m pytest -n 3 --dist worksteal tests/frameworks tests/workloads $(ARGS)
 
-lint: $(READY)  ## style, types, the rooms' contracts, and that what travels runs on Python 3.9, in jobs on 3.7
+lint: $(LINTERS)  ## style, types, the rooms' contracts, and that what travels runs on Python 3.9, in jobs on 3.7
 	$(BIN)/ruff check src tests benchmarks examples scripts workloads
 	$(BIN)/ruff format --check src tests benchmarks examples scripts workloads
 	$(BIN)/mypy
@@ -72,6 +76,10 @@ $(DEMO): $(MADE) pyproject.toml
 $(READY): $(MADE) pyproject.toml requirements-dev.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt -e .
 	@touch $(READY) $(DEMO)
+
+$(LINTERS): $(READY) requirements-lint.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-lint.txt
+	@touch $(LINTERS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,12 @@ from slurm_cluster import Cluster
 
 Configure = Callable[[str], None]
 WAYS = {"local": ("namespaces", "plain"), "slurm": ("namespaces",)}  # in which engines keep their nodes together
+
+
+@cache
+def no_namespaces() -> str:
+    """Why nodes cannot be namespaces on this machine; found out once per process, since it takes another one."""
+    return namespaces.available()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -69,7 +76,7 @@ def _is_named(config: pytest.Config) -> bool:
 def _is_for_ci(item: pytest.Item) -> bool:
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     way = parameters.get("containment", "namespaces")
-    return item.get_closest_marker("long") is not None or (way == "plain" and not namespaces.available())
+    return item.get_closest_marker("long") is not None or (way == "plain" and not no_namespaces())
 
 
 def _is_repeated(item: pytest.Item, seen: set[tuple[str, str]]) -> bool:

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from behaviour import WAYS
 from behaviour import configure as configure
 from behaviour import engine as engine
+from behaviour import no_namespaces as no_namespaces
 from behaviour import pytest_addoption as pytest_addoption
 from behaviour import pytest_collection_modifyitems as pytest_collection_modifyitems
 from behaviour import pytest_generate_tests as pytest_generate_tests
@@ -142,9 +143,7 @@ def containment(request: pytest.FixtureRequest, home: Path) -> str:
         home.mkdir(parents=True, exist_ok=True)
         (home / "config.toml").write_text("[local]\nnamespaces = false\n")
     else:
-        from muster.agent.sandbox import namespaces
-
-        if reason := namespaces.available():
+        if reason := no_namespaces():
             pytest.skip(f"namespaces are not to be had: {reason}")
     return kind
 

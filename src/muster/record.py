@@ -151,9 +151,6 @@ class Timer:
         self._ended = time.time()
         if len(self._rates) == 1 and "proc" not in _started:
             _write("phase", t=self._ended - seconds, name="proc", edge="start")
-        self._report()
-
-    def _report(self) -> None:
         samples, seconds = self.samples - self._reported[0], self.seconds - self._reported[1]
         if seconds >= PAUSE:
             self._reported = (self.samples, self.seconds)
@@ -223,17 +220,19 @@ def _write(kind: str, t: float | None = None, **fields: Any) -> None:
 
 def _rank() -> int | None:
     """The number of this rank; None for a helper such as a scheduler, which Muster numbers -1."""
-    text = next((text for text in (os.environ.get(name, "") for name in RANKS) if text.isdigit()), None)
-    if text is not None:
-        return int(text)
-    return None if "MUSTER_RANK" in os.environ else 0
+    text = os.environ.get(_rank_variable(), "0")
+    return int(text) if text.isdigit() else None
 
 
 def _ranks() -> int | None:
     """The number of ranks according to a launcher, which may have started more than Muster knows of."""
-    name = next((name for name in RANKS if os.environ.get(name, "").isdigit()), "MUSTER_RANK")
-    text = os.environ.get(RANKS[name], "")
+    text = os.environ.get(RANKS[_rank_variable()], "")
     return int(text) if text.isdigit() else None
+
+
+def _rank_variable() -> str:
+    """The variable with the number of this rank; Muster's own where none has one."""
+    return next((name for name in RANKS if os.environ.get(name, "").isdigit()), "MUSTER_RANK")
 
 
 def _throughput(value: float, step: int, final: bool = False, **more: Any) -> dict[str, Any]:

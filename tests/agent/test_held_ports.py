@@ -40,19 +40,31 @@ def test_nobody_else_gets_a_held_port_on_any_address_and_everybody_once_it_is_re
     numbers = held.numbers
     held.release()
     assert all(can_bind("127.0.0.1", port) for port in numbers)
+    held.close()
+
+
+def test_a_port_that_is_released_is_left_to_its_node_until_that_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "PORTS", range(31920, 31925))
+    held = Ports(5)
+    held.release()
+    with pytest.raises(OSError, match="fewer than 1 free ports"):
+        Ports(1)
+    held.close()
+    other = Ports(5)
+    other.close()
 
 
 def test_nodes_of_one_machine_never_hold_the_same_port() -> None:
     nodes = [Ports(50) for _ in range(10)]
     assert len({port for node in nodes for port in node.numbers}) == 500
     for node in nodes:
-        node.release()
+        node.close()
 
 
 def test_more_ports_are_held_than_a_process_may_have_files_open_and_the_limit_is_as_before(few_descriptors: int) -> None:
     held = Ports(2 * few_descriptors)
     assert len(held.numbers) == 2 * few_descriptors
-    held.release()
+    held.close()
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == few_descriptors
 
 

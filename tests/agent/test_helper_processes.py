@@ -95,9 +95,15 @@ def test_a_scheduler_that_no_worker_joins_decides_nothing(containment: str, run_
     assert (view["state"], view["reason"]) == ("succeeded", "all 2 ranks succeeded")
 
 
-def test_a_worker_learns_that_its_scheduler_is_gone(run_json: RunJson, write_job: WriteJob) -> None:
-    leaving = "threading.Thread(target=serve, daemon=True).start(); time.sleep(4); os._exit(0)"
-    worker = "connection = join()\nassert connection.recv(9) == b'hello'\nsys.exit(0 if connection.recv(9) else 7)"
+def test_a_worker_reads_what_its_scheduler_said_last_and_learns_that_it_is_gone(run_json: RunJson, write_job: WriteJob) -> None:
+    leaving = """
+    def answer(connection):
+        if data := connection.recv(9):
+            connection.sendall(data)
+            os._exit(0)
+    serve()"""
+    worker = "connection = join(); connection.shutdown(socket.SHUT_WR)\nassert connection.recv(9) == b'hello'\n"
+    worker += "sys.exit(0 if connection.recv(9) else 7)"
     view = run_json(write_job({**CLUSTERED, "devices": 1}, **{"train.py": SCHEDULER.format(scheduler=leaving, worker=worker)}))
     assert view["reason"] == "rank 0 on node 0 exited with code 7"
 

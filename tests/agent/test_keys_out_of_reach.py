@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from live import Live
 
+from behaviour import no_namespaces
 from conftest import Muster, WriteJob, gone, processes_with, until
-from muster.agent.sandbox import namespaces
 from traces import RunJson, stored
 
 SECRET = "the-secret-that-opens-the-store"
@@ -62,7 +62,7 @@ print(json.dumps({"found": found, "looked": looked}))
 
 
 def test_no_process_that_a_rank_can_see_holds_a_key(home: Path, run_json: RunJson, write_job: WriteJob) -> None:
-    if reason := namespaces.available():
+    if reason := no_namespaces():
         pytest.skip(f"namespaces are not to be had: {reason}")
     home.mkdir(exist_ok=True)
     (home / "config.toml").write_text(POWER)
@@ -83,7 +83,7 @@ def test_the_helpers_that_have_keys_still_do_their_work(containment: str, run_js
 
 
 def test_whoever_of_agent_and_keeper_is_killed_takes_the_other_along(command: list[str], write_job: WriteJob) -> None:
-    if reason := namespaces.available():
+    if reason := no_namespaces():
         pytest.skip(f"namespaces are not to be had: {reason}")
     job = write_job({}, **{"train.py": "import moxing as m, time\nm.file.exists('obs://b/x')\nprint('up')\ntime.sleep(1000)"})
     with Live(command, job, PYTHONUNBUFFERED="1") as live:
@@ -109,7 +109,7 @@ def test_a_run_without_namespaces_says_that_its_job_can_read_the_keys(home: Path
 
 
 def test_a_run_with_namespaces_has_nothing_to_say_about_keys(muster: Muster, write_job: WriteJob) -> None:
-    if reason := namespaces.available():
+    if reason := no_namespaces():
         pytest.skip(f"namespaces are not to be had: {reason}")
     assert "the keys" not in muster("run", write_job({"command": "true"}), **KEYS).stderr
     assert "the keys" not in muster("show", "last").stdout
@@ -118,6 +118,7 @@ def test_a_run_with_namespaces_has_nothing_to_say_about_keys(muster: Muster, wri
 def test_the_environment_of_a_supervisor_holds_no_key(containment: str, command: list[str], write_job: WriteJob) -> None:
     with Live(command, write_job({"command": "echo up; sleep 1000"}), "--detach", **KEYS) as live:
         live.until_running()
+        live.command.wait()  # it was given the keys
         for line in processes_with(f"MUSTER_HOME={live.home}"):
             environment = Path(f"/proc/{line.partition(':')[0]}/environ").read_bytes()
             assert SECRET.encode() not in environment, line

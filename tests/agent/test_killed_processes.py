@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from live import Live
 
+from behaviour import no_namespaces
 from conftest import Muster, WriteJob, gone, processes_with, until
-from muster.agent.sandbox import namespaces
 
 HANG = {
     "per": "device",
@@ -107,7 +107,7 @@ def test_an_agent(node: int, containment: str, command: list[str], muster: Muste
 
 
 def test_the_process_that_waits_outside_of_a_namespace(command: list[str], hang: Path) -> None:
-    if reason := namespaces.available():
+    if reason := no_namespaces():
         pytest.skip(f"namespaces are not to be had: {reason}")
     with Live(command, hang) as live:
         live.until_running(4)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from live import Live
 
+from behaviour import no_namespaces
 from conftest import Muster, WriteJob, gone, until
 from muster.agent.sandbox import namespaces
 from muster.engines.local.engine import Local
@@ -53,7 +54,7 @@ def test_a_node_is_a_namespace_with_processes_and_a_name_of_its_own(
 
 def test_process_ids_of_a_namespace_begin_anywhere(run_json: RunJson, write_job: WriteJob) -> None:
     """Programs name by them what they keep in /dev/shm and on Slurm's nodes in /tmp, where others of theirs keep the same."""
-    if reason := namespaces.available():
+    if reason := no_namespaces():
         pytest.skip(f"namespaces are not to be had: {reason}")
     if not os.access("/proc/sys/kernel/ns_last_pid", os.W_OK):
         pytest.skip("this kernel numbers processes as it likes")
@@ -76,7 +77,7 @@ def test_where_namespaces_are_refused_nodes_do_without(command: list[str], write
 
 
 def test_nodes_know_each_other_by_name_inside_a_namespace(run_json: RunJson, write_job: WriteJob) -> None:
-    if reason := namespaces.available():
+    if reason := no_namespaces():
         pytest.skip(f"namespaces are not to be had: {reason}")
     probe = (
         "import os, socket\nprint([socket.gethostbyname(f'node-{n}') for n in (0, 1)] == os.environ['MUSTER_HOSTS'].split(','))"

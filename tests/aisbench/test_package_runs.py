@@ -17,8 +17,8 @@ from ready_packages import installed as installed
 from ready_packages import modelarts as modelarts
 from ready_packages import offline as offline
 
+from behaviour import no_namespaces
 from conftest import Muster, until
-from muster.agent.sandbox import namespaces
 from s3_server import ACCESS, S3, SECRET
 
 V2, SINGLE = ("#export MODELARTS_VERSION=V2", "export MODELARTS_VERSION=V2"), ("#export SINGLE", "export SINGLE")
@@ -51,7 +51,7 @@ mox.file.write(os.path.join(url, server, "throughput_%d.json" % rank), str(100.0
 if rank == 0:
     mox.file.write(os.path.join(url, "accuracy_%s.json" % server), str(0.5 + 0.25 * int(server)))
 """
-contained = pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")
+contained = pytest.mark.skipif(bool(no_namespaces()), reason="namespaces are not to be had")
 
 
 def info(output: str) -> dict[str, Any]:

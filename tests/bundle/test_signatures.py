@@ -20,6 +20,7 @@ from muster.bench.errors import BundleError
 
 def new_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
     words = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "ada@lab", "-f", str(path)]
+    words += ["-b", "2048"] if kind == "rsa" else []  # a longer one takes seconds to find
     subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
     return path
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from going import background, going, log_of
 
+from behaviour import no_namespaces
 from conftest import Muster, WriteJob, gone, needs_ssh, processes_with, until
-from muster.agent.sandbox import namespaces
 
 TELLS = (
     'echo "$(hostname) $(readlink /proc/self/ns/pid) $PWD $MUSTER_RANK $MUSTER_LOCAL_RANK $COLOUR $SET"; echo ready; sleep 1000'
@@ -110,7 +110,7 @@ def test_it_ends_when_it_is_told_to(muster: Muster, command: list[str], write_jo
         assert inside.returncode == 9
 
 
-@pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")
+@pytest.mark.skipif(bool(no_namespaces()), reason="namespaces are not to be had")
 def test_in_a_namespace_it_ends_with_the_run(muster: Muster, command: list[str], write_job: WriteJob, tmp_path: Path) -> None:
     with going(muster, write_job({"command": "echo ready; sleep 1000"})) as run_id:
         with background([*command, "exec", run_id, "--", "bash", "-c", f"touch {tmp_path}/up; sleep 1000"]) as inside:

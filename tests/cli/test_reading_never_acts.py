@@ -121,6 +121,7 @@ def runs(muster: Muster, write_job: WriteJob, home: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_every_state_can_be_read_where_nothing_can_be_written(
     runs: dict[str, str], read_only: list[str], home: Path, tmp_path: Path

@@ -12,12 +12,12 @@ from typing import Any
 import pexpect
 import pytest
 
+from behaviour import no_namespaces
 from conftest import Muster, WriteJob, needs_ssh, processes_with, until
-from muster.agent.sandbox import namespaces
 from muster.launch import api
 from traces import RunJson, hosts, logs
 
-contained = pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")
+contained = pytest.mark.skipif(bool(no_namespaces()), reason="namespaces are not to be had")
 
 USER = getpass.getuser()
 SHOW = "python3 -c 'import json, os; print(json.dumps(dict(os.environ)))'"
@@ -118,7 +118,7 @@ def test_workers_share_job_and_home_and_reach_each_other_at_one_port(
 
 
 def test_a_user_without_a_home_has_one_there(run_json: RunJson, write_job: WriteJob, tmp_path: Path) -> None:
-    if namespaces.available():
+    if no_namespaces():
         pytest.skip("namespaces are not to be had")
     job = write_job({"compat": "apulis", "command": "touch ~/made; ls ~"})
     assert main_log(run_json(job, HOME=str(tmp_path / "nowhere"))) == ["ib_config", "made"]

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from fake_devices import Npus
 
+from behaviour import no_namespaces
 from conftest import WriteJob
-from muster.agent.sandbox import namespaces
 from traces import RunJson, told
 
-pytestmark = [pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")]
+pytestmark = [pytest.mark.skipif(bool(no_namespaces()), reason="namespaces are not to be had")]
 
 LOOK = """
 import json, os

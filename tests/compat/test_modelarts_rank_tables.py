@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from fake_devices import Npus
 
+from behaviour import no_namespaces
 from conftest import WriteJob
-from muster.agent.sandbox import namespaces
 from traces import RunJson, said, told
 
-pytestmark = [pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")]
+pytestmark = [pytest.mark.skipif(bool(no_namespaces()), reason="namespaces are not to be had")]
 
 # What a script of those platforms reads, per device.
 NAMES = ("RANK_ID", "RANK_SIZE", "DEVICE_ID", "ASCEND_DEVICE_ID", "RANK_TABLE_FILE", "MINDSPORE_HCCL_CONFIG_PATH", "JOB_ID")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from behaviour import no_namespaces
 from conftest import Muster, WriteJob
-from muster.agent.sandbox import namespaces
 from s3_server import S3
 from traces import TELL, RunJson, logs, put, said, stored, told
 
@@ -18,7 +18,7 @@ DATA = {"inputs": {"data_url": "obs://b/cifar"}, "outputs": {"train_url": "obs:/
 V1 = {"compat": "modelarts-v1", "code": "obs://b/apps/resnet/", **DATA, "parameters": {"epoch_size": 90}}
 PREFIXES = ("DLS_", "BATCH_")
 
-contained = pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")
+contained = pytest.mark.skipif(bool(no_namespaces()), reason="namespaces are not to be had")
 
 
 @pytest.fixture(autouse=True)

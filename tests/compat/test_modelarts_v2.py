@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from behaviour import no_namespaces
 from conftest import WriteJob
-from muster.agent.sandbox import namespaces
 from traces import RunJson, logs, put, said, stored, told
 
-contained = pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")
+contained = pytest.mark.skipif(bool(no_namespaces()), reason="namespaces are not to be had")
 
 TELL = """
 import json, os, socket, sys

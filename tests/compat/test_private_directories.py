@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from behaviour import no_namespaces
 from conftest import Muster, WriteJob, until
-from muster.agent.sandbox import namespaces, rootfs
+from muster.agent.sandbox import rootfs
 from muster.launch import api
 from traces import RunJson, put, said, told
 
-pytestmark = pytest.mark.skipif(bool(namespaces.available()), reason="namespaces are not to be had")
+pytestmark = pytest.mark.skipif(bool(no_namespaces()), reason="namespaces are not to be had")
 
 PLACES = ("/tmp", "/cache", "/home/work", "/home/ma-user")
 LOCK = f"""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from behaviour import no_namespaces
 from conftest import Muster, WriteJob
-from muster.agent.sandbox import namespaces
 from traces import put, stored
 
 SHARED = "/cache, /tmp, /home/work, /home/ma-user, host name and process ids"
@@ -54,7 +54,7 @@ def test_a_user_without_rights_has_private_directories_too(command: list[str], w
     # Root without capabilities may do what an ordinary user may, but read its Python; the one left lets it be mapped.
     powerless = ["setpriv", "--bounding-set=-all,+setfcap", "--no-new-privs"] if os.geteuid() == 0 else []
     probe = [*powerless, "unshare", "--user", "--map-root-user", "--mount", "true"]
-    if namespaces.available() or subprocess.run(probe, capture_output=True).returncode != 0:
+    if no_namespaces() or subprocess.run(probe, capture_output=True).returncode != 0:
         pytest.skip("no user namespace to be had")
     assert subprocess.run([*powerless, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode != 0
     put(**{"in/x": "data"})

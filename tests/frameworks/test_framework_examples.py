@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from behaviour import no_namespaces
 from conftest import Muster
-from muster.agent.sandbox import namespaces
 
 ROOT = Path(__file__).parents[2]
 INSTALL = ROOT / "scripts" / "frameworks" / "install.py"
@@ -121,7 +121,7 @@ command: >-
 
 def test_the_horovodrun_line_of_the_apulis_guide_works_as_typed(run: Run, tmp_path: Path) -> None:
     """With fewer ranks than there, and an interface that exists here."""
-    if reason := namespaces.available():
+    if reason := no_namespaces():
         pytest.skip(f"the line names a fixed path, which takes namespaces: {reason}")
     copy = tmp_path / "copies" / "horovod-pytorch"
     shutil.copytree(ROOT / "examples" / "horovod-pytorch", copy)

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from test_framework_examples import programs as programs
 
+from behaviour import no_namespaces
 from conftest import Muster, WriteJob
-from muster.agent.sandbox import namespaces
 
 pytestmark = [
     pytest.mark.timeout(300),
-    pytest.mark.skipif(bool(namespaces.available()), reason="its command names a fixed path, which takes namespaces"),
+    pytest.mark.skipif(bool(no_namespaces()), reason="its command names a fixed path, which takes namespaces"),
 ]
 
 RUN_SH = """\

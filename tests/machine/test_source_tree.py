@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = sorted(path.parent for path in (ROOT / "src/muster").rglob("__init__.py"))
 TOPS = ("src", "tests", "docs", "examples", "benchmarks", "workloads", "scripts")
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("*/*/README.md")])
+PAGES = ("*.md", "docs/**/*.md", "[!.]*/README.md", "[!.]*/*/README.md")
+DOCUMENTS = sorted({path for pages in PAGES for path in ROOT.glob(pages)})
 
 
 @pytest.mark.parametrize("folder", PACKAGES, ids=lambda folder: str(folder.relative_to(ROOT / "src")))

@@ -82,7 +82,8 @@ def test_an_exception_of_a_worker_reaches_its_parent(served: Served) -> None:
     script = """
         import moxing as mox, multiprocessing
         try:
-            multiprocessing.get_context("fork").Pool(1).map(mox.file.read, ["obs://b/missing"])
+            with multiprocessing.get_context("fork").Pool(1) as pool:
+                pool.map(mox.file.read, ["obs://b/missing"])
         except mox.file.MoxFileNotExistsException as error:
             assert error.resp.status == 404, error.resp
             print(error)

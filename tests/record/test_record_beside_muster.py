@@ -14,6 +14,7 @@ from pythons import VERSIONS, call, python_of, recorded, said
 import muster
 from muster.launch.start import packed_agent
 
+AT_A_DESK = (VERSIONS[0], "{}.{}".format(*sys.version_info))  # the oldest Python of jobs, and the one that everybody has
 PACKAGE = Path(muster.__file__).parent
 OWN = "import muster; from muster import record; print(muster.__file__); print(record.__file__)"
 # What tools such as setuptools put in place for an editable installation of a package that lies elsewhere.
@@ -79,7 +80,9 @@ def test_an_installed_muster_is_the_one_that_is_imported(environment: Environmen
     assert environment.said(shims, script) == [str(own / "__init__.py"), str(own / "record.py"), "train.py"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "version", [pytest.param(name, marks=() if name in AT_A_DESK else pytest.mark.long) for name in VERSIONS]
+)
 @pytest.mark.parametrize("way", ["path", "finder"])
 def test_so_is_an_editable_one(way: str, version: str, tmp_path: Path, shims: str) -> None:
     environment = Environment(tmp_path / "venv", python_of(version))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_results import START, made_result, made_samples, read
 
-from muster.bench.model.result import RunMetric, SeriesPoint
+from muster.bench.model.result import RunMetric, SeriesPoint, Window
 from muster.bench.report import figures
 from muster.bench.report.drawings import scale, use
 from muster.bench.report.drawings.charts import line_chart
@@ -20,7 +20,7 @@ from muster.bench.report.drawings.timeline import BINS, Bins, Series
 from muster.bench.report.phrase import named, same, say
 from muster.bench.report.run_view import over_time
 from muster.bench.report.samples import _rows, thinned
-from muster.bench.samples import NodeSamples, Window
+from muster.bench.samples import NodeSamples
 
 
 def test_a_long_record_is_drawn_as_means_that_keep_the_whole() -> None:

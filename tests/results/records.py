@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.bench import result
-from muster.bench.model.bench import BenchRecord
+from muster.bench.model.result import BenchRecord
 from muster.job import Job
 from muster.job.bench import KNOWN, Bench, Metric
 from muster.records.layout import AttemptDir, NodeDir, RunDir

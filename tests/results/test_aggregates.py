@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import LASTED, START, RunRecord, bench_of, make
 
@@ -168,6 +168,7 @@ def test_repeats_of_different_jobs_are_no_repeats(home: Path) -> None:
 
 
 @given(st.integers(1, 6000))
+@settings(max_examples=30)  # each makes thousands of points
 def test_a_series_is_thinned_evenly_and_keeps_both_ends(count: int) -> None:
     found = run_result._series([(0, DataPoint(float(index), "loss", float(index), step=index)) for index in range(count)])
     steps = [point.step or 0 for point in found]

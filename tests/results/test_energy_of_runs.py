@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from records import RunRecord, bench_of, make
 
 from muster.bench.energy.energy import Meter, joules
-from muster.bench.samples import TimeSeries, Window
+from muster.bench.model.result import Window
+from muster.bench.samples import TimeSeries
 
 WINDOW = Window(20.0, 100.0, "proc")
 WATTS = st.floats(min_value=0, max_value=1e5)

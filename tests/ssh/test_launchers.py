@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from behaviour import no_namespaces
 from conftest import Muster, WriteJob, needs_ssh
-from muster.agent.sandbox import namespaces
 from muster.engines.local import requirements
 from muster.job import Job
 
@@ -152,7 +152,7 @@ TRAIN = 'echo "$HOROVOD_RANK of $DLWS_ROLE_NAME $DLWS_ROLE_IDX in $PWD with $MY_
 def test_the_command_of_the_apulis_guide_works_as_typed(
     horovodrun: str, run_json: RunJson, write_job: WriteJob, tmp_path: Path
 ) -> None:
-    if reason := namespaces.available():
+    if reason := no_namespaces():
         pytest.skip(f"namespaces are not to be had: {reason}")
     fields = {"compat": "apulis", "nodes": 2, "devices": 2, "command": GUIDE, "secrets": ["MY_TOKEN"]}
     job = write_job({**fields, "setup": "export WORK=$PWD"}, **{"train.sh": TRAIN})

@@ -235,7 +235,7 @@ def test_a_disk_that_fills_up_keeps_what_was_whole(command: list[str], big: Path
     assert set(left.read_text().splitlines()) <= {"a", "b", "no files"}
 
 
-@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("stop", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_copy_that_was_killed_goes_on_where_it_stood(
     command: list[str], muster: Muster, s3: S3, tmp_path: Path, stop: signal.Signals
 ) -> None:

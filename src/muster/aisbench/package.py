@@ -9,10 +9,11 @@ from typing import Any
 
 from muster.aisbench.config import config_json, mode, python_file, shell_file
 from muster.aisbench.config.config_json import PlannedTest
-from muster.aisbench.config.mode import OFFLINE, V2, Mode, ModeFiles
+from muster.aisbench.config.mode import OFFLINE, V2, Mode
 from muster.aisbench.config.values import UNREAD, ConfigValue, Findings
 
 GPU_CONFIGS = ("config_imagenet2012.sh", "config_pretrain.sh")  # config.sh in packages for NVIDIA's GPUs
+FILES = ("benchmark.sh", "modelarts_config.py", "config.sh", "config.json", "system.json")
 SECTIONS = ("access_config", "session_config", "session_config_v2")  # of modelarts_config.py
 
 
@@ -63,7 +64,7 @@ class Package:
 def read(folder: str, choices: Choices, findings: Findings) -> Package:
     """Reads all files of a package that there are."""
     folder = os.path.abspath(folder)
-    paths = {name: _file(folder, name) for name in ("modelarts_config.py", "config.sh", "config.json", "system.json")}
+    paths = {name: _file(folder, name) for name in FILES}
     paths["config.sh"] = paths["config.sh"] or next(iter(_existing(folder, *GPU_CONFIGS)), "")
     base = _base(folder)
     given = {"BASE_PATH": base, "CODE_PATH": f"{base}/code", "HOME": os.path.expanduser("~")}
@@ -73,11 +74,14 @@ def read(folder: str, choices: Choices, findings: Findings) -> Package:
     variables = shell_file.read(paths["config.sh"], given, findings) if paths["config.sh"] else {}
     if choices.single:
         variables["SINGLESERVER_MODE"] = ConfigValue("True", "--single_server_mode")
-    files = ModeFiles(_file(folder, "benchmark.sh"), paths["modelarts_config.py"], paths["config.sh"])
-    chosen = mode.choose(files, variables, choices.mode, choices.version, findings)
-    file = files.config_sh if chosen.kind == OFFLINE else files.modelarts_config
-    if not file:
-        _missing(folder, files, chosen, findings)
+    chosen = mode.choose(paths, variables, choices.mode, choices.version, findings)
+    needed = "config.sh" if chosen.kind == OFFLINE else "modelarts_config.py"
+    if not paths[needed] and (paths["config.sh"] or paths["modelarts_config.py"]):
+        message, hint = f"holds no {needed}, which mode {chosen.name} needs", "choose the other mode, or add the file"
+        findings.problem(ConfigValue(None, folder), "", message, hint)
+    elif not paths[needed]:
+        hint = "name an unpacked package, its `code` directory, or the one with modelarts_config.py or config.sh"
+        findings.problem(ConfigValue(None, folder), "", "holds no configuration of AISBench", hint)
     return Package(
         folder=folder,
         code=os.path.abspath(choices.code) if choices.code else _training_code(base),
@@ -88,19 +92,9 @@ def read(folder: str, choices: Choices, findings: Findings) -> Package:
         system=config_json.read_object(paths["system.json"], findings) if paths["system.json"] else None,
         start_scripts=_existing(folder, "run_node.sh", "cluster_offline_run.sh", "run.sh"),
         env_scripts=_existing(folder, "mindspore_env.sh", "tensorflow_env.sh"),
-        file=file or folder,
+        file=paths[needed] or folder,
         root=f"{base}/code" if _is_package(base) else base,
     )
-
-
-def _missing(folder: str, files: ModeFiles, chosen: Mode, findings: Findings) -> None:
-    at = ConfigValue(None, folder)
-    if files.modelarts_config or files.config_sh:
-        needed = "config.sh" if chosen.kind == OFFLINE else "modelarts_config.py"
-        findings.problem(at, "", f"holds no {needed}, which mode {chosen.name} needs", "choose the other mode, or add the file")
-    else:
-        hint = "name an unpacked package, its `code` directory, or the one with modelarts_config.py or config.sh"
-        findings.problem(at, "", "holds no configuration of AISBench", hint)
 
 
 def _file(folder: str, name: str) -> str:

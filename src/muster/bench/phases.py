@@ -1,25 +1,63 @@
-"""The phases of a run: from the first rank that begins one to the last that ends it."""
+"""The times of a run: its attempts, and its phases, each from the first rank that begins it to the last that ends it."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
+from muster.bench.model.codec import END_OF_TIME
 from muster.bench.model.result import Phase
-from muster.bench.timeline import Timeline, moment
+from muster.job import Job
 from muster.metrics.observed import SKEW, Observed
 from muster.metrics.recorded import Edge
 from muster.metrics.values import Value
+from muster.records.files import read_events
+from muster.records.layout import AttemptDir, RunDir
+from muster.records.ranks import ranks
+from muster.records.untrusted import number
 
 ALWAYS = ("prepare", "dataload", "proc", "total")  # AISBench's, asked for in every result
+OUTSIDE = Phase(reason="its times lie outside of the attempt; the clock of a rank is wrong or was set")
+
+
+def moment(value: Any) -> float | None:
+    """A time that a clock can have shown; None for anything else."""
+    time = number(value)
+    return time if time is not None and 0 <= time < END_OF_TIME else None
+
+
+@dataclass(frozen=True)
+class Timeline:
+    attempt: int | None = None
+    started: float | None = None
+    ended: float | None = None
+    first_rank: float | None = None  # when the first rank started
+    last_rank: float | None = None
+    unstarted: str = "there was no attempt"  # why the start of the ranks is not known
+
+
+def read_timeline(run: RunDir, attempt: AttemptDir, job: Job) -> Timeline:
+    """When an attempt and its ranks started and ended, as supervisor and agents wrote it down."""
+    events = [event for event in read_events(run.events) if event.get("attempt") == attempt.number]
+    times = {event.get("event"): moment(event.get("time")) for event in events}
+    programs = [entry for entry in ranks(attempt, job, ended=True) if entry.rank is not None]
+    starts = [started for entry in programs if (started := moment(entry.started)) is not None]
+    missing = [entry.process for entry in programs if moment(entry.started) is None]
+    return Timeline(
+        attempt.number,
+        times.get("attempt"),
+        times.get("attempt-ended"),
+        min(starts, default=None),
+        None if missing else max(starts, default=None),
+        f"{missing[0].replace('-', ' ')} was never started" if missing else "",
+    )
 
 
 Attempt: TypeAlias = tuple[Timeline, Phase]
 """When an attempt ran, and its phase `proc`."""
-
-OUTSIDE = Phase(reason="its times lie outside of the attempt; the clock of a rank is wrong or was set")
 
 
 def within(timeline: Timeline, *moments: float | None) -> bool:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from muster.bench import run_result, verdict
 from muster.bench.aggregate import combine, statistics
 from muster.bench.energy import power
 from muster.bench.errors import ResultError
 from muster.bench.formats import aisbench_lines
-from muster.bench.model import bench as bench_model
 from muster.bench.model import codec
-from muster.bench.model.bench import BenchRecord
-from muster.bench.model.result import FORMAT, Machine, Metric, Provenance, Result, Times, Verdict
+from muster.bench.model.result import BENCH_FORMAT, FORMAT, BenchRecord, Machine, Metric, Provenance, Result, Times, Verdict
 from muster.bench.run_result import MeasuredRun
 from muster.job import Bench, Job
 from muster.metrics.totals import NOBODY
 from muster.metrics.values import Value
 from muster.records.damage import Damaged
-from muster.records.files import read_json, read_object
+from muster.records.files import read_json, read_mapping, read_object
 from muster.records.layout import RunDir
 from muster.records.run_view import RunView
 from muster.records.untrusted import plain
@@ -45,7 +42,8 @@ def _make(bench: BenchRecord, runs: Sequence[RunDir], ends: Mapping[str, RunView
     asked = job.bench or Bench()
     names = dict.fromkeys(name for run in done for name in run.metrics)
     metrics = {name: combine(asked.combine, _repeats(name, done)) for name in names}
-    targets, limits = verdict.targets(asked, done, metrics), verdict.limits(asked, done)
+    targets = [verdict.check_target(name, target, done, metrics[name]) for name, target in asked.targets.items()]
+    limits = [verdict.check_limit(over, limit, asked.metric, done) for over, limit in asked.limits.items()]
     problems = [*_run_problems(bench, done), *_uncombined(done, metrics), *verdict.problems(targets, limits, asked.metric)]
     spent = power.combine([(run.result.run, run.result.power.figures) for run in done])
     return Result(
@@ -59,8 +57,8 @@ def _make(bench: BenchRecord, runs: Sequence[RunDir], ends: Mapping[str, RunView
         repeats=bench.repeats,
         verdict=Verdict(not problems, tuple(problems)),
         metrics={name: _metric(name, value, done) for name, value in metrics.items()},
-        targets=targets,
-        limits=limits,
+        targets=tuple(targets),
+        limits=tuple(limits),
         power=spent,
         train_result_info=aisbench_lines.train_result_info(
             metrics, spent, done[-1].result.phases if done else {}, done[0].utc_offset if done else 0.0
@@ -74,7 +72,7 @@ def single(run: RunDir) -> BenchRecord:
     """A plain run as a benchmark of its own."""
     facts, job, final = (read_object(path) for path in (run.run, run.job, run.final))
     return BenchRecord(
-        format=bench_model.FORMAT,
+        format=BENCH_FORMAT,
         id=run.id,
         name=job.get("name", ""),
         created=facts.get("created"),
@@ -141,13 +139,9 @@ def _machines(run: RunDir) -> tuple[Machine, ...]:
     attempt = run.last_attempt()
     found = []
     for index in attempt.node_indexes() if attempt else []:
-        system = plain(read_json(attempt.node(index).system)) if attempt else None
-        found.append(_machine(index, system if isinstance(system, dict) else UNDESCRIBED))
+        system = read_mapping(attempt.node(index).system) if attempt else None
+        try:
+            found.append(codec.read(Machine, {"node": index, **(UNDESCRIBED if system is None else plain(system))}))
+        except ResultError:  # ranks can write into the directory of their node
+            found.append(codec.read(Machine, {"node": index, **UNDESCRIBED}))
     return tuple(found)
-
-
-def _machine(node: int, system: Mapping[str, Any]) -> Machine:
-    try:
-        return codec.read(Machine, {"node": node, **system})
-    except ResultError:  # ranks can write into the directory of their node
-        return codec.read(Machine, {"node": node, **UNDESCRIBED})

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from muster.bench import samples, timeline
+from muster.bench import samples
 from muster.bench.aggregate import listed, statistics
 from muster.bench.energy import power
-from muster.bench.model.result import NodeUse, NodeValue, Phase, RankUse, RankValue, RunMetric, RunResult, SeriesPoint
-from muster.bench.phases import Attempt, phases, training_start
-from muster.bench.samples import NodeSamples, Window
-from muster.bench.timeline import Timeline
+from muster.bench.model.result import NodeUse, NodeValue, Phase, RankUse, RankValue, RunMetric, RunResult, SeriesPoint, Window
+from muster.bench.phases import Attempt, Timeline, phases, read_timeline, training_start
+from muster.bench.samples import NodeSamples
 from muster.job import Job
 from muster.metrics import numbers
 from muster.metrics.observed import Observed, observe
+from muster.metrics.rank_map import Rank
 from muster.metrics.totals import NOBODY, measure, names
-from muster.metrics.values import DataPoint, MetricTotals, Value
+from muster.metrics.values import DataPoint, MetricTotals, RankReport, Value
 from muster.records.damage import Damaged, guarded
 from muster.records.files import read_object
 from muster.records.layout import RunDir, is_number
@@ -55,11 +55,12 @@ def _read(run: RunDir, end: RunView | None) -> MeasuredRun:
     final, facts = end.to_json() if end else read_object(run.final), read_object(run.run)
     state, reason = str(final.get("state", "lost")), str(final.get("reason", "the record of the run has no end"))
     attempt = run.last_attempt()
-    times = timeline.read(run, attempt, job) if attempt else Timeline()
+    times = read_timeline(run, attempt, job) if attempt else Timeline()
     observed = observe(attempt, job) if attempt else Observed(job)
     metrics = {name: measure(observed, name) for name in names(observed)}
-    if state != "succeeded":
-        metrics = {name: _void(measured, state) for name, measured in metrics.items()}
+    if state != "succeeded":  # its ranks may have reported, but nothing follows from it
+        void = Value(reason=f"the run {_ended(state)}")
+        metrics = {name: replace(measured, whole=void) for name, measured in metrics.items()}
     found = phases(observed, times)
     window = _window(found)
     sampled = [samples.read(attempt.node(index), index) for index in range(job.nodes)] if attempt else []
@@ -92,7 +93,7 @@ def _metric(name: str, measured: MetricTotals, observed: Observed) -> RunMetric:
         of=measured.metric.of,
         over=measured.metric.over,
         better=measured.metric.better or None,
-        ranks=tuple(RankValue(rank.index, rank.node, **report.to_json()) for rank, report in measured.ranks),
+        ranks=tuple(_rank(rank, report) for rank, report in measured.ranks),
         nodes=tuple(NodeValue(node, value.value, value.reason) for node, value in measured.nodes.items()),
         list=tuple(values),
         statistics=statistics(values),
@@ -100,10 +101,14 @@ def _metric(name: str, measured: MetricTotals, observed: Observed) -> RunMetric:
     )
 
 
+def _rank(rank: Rank, of: RankReport) -> RankValue:
+    return RankValue(rank.index, rank.node, of.value, of.reason, of.source, of.count, of.step_stats, of.time)
+
+
 def _earlier(run: RunDir, job: Job) -> Iterator[Attempt]:
     """When the attempts before the last one ran, and when they trained."""
     for attempt in map(run.attempt, run.attempt_numbers()[:-1]):
-        times = timeline.read(run, attempt, job)
+        times = read_timeline(run, attempt, job)
         yield times, phases(observe(attempt, job), times)["proc"]
 
 
@@ -114,9 +119,8 @@ def _series(points: Sequence[tuple[int, DataPoint]]) -> tuple[SeriesPoint, ...]:
     return tuple(SeriesPoint(point.t, rank, point.value, point.step) for rank, point in kept)
 
 
-def _void(measured: MetricTotals, state: str) -> MetricTotals:
-    """A metric of a run that did not end well: its ranks may have reported, but nothing follows from it."""
-    return replace(measured, whole=Value(reason=f"the run {'was ' if state in ('stopped', 'lost') else ''}{state}"))
+def _ended(state: str) -> str:
+    return f"was {state}" if state in ("stopped", "lost") else state
 
 
 def _window(found: dict[str, Phase]) -> Window | None:
@@ -148,7 +152,7 @@ def _use(samples: NodeSamples, window: Window) -> NodeUse:
 def _problems(run: str, state: str, reason: str, observed: Observed, metrics: dict[str, MetricTotals]) -> Iterator[str]:
     """The reasons why a run has no result, or not all of it."""
     if state != "succeeded":
-        yield f"run {run} {'was ' if state in ('stopped', 'lost') else ''}{state}: {reason}"
+        yield f"run {run} {_ended(state)}: {reason}"
         return
     yield from (f"run {run}: {problem}" for problem in observed.problems)
     job = observed.job

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.bench.aggregate import FEWEST_OLYMPIC
-from muster.bench.model.bench import FORMAT, BenchRecord
-from muster.bench.model.result import Result
+from muster.bench.model.result import BENCH_FORMAT, BenchRecord, Result
 from muster.bench.result import make
 from muster.job import Bench, Job
 from muster.job.load import LoadedJob
@@ -109,7 +108,7 @@ def create_bench(
     found = Measurement(bench_dir(home, submit.new_id(job.name)))
     os.mkdir(found.dir.path, 0o700)
     record = BenchRecord(
-        format=FORMAT,
+        format=BENCH_FORMAT,
         id=found.dir.id,
         name=job.name,
         created=time.time(),

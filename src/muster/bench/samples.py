@@ -5,10 +5,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.bench.timeline import moment
+from muster.bench.model.result import Window
+from muster.bench.phases import moment
 from muster.metrics import numbers
 from muster.records.files import read_objects
 from muster.records.layout import NodeDir
@@ -18,23 +20,6 @@ FORMAT = "muster-metrics/1"
 HIGHEST = 1e18  # of any quantity: bytes, watts, joules
 MOST_BYTES = 8 << 30  # of the samples of one node
 LONGEST = 3600.0  # seconds between two samples
-
-
-@dataclass(frozen=True)
-class Window:
-    """A period of time in a run."""
-
-    start: float
-    end: float
-    phase: str = "attempt"  # or proc
-
-    @property
-    def length(self) -> float:
-        return self.end - self.start
-
-    def holds(self, moment: float | None) -> bool:
-        """True if a moment lies in it; numbers from logs have none, and a wrong clock may have given any."""
-        return moment is not None and self.start <= moment <= self.end
 
 
 @dataclass(frozen=True)
@@ -129,10 +114,8 @@ def read(folder: NodeDir, node: int) -> NodeSamples:
 
 
 def _rows(path: str) -> Iterator[dict[str, Any]]:
-    try:
+    with suppress(OSError):
         yield from read_objects(path, most=MOST_BYTES)
-    except OSError:
-        return
 
 
 def _table(value: Any) -> dict[str, Any]:

@@ -8,20 +8,11 @@ from muster.bench.aggregate import statistics
 from muster.bench.model.result import Limit, Target
 from muster.bench.phases import within
 from muster.bench.run_result import MeasuredRun
-from muster.job import Bench
 from muster.metrics import numbers
 from muster.metrics.rank_map import world_size
 from muster.metrics.values import Value
 
 UNTIMED = "nothing tells when it was reached"
-
-
-def targets(bench: Bench, runs: Sequence[MeasuredRun], metrics: dict[str, Value]) -> tuple[Target, ...]:
-    return tuple(_target(name, target, runs, metrics[name]) for name, target in bench.targets.items())
-
-
-def limits(bench: Bench, runs: Sequence[MeasuredRun]) -> tuple[Limit, ...]:
-    return tuple(_limit(over, limit, bench.metric, runs) for over, limit in bench.limits.items())
 
 
 def problems(targets: Sequence[Target], limits: Sequence[Limit], metric: str) -> list[str]:
@@ -39,7 +30,7 @@ def problems(targets: Sequence[Target], limits: Sequence[Limit], metric: str) ->
     return found
 
 
-def _target(name: str, target: float, runs: Sequence[MeasuredRun], value: Value) -> Target:
+def check_target(name: str, target: float, runs: Sequence[MeasuredRun], value: Value) -> Target:
     better = runs[0].job.metric(name).better if runs else "higher"
     missed = [run for run in runs if not _reaches(run.metrics[name].whole.value, target, better)]
     if value.value is None or missed:
@@ -77,7 +68,7 @@ def _last_reached(name: str, target: float, better: str, run: MeasuredRun) -> fl
     return None if len(reached) < run.job.ranks // size else max(reached.values())
 
 
-def _limit(over: str, limit: float, metric: str, runs: Sequence[MeasuredRun]) -> Limit:
+def check_limit(over: str, limit: float, metric: str, runs: Sequence[MeasuredRun]) -> Limit:
     if over == "repeats":
         lists = [[run.metrics[metric].whole.value for run in runs]]
     elif over == "nodes":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,19 +113,14 @@ def _measure(
             interrupts.go_to(run)
             return follow(run, json)
 
-        runs = runner.run_repeats(measurement, prepared, showing)
-        ends = list(_progress(runs, measurement.record.repeats, json))
+        stopped, repeats = False, measurement.record.repeats
+        for number, view in enumerate(runner.run_repeats(measurement, prepared, showing), 1):
+            stopped = view.state is State.STOPPED
+            if not json and repeats > 1:
+                click.echo(f"muster: {number} of {repeats}: {view.run} {view.state}", err=True)
     result = runner.write_result(measurement)
     _print(result, json)
-    return measurement, result, bool(ends) and ends[-1].state is State.STOPPED
-
-
-def _progress(views: Iterable[RunView], repeats: int, json: bool) -> Iterator[RunView]:
-    """Prints how each of several runs ended."""
-    for number, view in enumerate(views, 1):
-        if not json and repeats > 1:
-            click.echo(f"muster: {number} of {repeats}: {view.run} {view.state}", err=True)
-        yield view
+    return measurement, result, stopped
 
 
 def _description(path: Path | None) -> dict[str, Any] | None:

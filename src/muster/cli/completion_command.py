@@ -12,7 +12,7 @@ from muster.cli.options import as_json
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @as_json
-def command(shell: str, json: bool) -> int:
+def command(shell: str, json: bool) -> None:
     """Print the completion script for a shell; commands, options and run ids are completed.
 
     \b
@@ -27,4 +27,3 @@ def command(shell: str, json: bool) -> int:
     assert found is not None
     script = found(cli, {}, "muster", "_MUSTER_COMPLETE").source()
     output.show(json, {"shell": shell, "script": script}, script)
-    return 0

@@ -53,7 +53,7 @@ def _finding(part: str, there: object, found: str, missing: str, advice: str) ->
 
 @click.command("doctor")
 @as_json
-def command(json: bool) -> int:
+def command(json: bool) -> None:
     """Say what this machine has: devices, engines, tools and where records go, each with what to do if it is missing.
 
     \b
@@ -61,20 +61,23 @@ def command(json: bool) -> int:
       muster doctor
       muster doctor --json | jq '.[] | select(.ok | not)'
     """
-    findings = [*_muster(), *_devices(), *_engines(), *_stores(), *_tools()]
+    try:
+        settings: config.Config | config.ConfigError = config.load(home())
+    except config.ConfigError as error:
+        settings = error
+    findings = [*_muster(settings), *_devices(), *_engines(settings), *_stores(settings), *_tools()]
     if json:
         shown = [asdict(finding) for finding in findings]
         output.print_json([{name: value for name, value in entry.items() if value is not None} for entry in shown])
-        return 0
+        return
     for finding in findings:
         mark = output.style("✓", fg="green") if finding.ok else output.style("-", fg="yellow")
         click.echo(f"{mark} {finding.part.ljust(12)} {finding.found}")
         if finding.advice:
             click.echo(f"  {' ' * 12} {output.style(finding.advice, dim=True)}")
-    return 0
 
 
-def _muster() -> list[Finding]:
+def _muster(settings: config.Config | config.ConfigError) -> list[Finding]:
     place = home()
     there = os.path.isdir(place)
     parent, blocked = place, False
@@ -94,10 +97,8 @@ def _muster() -> list[Finding]:
             "" if writable else "no directory can be made or written there; set MUSTER_HOME to a directory of yours",
         ),
     ]
-    try:
-        config.load(place)
-    except config.ConfigError as error:
-        findings.append(Finding("config", False, str(error)))
+    if isinstance(settings, config.ConfigError):
+        findings.append(Finding("config", False, str(settings)))
     python = interpreter.default()
     missing = "activate an environment, or set `python` in the job"
     return [*findings, _finding("python", python, f"jobs run with {python}", "there is none on your PATH", missing)]
@@ -116,8 +117,9 @@ def _devices() -> list[Finding]:
     return findings
 
 
-def _engines() -> list[Finding]:
-    reason = namespaces.available() if _wanted() else "switched off in config.toml"
+def _engines(settings: config.Config | config.ConfigError) -> list[Finding]:
+    wanted = isinstance(settings, config.ConfigError) or settings.namespaces
+    reason = namespaces.available() if wanted else "switched off in config.toml"
     return [
         *(finding for name in registry.NAMES for finding in _engine(name)),
         _finding(
@@ -145,24 +147,18 @@ def _engine(name: str) -> list[Finding]:
         return [Finding(name, False, str(error))]
 
 
-def _wanted() -> bool:
-    """True if the settings ask for namespaces; invalid settings are a finding of their own."""
-    try:
-        return config.load(home()).namespaces
-    except config.ConfigError:
-        return True
-
-
-def _stores() -> list[Finding]:
+def _stores(settings: config.Config | config.ConfigError) -> list[Finding]:
     """Where URLs live, and whether that can be reached with the keys that there are."""
+    if isinstance(settings, config.ConfigError):
+        return [Finding("storage", False, str(settings))]
     try:
-        settings = resolve(home(), config.load(home()).storage, os.environ)
-    except (config.ConfigError, StorageError) as error:
+        storage = resolve(home(), settings.storage, os.environ)
+    except StorageError as error:
         return [Finding("storage", False, str(error))]
     places: dict[Access, list[str]] = {}
     for scheme in ("obs", "s3"):
-        places.setdefault(settings.access(scheme), []).append(f"{scheme}://")
-    return [_store(settings, " and ".join(schemes), access) for access, schemes in places.items()]
+        places.setdefault(storage.access(scheme), []).append(f"{scheme}://")
+    return [_store(storage, " and ".join(schemes), access) for access, schemes in places.items()]
 
 
 def _store(settings: Settings, schemes: str, access: Access) -> Finding:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import click
 
 from muster.cli import output
@@ -29,8 +31,7 @@ def command(ctx: click.Context, run: str, bare: tuple[str, ...], rank: int, json
     if not words:
         raise click.UsageError("write the command behind `--`: muster exec last --rank 0 -- bash")
     found = api.get(run)
-    if not json:
-        return exec.run(found, rank, words)
-    code, text = exec.capture(found, rank, words)
-    output.print_json({"run": found.id, "rank": rank, "code": code, "output": text})
+    code, text = exec.run(found, rank, words, subprocess.PIPE if json else None)
+    if json:
+        output.print_json({"run": found.id, "rank": rank, "code": code, "output": text})
     return code

@@ -43,7 +43,7 @@ def command(
     devices: int | None,
     force: bool,
     json: bool,
-) -> int:
+) -> None:
     """Make a job file of an AISBench package.
 
     DIR is an unpacked package, its `code` directory, or one that holds some of modelarts_config.py, config.sh,
@@ -76,7 +76,6 @@ def command(
         output.print_json(_json(imported, [], target, name if imported.credentials else None))
     else:
         _print(imported, target, name)
-    return 0
 
 
 def _existing_targets(target: str, profile: str, imported: Imported, force: bool) -> list[Problem]:

@@ -8,7 +8,6 @@ import os
 import select
 import signal
 import sys
-from typing import Protocol
 
 import click
 
@@ -17,11 +16,6 @@ from muster.cli.screen import Lines
 from muster.launch import api, names
 from muster.launch.follow import Chunk, Follower
 from muster.records.logs import tail_offset
-
-
-class Shows(Protocol):
-    def show(self, chunk: Chunk) -> None: ...
-    def close(self) -> None: ...
 
 
 @click.command("logs")
@@ -75,7 +69,7 @@ def command(
         attempt,
         start,
     )
-    shown: Shows = Objects() if json else Lines(sys.stdout.buffer) if everybody else Bytes()
+    shown: Objects | Lines | Bytes = Objects() if json else Lines(sys.stdout.buffer) if everybody else Bytes()
     with follower:
         try:
             for chunk in found.pieces(follower) if follow else follower.chunks():

@@ -17,7 +17,7 @@ from muster.storage import FileInfo, Storage
 @click.argument("url", required=False)
 @click.option("-r", "--recursive", is_flag=True, help="Also what is in directories, and in those.")
 @as_json
-def command(url: str | None, recursive: bool, json: bool) -> int:
+def command(url: str | None, recursive: bool, json: bool) -> None:
     """List a directory or prefix, with times and sizes; without URL the buckets of the store.
 
     \b
@@ -29,7 +29,6 @@ def command(url: str | None, recursive: bool, json: bool) -> int:
     with stores.open_storage() as storage:
         entries = _entries(storage, url, recursive)
         _print_json(entries) if json else _print(entries)
-    return 0
 
 
 def _entries(storage: Storage, url: str | None, recursive: bool) -> Iterable[FileInfo]:

@@ -18,7 +18,7 @@ PYTHON = "muster-python"  # the file by which the package finds its way back to 
 
 @click.command("moxing-path")
 @as_json
-def command(json: bool) -> int:
+def command(json: bool) -> None:
     """Print a directory for PYTHONPATH, so that `import moxing` works in a shell of your own.
 
     Jobs that Muster runs have it in any case. Any Python from 3.6 on can
@@ -33,7 +33,6 @@ def command(json: bool) -> int:
 
     place = str(placed(Path(make_home()), sys.executable))
     output.show(json, {"path": place}, place)
-    return 0
 
 
 def placed(home: Path, python: str) -> Path:

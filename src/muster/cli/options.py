@@ -35,13 +35,16 @@ class RunName(TextType):
 
     name = "run"
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
+    def known(self) -> list[str]:
         from muster.launch.run_store import RunStore
         from muster.records.layout import home
 
-        return [CompletionItem(name) for name in ("last", *RunStore(home()).run_ids()) if name.startswith(incomplete)]
+        return ["last", *RunStore(home()).run_ids()]
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
 
 
 class Time(TextType):

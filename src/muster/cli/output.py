@@ -48,6 +48,16 @@ def show(json: bool, data: Any, text: str) -> None:
         click.echo(text)
 
 
+def listing(json: bool, data: Any, heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> None:
+    """Prints a list: data as JSON for programs, or a table for people, or what to say where it is empty."""
+    if json:
+        print_json(data)
+    elif rows:
+        table(heads, rows)
+    else:
+        click.echo(empty, err=True)
+
+
 def say(text: str) -> None:
     """Prints a message to stderr, beside the output."""
     click.echo(f"muster: {plain(text)}", err=True)

@@ -64,8 +64,7 @@ def _views(runs: list[api.Run]) -> tuple[list[RunView], int]:
     """The views of the runs, and the exit code: where an engine cannot be reached, what their files say is shown."""
     found: list[RunView] = []
     try:
-        for view in views.views(runs):
-            found.append(view)
+        found.extend(views.views(runs))
     except EngineError as error:
         return found, errors.show(error)
     return found, 0

@@ -20,7 +20,7 @@ MOST_ID = 64  # characters in the name of a server
 @click.argument("servers", type=click.Path())
 @click.option("--format", "format", type=click.Choice(FORMATS), default="1.0", show_default=True, help="Which format to print.")
 @click.option("--json", is_flag=True, help="JSON is what is printed in any case.")
-def command(servers: str, format: str, json: bool) -> int:
+def command(servers: str, format: str, json: bool) -> None:
     """Print an HCCL rank table.
 
     SERVERS is a JSON file with a list of servers and their devices:
@@ -34,7 +34,6 @@ def command(servers: str, format: str, json: bool) -> int:
       muster ranktable servers.json > rank_table_file.json
     """
     click.echo(render(format, _read(servers)), nl=False)
-    return 0
 
 
 def _read(path: str) -> list[Server]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from muster.cli import exporting, output
 from muster.cli.main import language as terminal_language
@@ -31,11 +30,10 @@ COLOURS: dict[str, dict[str, Any]] = {
 class Reported(RunName):
     """The id of a run or a bench, `last`, or a file."""
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def known(self) -> list[str]:
         from muster.launch.run_store import RunStore
 
-        benches = [CompletionItem(name) for name in RunStore(home()).bench_ids() if name.startswith(incomplete)]
-        return [*benches, *super().shell_complete(ctx, param, incomplete)]
+        return [*RunStore(home()).bench_ids(), *super().known()]
 
 
 @click.command("report")
@@ -57,7 +55,7 @@ def command(
     sign: str | None,
     force: bool,
     language: str | None,
-) -> int:
+) -> None:
     """Show what runs were worth: the result in short, and a page with everything about it.
 
     RUN is the id of a bench or a run, `last`, a bundle, or a result.json; several are compared with the first. The page
@@ -90,7 +88,6 @@ def command(
         path = html or _default_path(sources)
         _write(sources, path, language)
         click.echo(f"muster: page {path}", err=True)
-    return 0
 
 
 def _only_bench(sources: Sequence[Source]) -> str:

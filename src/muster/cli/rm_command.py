@@ -18,7 +18,7 @@ from muster.storage import InvalidRequest, NotFound, is_url
 @run_argument(nargs=-1, required=True, metavar="RUN|URL...")
 @click.option("-r", "--recursive", is_flag=True, help="Delete directories and prefixes with all that is in them.")
 @as_json
-def command(runs: tuple[str, ...], recursive: bool, json: bool) -> int:
+def command(runs: tuple[str, ...], recursive: bool, json: bool) -> None:
     """Delete the records of runs that have ended, and code that nothing uses any more; or files in stores.
 
     What holds :// is a URL, anything else names a run, or a measurement, whose runs go with it.
@@ -35,11 +35,10 @@ def command(runs: tuple[str, ...], recursive: bool, json: bool) -> int:
         _remove_urls(urls, recursive)
     if json:
         output.print_json({"removed": [*removed, *urls]})
-        return 0
+        return
     for number, thing in ((len(removed), "run"), (len(urls), "URL")):
         if number:
             click.echo(f"removed {number} {thing}{'s' if number != 1 else ''}")
-    return 0
 
 
 def _remove_runs(names: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ from muster.cli import output
 
 @click.command("schema")
 @click.option("--json", is_flag=True, help="JSON is what is printed in any case.")
-def command(json: bool) -> int:
+def command(json: bool) -> None:
     """Print the JSON Schema of job files, for editors.
 
     \b
@@ -19,4 +19,3 @@ def command(json: bool) -> int:
     from muster.job.describe import schema
 
     output.print_json(schema())
-    return 0

@@ -20,7 +20,7 @@ from muster.records.units import signal_name
 @click.command("show")
 @run_argument()
 @as_json
-def command(run: str, json: bool) -> int:
+def command(run: str, json: bool) -> None:
     """Show one run: its state, why, its attempts, its ranks and what they recorded.
 
     \b
@@ -31,7 +31,7 @@ def command(run: str, json: bool) -> int:
     found = api.get(run)
     if json:
         output.print_json(found.details())
-        return 0
+        return
     view = found.view
     click.echo(output.headline(view))
     show_warnings(view, err=False)
@@ -40,13 +40,12 @@ def command(run: str, json: bool) -> int:
     if view.state.ended and not view.recorded:
         click.echo(f"  its end is not recorded yet; `muster reconcile {found.id}` does that, and removes what is left of it")
     if view.state is State.DAMAGED:
-        return 0  # the headline says what is known, and what to do
+        return  # the headline says what is known, and what to do
     for name, value in _facts(found, view):
         click.echo(f"  {name.ljust(18)}  {output.plain(value)}")
     click.echo()
     if ranks := found.processes():
         output.table(("PROCESS", "NODE", "STATE", "EXIT", "PID", "TIME"), [_row(rank) for rank in ranks])
-    return 0
 
 
 def _facts(run: api.Run, view: RunView) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from muster.records.units import duration
 @run_argument()
 @click.option("--now", is_flag=True, help="Kill at once: no grace for the ranks, no upload of outputs.")
 @as_json
-def command(run: str, now: bool, json: bool) -> int:
+def command(run: str, now: bool, json: bool) -> None:
     """Stop a run and wait until nothing of it is left.
 
     \b
@@ -30,7 +30,6 @@ def command(run: str, now: bool, json: bool) -> int:
     found.stop(now, say=output.say)
     view = found.view
     output.show(json, output.brief(view), output.headline(view))
-    return 0
 
 
 def _what_follows(run: api.Run) -> str:

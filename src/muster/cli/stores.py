@@ -6,8 +6,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -37,8 +37,8 @@ def run_transfer(move: Callable[[Progress, list[StorageError]], Report], src: st
     """Runs a transfer with a progress bar on a terminal, and prints what was moved and what was left out."""
     begun = time.monotonic()
     left: list[StorageError] = []
-    with ProgressBar(Progress(), hidden=json) as bar:
-        report = move(bar.progress, left)
+    with progress_bar(hidden=json) as progress:
+        report = move(progress, left)
     seconds = time.monotonic() - begun
     if json:
         counts = {**vars(report), "left": list(map(str, left)), "seconds": round(seconds, 3)}
@@ -86,46 +86,42 @@ def format_size(size: float) -> str:
     return f"{size:.1f} TB"
 
 
-class ProgressBar:
-    """A line on the terminal with the progress of a transfer; nothing where there is no terminal."""
+@contextmanager
+def progress_bar(hidden: bool) -> Iterator[Progress]:
+    """Draws a line on the terminal with the progress of a transfer; nothing where there is no terminal."""
+    progress, ended, begun = Progress(), threading.Event(), time.monotonic()
 
-    def __init__(self, progress: Progress, hidden: bool) -> None:
-        self.progress = progress
-        self._shown = sys.stderr.isatty() and not hidden
-        self._ended = threading.Event()
-        self._begun = time.monotonic()
-        self._drawer = threading.Thread(target=self._draw, daemon=True)
-
-    def __enter__(self) -> ProgressBar:
-        if self._shown:
-            self._drawer.start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self._shown:
-            self._ended.set()
-            self._drawer.join()
-            sys.stderr.write(CLEAR)
+    def draw() -> None:
+        while not ended.wait(DRAW_PAUSE):
+            sys.stderr.write(CLEAR + _line(progress, time.monotonic() - begun, terminal_width(2)))
             sys.stderr.flush()
 
-    def _draw(self) -> None:
-        while not self._ended.wait(DRAW_PAUSE):
-            sys.stderr.write(CLEAR + self.line(time.monotonic() - self._begun, terminal_width(2)))
-            sys.stderr.flush()
+    if hidden or not sys.stderr.isatty():
+        yield progress
+        return
+    drawer = threading.Thread(target=draw, daemon=True)
+    drawer.start()
+    try:
+        yield progress
+    finally:
+        ended.set()
+        drawer.join()
+        sys.stderr.write(CLEAR)
+        sys.stderr.flush()
 
-    def line(self, elapsed: float, columns: int) -> str:
-        """Bytes, files, rate and the time that is left, as far as it is known."""
-        now = self.progress
-        rate = now.bytes / max(elapsed, 0.001)
-        more = "" if now.complete else "+"  # the listing goes on
-        parts = [
-            f"{format_size(now.bytes)} of {format_size(now.total_bytes)}{more}",
-            f"{now.files:,} of {now.total_files:,}{more} files",
-            f"{format_size(rate)}/s",
-        ]
-        if now.complete and rate:
-            parts.append(f"{duration(round((now.total_bytes - now.bytes) / rate))} left")
-        done = min(1.0, now.bytes / now.total_bytes) if now.total_bytes else 0.0
-        full = round(done * BAR_WIDTH)
-        bar = style("█" * full, fg="green") + style("░" * (BAR_WIDTH - full), dim=True)
-        return f"{bar} {fit('  '.join(parts), columns - BAR_WIDTH - 2)}"
+
+def _line(now: Progress, elapsed: float, columns: int) -> str:
+    """Bytes, files, rate and the time that is left, as far as it is known."""
+    rate = now.bytes / max(elapsed, 0.001)
+    more = "" if now.complete else "+"  # the listing goes on
+    parts = [
+        f"{format_size(now.bytes)} of {format_size(now.total_bytes)}{more}",
+        f"{now.files:,} of {now.total_files:,}{more} files",
+        f"{format_size(rate)}/s",
+    ]
+    if now.complete and rate:
+        parts.append(f"{duration(round((now.total_bytes - now.bytes) / rate))} left")
+    done = min(1.0, now.bytes / now.total_bytes) if now.total_bytes else 0.0
+    full = round(done * BAR_WIDTH)
+    bar = style("█" * full, fg="green") + style("░" * (BAR_WIDTH - full), dim=True)
+    return f"{bar} {fit('  '.join(parts), columns - BAR_WIDTH - 2)}"

@@ -59,7 +59,7 @@ def token() -> None:
 @click.option("--read-only", is_flag=True, help="It may read and not submit.")
 @data_option
 @as_json
-def add_token(name: str, read_only: bool, data: Path | None, json: bool) -> int:
+def add_token(name: str, read_only: bool, data: Path | None, json: bool) -> None:
     """Make a token for NAME and print it: it is shown this once.
 
     \b
@@ -72,13 +72,12 @@ def add_token(name: str, read_only: bool, data: Path | None, json: bool) -> int:
     output.show(json, {"name": name, "role": role, "token": secret}, secret)
     if not json:
         click.echo("this is the only time that it is shown; its owner puts it into MUSTER_TESTER_TOKEN", err=True)
-    return 0
 
 
 @token.command("list")
 @data_option
 @as_json
-def list_tokens(data: Path | None, json: bool) -> int:
+def list_tokens(data: Path | None, json: bool) -> None:
     """List who has a token; the tokens themselves are not kept.
 
     \b
@@ -87,21 +86,16 @@ def list_tokens(data: Path | None, json: bool) -> int:
     """
     with _database(data) as database:
         tokens = Tokens(database).all()
-    if json:
-        output.print_json([vars(token) for token in tokens])
-    elif not tokens:
-        click.echo("there are no tokens; `muster tester token add NAME` makes one", err=True)
-    else:
-        rows = [(token.name, token.role, output.when(token.created), output.when(token.revoked)) for token in tokens]
-        output.table(("NAME", "MAY", "MADE", "REVOKED"), rows)
-    return 0
+    rows = [(token.name, token.role, output.when(token.created), output.when(token.revoked)) for token in tokens]
+    empty = "there are no tokens; `muster tester token add NAME` makes one"
+    output.listing(json, [vars(token) for token in tokens], ("NAME", "MAY", "MADE", "REVOKED"), rows, empty)
 
 
 @token.command("revoke")
 @click.argument("name")
 @data_option
 @as_json
-def revoke_token(name: str, data: Path | None, json: bool) -> int:
+def revoke_token(name: str, data: Path | None, json: bool) -> None:
     """Take the token of NAME back, at once.
 
     \b
@@ -111,7 +105,6 @@ def revoke_token(name: str, data: Path | None, json: bool) -> int:
     with _database(data) as database:
         Tokens(database).revoke(name)
     output.show(json, {"name": name, "revoked": True}, f"the token of {name} is revoked")
-    return 0
 
 
 @click.group("plan")
@@ -134,7 +127,7 @@ def plan() -> None:
 @click.option("--object-type", default="single", show_default=True, help="What is tested: single, cluster, or a name of yours.")
 @data_option
 @as_json
-def add_plan(test_id: str | None, data: Path | None, json: bool, **fields: str) -> int:
+def add_plan(test_id: str | None, data: Path | None, json: bool, **fields: str) -> None:
     """Make a plan and print its test id; without TEST_ID one is made up.
 
     \b
@@ -146,13 +139,12 @@ def add_plan(test_id: str | None, data: Path | None, json: bool, **fields: str) 
     with _database(data) as database:
         Plans(database).add(plan)
     output.show(json, plan.to_json(), plan.test_id)
-    return 0
 
 
 @plan.command("list")
 @data_option
 @as_json
-def list_plans(data: Path | None, json: bool) -> int:
+def list_plans(data: Path | None, json: bool) -> None:
     """List the plans, the newest first.
 
     \b
@@ -160,22 +152,17 @@ def list_plans(data: Path | None, json: bool) -> int:
       muster tester plan list
     """
     with _database(data) as database:
-        plans = Plans(database).all()
-    if json:
-        output.print_json([plan.to_json() for plan in plans])
-    elif not plans:
-        click.echo("there are no plans; `muster tester plan add --model NAME` makes one", err=True)
-    else:
-        heads = ("TEST ID", "MODEL", "MODE", "DIVISION", "SCENARIO", "OBJECT TYPE")
-        output.table(heads, [tuple(plan.to_json().values()) for plan in plans])
-    return 0
+        plans = [plan.to_json() for plan in Plans(database).all()]
+    heads = ("TEST ID", "MODEL", "MODE", "DIVISION", "SCENARIO", "OBJECT TYPE")
+    empty = "there are no plans; `muster tester plan add --model NAME` makes one"
+    output.listing(json, plans, heads, [tuple(plan.values()) for plan in plans], empty)
 
 
 @plan.command("show")
 @click.argument("test_id")
 @data_option
 @as_json
-def show_plan(test_id: str, data: Path | None, json: bool) -> int:
+def show_plan(test_id: str, data: Path | None, json: bool) -> None:
     """Show one plan.
 
     \b
@@ -186,14 +173,13 @@ def show_plan(test_id: str, data: Path | None, json: bool) -> int:
         plan = Plans(database).get(test_id)
     lines = [f"{name.replace('_', ' '):<12} {output.plain(value)}" for name, value in plan.to_json().items()]
     output.show(json, plan.to_json(), "\n".join(lines))
-    return 0
 
 
 @plan.command("rm")
 @click.argument("test_id")
 @data_option
 @as_json
-def remove_plan(test_id: str, data: Path | None, json: bool) -> int:
+def remove_plan(test_id: str, data: Path | None, json: bool) -> None:
     """Forget a plan; results that answered it stay.
 
     \b
@@ -203,4 +189,3 @@ def remove_plan(test_id: str, data: Path | None, json: bool) -> int:
     with _database(data) as database:
         Plans(database).remove(test_id)
     output.show(json, {"test_id": test_id, "removed": True}, f"plan {test_id} is removed")
-    return 0

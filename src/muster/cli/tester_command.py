@@ -79,7 +79,7 @@ def serve(
     most: int,
     quota: int,
     json: bool,
-) -> int:
+) -> None:
     """Serve: hold plans, take in bundles, verify them, and show pages.
 
     \b
@@ -93,7 +93,6 @@ def serve(
 
     settings = Settings(data_folder(data), host, port, free, cert, key, signers, Limits(most, MAX_EXPANSION * most, quota))
     run(settings, lambda address: _announce(settings, address, json))
-    return 0
 
 
 def _announce(settings: Settings, address: str, json: bool) -> None:
@@ -163,13 +162,9 @@ def outbox(sending: bool, json: bool) -> int:
     if sending:
         return _send_all(json)
     waiting = testers.outbox().all()
-    if json:
-        output.print_json([{"path": str(one.path), **one.to_json()} for one in waiting])
-    elif not waiting:
-        click.echo("nothing waits", err=True)
-    else:
-        rows = [(one.path.name, size(one.path.stat().st_size), output.ago(one.since), one.tester) for one in waiting]
-        output.table(("BUNDLE", "SIZE", "SINCE", "TESTER"), rows)
+    data = [{"path": str(one.path), **one.to_json()} for one in waiting]
+    rows = [(one.path.name, size(one.path.stat().st_size), output.ago(one.since), one.tester) for one in waiting]
+    output.listing(json, data, ("BUNDLE", "SIZE", "SINCE", "TESTER"), rows, "nothing waits")
     return 0
 
 

@@ -40,7 +40,7 @@ from typing import Any
 from muster.config import power, stores, tester
 from muster.config.sections import ConfigError, Secrets, TomlSection, TomlTable
 from muster.dataclass import dataclass, field
-from muster.job.kinds import Choice, Flag, Item, Kind, Wrong, declared, site_options, typed
+from muster.job.kinds import Choice, Flag, Item, Kind, Wrong, declared, engine_options, typed
 
 __all__ = ["ENGINES", "Config", "ConfigError", "load"]
 
@@ -69,7 +69,7 @@ class Site(Kind):
     engine: str
 
     def read(self, item: Item) -> Any:
-        return TomlSection(site_options(self.engine)).read(item)
+        return TomlSection(engine_options(self.engine).Site).read(item)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Config:
 
     def options(self, engine: str) -> Any:
         """The site's options of an engine."""
-        return self.sites.get(engine) or site_options(engine)()
+        return self.sites.get(engine) or engine_options(engine).Site()
 
 
 def load(home: str) -> Config:

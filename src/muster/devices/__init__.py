@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Callable
 
 from muster.devices import ascend, cpu, nvidia
-from muster.devices.base import DeviceInfo, DriverError, Meter, Reading, Unmeasured, real_path
+from muster.devices.base import DeviceInfo, DriverError, Meter, Reading, Unmeasured, output_of, real_path
 
 KINDS: dict[str, ModuleType] = {"nvidia": nvidia, "ascend": ascend, "cpu": cpu}
 
@@ -54,16 +54,4 @@ def open_meter(kind: str, ids: Sequence[str]) -> Meter:
     return meter
 
 
-__all__ = [
-    "KINDS",
-    "DeviceInfo",
-    "DriverError",
-    "Meter",
-    "Reading",
-    "Unmeasured",
-    "found",
-    "open_meter",
-    "real_path",
-    "resolve",
-    "share",
-]
+__all__ = ["DeviceInfo", "DriverError", "Meter", "Reading", "Unmeasured", "output_of", "real_path"]  # beside its own

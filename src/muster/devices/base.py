@@ -85,22 +85,22 @@ def ask(argv: Sequence[str], limit: float = 5.0) -> str:
     tool = shutil.which(argv[0])
     if not tool:
         return ""
-    environment = dict(os.environ, LC_ALL="C")
     try:
-        done = subprocess.run(
-            [tool, *argv[1:]],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            timeout=limit,
-            env=environment,
-        )
+        return output_of([tool, *argv[1:]], limit)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DriverError(f"{argv[0]} does not work: {error}") from None
+
+
+def output_of(argv: Sequence[str], limit: float, **variables: str) -> str:
+    """The output of a tool that is there. Raises DriverError if it fails, OSError, or TimeoutExpired."""
+    environment = dict(os.environ, LC_ALL="C", **variables)
+    done = subprocess.run(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit, env=environment
+    )
     output = done.stdout.decode("utf-8", "replace")
     if done.returncode != 0:
         last = (output.strip().splitlines() or [f"code {done.returncode}"])[-1]
-        raise DriverError(f"{argv[0]} does not work: {last[:200]}")
+        raise DriverError(f"{os.path.basename(argv[0])} does not work: {last[:200]}")
     return output
 
 

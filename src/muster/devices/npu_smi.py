@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from muster.devices.base import Description, DriverError, Meter, Reading, Unmeasured, ask, real_path
@@ -115,11 +116,8 @@ def _cann() -> str | None:
 def _version(paths: list[str]) -> str | None:
     """The version in the first of these files that has one."""
     for path in paths:
-        try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                found = re.search(r"^\s*version\s*=\s*(\S+)", file.read(), re.MULTILINE | re.IGNORECASE)
-        except OSError:
-            continue
-        if found:
-            return found.group(1)
+        with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            found = re.search(r"^\s*version\s*=\s*(\S+)", file.read(), re.MULTILINE | re.IGNORECASE)
+            if found:
+                return found.group(1)
     return None

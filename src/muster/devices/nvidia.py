@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from muster.devices.base import DeviceInfo, Meter, allowed, ask, first
 
+choose = first
+
 
 def found() -> list[DeviceInfo]:
     text = ask(["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"])
-    devices = []
-    for line in text.splitlines():
-        parts = [part.strip() for part in line.split(",", 2)]
-        if len(parts) == 3 and parts[0].isdigit():
-            devices.append(DeviceInfo(parts[0], parts[2], parts[1]))
+    rows = [[part.strip() for part in line.split(",", 2)] for line in text.splitlines()]
+    devices = [DeviceInfo(row[0], row[2], row[1]) for row in rows if len(row) == 3 and row[0].isdigit()]
     return allowed(devices, "CUDA_VISIBLE_DEVICES")
 
 
@@ -30,10 +29,6 @@ def users() -> dict[str, list[int]]:
 
 def impossible(count: int) -> str:
     return ""
-
-
-def choose(free: list[DeviceInfo], count: int) -> list[DeviceInfo] | None:
-    return first(free, count)
 
 
 def open_meter(ids: Sequence[str]) -> Meter:

@@ -55,21 +55,23 @@ class Nvml(Meter):
             raise Unmeasured(f"NVML cannot be loaded: {error}") from None
         self._check(self._library.nvmlInit_v2(), "NVML does not start")
         self._handles = {id: self._handle(id) for id in ids}
-        results = {name: result() for name, (_, _, result, _) in FIELDS.items()}
-        self._queries = {id: self._queries_of(id, handle, results) for id, handle in self._handles.items()}
+        for name, (function, *_) in FIELDS.items():
+            if not hasattr(self._library, function):
+                self.missing[name] = f"this driver's NVML has no {function}"
+        self._fields = {id: [name for name in FIELDS if name not in self.missing] for id in ids}  # that each device reports
         self._turns = itertools.cycle(ids)
         self._left = 0.0  # seconds of CPU that costly queries may take now
         self.driver = self._text("nvmlSystemGetDriverVersion")
         self.runtime = self._cuda()
 
     def read(self, whole: bool = False) -> dict[str, Reading]:
-        found = {id: self._reading(queries) for id, queries in self._queries.items()}
+        found = {id: self._reading(id) for id in self._handles}
         self._left = min(0.0, self._left + ALLOWANCE)
         count = len(found) if whole else 1 if self._left == 0 else 0
         began = time.thread_time()
         for id in itertools.islice(self._turns, count):
-            if COSTLY in self._queries[id]:
-                found[id] = found[id]._replace(energy=self._queries[id][COSTLY]())
+            if COSTLY in self._fields[id]:
+                found[id] = found[id]._replace(energy=self._query(id, COSTLY))
         self._left -= time.thread_time() - began
         return found
 
@@ -97,35 +99,19 @@ class Nvml(Meter):
         self._check(code, f"NVML does not find GPU {id}")
         return handle
 
-    def _queries_of(self, id: str, handle: ctypes.c_void_p, results: dict[str, Any]) -> dict[str, Callable[[], float | None]]:
-        """The queries of one device, by field, without functions that this version of the library does not have."""
-        queries = {}
-        for name, (function, between, _, convert) in FIELDS.items():
-            call = getattr(self._library, function, None)
-            if call is None:
-                self.missing[name] = f"this driver's NVML has no {function}"
-            else:
-                queries[name] = self._query(id, name, call, (handle, *between), results[name], convert)
-        return queries
+    def _reading(self, id: str) -> Reading:
+        return Reading(**{name: self._query(id, name) for name in list(self._fields[id]) if name != COSTLY})
 
-    def _query(
-        self, id: str, name: str, call: Any, arguments: tuple[Any, ...], result: Any, convert: Callable[[Any], float]
-    ) -> Callable[[], float | None]:
-        passed = (*arguments, ctypes.byref(result))
-
-        def query() -> float | None:
-            code = call(*passed)
-            if code == SUCCESS:
-                return convert(result)
-            self.missing.setdefault(name, f"GPU {id}: {self._why(code)}")
-            if code == NOT_SUPPORTED:
-                del self._queries[id][name]
-            return None
-
-        return query
-
-    def _reading(self, queries: dict[str, Callable[[], float | None]]) -> Reading:
-        return Reading(**{name: query() for name, query in list(queries.items()) if name != COSTLY})
+    def _query(self, id: str, name: str) -> float | None:
+        function, between, kind, convert = FIELDS[name]
+        result = kind()
+        code = getattr(self._library, function)(self._handles[id], *between, ctypes.byref(result))
+        if code == SUCCESS:
+            return convert(result)
+        self.missing.setdefault(name, f"GPU {id}: {self._why(code)}")
+        if code == NOT_SUPPORTED:
+            self._fields[id].remove(name)
+        return None
 
     def _total(self, handle: ctypes.c_void_p) -> int | None:
         memory = _Memory()

@@ -66,19 +66,17 @@ class Urls(Kind):
         return {"type": "object", "propertyNames": {"pattern": self.pattern}, "additionalProperties": {"anyOf": [text, long]}}
 
 
-class Url(Kind):
-    words = "a URL such as `obs://bucket/logs`, or a path"
-
-    def read(self, item: Item) -> str:
-        return url(item)
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": SCALAR, "pattern": URL}
-
-
 SCHEMES = ("obs", "s3", "file")
 URL = r"^(?!(obs|s3|file):)(?![\s\S]*://)[\s\S]*\S|^file:///"
 URL += r"|^(obs|s3)://(?![\s\S]*/\.{1,2}(/|$))[A-Za-z0-9][A-Za-z0-9._\-]*(/[\s\S]*)?$"
+
+
+class Url(Kind):
+    words = "a URL such as `obs://bucket/logs`, or a path"
+    pattern = URL
+
+    def read(self, item: Item) -> str:
+        return url(item)
 
 
 def url(item: Item) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from muster.job.model import FIELDS
@@ -39,20 +38,9 @@ def page() -> str:
         "|---|---|---|",
     ]
     for name, field in FIELDS.items():
-        lines.append(f"| [`{name}`](#{name}) | {field.metadata['kind'].words} | {_default(field)} |")
+        default = field.metadata["default"] or f"`{field.default}`"
+        lines.append(f"| [`{name}`](#{name}) | {field.metadata['kind'].words} | {default} |")
     for name, field in FIELDS.items():
-        lines += [
-            "",
-            f"## {name}",
-            "",
-            field.metadata["about"],
-            "",
-            "```yaml",
-            f"{name}: {field.metadata['example']}",
-            "```",
-        ]
+        about, example = field.metadata["about"], field.metadata["example"]
+        lines.append(f"\n## {name}\n\n{about}\n\n```yaml\n{name}: {example}\n```")
     return "\n".join(lines) + "\n"
-
-
-def _default(field: dataclasses.Field[Any]) -> str:
-    return str(field.metadata["default"] or f"`{field.default}`")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from muster.dataclass import dataclass, replace
-from muster.job import overrides, paths, rules
-from muster.job.kinds import Item, Wrong, clean_name, nearest, typed
+from muster.job import paths, rules
+from muster.job.kinds import Item, Wrong, clean_name, nearest, typed, without_password
 from muster.job.model import FIELDS, Job
 from muster.job.source import MOST_BYTES, JobError, Problem, decode, from_python, parse, short
 
@@ -33,7 +33,8 @@ ALSO = {
     "log_url": "log_dir log_path logs log_export_path",
     "requires": "layout needs",
 }
-
+# What an override takes the place of: a job runs one program.
+REPLACES = {"boot": ("command",), "command": ("boot", "python")}
 
 Source = str | os.PathLike[str] | Mapping[str, Any] | Job
 
@@ -120,14 +121,50 @@ def _loaded(item: Item, problems: list[Problem], file: str, base: Path, sets: Se
         raise JobError([*problems, Problem(file, item.line, "", message, "write fields such as `command: echo hello`")])
     fields = dict(item.value or {})
     for override in [sets] if isinstance(sets, str) else sets:
-        problems += overrides.apply(fields, override)
+        problems += _override(fields, override)
     read, wrong = _values(fields, file)
     unread = frozenset(name for name in fields if name in FIELDS and name not in read)
     job, path_findings = paths.resolve(Job(**{"name": name or "job", **read}), fields.keys(), unread, base)
-    given = rules.Given(job, fields.keys(), unread)
-    findings = [*rules.program(given), *rules.variables(given), *rules.passwords(given), *path_findings, *rules.data(given)]
+    own = [*rules.program(job, fields.keys(), unread), *rules.variables(job), *rules.passwords(job)]
     loaded = LoadedJob(job, fields, file, (*problems, *wrong))
-    return replace(loaded.with_findings(findings), unread=unread)
+    return replace(loaded.with_findings([*own, *path_findings, *rules.data(job, unread)]), unread=unread)
+
+
+def _override(fields: dict[str, Item], override: str) -> list[Problem]:
+    """Applies one `name=value` to the fields of a job, nested names with dots; returns its problems."""
+    path, equals, text = override.partition("=")
+    name, dot, inner = path.strip().partition(".")
+    hidden = name == "secrets" or rules.SECRET.search(inner)  # the user may have written the secret itself
+    source = f"--set {path}=..." if hidden else f"--set {short(without_password(override))}"
+    if not equals or not name or (dot and not inner):
+        return [Problem(source, None, "", "is not of the form name=value", "such as `--set devices=4`")]
+    try:
+        parsed, problems = parse(text, source)
+    except JobError as error:
+        return [replace(problem, line=None, field=name) for problem in error.problems]
+    item = Item(parsed.value, parsed.text, source=source)
+    if not dot:
+        for replaced in REPLACES.get(name, ()):
+            if replaced in fields and not fields[replaced].source:
+                del fields[replaced]
+        fields[name] = item
+    else:
+        problems += _put(fields, name, inner, item)
+    return [replace(problem, line=None) for problem in problems]
+
+
+def _put(fields: dict[str, Item], name: str, inner: str, item: Item) -> list[Problem]:
+    outer = fields.setdefault(name, Item({}, source=item.source))
+    if name not in FIELDS:
+        return []  # it is refused as an unknown field
+    changed = FIELDS[name].metadata["kind"].put(replace(outer, value=outer.value or {}), inner, item)
+    if changed is None:
+        if outer.source == item.source:
+            del fields[name]
+        return [Problem(item.source, None, name, "has no fields of its own", f"write `--set {name}=...`")]
+    if isinstance(outer.value, dict | None):
+        fields[name] = changed
+    return []
 
 
 def _values(fields: Mapping[str, Item], file: str) -> tuple[dict[str, Any], list[Problem]]:

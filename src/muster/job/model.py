@@ -10,7 +10,7 @@ from muster.dataclass import dataclass
 from muster.job import kinds
 from muster.job.bench import BENCH, KNOWN, Bench, Metric, Metrics
 from muster.job.data import Data, Layouts, Url, Urls
-from muster.job.kinds import declared, fields_of, job_options
+from muster.job.kinds import declared, engine_options, fields_of
 
 FRAMEWORKS = ("command", "pytorch", "mindspore", "paddle", "tensorflow", "horovod", "mpi")
 LAUNCHERS = ("horovod", "mpi")  # frameworks whose own launcher starts the ranks, over ssh
@@ -345,7 +345,7 @@ class Job:
         if values.get("bench"):
             values["bench"] = BENCH.from_json(values["bench"])
         if values.get("slurm"):
-            values["slurm"] = job_options("slurm").from_json(values["slurm"])
+            values["slurm"] = engine_options("slurm").OPTIONS.from_json(values["slurm"])
         values["metrics"] = {name: Metric(**entry) for name, entry in values.get("metrics", {}).items()}
         values["requires"] = {name: tuple(layout) for name, layout in values.get("requires", {}).items()}
         return cls(**values)

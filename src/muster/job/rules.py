@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Set
 
-from muster.dataclass import dataclass
 from muster.job.data import Data
 from muster.job.kinds import PASSWORD
 from muster.job.model import LAUNCHERS, PLACE, SECRET_NAME, Job
@@ -23,18 +22,8 @@ RESERVED = ("is a name that Muster keeps for itself", "give it another name")
 OWN = ("", "/cache", "/tmp", "/home/work", "/home/ma-user")
 
 
-@dataclass(frozen=True)
-class Given:
-    """A job, which of its fields were given, and which of those could not be read."""
-
-    job: Job
-    fields: Set[str]
-    unread: Set[str]
-
-
-def program(given: Given) -> Iterator[Finding]:
-    """Finds fields that do not go together: what is run, and how."""
-    job, fields, unread = given.job, given.fields, given.unread
+def program(job: Job, fields: Set[str], unread: Set[str]) -> Iterator[Finding]:
+    """Finds fields that do not go together: what is run, and how. Of the given `fields` some could not be read."""
     if "boot" in fields and "command" in fields:
         yield Finding("boot", "and `command` are both given", "keep the one that should run")
     if "boot" not in fields and "command" not in fields:
@@ -42,8 +31,8 @@ def program(given: Given) -> Iterator[Finding]:
     if "framework" not in unread:
         yield from _framework(job)
     if job.keep_alive and job.compat != "apulis" and "compat" not in unread:
-        hint = "remove it"
-        yield Finding("keep_alive", "goes with `compat: apulis`, where commands end with `sleep infinity`", hint)
+        message = "goes with `compat: apulis`, where commands end with `sleep infinity`"
+        yield Finding("keep_alive", message, "remove it")
     if job.compat and job.workdir == "rank":
         message = "cannot be `rank` with `compat`: those platforms have one code directory per node"
         yield Finding("workdir", message, "remove it")
@@ -85,9 +74,8 @@ def _has_words(entries: Mapping[str, str | Data]) -> bool:
     return any(not isinstance(entry, Data) or entry.access == "parameter" for entry in entries.values())
 
 
-def variables(given: Given) -> Iterator[Finding]:
+def variables(job: Job) -> Iterator[Finding]:
     """Finds variables that a job cannot set, or not in the open."""
-    job = given.job
     for name, value in job.env.items():
         hint = f"write `secrets: [{name}]` and export it, or put it into a profile"
         if name.startswith("MUSTER_"):
@@ -103,9 +91,8 @@ def variables(given: Given) -> Iterator[Finding]:
             yield Finding("secrets", f"and `env` both name `{name}`", "keep it in one of them")
 
 
-def passwords(given: Given) -> Iterator[Finding]:
+def passwords(job: Job) -> Iterator[Finding]:
     """Finds passwords in URLs that the record of a run, and command lines that everybody sees, would hold."""
-    job = given.job
     for name, value in job.parameters.items():
         if PASSWORD.search(value):
             hint = "name a variable in `secrets`, and let the program read that"
@@ -116,9 +103,8 @@ def passwords(given: Given) -> Iterator[Finding]:
             yield Finding(field, f"holds {IN_URL}", "write `$NAME` in its place, and name NAME in `secrets`")
 
 
-def data(given: Given) -> Iterator[Finding]:
+def data(job: Job, unread: Set[str]) -> Iterator[Finding]:
     """Finds names of inputs and outputs that clash, and outputs that would be lost with the node."""
-    job = given.job
     for kind, entries in (("inputs", job.inputs), ("outputs", job.outputs)):
         for name, entry in entries.items():
             if entry.access == "env" and name.startswith("MUSTER_"):
@@ -133,6 +119,6 @@ def data(given: Given) -> Iterator[Finding]:
     for name in sorted(set(job.inputs) & set(job.outputs)):
         yield Finding(f"outputs.{name}", "is also an input", "give one of them another name")
     for name in job.requires:
-        if name not in job.inputs and "inputs" not in given.unread:
+        if name not in job.inputs and "inputs" not in unread:
             known = ", ".join(f"`{known}`" for known in job.inputs) or "none"
             yield Finding(f"requires.{name}", "is not an input of this job", f"its inputs: {known}")

@@ -21,21 +21,17 @@ from muster.linux import proc
 NAMESPACES = ("user", "mnt", "uts", "pid")
 
 
-def run(run: Run, rank: int, words: Sequence[str]) -> int:
-    """Runs the command with this process' terminal; returns its exit code. This process stays in the rank's node."""
-    with _Signals() as signals:
-        child = _start(run, rank, words)
-        signals.go_to(child)
-        return _code(child.wait())
+def run(run: Run, rank: int, words: Sequence[str], output: int | None = None) -> tuple[int, str]:
+    """Runs the command with this process' terminal, or with `output` as that of Popen; returns its exit code and output.
 
-
-def capture(run: Run, rank: int, words: Sequence[str]) -> tuple[int, str]:
-    """Runs the command and returns its exit code and what it wrote. This process stays in the rank's node."""
+    This process stays in the rank's node.
+    """
     with _Signals() as signals:
-        child = _start(run, rank, words, subprocess.PIPE)
+        child = _start(run, rank, words, output)
         signals.go_to(child)
         said, _ = child.communicate()
-    return _code(child.returncode), said.decode("utf-8", "replace")
+    code = child.returncode
+    return 128 - code if code < 0 else code, (said or b"").decode("utf-8", "replace")
 
 
 class _Signals:
@@ -70,7 +66,7 @@ class _Signals:
             self._child.send_signal(number)
 
 
-def _start(run: Run, rank: int, words: Sequence[str], output: int | None = None) -> subprocess.Popen[bytes]:
+def _start(run: Run, rank: int, words: Sequence[str], output: int | None) -> subprocess.Popen[bytes]:
     pid = _process(run, rank)
     try:
         environment = {"TERM": os.environ.get("TERM", "dumb"), **proc.environment(pid)}
@@ -124,7 +120,3 @@ def _enter(pid: int) -> None:
 
 def _same(pid: int, name: str) -> bool:
     return os.readlink(f"/proc/{pid}/ns/{name}") == os.readlink(f"/proc/self/ns/{name}")
-
-
-def _code(code: int) -> int:
-    return 128 - code if code < 0 else code

@@ -59,19 +59,15 @@ def _act(run: RunDir) -> Reconciled:
     engine, number = registry.engine_of(run), submissions.current(run)
     said = views.ask(run)
     if _waits_in_vain(run, said):
-        return _withdraw(run, engine, said)
+        if handle := submissions.handle(run):
+            engine.cancel(handle, queued_only=True)
+        return Reconciled(views.view(run, said), said, (WITHDRAW,))
     status = views.expected(run, said)
     if status.interrupted and status.alive:
         return _resubmit(run, engine, number + 1, said, status)
     if status.alive or state.recorded(run):
         return Reconciled(views.view(run, status), status)
     return _conclude(run, engine, status)
-
-
-def _withdraw(run: RunDir, engine: Engine, status: Status) -> Reconciled:
-    if handle := submissions.handle(run):
-        engine.cancel(handle, queued_only=True)
-    return Reconciled(views.view(run, status), status, (WITHDRAW,))
 
 
 def _resubmit(run: RunDir, engine: Engine, number: int, said: Status, waits: Status) -> Reconciled:

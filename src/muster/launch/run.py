@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -199,9 +199,8 @@ class Run:
 
         said = ""
         deadline = None if timeout is None else time.monotonic() + timeout
-        watch = Watch()
-        watch.add(self.dir.path)
-        try:
+        with closing(Watch()) as watch:
+            watch.add(self.dir.path)
             while True:
                 if self.attend():
                     self._release(wait=True)
@@ -214,8 +213,6 @@ class Run:
                 if left <= 0:
                     return self.state
                 self._until_change(watch, left)
-        finally:
-            watch.close()
 
     def seen_to_end(self) -> bool:
         """True if the run has ended; false also while its engine is out of reach."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from contextlib import suppress
 from typing import NamedTuple
 
 
@@ -25,10 +27,9 @@ def pids() -> list[int]:
 
 def listed(folder: str) -> list[str]:
     """Returns the names in a directory, sorted; none where it cannot be read."""
-    try:
+    with suppress(OSError):
         return sorted(os.listdir(folder))
-    except OSError:
-        return []
+    return []
 
 
 def stat(pid: int) -> Stat | None:
@@ -61,17 +62,13 @@ def children(pid: int, proc: int | None = None) -> list[int]:
     """The children of all threads of a process; `proc` is a descriptor of the /proc to look in."""
     base = f"{pid}/task" if proc is not None else f"/proc/{pid}/task"
     found: list[int] = []
-    try:
+    with suppress(OSError):  # it is gone, or ends meanwhile
         folder = os.open(base, os.O_RDONLY | os.O_DIRECTORY, dir_fd=proc)
-    except OSError:
-        return []
-    try:
-        for task in os.listdir(folder):
-            found += map(int, read_at(f"{task}/children", folder).split())
-    except OSError:
-        pass  # it ended meanwhile
-    finally:
-        os.close(folder)
+        try:
+            for task in os.listdir(folder):
+                found += map(int, read_at(f"{task}/children", folder).split())
+        finally:
+            os.close(folder)
     return found
 
 
@@ -85,13 +82,10 @@ def stopped(pid: int) -> Standstill | None:
 
 
 def frozen(pid: int) -> Standstill | None:
-    """Returns what thaws the control group of a process, such as that of a paused container; None if it is not frozen."""
-    group = _frozen_group(pid)
-    return Standstill("frozen", f"thawing its control group {group}") if group else None
+    """Returns what thaws the control group of a process, such as that of a paused container; None if it is not frozen.
 
-
-def _frozen_group(pid: int) -> str:
-    """The control group in which a process is frozen, in version 1 or 2 of the kernel's interface; empty where it is not."""
+    The group may be one of version 1 or 2 of the kernel's interface.
+    """
     for line in read_text(f"/proc/{pid}/cgroup").splitlines():
         number, controllers, path = line.split(":", 2)
         if number == "0":
@@ -100,8 +94,17 @@ def _frozen_group(pid: int) -> str:
             places = [("/sys/fs/cgroup/freezer" + path, "freezer.state")] if controllers == "freezer" else []
         for folder, file in places:
             if {b"frozen 1", b"FROZEN"} & set(read(f"{folder}/{file}").splitlines()):
-                return folder
-    return ""
+                return Standstill("frozen", f"thawing its control group {folder}")
+    return None
+
+
+def user_name(number: int) -> str | None:
+    """Returns the name of a user; None for an id that has none, as in some containers."""
+    import pwd
+
+    with suppress(KeyError):
+        return pwd.getpwuid(number).pw_name
+    return None
 
 
 def name(pid: int) -> str:
@@ -133,6 +136,12 @@ def read_text(path: str) -> str:
     return read(path).decode("utf-8", "replace")
 
 
+def search(path: str, pattern: str) -> str | None:
+    """Returns the group of a pattern, which may say `^` for the start of a line, in a file; None where it is not there."""
+    found = re.search(pattern, read_text(path), re.MULTILINE)
+    return found.group(1) if found else None
+
+
 def write(path: str, text: str) -> None:
     """Writes to a file of the kernel, which takes it in one piece. Raises OSError."""
     with open(path, "w") as file:
@@ -141,8 +150,6 @@ def write(path: str, text: str) -> None:
 
 def read(path: str) -> bytes:
     """Returns the content of a file; nothing where it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read()
+    return b""

@@ -23,19 +23,17 @@ class Signals:
 
     def take(self) -> set[int]:
         """The signals that came since the last call."""
-        try:
+        with suppress(BlockingIOError):
             return set(os.read(self._reader, 4096))
-        except BlockingIOError:
-            return set()
+        return set()
 
 
 def send(pid: int, number: int = signal.SIGKILL) -> bool:
     """Sends a signal; returns False for a process that is gone or belongs to another user (a program under sudo)."""
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
+        return True
+    return False
 
 
 def send_to_group(group: int, number: int = signal.SIGKILL) -> None:
@@ -47,11 +45,9 @@ def send_to_group(group: int, number: int = signal.SIGKILL) -> None:
 def reap_children() -> list[tuple[int, int]]:
     """Reaps all children that have ended, adopted ones included; returns their process ids and statuses."""
     ended: list[tuple[int, int]] = []
-    try:
+    with suppress(ChildProcessError):
         while (child := os.waitpid(-1, os.WNOHANG))[0]:
             ended.append(child)
-    except ChildProcessError:
-        pass
     return ended
 
 

@@ -6,6 +6,7 @@ import os
 import re
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -119,11 +120,8 @@ def read(path: str, patterns: Patterns) -> LogContent:
 
 def _lines(path: str) -> Iterator[str]:
     """The lines of a log; a carriage return also ends one, as in progress bars."""
-    try:
-        with open_regular(path) as file:
-            yield from (line for whole in _cut(file) for line in whole.decode("utf-8", "replace").split("\r"))
-    except OSError:
-        return
+    with suppress(OSError), open_regular(path) as file:
+        yield from (line for whole in _cut(file) for line in whole.decode("utf-8", "replace").split("\r"))
 
 
 def _cut(file: BinaryIO) -> Iterator[bytes]:

@@ -85,17 +85,11 @@ def parse(line: str) -> Event | None:
 
 
 def _points(event: Event) -> Iterator[DataPoint]:
-    for key, value in _numbers(event):
-        name = NAMES.get(key, key)
-        yield DataPoint(event.time_ms / 1000, name, value, UNITS.get(name, ""), _step(event.metadata))
-
-
-def _numbers(event: Event) -> Iterator[tuple[str, float]]:
     given = event.value if event.key == TRACKED and isinstance(event.value, dict) else {event.key: event.value}
     for key, raw in given.items():
-        value = number(raw)
+        name, value = NAMES.get(key, key), number(raw)
         if value is not None:
-            yield key, value
+            yield DataPoint(event.time_ms / 1000, name, value, UNITS.get(name, ""), _step(event.metadata))
 
 
 def _step(metadata: dict[str, Any]) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import ChainMap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -13,7 +14,6 @@ from muster.metrics.log_numbers import Unread
 from muster.metrics.patterns import Patterns
 from muster.metrics.rank_map import Rank, all_ranks
 from muster.metrics.recorded import Edge, read_record
-from muster.metrics.sources import ByMetric
 from muster.metrics.values import DataPoint, RankReport
 from muster.records.files import read_events
 from muster.records.layout import AttemptDir, NodeDir
@@ -37,8 +37,7 @@ class Observed:
     unread: Unread = Unread()
 
     def value(self, name: str, rank: Rank) -> RankReport:
-        found = self.values.get(name, {}).get(rank.index)
-        return found or RankReport(reason=f"reported no {name}")
+        return self.values.get(name, {}).get(rank.index) or RankReport(reason=f"reported no {name}")
 
     def units(self, name: str) -> list[str]:
         """The units in which a metric was reported."""
@@ -107,23 +106,17 @@ def _observe_rank(rank: int, inputs: _Inputs, found: Observed) -> None:
     by_source = [sources.from_points(inputs.job, "record", points), inputs.files.fresh.get(rank, {})]
     if rank in inputs.logs:
         log = log_numbers.read(inputs.logs[rank], inputs.patterns)
-        by_source += _from_log(log, inputs)
+        fresh = [point for point in log.points if point.t is not None and point.t >= inputs.began]
+        older = [point for point in log.points if point.t is not None and point.t < inputs.began]
+        by_source.append(sources.from_points(inputs.job, "mllog", fresh))
+        by_source.append(sources.from_matches(inputs.job, log.matches))
+        by_source.append(sources.outdated("mllog", older))
         known = {edge.name for edge in edges}
         edges += [edge for edge in log.edges if edge.name not in known]
     found.edges[rank] = edges
     by_source += [inputs.files.stale.get(rank, {}), sources.unreadable("; ".join(problems))]
-    for name, value in _first(by_source).items():
+    for name, value in ChainMap(*by_source).items():  # the first source that has a metric counts
         found.values.setdefault(name, {})[rank] = value
-
-
-def _from_log(log: log_numbers.LogContent, inputs: _Inputs) -> list[ByMetric]:
-    fresh = [point for point in log.points if point.t is not None and point.t >= inputs.began]
-    older = [point for point in log.points if point.t is not None and point.t < inputs.began]
-    return [
-        sources.from_points(inputs.job, "mllog", fresh),
-        sources.from_matches(inputs.job, log.matches),
-        sources.outdated("mllog", older),
-    ]
 
 
 def _began(attempt: AttemptDir) -> float:
@@ -158,11 +151,3 @@ def _stray_records(records: dict[int, list[str]], found: Observed) -> list[tuple
         found.problems += problems
         strays += [(name, os.path.basename(path)) for name in dict.fromkeys(point.name for point in points)]
     return strays
-
-
-def _first(by_source: Sequence[ByMetric]) -> ByMetric:
-    """Each metric from the first source that has it."""
-    chosen: ByMetric = {}
-    for values in reversed(by_source):
-        chosen.update(values)
-    return chosen

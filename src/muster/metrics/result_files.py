@@ -77,21 +77,16 @@ def find(attempt: AttemptDir) -> list[ResultFile]:
 def claim(job: Job, file: ResultFile) -> Claim | None:
     """The metric and rank of a file; None for a file that is not read."""
     rate, accuracy = _RATE.match(file.name), _ACCURACY.match(file.name)
+    server = file.server(job) if job.servers else 0
     if rate:
-        return _rate(job, file, int(rate.group(1) or rate.group(2)))
-    return _accuracy(job, file, accuracy.group(1)) if accuracy else None
+        number = rate.group(1) or rate.group(2)
+        index = 0 if world_size(job) == 1 else int(number)  # a single rank may write the number of its card
+        return Claim("throughput", rank_in_run(job, server, index), 0)
+    return _accuracy(job, file.name, server, accuracy.group(1)) if accuracy else None
 
 
-def _rate(job: Job, file: ResultFile, index: int) -> Claim:
-    server = file.server(job) if job.servers else 0
-    if world_size(job) == 1:  # it may have the number of the card that it ran on
-        index = 0
-    return Claim("throughput", rank_in_run(job, server, index), 0)
-
-
-def _accuracy(job: Job, file: ResultFile, index: str | None) -> Claim | None:
-    order = 2 if file.name == "eval_acc.log" else 0 if index is None else 1
-    server = file.server(job) if job.servers else 0
+def _accuracy(job: Job, name: str, server: int, index: str | None) -> Claim | None:
+    order = 2 if name == "eval_acc.log" else 0 if index is None else 1
     if job.own_servers and order == 0:
         return None  # all servers write it to the same place
     if job.own_servers and index is not None:
@@ -191,26 +186,21 @@ def refusals(node: NodeDir) -> dict[str, str]:
 def _of_outputs(node: NodeDir, index: int) -> Iterator[ResultFile]:
     """Result files that the agent copied from the outputs of the job."""
     for entry in _listing(node):
-        found = _listed(entry)
-        if found is not None:
-            output, folder, name = found
-            path = os.path.join(node.results, "outputs", output, folder, name)
-            modified, error = number(entry.get("modified")), str(entry.get("error") or "")
-            yield ResultFile(index, name, folder, output, path, node.path, modified, entry.get("stale") is True, error)
+        output, listed_path = entry.get("output"), entry.get("path")
+        if not isinstance(output, str) or not isinstance(listed_path, str):
+            continue
+        *folders, name = listed_path.split("/")
+        if len(folders) > 1 or not is_result(name) or not all(map(_is_plain, (output, *folders))):
+            continue
+        path = os.path.join(node.results, "outputs", output, listed_path)
+        modified, error, stale = number(entry.get("modified")), str(entry.get("error") or ""), entry.get("stale") is True
+        yield ResultFile(index, name, "".join(folders), output, path, node.path, modified, stale, error)
 
 
 def _listing(node: NodeDir) -> list[dict[str, Any]]:
     """The agent's list of result files in the outputs of the job."""
     listing = read_json(os.path.join(node.results, "outputs.json"))
     return [entry for entry in listing if isinstance(entry, dict)] if isinstance(listing, list) else []
-
-
-def _listed(entry: dict[str, Any]) -> tuple[str, str, str] | None:
-    output, path = entry.get("output"), entry.get("path")
-    parts = path.split("/") if isinstance(path, str) else []
-    if not isinstance(output, str) or not 1 <= len(parts) <= 2 or not all(map(_is_plain, (output, *parts))):
-        return None
-    return (output, parts[0] if len(parts) > 1 else "", parts[-1]) if is_result(parts[-1]) else None
 
 
 def _is_plain(name: str) -> bool:

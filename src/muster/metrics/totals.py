@@ -40,7 +40,8 @@ def measure(observed: Observed, name: str) -> MetricTotals:
     if problem and name in observed.values:
         whole = Value(reason=problem)
     shown = ranks if metric.of == "rank" else [(rank, value) for rank, value in ranks if value.source]
-    return MetricTotals(name, metric, _unit(observed, name), whole, nodes, shown)
+    unit = _declared_unit(job, name) or next(iter(observed.units(name)), job.metric(name).unit)
+    return MetricTotals(name, metric, unit, whole, nodes, shown)
 
 
 def _definition(observed: Observed, name: str) -> Metric:
@@ -50,11 +51,6 @@ def _definition(observed: Observed, name: str) -> Metric:
     reported = observed.values.get(name, {})
     alone = all(sum(1 for rank in world if rank.index in reported) == 1 for world in worlds(observed.job))
     return replace(metric, of="world") if alone and not declared else metric
-
-
-def _unit(observed: Observed, name: str) -> str:
-    """The unit of a metric: the one that the job declares, else that in which it was reported."""
-    return _declared_unit(observed.job, name) or next(iter(observed.units(name)), observed.job.metric(name).unit)
 
 
 def _declared_unit(job: Job, name: str) -> str:
@@ -69,23 +65,20 @@ def _usual_unit(name: str) -> str:
 
 def _problem(observed: Observed, name: str, metric: Metric) -> str | None:
     """Why the reports of a metric make no total, whatever their numbers are."""
-    reported, declared = observed.units(name), _declared_unit(observed.job, name)
+    job, reported, declared = observed.job, observed.units(name), _declared_unit(observed.job, name)
     strays = observed.strays.get(name, [])
     if strays:
-        return f"{strays[0]} came from no rank: {_ran(observed.job)}"
+        return f"{strays[0]} came from no rank: {_ran(job)}"
     if len(reported) > 1:
         return f"it was reported in different units: {reported[0]} and {reported[1]}"
     if declared and reported and reported[0] not in (declared, _usual_unit(name)):
         return f"it was reported in {reported[0]}, and the job says {declared}"
-    return _unknown_ranks(observed, name) or observed.separate or None if metric.of == "rank" else None
-
-
-def _unknown_ranks(observed: Observed, name: str) -> str | None:
-    """Ranks report a larger world than Muster started: numbers of others are missing."""
-    job, reported = observed.job, observed.world_size(name)
-    if reported <= (job.ranks if job.own_servers else world_size(job)):
+    if metric.of == "world":
         return None
-    return f"its ranks say that they are {reported}: {_ran(job)}"
+    size = observed.world_size(name)
+    if size > (job.ranks if job.own_servers else world_size(job)):  # numbers of others are missing
+        return f"its ranks say that they are {size}: {_ran(job)}"
+    return observed.separate or None
 
 
 def _ran(job: Job) -> str:

@@ -46,16 +46,6 @@ class RankReport:
     units: tuple[str, ...] = ()
     world_size: int = 0  # the largest that the rank reported
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "value": self.value,
-            "reason": self.reason,
-            "source": self.source,
-            "values": self.count,
-            "spread": self.step_stats,
-            "time": self.time,
-        }
-
 
 @dataclass(frozen=True)
 class MetricTotals:

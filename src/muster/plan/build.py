@@ -56,10 +56,9 @@ def _build(job: Job, world: World, index: int, places: Places) -> NodePlan:
     work, cwd = platform.work(job, places), platform.cwd(job, places)
     argv = command(job, platform, places)
     processes: list[Process] = []
-    for name, role in framework.helpers(job, world, node):
-        env = dict(common, MUSTER_RANK="-1", MUSTER_LOCAL_RANK="-1", **role)
-        gate = framework.gate(job, world, node)
-        processes.append(Process(name, framework.helper(job, node, argv), dict(env, **job.env), cwd, gate=gate))
+    for helper in framework.helpers(job, world, node, argv):
+        env = dict(common, MUSTER_RANK="-1", MUSTER_LOCAL_RANK="-1", **helper.env)
+        processes.append(replace(helper, env=dict(env, **job.env), cwd=cwd))
     if node.role != PS and (index == 0 or not job.alone):
         processes += _ranks(job, world, node, places, common, argv)
     _refuse_long(job, processes)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
-from muster.dataclass import dataclass, field
+from muster.dataclass import asdict, dataclass, field
 
 
 class PlanError(Exception):
@@ -52,7 +51,7 @@ class Process:
     name: str
     argv: tuple[str, ...]
     env: dict[str, str]
-    cwd: str
+    cwd: str = ""  # that of the program where a framework does not say
     rank: int = -1  # -1: a helper such as a scheduler; the run does not wait for it
     local: int = -1
     gate: Gate | None = None
@@ -104,8 +103,5 @@ class NodePlan:
     together: bool = False  # whether ranks wait until the helpers of all nodes are up
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self, dict_factory=_without_nothing)
-
-
-def _without_nothing(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: value for name, value in pairs if value is not None}
+        """All of it but what is None."""
+        return asdict(self, dict_factory=lambda pairs: {name: value for name, value in pairs if value is not None})

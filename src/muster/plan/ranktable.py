@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -98,14 +99,11 @@ def pods(servers: Sequence[Server], group: str = "") -> dict[str, Any]:
 
 def version_1(servers: Sequence[Server]) -> dict[str, Any]:
     """Version 1.0, which current software reads: servers with their devices and ranks."""
-    rank = 0
-    entries = []
-    for server in servers:
-        devices = []
-        for device in server.devices:
-            devices.append(dict(_device(device), rank_id=str(rank)))
-            rank += 1
-        entries.append({"server_id": server.id, "device": devices})
+    ranks = map(str, itertools.count())
+    entries = [
+        {"server_id": server.id, "device": [dict(_device(device), rank_id=next(ranks)) for device in server.devices]}
+        for server in servers
+    ]
     return {"version": "1.0", "server_count": str(len(entries)), "server_list": entries, "status": "completed"}
 
 

@@ -108,11 +108,8 @@ def configurations(job: Job, world: World, folder: str) -> tuple[File, ...]:
         return ()
     if not world.ssh_port:
         raise PlanError("no port for ssh is free on all nodes: end other runs on these machines, or set `ssh: false`")
-    return File(folder + "/sshd_config", server(world, folder)), File(folder + "/config", client(job, world, folder))
-
-
-def server(world: World, folder: str) -> str:
-    return SERVER.format(host=_quoted(folder + "/host"), user=_path(folder + "/user.pub"), run=world.run)
+    server = SERVER.format(host=_quoted(folder + "/host"), user=_path(folder + "/user.pub"), run=world.run)
+    return File(folder + "/sshd_config", server), File(folder + "/config", client(job, world, folder))
 
 
 def client(job: Job, world: World, folder: str) -> str:

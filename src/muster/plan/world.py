@@ -112,16 +112,13 @@ class World:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> World:
-        nodes = []
-        for entry in data["nodes"]:
-            entry = dict(entry)
-            role = entry.pop("role")
-            nodes.append(Node(NodeInfo.from_json(entry), role))
-        return cls(data["run"], data["attempt"], data["per_node"], tuple(nodes))
+        infos = [{name: value for name, value in entry.items() if name != "role"} for entry in data["nodes"]]
+        nodes = tuple(Node(NodeInfo.from_json(info), entry["role"]) for info, entry in zip(infos, data["nodes"]))
+        return cls(data["run"], data["attempt"], data["per_node"], nodes)
 
 
 def assemble(job: Job, run: str, attempt: int, infos: Sequence[NodeInfo]) -> World:
     """The world that these nodes form: workers first, parameter servers after them."""
-    ordered: list[NodeInfo] = sorted(infos, key=lambda info: info.node)
+    ordered = sorted(infos, key=lambda info: info.node)
     nodes = tuple(Node(info, WORKER if info.node < job.nodes else PS) for info in ordered)
     return World(run, attempt, job.ranks_per_node, nodes)

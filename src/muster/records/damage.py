@@ -30,7 +30,7 @@ def guarded(run: RunDir) -> Iterator[None]:
     except _BROKEN as error:
         if not os.path.isdir(run.path):
             raise  # the run was removed meanwhile
-        raise Damaged(_first(run) or f"it is not as Muster writes it ({type(error).__name__}: {error})") from error
+        raise Damaged(_blamed(run) or f"it is not as Muster writes it ({type(error).__name__}: {error})") from error
 
 
 def damaged_view(run: RunDir, damage: str, alive: bool) -> RunView:
@@ -48,10 +48,8 @@ def damaged_view(run: RunDir, damage: str, alive: bool) -> RunView:
 
 def need(run: RunDir) -> None:
     """Raises Damaged where the job or the facts of a run cannot be read, without which nothing can be computed."""
-    for path in (run.job, run.run):
-        reason = unreadable(path)
-        if reason:
-            raise Damaged(f"{os.path.basename(path)} cannot be read: {reason}")
+    if damage := _first(run, [run.job, run.run]):
+        raise Damaged(damage)
 
 
 def unreadable(path: str) -> str:
@@ -67,17 +65,18 @@ def unreadable(path: str) -> str:
     return "" if isinstance(data, dict) else "it is not a JSON object"
 
 
-def _first(run: RunDir) -> str:
+def _blamed(run: RunDir) -> str:
     """The first damaged file among those that states are derived from, and what is wrong with it."""
     try:
-        paths = _documents(run)
+        return _first(run, _documents(run))
     except _BROKEN as error:
         return str(error)
-    for path in paths:
-        reason = unreadable(path)
-        if reason:
-            return f"{os.path.relpath(path, run.path)} cannot be read: {reason}"
-    return ""
+
+
+def _first(run: RunDir, paths: list[str]) -> str:
+    """The first damaged one of these files, and what is wrong with it."""
+    reasons = ((path, unreadable(path)) for path in paths)
+    return next((f"{os.path.relpath(path, run.path)} cannot be read: {reason}" for path, reason in reasons if reason), "")
 
 
 def _documents(run: RunDir) -> list[str]:

@@ -11,19 +11,7 @@ from muster.records.damage import Damaged, damaged_view, guarded
 from muster.records.files import read_object
 from muster.records.layout import AttemptDir, RunDir
 from muster.records.logs import last_lines
-from muster.records.run_view import (
-    AttemptOutcome,
-    Cause,
-    Explanation,
-    Failure,
-    RunView,
-    State,
-    Stop,
-    count,
-    moment,
-    optional,
-    text,
-)
+from muster.records.run_view import AttemptOutcome, Cause, Failure, RunView, State, Stop, count, moment, optional, text
 from muster.records.state import AttemptRecord, Record, read, recorded
 from muster.records.status import Status
 from muster.records.warnings import separate
@@ -57,7 +45,8 @@ def _standing(record: Record, status: Status | None) -> _Standing:
     if status is not None and not status.alive:
         return State(status.state or "lost"), "ended", status.reason
     last = record.attempts[-1] if record.attempts else None
-    waits = _is_queued(last, status) or _is_resubmitted(record, last)
+    again = last is not None and any(entry.attempt == last.dir.number for entry in record.submissions)
+    waits = again or _is_queued(last, status)
     stopping = last and last.stop and not last.ended and last.stop.cause is not Cause.FINISHED
     if record.stop is not None or (stopping and not waits):
         why = last.stop.reason if last and last.stop else ""
@@ -80,10 +69,6 @@ def _is_queued(last: AttemptRecord | None, status: Status | None) -> bool:
     return status is not None and status.state == "pending" and (last is None or 0.0 < last.started <= status.time)
 
 
-def _is_resubmitted(record: Record, last: AttemptRecord | None) -> bool:
-    return bool(last and any(entry.attempt == last.dir.number for entry in record.submissions))
-
-
 def _waiting(record: Record, last: AttemptRecord | None, status: Status | None) -> str:
     """Returns the reason why a run waits, for the first time or again."""
     said = status.reason if status else ""
@@ -100,11 +85,10 @@ def _waiting(record: Record, last: AttemptRecord | None, status: Status | None) 
 def outcome(record: Record, attempt: AttemptRecord) -> AttemptOutcome:
     """How an attempt that is over ended: state, reason, cause and, for a failure of the program, its explanation."""
     unsaved = [*(failure for failure in attempt.failures if failure.kind == "output"), *_abandoned(attempt.dir)]
-    state, reason, cause, failure = _end(record, attempt, unsaved)
-    if unsaved and cause is not Cause.OUTPUT:
-        reason += "; " + failure_text.sentence(unsaved[0])
-    started, ended = _known(attempt.started), _known(attempt.ended)
-    return AttemptOutcome(attempt.dir.number, state, reason, cause, started, ended, failure)
+    found = replace(_end(record, attempt, unsaved), started=_known(attempt.started), ended=_known(attempt.ended))
+    if unsaved and found.cause is not Cause.OUTPUT:
+        return replace(found, reason=f"{found.reason}; {failure_text.sentence(unsaved[0])}")
+    return found
 
 
 def _known(value: float | None) -> float | None:
@@ -115,29 +99,29 @@ def _known(value: float | None) -> float | None:
         return None
 
 
-def _end(record: Record, attempt: AttemptRecord, unsaved: list[Failure]) -> tuple[State, str, Cause, Explanation | None]:
-    stop = attempt.stop or Stop(Cause.UNKNOWN)
+def _end(record: Record, attempt: AttemptRecord, unsaved: list[Failure]) -> AttemptOutcome:
+    number, stop = attempt.dir.number, attempt.stop or Stop(Cause.UNKNOWN)
     if attempt.cut and attempt.cut_by == "oom":
-        return State.FAILED, text(attempt.cut), Cause.OOM, None
+        return AttemptOutcome(number, State.FAILED, text(attempt.cut), Cause.OOM)
     if attempt.cut:
         first = attempt.failures[:1] if stop.cause is Cause.FAILURE else []
         also = ["also, " + failure_text.sentence(failure) for failure in first]
-        return State.LOST, "; ".join([attempt.cut, *also]), Cause.LOST, None
+        return AttemptOutcome(number, State.LOST, "; ".join([attempt.cut, *also]), Cause.LOST)
     if stop.cause is Cause.FINISHED and unsaved:
         failure = failure_text.explain(attempt.dir, unsaved)
-        return State.FAILED, failure.sentence, Cause.OUTPUT, failure
+        return AttemptOutcome(number, State.FAILED, failure.sentence, Cause.OUTPUT, failure=failure)
     if stop.cause is Cause.FINISHED:
         one = "its command succeeded" if record.job.alone else "its rank succeeded"
         ranks = record.job.ranks
-        return State.SUCCEEDED, f"all {ranks} ranks succeeded" if ranks > 1 else one, stop.cause, None
+        return AttemptOutcome(number, State.SUCCEEDED, f"all {ranks} ranks succeeded" if ranks > 1 else one, stop.cause)
     if stop.cause is Cause.FAILURE and attempt.failures:
         failure = failure_text.explain(attempt.dir, attempt.failures)
-        return State.FAILED, failure.sentence, failure_text.cause(failure.failure), failure
+        return AttemptOutcome(number, State.FAILED, failure.sentence, failure_text.cause(failure.failure), failure=failure)
     if stop.cause in _STOPPED:
-        return State.STOPPED, stop.reason or "stopped", stop.cause, None
+        return AttemptOutcome(number, State.STOPPED, stop.reason or "stopped", stop.cause)
     reason = stop.reason or "the attempt ended for an unknown reason"  # of a limit, a lost node or the rendezvous
     stacks = failure_text.where_stacks_are(attempt.dir) if stop.cause is Cause.SILENT else ""
-    return State.FAILED, reason + stacks, stop.cause, None
+    return AttemptOutcome(number, State.FAILED, reason + stacks, stop.cause)
 
 
 def _abandoned(attempt: AttemptDir) -> Iterator[Failure]:

@@ -21,6 +21,15 @@ SHELL = re.compile(
     "[:：] ?(command not found|not found|No such file or directory|Permission denied|Is a directory|cannot execute"
     "|bad interpreter|未找到命令|没有那个文件或目录|权限不够|无法执行)|is not on the PATH"
 )
+WORDS = {  # by kinds of failures
+    "start": "{who} could not be started: {of.message}",
+    "setup": "{who} failed: {of.message}",
+    "memory": "the processes of node {of.node} used {used} together, more than the job's `memory: {limit}`",
+    "plan": "{of.message}",
+    "code": "the code could not be brought to node {of.node} (code {of.code}): {of.message}",
+    "input": "the inputs of node {of.node} could not be fetched: {of.message}",
+    "output": "the outputs of node {of.node} could not be uploaded and are kept in its directory: {of.message}",
+}
 NO_MODULE = "; `python` in the job file, or --set python=/path/to/python, names a Python that has it"
 
 
@@ -50,23 +59,9 @@ def sentence(failure: Failure, exception: str = "") -> str:
 
 
 def _what(failure: Failure) -> str:
-    kind, node, message = failure.kind, failure.node, failure.message
-    if kind == "start":
-        return f"{who(failure)} could not be started: {message}"
-    if kind == "setup":
-        return f"{who(failure)} failed: {message}"
-    if kind == "memory":
-        used, limit = size(failure.used), size(failure.limit)
-        return f"the processes of node {node} used {used} together, more than the job's `memory: {limit}`"
-    if kind == "plan":
-        return message
-    if kind == "code":
-        return f"the code could not be brought to node {node} (code {failure.code}): {message}"
-    if kind == "input":
-        return f"the inputs of node {node} could not be fetched: {message}"
-    if kind == "output":
-        return f"the outputs of node {node} could not be uploaded and are kept in its directory: {message}"
-    if kind == "signal":
+    if failure.kind in WORDS:
+        return WORDS[failure.kind].format(of=failure, who=who(failure), used=size(failure.used), limit=size(failure.limit))
+    if failure.kind == "signal":
         return f"{who(failure)} was killed ({signal_name(failure.signal or 0)})"
     shell = f" (128 + {signal_name(failure.code - 128)})" if failure.code and _as_signal(failure.code) else ""
     return f"{who(failure)} exited with code {failure.code}{shell}"
@@ -96,14 +91,12 @@ def where_stacks_are(attempt: AttemptDir) -> str:
 
 def explain(attempt: AttemptDir, failures: list[Failure]) -> Explanation:
     """The first failure with the end of its log, and the other distinct causes."""
-    first = _log_end(attempt, failures[0])
-    seen = {_distinct(first)}
-    others = []
-    for found in (_log_end(attempt, failure) for failure in failures[1:]):
-        if _distinct(found) not in seen:
-            seen.add(_distinct(found))
-            others.append(sentence(found.failure, found.exception))
-    return replace(first, sentence=sentence(first.failure, first.exception), others=tuple(others))
+    distinct: dict[tuple[str, int | None, int | None, str], Explanation] = {}
+    for found in (_log_end(attempt, failure) for failure in failures):
+        distinct.setdefault((found.failure.kind, found.failure.code, found.failure.signal, found.exception), found)
+    first, *others = distinct.values()
+    sentences = [sentence(found.failure, found.exception) for found in (first, *others)]
+    return replace(first, sentence=sentences[0], others=tuple(sentences[1:]))
 
 
 def _log_end(attempt: AttemptDir, failure: Failure) -> Explanation:
@@ -144,7 +137,3 @@ def _first_launched(attempt: AttemptDir, failure: Failure) -> Explanation | None
             name = os.path.basename(path)[: -len(".log")].replace("-", " ")
             return Explanation(failure, path, f"{name}: {exception}", tuple(lines[-TAIL_LINES:]))
     return None
-
-
-def _distinct(found: Explanation) -> tuple[str, int | None, int | None, str]:
-    return (found.failure.kind, found.failure.code, found.failure.signal, found.exception)

@@ -97,10 +97,9 @@ def _is_debris(path: str, valid: Callable[[dict[str, Any]], bool]) -> bool:
 
 def read_json(path: str, most: int = LARGEST) -> Any | None:
     """The data of a file; None while there is none, and for one that is damaged or that no writer of Muster's can have made."""
-    try:
+    with suppress(OSError, ValueError):  # missing, cut off by a full disk or a crash, or something that a rank put there
         return parse_json(read_regular(path, most))
-    except (OSError, ValueError):  # missing, cut off by a full disk or a crash, or something that a rank put there
-        return None
+    return None
 
 
 def read_mapping(path: str, most: int = LARGEST) -> dict[str, Any] | None:
@@ -116,10 +115,9 @@ def read_object(path: str) -> dict[str, Any]:
 
 def is_there(path: str) -> bool:
     """True if a file exists, also one that another machine has just written: NFS asks its server when a directory is opened."""
-    try:
+    with suppress(FileNotFoundError, NotADirectoryError):
         return os.path.basename(path) in os.listdir(os.path.dirname(path))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+    return False
 
 
 def need_json(path: str) -> Any:
@@ -132,16 +130,12 @@ def need_json(path: str) -> Any:
 
 def read_objects(path: str, below: str = "", most: int = MOST_LINES) -> Iterator[dict[str, Any]]:
     """The objects in the complete lines of a file; other lines are passed over. Raises OSError, but not for no file."""
-    try:
+    with suppress(FileNotFoundError, NotADirectoryError):
         for line in read_lines(path, below, most):
-            try:
+            with suppress(ValueError):
                 data = parse_json(line)
-            except ValueError:
-                continue
-            if isinstance(data, dict):
-                yield data
-    except (FileNotFoundError, NotADirectoryError):
-        return
+                if isinstance(data, dict):
+                    yield data
 
 
 def read_events(path: str) -> list[dict[str, Any]]:

@@ -79,11 +79,8 @@ def _node(attempt: AttemptDir, index: int) -> NodeView:
     return NodeView(
         node=index,
         state="ended" if ended else "up" if facts else "missing",
-        host=facts.get("host"),
-        address=facts.get("address"),
-        device=facts.get("device"),
+        **{name: facts.get(name) for name in ("host", "address", "device", "agent")},
         devices=tuple(device["id"] for device in facts.get("devices", [])),
-        agent=facts.get("agent"),
         ended=ended.get("ended"),
         dir=folder.path,
     )

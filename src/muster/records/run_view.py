@@ -224,8 +224,8 @@ class AttemptOutcome:
     state: State = _key(State)
     reason: str = _key(text)
     cause: Cause | None = _key(lambda value: Cause.read(text(value)))
-    started: float | None = _key(moment)
-    ended: float | None = _key(moment)
+    started: float | None = _key(moment, None)
+    ended: float | None = _key(moment, None)
     failure: Explanation | None = _key(optional(Explanation.from_json), None)
 
     @classmethod

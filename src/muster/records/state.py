@@ -48,16 +48,12 @@ def read(run: RunDir) -> Record:
     """Reads the files of a run. Raises Damaged."""
     with guarded(run):
         need(run)  # an empty job would say that it had one rank
-        return _read(run)
-
-
-def _read(run: RunDir) -> Record:
-    job = Job.from_json(read_object(run.job))
-    events = read_events(run.events)
-    attempts = [_read_attempt(run.attempt(number), events) for number in run.attempt_numbers()]
-    asked = read_object(run.kill) or read_object(run.stop)
-    stop = Stop.from_json({"cause": Cause.STOP.value, **asked}) if asked else None
-    return Record(run, read_object(run.run), job, events, attempts, stop, submissions.later(run))
+        job = Job.from_json(read_object(run.job))
+        events = read_events(run.events)
+        attempts = [_read_attempt(run.attempt(number), events) for number in run.attempt_numbers()]
+        asked = read_object(run.kill) or read_object(run.stop)
+        stop = Stop.from_json({"cause": Cause.STOP.value, **asked}) if asked else None
+        return Record(run, read_object(run.run), job, events, attempts, stop, submissions.later(run))
 
 
 def _read_attempt(attempt: AttemptDir, events: list[dict[str, Any]]) -> AttemptRecord:

@@ -9,6 +9,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from io import BufferedReader
 from typing import Any
 
@@ -76,11 +77,10 @@ def _not_regular(kind: int, path: str) -> NotRegular:
 
 def is_regular(path: str, below: str = "") -> bool:
     """True if `open_regular` would open it."""
-    try:
+    with suppress(OSError):
         open_regular(path, below).close()
-    except OSError:
-        return False
-    return True
+        return True
+    return False
 
 
 def read_regular(path: str, most: int, below: str = "") -> bytes:
@@ -94,10 +94,9 @@ def read_regular(path: str, most: int, below: str = "") -> bytes:
 
 def read_if_regular(path: str, most: int) -> bytes:
     """Returns the content of a regular file; nothing where it cannot be read."""
-    try:
+    with suppress(OSError):
         return read_regular(path, most)
-    except OSError:
-        return b""
+    return b""
 
 
 def _too_large(path: str, most: int) -> TooLarge:
@@ -123,11 +122,11 @@ def parse_json(text: bytes) -> Any:
     """The value of a JSON text. Raises ValueError for anything else, and for one that is nested too deeply to be meant."""
     try:
         value = json.loads(text.decode("utf-8"), parse_int=_PARSE_INT)
+        if text.count(b"{") + text.count(b"[") <= DEEPEST or _depth(value) <= DEEPEST:
+            return value
     except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if text.count(b"{") + text.count(b"[") > DEEPEST and _depth(value) > DEEPEST:
-        raise ValueError("nested too deeply")
-    return value
+        pass
+    raise ValueError("nested too deeply")
 
 
 def _bounded_int(text: str) -> int:
@@ -142,17 +141,8 @@ _PARSE_INT = None if hasattr(sys, "get_int_max_str_digits") else _bounded_int
 
 def _depth(value: Any) -> int:
     """How deeply lists and objects are nested."""
-    level, depth = [value], 0
-    while level:
-        level = [inner for outer in level for inner in _inner(outer)]
-        depth += 1
-    return depth
-
-
-def _inner(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(_depth, inner), default=0)
 
 
 def plain(value: Any) -> Any:

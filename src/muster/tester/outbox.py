@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,10 +31,6 @@ class WaitingBundle:
     @property
     def note(self) -> Path:
         return self.path.with_name(self.path.name + ".json")
-
-    @classmethod
-    def from_json(cls, path: Path, data: Mapping[str, Any]) -> WaitingBundle:
-        return cls(path, data["tester"], data["test_id"], data["since"])
 
     def to_json(self) -> dict[str, Any]:
         return {"tester": self.tester, "test_id": self.test_id, "since": self.since}
@@ -66,7 +62,8 @@ class Outbox:
         """All bundles that wait, the oldest first."""
         notes = self.folder.glob("*.json") if self.folder.is_dir() else []
         read = [(note.with_suffix(""), read_json(str(note))) for note in notes]
-        waiting = [WaitingBundle.from_json(path, data) for path, data in read if isinstance(data, dict) and path.is_file()]
+        known = [(path, data) for path, data in read if isinstance(data, dict) and path.is_file()]
+        waiting = (WaitingBundle(path, data["tester"], data["test_id"], data["since"]) for path, data in known)
         return sorted(waiting, key=lambda bundle: bundle.since)
 
     def deliver(self, waiting: WaitingBundle, client: Client) -> Verdict:

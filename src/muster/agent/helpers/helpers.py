@@ -12,6 +12,7 @@ import signal
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from muster.agent.node import environment
@@ -86,14 +87,9 @@ class KeeperHelpers(Helpers):
         return self._line.fileno()
 
     def ended(self, stopping: bool) -> list[Running]:
-        self._line.setblocking(False)
-        try:
+        with suppress(BlockingIOError):
             while True:
-                self._receive(stopping)
-        except BlockingIOError:
-            pass
-        finally:
-            self._line.setblocking(True)
+                self._receive(stopping, socket.MSG_DONTWAIT)
         found, self._ended = self._ended, []
         return found
 
@@ -101,25 +97,22 @@ class KeeperHelpers(Helpers):
         self._line.send(_message(kill=True))
         while self._running:
             self._receive(True)
-        found, self._ended = self._ended, []
-        return found
+        return self.ended(True)
 
     def seen(self, agent: int) -> dict[int, int]:
         self._line.send(_message(see=agent))
-        while True:
-            message = self._receive(False)
-            if "seen" in message:
-                return {int(inside): pid for inside, pid in message["seen"].items()}
+        while "seen" not in (message := self._receive(False)):
+            pass  # a helper ended meanwhile
+        return {int(inside): pid for inside, pid in message["seen"].items()}
 
-    def _receive(self, stopping: bool) -> dict[str, Any]:
-        data = self._line.recv(MOST)
+    def _receive(self, stopping: bool, flags: int = 0) -> dict[str, Any]:
+        data = self._line.recv(MOST, flags)
         while not data:
             signal.pause()  # the keeper is gone, and this process is about to be killed with it
         message: dict[str, Any] = json.loads(data)
         process = self._running.pop(message["ended"], None) if "ended" in message else None
         if process is not None:
-            process.ended, process.stopped = time.time(), stopping
-            process.code, process.signal = message["code"], message["signal"]
+            process.end(message["status"], stopping)
             self._ended.append(process)
         return message
 

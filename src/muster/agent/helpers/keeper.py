@@ -19,7 +19,7 @@ from muster.agent.node import environment
 from muster.agent.node.processes import seen_from_outside
 from muster.agent.tools import Tools
 from muster.linux import keys, syscalls
-from muster.linux.signals import Signals, send_to_group
+from muster.linux.signals import Signals, reap_children, send_to_group
 from muster.linux.spawn import spawn
 from muster.linux.watch import readable
 from muster.records.files import open_log
@@ -28,7 +28,7 @@ from muster.records.layout import NodeDir
 NAMES = frozenset(("inputs", "outputs", "storage", "note", "harvest", "power"))
 PROGRAMS = frozenset(("storage", "power"))
 MOST_FILES = 4
-NOT_STARTED = 127
+NOT_STARTED = 127 << 8  # as the status of a process
 
 
 class Keeper:
@@ -48,7 +48,9 @@ class Keeper:
         while True:
             readable([self._line.fileno(), signals.fileno()], None)
             signals.take()
-            self._send_ends()
+            for pid, status in reap_children():
+                send_to_group(pid)  # what it started is of no use without it
+                self._send(ended=self._running.pop(pid, None), status=status)
             if readable([self._line.fileno()], 0):
                 self._answer()
 
@@ -71,7 +73,7 @@ class Keeper:
 
     def _start(self, number: int, name: str, words: Sequence[str], files: list[int]) -> None:
         if name not in NAMES or words[0] not in PROGRAMS:
-            self._send(ended=number, code=NOT_STARTED, signal=None)
+            self._send(ended=number, status=NOT_STARTED)
             return
         log = open_log(self._folder.log(name))
         try:
@@ -79,22 +81,11 @@ class Keeper:
             pid = spawn(argv, self._environment, log, [*files, keys.held()], before=syscalls.die_with_parent)
         except (OSError, subprocess.SubprocessError) as error:
             os.write(log, (f"muster: {error}\n").encode())
-            self._send(ended=number, code=NOT_STARTED, signal=None)
+            self._send(ended=number, status=NOT_STARTED)
             return
         finally:
             os.close(log)
         self._running[pid] = number
-
-    def _send_ends(self) -> None:
-        while self._running:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == 0:
-                return
-            number = self._running.pop(pid, None)
-            send_to_group(pid)  # what it started is of no use without it
-            killed = os.WIFSIGNALED(status)
-            code, sign = (None, os.WTERMSIG(status)) if killed else (os.WEXITSTATUS(status), None)
-            self._send(ended=number, code=code, signal=sign)
 
     def _send(self, **fields: Any) -> None:
         try:

@@ -99,7 +99,7 @@ class Agent(Listener):
         self.memory = Memory(group(self.run.id, self.info.node), self.job.memory)
         ports = Ports(self.job.ports_per_node)
         if self.job.ssh:
-            self.launcher.ssh.open(self.info.address, server.candidates(self.run.id, self.attempt.number))
+            self.launcher.ssh = server.listen(self.info.address, self.run.id, self.attempt.number)
         try:
             self.plan = plan = self._meet(ports)
             if plan is not None and self._prepare(plan):
@@ -108,7 +108,7 @@ class Agent(Listener):
                 self._start(plan)
             self._until(lambda: False)  # for the gang to be stopped, because all is done or something failed
         finally:
-            ports.release()
+            ports.close()
         self._end()
 
     # -- meeting the others
@@ -122,7 +122,7 @@ class Agent(Listener):
             uid=os.getuid(),
             gid=os.getgid(),
             nvidia=shutil.which("nvidia-smi") is not None,
-            ssh=self.launcher.ssh.ports,
+            ssh=tuple(self.launcher.ssh),
         )
         self.channel.publish("facts", facts.to_json())
         if self.info.node == 0 and notes(self.job):

@@ -37,6 +37,7 @@ class Collector:
         self._tools = tools
         self._job = job
         self._folder = folder
+        self._before = folder.path + "/before.json"
         self._loop = loop
         self._serve = serve
         self._look = look
@@ -112,10 +113,6 @@ class Collector:
         if found:
             write_json(kept + ".json", found)
 
-    @property
-    def _before(self) -> str:
-        return self._folder.path + "/before.json"
-
     def _sources(self) -> list[tuple[str, str]]:
         """Outputs by name and URL that programs write to without the agent."""
         return [(name, data.url) for name, data in self._job.outputs.items()] if notes(self._job) else []
@@ -125,8 +122,8 @@ class Collector:
         found = []
         for output in plan.outputs:
             for path in filter(is_result, sorted(entries(output.path), key=lambda path: path.count("/"))):
-                entry: dict[str, Any] = {"output": output.name, "path": path, "stale": False}
-                entry["url"] = "{}/{}".format(output.url.rstrip("/"), path)
+                url = "{}/{}".format(output.url.rstrip("/"), path)
+                entry: dict[str, Any] = {"output": output.name, "path": path, "stale": False, "url": url}
                 try:
                     entry.update(_keep(output.path, path, f"{kept}/{output.name}"))
                 except OSError as error:  # no regular file of the output, no permission to read it, or a full disk

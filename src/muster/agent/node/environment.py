@@ -89,9 +89,7 @@ class Setup:
 
     def exported(self) -> dict[str, str] | None:
         """Returns the variables that it changed, once it has ended; None when it did not show its environment."""
-        os.lseek(self.dump, 0, os.SEEK_SET)
-        with os.fdopen(os.dup(self.dump), "rb") as file:
-            dumped = file.read()
+        dumped = os.pread(self.dump, os.fstat(self.dump).st_size, 0)
         found, own = proc.variables(dumped), ("_", "SHLVL", "PWD", "OLDPWD")
         changed = {name: value for name, value in found.items() if self.before.get(name) != value and name not in own}
         return changed if dumped else None

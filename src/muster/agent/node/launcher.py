@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -14,7 +15,6 @@ from muster.agent.node.loop import Loop
 from muster.agent.node.openmpi import Sessions
 from muster.agent.node.ports import Ports
 from muster.agent.node.processes import Processes, Running, why_not_started
-from muster.agent.ssh import server
 from muster.agent.tools import Tools
 from muster.job import Job
 from muster.linux.held_signals import held
@@ -37,7 +37,7 @@ class Launcher:
     events: Events
     fail: Fail  # called with what failed where a process cannot be started
     exported: dict[str, str] = field(default_factory=dict)  # by the job's setup
-    ssh: server.Listeners = field(default_factory=server.Listeners)
+    ssh: dict[int, socket.socket] = field(default_factory=dict)  # listening, by port, until the ssh server has its own
     sessions: Sessions = field(default_factory=Sessions)
     storage: transfers.StorageSocket = field(default_factory=transfers.StorageSocket)
 
@@ -87,10 +87,11 @@ class Launcher:
         return process
 
     def start_ssh(self, plan: NodePlan, config: str) -> bool:
-        descriptor = self.ssh.choose(plan.ssh)
-        argv = server.argv(self.tools.archive, descriptor, config)
+        descriptor = self.ssh[plan.ssh].fileno()
+        argv = [sys.executable, "-I", "-S", self.tools.archive, "sshd", str(descriptor), config]
         process = self.start("sshd", argv, self.environment(plan, plan.setup_env, plan.cwd), plan.cwd, keep=(descriptor,))
-        self.ssh.close()
+        for listener in self.ssh.values():
+            listener.close()
         if process is not None:
             process.service = True  # ranks may write through it until they end
         return process is not None

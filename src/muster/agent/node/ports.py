@@ -1,4 +1,4 @@
-"""Ports that a node holds until its processes take them."""
+"""Ports that a node holds until its processes take them, and that other nodes of the machine leave to it until these end."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ class Ports:
 
     def __init__(self, count: int) -> None:
         self._sockets: list[socket.socket] = []
+        self._claims: list[socket.socket] = []  # abstract names: a process may bind its port seconds after it was released
         self._limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         _allow(count)
-        numbers = list(PORTS)
-        random.shuffle(numbers)
-        for number in numbers:
+        for number in random.sample(PORTS, len(PORTS)):
             if len(self._sockets) == count:
                 break
-            holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            holder, claim = socket.socket(socket.AF_INET, socket.SOCK_STREAM), socket.socket(socket.AF_UNIX)
             try:
+                claim.bind(f"\0muster-port-{number}")
                 holder.bind(("", number))
-                self._sockets.append(holder)
             except OSError:
                 holder.close()
+                claim.close()
+            else:
+                self._sockets.append(holder)
+                self._claims.append(claim)
         if len(self._sockets) < count:
-            self.release()
+            self.close()
             raise OSError(f"this machine has fewer than {count} free ports from {PORTS[0]} to {PORTS[-1]}")
 
     @property
@@ -45,16 +48,23 @@ class Ports:
         return holder
 
     def release(self) -> None:
+        """Lets the processes of this node take their ports."""
         for holder in self._sockets:
             holder.close()
         self._sockets = []
         resource.setrlimit(resource.RLIMIT_NOFILE, self._limits)
 
+    def close(self) -> None:
+        """Lets other nodes have them, too."""
+        self.release()
+        for claim in self._claims:
+            claim.close()
+
 
 def _allow(count: int) -> None:
     """Makes room for so many descriptors beside those that are open anyway, as far as it is allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + 256
+    wanted = 2 * count + 256
     if soft != resource.RLIM_INFINITY and soft < wanted:
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from muster.linux import syscalls
 from muster.linux.proc import alive, children, descendants, pids, read, read_at, write
-from muster.linux.signals import send, send_to_group
+from muster.linux.signals import reap_children, send, send_to_group
 from muster.linux.spawn import spawn
 from muster.records.files import open_log
 
@@ -38,6 +39,12 @@ class Running:
     @property
     def failed(self) -> bool:
         return self.ended is not None and not self.stopped and self.code != 0
+
+    def end(self, status: int, stopping: bool) -> None:
+        """Notes that it ended, with the status that `waitpid` gave."""
+        self.ended, self.stopped = time.time(), stopping
+        code = os.waitstatus_to_exitcode(status)
+        self.code, self.signal = (code, None) if code >= 0 else (None, -code)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -64,14 +71,7 @@ class Processes:
         self._programs: dict[tuple[str, str | None], str | None] = {}  # where each is, by its name and PATH
 
     def start(
-        self,
-        name: str,
-        argv: Sequence[str],
-        env: dict[str, str],
-        cwd: str,
-        log: str,
-        rank: int = -1,
-        keep: Sequence[int] = (),
+        self, name: str, argv: Sequence[str], env: dict[str, str], cwd: str, log: str, rank: int = -1, keep: Sequence[int] = ()
     ) -> Running:
         """Starts a process in a session of its own, with both its outputs going straight into its log."""
         output = open_log(log)
@@ -83,7 +83,8 @@ class Processes:
             raise
         finally:
             os.close(output)
-        _prefer_for_oom(pid)
+        with suppress(OSError):  # the kernel kills it when memory runs out, and not the agent, which has to report that
+            write(f"/proc/{pid}/oom_score_adj", "500")
         process = Running(name, pid, rank, time.time())
         self.running[pid] = process
         self.all.append(process)
@@ -106,22 +107,6 @@ class Processes:
         self._descriptors[pid] = descriptor
         self._ends.register(descriptor, select.EPOLLIN)
 
-    def _in_order(self) -> Iterator[tuple[int, int]]:
-        """The ends of processes, as process id and status: those started here in the order of their ends, then orphans."""
-        pids = {descriptor: pid for pid, descriptor in self._descriptors.items()}
-        for descriptor, _ in self._ends.poll(0):
-            self._forget(pids[descriptor])
-            yield os.waitpid(pids[descriptor], 0)
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            self._forget(pid)
-            yield pid, status
-
     def _forget(self, pid: int) -> None:
         descriptor = self._descriptors.pop(pid, None)
         if descriptor is not None:
@@ -129,17 +114,15 @@ class Processes:
             os.close(descriptor)
 
     def reap(self, stopping: bool) -> list[Running]:
-        """Collects what ended, orphans included, and returns those that the agent had started."""
+        """Collects what ended, orphans included, and returns those that the agent had started, in the order of their ends."""
+        pids = {descriptor: pid for pid, descriptor in self._descriptors.items()}
+        watched = [os.waitpid(pids[descriptor], 0) for descriptor, _ in self._ends.poll(0)]
         ended: list[Running] = []
-        for pid, status in self._in_order():
+        for pid, status in [*watched, *reap_children()]:
+            self._forget(pid)
             process = self.running.pop(pid, None)
             if process is not None:
-                process.ended = time.time()
-                process.stopped = stopping
-                if os.WIFSIGNALED(status):
-                    process.signal = os.WTERMSIG(status)
-                else:
-                    process.code = os.WEXITSTATUS(status)
+                process.end(status, stopping)
                 ended.append(process)
         return ended
 
@@ -190,8 +173,7 @@ def _on_path(name: str, env: Mapping[str, str]) -> str | None:
     folders = os.get_exec_path(env)
     if "/" in name or not all(map(os.path.isabs, folders)):
         return None
-    places = (f"{folder}/{name}" for folder in folders)
-    return next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), None)
+    return shutil.which(name, path=":".join(folders))
 
 
 def why_not_started(program: str, env: dict[str, str], error: Exception) -> str:
@@ -207,30 +189,13 @@ def seen_from_outside(proc: int, agent: int) -> dict[int, int]:
     """The children of an agent by the ids that they have in its namespace, through a descriptor of the machine's own /proc."""
     found = {}
     for pid in children(agent, proc):
-        numbers = _namespace_ids(pid, proc)
-        if numbers:
-            found[numbers[-1]] = pid
+        with suppress(OSError):  # it ended meanwhile
+            inner = re.search(rb"^NSpid:.*\t(\d+)$", read_at(f"{pid}/status", proc), re.MULTILINE)
+            found.update({int(inner.group(1)): pid} if inner else {})
     return found
 
 
-def _namespace_ids(pid: int, proc: int) -> list[int]:
-    try:
-        for line in read_at(f"{pid}/status", proc).splitlines():
-            if line.startswith(b"NSpid:"):
-                return list(map(int, line.split()[1:]))
-    except OSError:
-        pass
-    return []
-
-
 def _group(pid: int) -> int | None:
-    try:
+    with suppress(ProcessLookupError):
         return os.getpgid(pid)
-    except ProcessLookupError:
-        return None
-
-
-def _prefer_for_oom(pid: int) -> None:
-    """Makes the kernel kill a rank when memory runs out, and not the agent that has to report it."""
-    with suppress(OSError):
-        write(f"/proc/{pid}/oom_score_adj", "500")
+    return None

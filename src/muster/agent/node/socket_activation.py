@@ -44,6 +44,7 @@ async def _serve(listener: socket.socket, server: Address, argv: list[str]) -> i
     relay = asyncio.ensure_future(_relay(listener, server))
     code = await child.wait()
     relay.cancel()
+    await asyncio.wait({relay, *asyncio.all_tasks()} - {asyncio.current_task()}, timeout=SETTLE)  # its last words pass
     return code
 
 
@@ -56,9 +57,8 @@ async def _relay(listener: socket.socket, server: Address) -> None:
         except OSError:
             to_client.close()
             return
-        copies = [asyncio.ensure_future(_copy(client, to_inner)), asyncio.ensure_future(_copy(inner, to_client))]
-        await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
-        to_client.close()  # whoever is left learns that the other is gone
+        await asyncio.gather(_copy(client, to_inner), _copy(inner, to_client))
+        to_client.close()
         to_inner.close()
 
     async with await asyncio.start_server(connect, sock=listener, backlog=BACKLOG) as relay:
@@ -78,12 +78,11 @@ async def _await(server: Address) -> None:
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    """Copies until the source ends, and then ends the target: one that has no more to say may still wait for an answer."""
     try:
-        while True:
-            data = await source.read(MOST)
-            if not data:
-                return
+        while data := await source.read(MOST):
             target.write(data)
             await target.drain()
+        target.write_eof()
     except OSError:
-        pass
+        target.close()

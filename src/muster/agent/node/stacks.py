@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 
 from muster.agent.node.processes import Processes
 from muster.linux.signals import send
@@ -57,16 +58,12 @@ def _spy(paths: dict[int, str]) -> list[int]:
 
 
 def _name(pid: int) -> str:
-    try:
+    with suppress(OSError):
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
-    except OSError:
-        return ""
+    return ""
 
 
 def _process_of(processes: Processes, pid: int) -> str:
-    try:
-        session = os.getsid(pid)
-    except ProcessLookupError:
-        return "process"
-    known = processes.running.get(session)
-    return known.name if known else "process"
+    with suppress(ProcessLookupError, KeyError):
+        return processes.running[os.getsid(pid)].name
+    return "process"

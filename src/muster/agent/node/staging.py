@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 
 from muster.plan import NodePlan
 from muster.records.files import delete_tree, write_text
@@ -36,10 +37,8 @@ def lay_out(plan: NodePlan, code: str) -> None:
 def clear(folder: str) -> None:
     """Deletes what is in a directory, but places at which something of the machine is shown."""
     for entry in os.scandir(folder) if os.path.isdir(folder) else []:
-        try:
+        with suppress(OSError):
             delete_tree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
-        except OSError:
-            continue
 
 
 def _link_entries(source: str, target: str) -> None:

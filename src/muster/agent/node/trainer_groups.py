@@ -22,7 +22,8 @@ MOST_PROCESSES = 1000  # of one rank that are looked at
 NUMBER = re.compile("[0-9]{1,6}")
 LONGEST_NAME = 100
 
-BY_MUSTER, DIRECT, BENEATH = "by Muster", "direct", "beneath"  # how the trainers of a tree were started
+# How the trainers of a tree were started: by a launcher that is the rank's command, or by one that a program of it started.
+BY_MUSTER, DIRECT, BENEATH = "by Muster", "direct", "beneath"
 Tree = tuple[int, str]  # a rank, and one of these
 
 # Variables by which launchers give a trainer the size of its world, and its rank in it.
@@ -56,16 +57,6 @@ class Trainer(NamedTuple):
     rank: int
     program: str
     launcher: str  # who started it; empty where no launcher did
-
-
-class Seen(NamedTuple):
-    """The processes of a rank at one look."""
-
-    own: list[Trainer]  # programs that train in the world that Muster gave them
-    launched: list[Trainer]  # by a launcher that is the rank's command
-    beneath: list[Trainer]  # by a launcher that a program of the rank started
-    programs: bool  # whether there are programs that may start one
-    launching: bool  # whether one of them has
 
 
 class TrainerGroups:
@@ -113,10 +104,9 @@ class TrainerGroups:
     def look(self, ranks: Sequence[Running]) -> None:
         found: dict[tuple[str, int], dict[Tree, dict[int, Trainer]]] = {}  # by variable and size, tree, own number
         for rank in ranks:
-            seen = look_at(rank.pid, self._variable)
-            if seen.programs:
-                self._launching[rank.rank] = self._launching.get(rank.rank, 0) + (1 if seen.launching else -1)
-            kinds = {BY_MUSTER: [] if seen.launching else seen.own, DIRECT: seen.launched, BENEATH: seen.beneath}
+            kinds, programs, launching = look_at(rank.pid, self._variable)
+            if programs:
+                self._launching[rank.rank] = self._launching.get(rank.rank, 0) + (1 if launching else -1)
             for kind, trainers in kinds.items():
                 for one in trainers:
                     found.setdefault((one.variable, one.size), {}).setdefault((rank.rank, kind), {})[one.rank] = one
@@ -130,13 +120,13 @@ class TrainerGroups:
             self._partial |= {(tree, variable, size) for tree in parts}
 
 
-def look_at(root: int, variable: str = "") -> Seen:
-    """The trainers of a rank: started by launchers, or itself, where `variable` has the size of the world that Muster gave it.
+def look_at(root: int, variable: str) -> tuple[dict[str, list[Trainer]], bool, bool]:
+    """The trainers of a rank, by how they were started, and whether it has programs that may start launchers, and one that has.
 
-    What a trainer starts in turn, to load data or to evaluate, is none, unless a launcher does.
+    What a trainer starts in turn, to load data or to evaluate, is none, unless a launcher does. `variable` has the size of
+    the world that Muster gave a rank; a program of it does not train there itself if it has started a launcher.
     """
-    own: list[Trainer] = []
-    launched: dict[bool, list[Trainer]] = {False: [], True: []}  # by whether a program is above the launcher
+    found: dict[str, list[Trainer]] = {BY_MUSTER: [], DIRECT: [], BENEATH: []}
     programs = launching = False
     queue = [(root, "", False)]  # with the launcher above, and whether a program is
     for pid, launcher, beneath in islice(queue, MOST_PROCESSES):
@@ -145,13 +135,16 @@ def look_at(root: int, variable: str = "") -> Seen:
         if name or os.path.basename(words[0]) in WRAPPERS:
             launching |= bool(name and beneath)
         elif launcher:
-            launched[beneath] += _trainers(proc.environment(pid), RANK_OF, _program(words), launcher)
+            kind = BENEATH if beneath else DIRECT
+            found[kind] += _trainers(proc.environment(pid), RANK_OF, _program(words), launcher)
             continue
         elif not beneath:
-            own += _trainers(proc.environment(pid), filter(None, [variable]), _program(words), "")
+            found[BY_MUSTER] += _trainers(proc.environment(pid), filter(None, [variable]), _program(words), "")
             programs = beneath = True
         queue += [(child, name or launcher, beneath) for child in proc.children(pid)]
-    return Seen(own, launched[False], launched[True], programs, launching)
+    if launching:
+        found[BY_MUSTER] = []
+    return found, programs, launching
 
 
 def _trainers(env: dict[str, str], names: Iterable[str], program: str, launcher: str) -> Iterator[Trainer]:

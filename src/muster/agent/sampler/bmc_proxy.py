@@ -53,12 +53,10 @@ def main(argv: list[str]) -> int:
     openers = power.bmc_openers(settings)
     opened: dict[str, Bmc] = {}
     client = socket.socket(fileno=int(descriptor))
-    while True:
-        request = client.recv(MOST)
-        if not request:
-            return 0
+    while request := client.recv(MOST):
         name, what = json.loads(request)
         client.send(json.dumps(_answer(openers, opened, name, what)).encode())
+    return 0
 
 
 def _answer(openers: Mapping[str, Callable[[], Bmc]], opened: dict[str, Bmc], name: str, what: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from muster.agent.sampler.host_usage import interfaces
-from muster.linux.proc import listed, read, read_text
+from muster.linux.proc import listed, read, search
 
 CPUS = "/sys/devices/system/cpu"
 # ARM's /proc/cpuinfo has numbers instead of names: implementer and part.
@@ -33,14 +33,16 @@ def describe() -> tuple[dict[str, Any], dict[str, str]]:
     """Describes this machine; the second dictionary has reasons for what is not known."""
     system = os.uname()
     model, (sockets, cores) = _model(), _topology()
+    links = [{"name": name, "speed": _number(read(f"/sys/class/net/{name}/speed"))} for name in interfaces()]
+    kilobytes = search("/proc/meminfo", r"^MemTotal:\s*(\d+) kB")
     found: dict[str, Any] = {
         "machine": machine_id(),
         "kernel": system.release,
-        "os": _os(),
+        "os": search("/etc/os-release", r'^PRETTY_NAME="?([^"\n]+)'),
         "arch": system.machine,
         "cpu": {"model": model, "sockets": sockets, "cores": cores, "threads": os.cpu_count()},
-        "memory": _memory(),
-        "network": _interfaces() + _fabric(),
+        "memory": int(kilobytes) * 1024 if kilobytes else None,
+        "network": links + _fabric(),
     }
     reasons = {
         "os": "there is no /etc/os-release",
@@ -50,16 +52,6 @@ def describe() -> tuple[dict[str, Any], dict[str, str]]:
     }
     values = {**found, "cpu.model": model, "cpu.sockets": sockets}
     return found, {name: reason for name, reason in reasons.items() if values[name] is None}
-
-
-def _os() -> str | None:
-    found = re.search(r'^PRETTY_NAME="?([^"\n]+)', read_text("/etc/os-release"), re.MULTILINE)
-    return found.group(1) if found else None
-
-
-def _memory() -> int | None:
-    found = re.search(rb"^MemTotal:\s*(\d+) kB", read("/proc/meminfo"), re.MULTILINE)
-    return int(found.group(1)) * 1024 if found else None
 
 
 def _model() -> str | None:
@@ -81,18 +73,10 @@ def _model() -> str | None:
 
 def _topology() -> tuple[int | None, int | None]:
     """The numbers of sockets and cores: CPUs with the same list of siblings share one."""
-    sockets: set[bytes] = set()
-    cores: set[bytes] = set()
-    for name in listed(CPUS):
-        if re.fullmatch(r"cpu\d+", name):
-            folder = f"{CPUS}/{name}/topology/"
-            sockets.add(read(folder + "core_siblings_list"))
-            cores.add(read(folder + "thread_siblings_list"))
-    return len(sockets - {b""}) or None, len(cores - {b""}) or None
-
-
-def _interfaces() -> list[dict[str, Any]]:
-    return [{"name": name, "speed": _number(read(f"/sys/class/net/{name}/speed"))} for name in interfaces()]
+    folders = [f"{CPUS}/{name}/topology" for name in listed(CPUS) if re.fullmatch(r"cpu\d+", name)]
+    sockets = {read(f"{folder}/core_siblings_list") for folder in folders} - {b""}
+    cores = {read(f"{folder}/thread_siblings_list") for folder in folders} - {b""}
+    return len(sockets) or None, len(cores) or None
 
 
 def _fabric() -> list[dict[str, Any]]:

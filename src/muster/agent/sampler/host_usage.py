@@ -42,57 +42,45 @@ class Memory:
 
 
 class Rates:
-    """Bytes per second in and out of devices, from a file with counters since boot."""
+    """Bytes per second in and out of devices, from a file with counters since boot.
 
-    def __init__(self, path: str, names: list[str], keys: tuple[str, str]) -> None:
+    `columns` are those of a device's name and of its two counters, of `unit` bytes each.
+    """
+
+    def __init__(self, path: str, names: list[str], keys: tuple[str, str], columns: tuple[int, int, int], unit: int) -> None:
         self._file = open_file(path)
         self._names = {name.encode() for name in names}
         self._keys = keys
-        self._last: tuple[float, int, int] | None = None
+        self._columns = columns
+        self._unit = unit
+        self._last: tuple[float, ...] | None = None
 
     def read(self, moment: float) -> Sample:
-        now = (moment, *self._count(os.pread(self._file, MOST, 0)))
+        name, received, sent = self._columns
+        lines = os.pread(self._file, MOST, 0).replace(b":", b" ").splitlines()  # behind the names of interfaces
+        rows = [words for words in map(bytes.split, lines) if len(words) > sent and words[name] in self._names]
+        now = (moment, *(sum(int(words[column]) for words in rows) * self._unit for column in (received, sent)))
         last, self._last = self._last, now
         if last is None or moment <= last[0]:
             return Sample()
         seconds = now[0] - last[0]
         return Sample({key: round(max(0, now[1 + i] - last[1 + i]) / seconds) for i, key in enumerate(self._keys)})
 
-    def _count(self, text: bytes) -> tuple[int, int]:
-        raise NotImplementedError
 
-
-class Disks(Rates):
+def disks() -> Rates:
     """Physical disks only: volumes on top of them would count twice."""
-
-    def __init__(self) -> None:
-        names = real_names("/sys/block")
-        if not names:
-            raise Unmeasured("no disk of this machine is to be seen")
-        super().__init__("/proc/diskstats", names, ("disk_read", "disk_write"))
-
-    def _count(self, text: bytes) -> tuple[int, int]:
-        rows = [words for words in map(bytes.split, text.splitlines()) if len(words) > 9 and words[2] in self._names]
-        return sum(int(words[5]) for words in rows) * SECTOR, sum(int(words[9]) for words in rows) * SECTOR
+    names = real_names("/sys/block")
+    if not names:
+        raise Unmeasured("no disk of this machine is to be seen")
+    return Rates("/proc/diskstats", names, ("disk_read", "disk_write"), (2, 5, 9), SECTOR)
 
 
-class Network(Rates):
+def network() -> Rates:
     """Physical interfaces, or those of a container; neither loopback nor RDMA."""
-
-    def __init__(self) -> None:
-        names = interfaces()
-        if not names:
-            raise Unmeasured("no network interface of this machine is to be seen")
-        super().__init__("/proc/net/dev", names, ("net_in", "net_out"))
-
-    def _count(self, text: bytes) -> tuple[int, int]:
-        received = sent = 0
-        for line in text.splitlines():
-            name, colon, numbers = line.partition(b":")
-            if colon and name.strip() in self._names:
-                words = numbers.split()
-                received, sent = received + int(words[0]), sent + int(words[8])
-        return received, sent
+    names = interfaces()
+    if not names:
+        raise Unmeasured("no network interface of this machine is to be seen")
+    return Rates("/proc/net/dev", names, ("net_in", "net_out"), (0, 1, 9), 1)
 
 
 def open_file(path: str) -> int:

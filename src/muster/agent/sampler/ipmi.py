@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 
-from muster.devices import Unmeasured, real_path
+from muster.devices import DriverError, Unmeasured, output_of, real_path
 
 LIMIT = 10.0  # seconds
 DEVICES = ("dev/ipmi0", "dev/ipmi/0", "dev/ipmidev/0")
@@ -26,27 +26,15 @@ class Ipmi:
         if not host and not any(os.path.exists(real_path(path)) for path in DEVICES):
             raise Unmeasured("this machine shows no BMC of its own (/dev/ipmi0), and no `ipmi_host` is configured")
         self._argv = [program, *_remote(host, user, bool(password)), "dcmi", "power", "reading"]
-        self._environment = dict(os.environ, LC_ALL="C")
-        if host and password:
-            self._environment["IPMI_PASSWORD"] = password
+        self._variables = {"IPMI_PASSWORD": password} if host and password else {}
 
     def watts(self) -> float:
         try:
-            done = subprocess.run(
-                self._argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=LIMIT,
-                env=self._environment,
-            )
+            return parse(output_of(self._argv, LIMIT, **self._variables))
         except subprocess.TimeoutExpired:
             raise Unmeasured(f"ipmitool gave no answer within {LIMIT} s") from None
-        output = done.stdout.decode("utf-8", "replace")
-        if done.returncode != 0:
-            last = (output.strip().splitlines() or [f"code {done.returncode}"])[-1]
-            raise Unmeasured(f"ipmitool does not work: {last}")
-        return parse(output)
+        except DriverError as error:
+            raise Unmeasured(str(error)) from None
 
     def close(self) -> None:
         """Nothing is open between two readings."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
+from functools import partial
 from typing import Any, Callable
 
 from muster.agent.sampler import hardware, power
-from muster.agent.sampler.host_usage import Cpu, Disks, Memory, Network
+from muster.agent.sampler.host_usage import Cpu, Memory, disks, network
 from muster.agent.sampler.polling import BackgroundTask, BackgroundThread, Read, Source, describe
 from muster.agent.sampler.process_tree import ProcessTree
 from muster.agent.sampler.sample_writer import Sample, SampleWriter
@@ -51,12 +53,11 @@ class Sampler:
         self._sources: list[Source] = []
         self._closing: list[Any] = [self._tree]
         self._first, self._ending = True, False  # the samples for which everything is read, whatever it costs
-        for name, make in (("cpu", Cpu), ("mem", Memory), ("disk", Disks), ("net", Network)):
+        for name, make in (("cpu", Cpu), ("mem", Memory), ("disk", disks), ("net", network)):
             self._open(name, make)
         self._add("procs", self._tree.read)
         self._open_power()
-        self._open_devices()
-        self._system.begin(self._meter)
+        self._system.begin(self._open_devices())
 
     # -- sources
 
@@ -68,9 +69,6 @@ class Sampler:
 
     def _add(self, name: str, read: Read, **allowance: float) -> None:
         self._sources.append(Source(name, read, self._writer.note_missing, **allowance))
-
-    def _add_slow(self, name: str, run: Callable[[], Any], deliver: Callable[[float, Any], None], pause: float) -> None:
-        self._background.add(BackgroundTask(name, run, deliver, self._writer.note_missing, pause))
 
     def _open_power(self) -> None:
         try:
@@ -85,44 +83,41 @@ class Sampler:
             self._writer.note_power(sources.rapl.name)
             self._closing.append(sources.rapl)
         for bmc in sources.bmcs:
-            self._add_slow(bmc.name, bmc.watts, self._deliver_watts(bmc.name), power.PAUSE)
+            deliver = partial(self._deliver_watts, bmc.name)
+            self._background.add(BackgroundTask(bmc.name, bmc.watts, deliver, self._writer.note_missing, power.PAUSE))
         self._closing += sources.bmcs
 
-    def _deliver_watts(self, name: str) -> Callable[[float, float], None]:
-        def deliver(t: float, watts: float) -> None:
-            self._writer.note_power(name)
-            self._writer.add(t, Sample(power={name: watts}))
+    def _deliver_watts(self, name: str, t: float, watts: float) -> None:
+        self._writer.note_power(name)
+        self._writer.add(t, Sample(power={name: watts}))
 
-        return deliver
-
-    def _open_devices(self) -> None:
-        self._meter: Meter | None = None
+    def _open_devices(self) -> Meter | None:
         ids = [device["id"] for device in self._facts.get("devices", [])]
         try:
-            self._meter = meter = open_meter(self._facts.get("device", "cpu"), ids)
+            meter = open_meter(self._facts.get("device", "cpu"), ids)
         except Unmeasured as error:
             self._writer.note_missing("devices", str(error))
-            return
+            return None
         if meter.pause:
-            self._add_slow("devices", meter.read, self._deliver_devices, meter.pause)
+            deliver = partial(self._deliver_devices, meter)
+            self._background.add(BackgroundTask("devices", meter.read, deliver, self._writer.note_missing, meter.pause))
         else:
             self._writer.note_devices(meter.name)
-            self._add("devices", self._read_devices, allowance=DEVICES)
+            self._add("devices", partial(self._read_devices, meter), allowance=DEVICES)
         self._closing.append(meter)
+        return meter
 
-    def _read_devices(self, moment: float) -> Sample:
-        readings = self._meter.read(self._ending or self._first) if self._meter else {}
-        self._first = False
-        return self._of_devices(readings)
+    def _read_devices(self, meter: Meter, moment: float) -> Sample:
+        whole, self._first = self._ending or self._first, False
+        return self._of_devices(meter, meter.read(whole))
 
-    def _deliver_devices(self, t: float, readings: dict[str, Reading]) -> None:
-        if self._meter is not None:
-            self._writer.note_devices(self._meter.name)
-            self._system.add_devices(self._meter)
-        self._writer.add(t, self._of_devices(readings))
+    def _deliver_devices(self, meter: Meter, t: float, readings: dict[str, Reading]) -> None:
+        self._writer.note_devices(meter.name)
+        self._system.add_devices(meter)
+        self._writer.add(t, self._of_devices(meter, readings))
 
-    def _of_devices(self, readings: dict[str, Reading]) -> Sample:
-        for name, reason in self._meter.missing.items() if self._meter else ():
+    def _of_devices(self, meter: Meter, readings: dict[str, Reading]) -> Sample:
+        for name, reason in meter.missing.items():
             self._writer.note_missing("devices." + name, reason)
         return Sample(devices={id: reading.known() for id, reading in readings.items()})
 
@@ -149,12 +144,10 @@ class Sampler:
         self._ending = True
         self._sample()  # so that counters cover the whole time
         self._writer.close()
-        self._system.end()
+        self._system.write()
         if self._background.busy:
             for pid in descendants(os.getpid()):
                 send(pid)
         for source in self._closing:
-            try:
+            with suppress(Exception):  # the thread may be using it; all samples are written
                 source.close()
-            except Exception:  # the thread may be using it; all samples are written
-                continue

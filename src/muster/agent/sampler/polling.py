@@ -10,7 +10,7 @@ import resource
 import threading
 import time
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, Callable
 
 from muster.agent.sampler.sample_writer import Sample
@@ -94,11 +94,8 @@ class BackgroundThread:
 
     def deliver(self) -> None:
         """Delivers the results since the last call."""
-        while True:
-            try:
-                self._results.get_nowait()()
-            except Empty:
-                return
+        while not self._results.empty():
+            self._results.get()()
 
     def _loop(self) -> None:
         while True:

@@ -49,11 +49,9 @@ def settings(text: str, facts: Mapping[str, Any]) -> Settings:
     common = json.loads(text) if text else {}
     hosts = common.pop("hosts", {})
     machine = common.pop("host", "")
-    own = str(facts.get("host", ""))
-    names = [own, own.partition(".")[0]]
-    if str(facts.get("address", "")).startswith("127."):  # simulated, on the submitter's machine
-        names = [machine, machine.partition(".")[0]]
-    special: dict[str, Any] = next((hosts[name] for name in names if name in hosts), {})
+    simulated = str(facts.get("address", "")).startswith("127.")  # on the submitter's machine
+    own = machine if simulated else str(facts.get("host", ""))
+    special: dict[str, Any] = hosts.get(own, hosts.get(own.partition(".")[0], {}))
     return Settings(**{**common, **special})
 
 

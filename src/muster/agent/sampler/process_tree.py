@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from muster.agent.sampler.sample_writer import Sample
@@ -40,32 +41,11 @@ class Process:
         self.stat = first._replace(own=0, reaped=0)  # all its CPU time was used since the last reading
 
 
-class Usage:
-    """CPU time and memory of a group of processes between two readings, in ticks and pages."""
+class Change(NamedTuple):
+    """The state of one process at the last reading, and now; None for one that has ended since."""
 
-    def __init__(self) -> None:
-        self.alive = False
-        self.ticks = 0
-        self.pages = 0
-        self._reaped = 0
-        self._gone = 0
-
-    def add(self, before: Stat, now: Stat) -> None:
-        self.alive = self.alive or now.alive
-        self.ticks += now.own - before.own
-        self._reaped += now.reaped - before.reaped
-        self.pages += now.pages
-
-    def remove(self, last: Stat) -> None:
-        """Counts a process that has ended since the last reading."""
-        self._gone += last.own + last.reaped
-
-    def total(self) -> int:
-        """CPU time including processes that lived only between two readings.
-
-        That is the time of all children that were waited for, less what was counted while they lived.
-        """
-        return self.ticks + max(0, self._reaped - self._gone)
+    before: Stat
+    now: Stat | None
 
 
 class ProcessTree:
@@ -95,21 +75,22 @@ class ProcessTree:
 
     def read(self, moment: float) -> Sample:
         self._discover()
-        everything, ranks = Usage(), {rank: Usage() for rank in self._ranks.values()}
+        everything: list[Change] = []
+        ranks: dict[str, list[Change]] = {rank: [] for rank in self._ranks.values()}
         for process in list(self._processes.values()):
-            uses = [everything, ranks[process.rank]] if process.rank in ranks else [everything]
-            before, now = process.stat, _read(process.file) if process.file >= 0 else _read_once(process.pid)
-            if now is None:
+            change = Change(process.stat, _read(process.file) if process.file >= 0 else _read_once(process.pid))
+            everything.append(change)
+            if process.rank in ranks:
+                ranks[process.rank].append(change)
+            if change.now is None:
                 self._forget(process)
-            for use in uses:
-                use.remove(before) if now is None else use.add(before, now)
-            if now is not None:
-                process.stat = now
+            else:
+                process.stat = change.now
         last, self._last = self._last, moment
         seconds = moment - last if last is not None else 0.0
         if seconds <= 0:
             return Sample()  # the first reading
-        by_rank = {rank: _used(use, seconds) for rank, use in ranks.items() if use.alive}
+        by_rank = {rank: _used(own, seconds) for rank, own in ranks.items() if any(now and now.alive for _, now in own)}
         return Sample({f"procs_{name}": value for name, value in _used(everything, seconds).items()}, by_rank)
 
     def close(self) -> None:
@@ -121,23 +102,19 @@ class ProcessTree:
         names = set(os.listdir("/proc"))
         fresh = sorted(int(name) for name in names.difference(self._names) if name.isdigit())
         self._names = names
-        candidates = {pid: Process(pid, first) for pid, first in ((pid, self._examine(pid)) for pid in fresh) if first}
+        others = [pid for pid in fresh if pid not in self._processes and pid not in (self._root, self._left_out)]
+        candidates = {pid: Process(pid, first) for pid in others if (first := _read_once(pid))}
         self.new_pids = [pid for pid in candidates if self._belongs(pid, candidates)]
         for pid in self.new_pids:
             self._keep(candidates[pid])
-
-    def _examine(self, pid: int) -> Stat | None:
-        return None if pid in self._processes or pid in (self._root, self._left_out) else _read_once(pid)
 
     def _keep(self, process: Process) -> None:
         self._processes[process.pid] = process
         process.rank = self._rank(process)
         if self._open < MOST_OPEN:
-            try:
+            with suppress(OSError):  # it has ended, which the next reading notices
                 process.file = os.open(f"/proc/{process.pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
                 self._open += 1
-            except OSError:
-                pass  # it has ended, which the next reading notices
 
     def _belongs(self, pid: int, candidates: dict[int, Process]) -> bool:
         seen = set()
@@ -170,14 +147,9 @@ class ProcessTree:
 
 
 def _read_once(pid: int) -> Stat | None:
-    try:
-        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return _read(file)
-    finally:
-        os.close(file)
+    with suppress(OSError), open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+        return _read(file.fileno())
+    return None
 
 
 def _read(file: int) -> Stat | None:
@@ -199,6 +171,14 @@ def _read(file: int) -> Stat | None:
     )
 
 
-def _used(use: Usage, seconds: float) -> dict[str, float]:
-    """CPU in percent of one core, and memory in bytes."""
-    return {"cpu": round(100.0 * use.total() / TICKS / seconds, 1), "mem": use.pages * PAGE}
+def _used(changes: list[Change], seconds: float) -> dict[str, float]:
+    """CPU in percent of one core, and memory in bytes, of some processes.
+
+    Those that lived only between two readings count as well, with the time of all children that were waited for, less what
+    was counted while they lived.
+    """
+    there = [(before, now) for before, now in changes if now is not None]
+    reaped = sum(now.reaped - before.reaped for before, now in there)
+    counted = sum(before.own + before.reaped for before, now in changes if now is None)
+    ticks = sum(now.own - before.own for before, now in there) + max(0, reaped - counted)
+    return {"cpu": round(100.0 * ticks / TICKS / seconds, 1), "mem": sum(now.pages for _, now in there) * PAGE}

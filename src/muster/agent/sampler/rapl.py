@@ -8,6 +8,7 @@ import os
 from muster.agent.sampler.polling import describe
 from muster.agent.sampler.sample_writer import Sample
 from muster.devices import Unmeasured, real_path
+from muster.linux.proc import read_text
 
 
 class Package:
@@ -56,7 +57,8 @@ class Rapl:
 
 def _open_packages() -> list[Package]:
     """Opens the counters of whole packages; cores and memory controllers are parts of them, `psys` counts more than CPUs."""
-    folders = [folder for folder in sorted(glob.glob(real_path("sys/class/powercap/intel-rapl:*"))) if _is_package(folder)]
+    found = sorted(glob.glob(real_path("sys/class/powercap/intel-rapl:*")))
+    folders = [folder for folder in found if read_text(folder + "/name").startswith("package")]
     if not folders:
         raise Unmeasured("the kernel shows no counters of CPU packages in /sys/class/powercap")
     try:
@@ -65,11 +67,3 @@ def _open_packages() -> list[Package]:
         raise Unmeasured("the counters of CPU packages can be read by root alone") from None
     except (OSError, ValueError) as error:
         raise Unmeasured(f"the counters of CPU packages cannot be read: {describe(error)}") from None
-
-
-def _is_package(folder: str) -> bool:
-    try:
-        with open(folder + "/name", encoding="utf-8") as file:
-            return file.read().startswith("package")
-    except (OSError, ValueError):
-        return False

@@ -37,13 +37,13 @@ class Redfish:
         self._session = ""  # path of the open session
 
     def watts(self) -> float:
-        answer = self._request("GET", self._path)
+        answer, data = self._request("GET", self._path)
         if answer.status == 401 and self._user and not self._session:
             self._open_session()
-            answer = self._request("GET", self._path)
+            answer, data = self._request("GET", self._path)
         if answer.status != 200:
             raise Unmeasured(f"the BMC answers {answer.status} {answer.reason}")
-        return parse(answer.data)
+        return parse(data)
 
     def close(self) -> None:
         """Closes the session: a BMC has few of them."""
@@ -57,32 +57,27 @@ class Redfish:
 
     def _open_session(self) -> None:
         del self._headers["Authorization"]
-        answer = self._request("POST", SESSIONS, {"UserName": self._user, "Password": self._password})
+        answer, _ = self._request("POST", SESSIONS, {"UserName": self._user, "Password": self._password})
         token = answer.headers.get("X-Auth-Token")
         if not token:
             raise Unmeasured(f"the BMC refuses the user or the password ({answer.status})")
         self._headers["X-Auth-Token"] = token
         self._session = urlsplit(answer.headers.get("Location", "")).path
 
-    def _request(self, method: str, path: str, data: dict[str, str] | None = None) -> _Response:
-        """Sends one request, again on a new connection if the BMC had closed an idle one."""
+    def _request(self, method: str, path: str, data: dict[str, str] | None = None) -> tuple[http.client.HTTPResponse, bytes]:
+        """Sends one request and reads its answer, again on a new connection if the BMC had closed an idle one."""
         body = json.dumps(data) if data else None
         headers = dict(self._headers, **({"Content-Type": "application/json"} if data else {}))
         fresh = self._connection.sock is None
         try:
             self._connection.request(method, path, body, headers)
-            return _Response(self._connection.getresponse())
+            answer = self._connection.getresponse()
+            return answer, answer.read(MOST)
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             if fresh or isinstance(error, TimeoutError):
                 raise Unmeasured(f"the BMC cannot be reached: {str(error) or type(error).__name__}") from None
         return self._request(method, path, data)
-
-
-class _Response:
-    def __init__(self, response: http.client.HTTPResponse) -> None:
-        self.status, self.reason, self.headers = response.status, response.reason, response.headers
-        self.data = response.read(MOST)
 
 
 def parse(data: bytes) -> float:

@@ -32,15 +32,12 @@ class Sample:
     devices: dict[str, dict[str, float]] = field(default_factory=dict)  # by id
 
     def update(self, other: Sample) -> None:
-        self.node.update(other.node)
-        self.ranks.update(other.ranks)
-        self.energy.update(other.energy)
-        self.power.update(other.power)
-        self.devices.update(other.devices)
+        for name, table in vars(other).items():
+            getattr(self, name).update(table)
 
     def to_json(self, t: float) -> dict[str, Any]:
-        tables = {"ranks": self.ranks, "energy": self.energy, "power": self.power, "devices": self.devices}
-        return {"t": round(t, 3), **self.node, **{name: table for name, table in tables.items() if table}}
+        tables = {name: table for name, table in vars(self).items() if table and name != "node"}
+        return {"t": round(t, 3), **self.node, **tables}
 
 
 class SampleWriter:
@@ -82,16 +79,13 @@ class SampleWriter:
         self._lines.clear()
         try:
             if self._changed:
-                self._write_header()
+                header = json.dumps(self._header, ensure_ascii=False).encode()
+                os.pwrite(self._file, header.ljust(HEADER - 1) + b"\n", 0)
+                self._changed = False
             if text:
                 self._end += os.pwrite(self._file, text, self._end)
         except OSError as error:
             self.note_missing("samples", f"some were lost: {str(error.strerror).lower()}")
-
-    def _write_header(self) -> None:
-        text = json.dumps(self._header, ensure_ascii=False).encode()
-        os.pwrite(self._file, text.ljust(HEADER - 1) + b"\n", 0)
-        self._changed = False
 
     def close(self) -> None:
         self.flush()

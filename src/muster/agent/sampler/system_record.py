@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from muster.agent.sampler import hardware
@@ -80,13 +81,13 @@ class SystemRecord:
             self._set_devices(meter)
         else:
             self._missing.update(dict.fromkeys(("driver", "runtime"), "the node has no devices that are measured"))
-        self._write()
+        self.write()
 
     def add_devices(self, meter: Meter) -> None:
         """Adds the devices of a slow meter once it has read them."""
         if not self._found["devices"]:
             self._set_devices(meter)
-            self._write()
+            self.write()
 
     def _set_devices(self, meter: Meter) -> None:
         devices = [device._asdict() for device in meter.describe()]
@@ -123,18 +124,13 @@ class SystemRecord:
         self._found.update(found)
         for name in ("python", "packages"):
             self._missing.pop(name, None)
-        self._write()
+        self.write()
 
     def _note_missing(self, name: str, reason: str) -> None:
         self._missing.update(python=reason, packages=reason)
-        self._write()
+        self.write()
 
-    def end(self) -> None:
-        """Writes what was found since, such as the environment of a job without a Python."""
-        self._write()
-
-    def _write(self) -> None:
-        try:
+    def write(self) -> None:
+        """Writes what is known by now; at the end, also what was found since, such as the environment without a Python."""
+        with suppress(OSError):  # a full disk: metrics.jsonl says so
             write_json(self._folder.system, dict(self._found, missing=self._missing))
-        except OSError:
-            pass  # a full disk: metrics.jsonl says so

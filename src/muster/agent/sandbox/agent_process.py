@@ -15,6 +15,7 @@ from muster.agent.node.processes import Processes
 from muster.agent.sandbox import namespaces, rootfs
 from muster.agent.supervisor.site import Assignment
 from muster.linux import keys, syscalls
+from muster.linux.proc import user_name
 from muster.plan import compat
 from muster.records.files import write_text
 from muster.records.layout import AttemptDir
@@ -56,7 +57,8 @@ def enter(
     """
     folder = attempt.node(index)
     write_text(folder.hosts, _hosts(assignment, index, names))
-    view = rootfs.plan(assignment.job, user(), folder.path, attempt.path, _needed(assignment), _variables(), private)
+    named = [part for value in environment.given().values() for part in value.split(":")]  # paths, perhaps
+    view = rootfs.plan(assignment.job, user(), folder.path, attempt.path, _needed(assignment), named, private)
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     keeper = Keeper(far, assignment.tools, folder, proc)  # now: the /proc of the node will not show it
@@ -78,12 +80,7 @@ def enter(
 
 def user() -> str:
     """The name of the user, or a number where there is none."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a container may run with a user id that has no name
-        return str(os.getuid())
+    return user_name(os.getuid()) or str(os.getuid())
 
 
 def _hosts(assignment: Assignment, index: int, nodes: Sequence[tuple[str, str]]) -> str:
@@ -116,8 +113,3 @@ def _needed(assignment: Assignment) -> list[str]:
     run, tools = assignment.run.path, assignment.tools
     store = os.path.dirname(os.path.dirname(run)) + "/store"
     return [run, store, assignment.code, tools.archive, tools.python, sys.executable, assignment.job.python]
-
-
-def _variables() -> list[str]:
-    """Values of the environment, split at colons, which may name paths."""
-    return [part for value in environment.given().values() for part in value.split(":")]

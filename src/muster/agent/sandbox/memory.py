@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
+from contextlib import suppress
 
 from muster.agent.node.processes import Processes
-from muster.linux.proc import read_text, write
+from muster.linux.proc import read_text, search, write
 
 
 class Memory:
@@ -37,7 +37,8 @@ class Memory:
         groups = [self._group] if self._group is not None else [parent for parent, _ in _parents()[:1]]
         files = ("memory.events.local", "memory.events", "memory.oom_control")
         paths = [f"{group}/{file}" for group in groups for file in files]
-        return next((_counter(path) for path in paths if os.path.exists(path)), 0)
+        counts = (search(path, r"^oom_kill (\d+)") for path in paths if os.path.exists(path))
+        return int(next(counts, None) or 0)
 
 
 def group(run_id: str, node: int) -> str:
@@ -56,10 +57,8 @@ def leave_group(name: str) -> None:
 def remove_group(name: str) -> None:
     """Deletes the control group of a node, once it is empty."""
     for parent, _ in _parents():
-        try:
+        with suppress(OSError):
             os.rmdir(f"{parent}/{name}")
-        except OSError:
-            continue
 
 
 def _make_group(name: str, limit: int, join: bool = True) -> str | None:
@@ -97,11 +96,6 @@ def _parents() -> list[tuple[str, tuple[str, ...]]]:
             own = "/sys/fs/cgroup/memory" + path.rstrip("/")
             found.append((own, ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")))
     return found
-
-
-def _counter(path: str) -> int:
-    found = re.search(r"^oom_kill (\d+)", read_text(path), re.MULTILINE)
-    return int(found.group(1)) if found else 0
 
 
 def _resident(pid: int) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from typing import Callable, NoReturn
 
 from muster.agent.sandbox import rootfs
@@ -79,23 +80,18 @@ def enter(host: str, keep: Callable[[], NoReturn] | None = None) -> int:
 
 def show_hosts(file: str) -> None:
     """Lets the names of the nodes resolve: a private /etc/hosts."""
-    try:
+    with suppress(OSError):  # a machine without /etc/hosts, or one that refuses: addresses work all the same
         syscalls.bind(file, "/etc/hosts")
-    except OSError:
-        pass  # a machine without /etc/hosts, or one that refuses: addresses work all the same
 
 
 def _number_processes_apart() -> None:
     """Lets process ids begin anywhere: programs make names of them in directories that other namespaces see as well."""
-    try:
+    with suppress(OSError):  # a kernel without it
         write("/proc/sys/kernel/ns_last_pid", str(FIRST_PIDS[int.from_bytes(os.urandom(2), "big") % len(FIRST_PIDS)]))
-    except OSError:
-        pass  # a kernel without it
 
 
 def _wait_outside(child: int, keeper: int) -> NoReturn:
     """Forwards signals to the first process of the namespace, and exits as it does."""
-
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: send(child, number))
     release()

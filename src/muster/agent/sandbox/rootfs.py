@@ -44,7 +44,8 @@ def plan(
     own = {path: node + "/root" + path for path in (*private, *platform.private)}
     own.update({path: attempt + "/root" + path for path in platform.shared})
     visible = [path for path in _named(own, (*_texts(job), *named)) if os.path.basename(path) not in MADE_HERE]
-    shown = {path: _without_links(path) for path in (*visible, *_named(own, needed))}
+    folders = {path: os.path.realpath(os.path.dirname(path)) for path in (*visible, *_named(own, needed))}  # not by links
+    shown = {path: os.path.join(folder, os.path.basename(path)) for path, folder in folders.items()}
     real = os.path.realpath(os.path.expanduser("~"))
     home = platform.user_home(user)
     if home:
@@ -97,11 +98,6 @@ def _named(folders: Iterable[str], texts: Iterable[str]) -> set[str]:
     return {path for path in found if os.path.lexists(path)}
 
 
-def _without_links(path: str) -> str:
-    """The same entry, in a directory that no link leads to."""
-    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-
-
 def _texts(job: Job) -> list[str]:
     """All texts of a job that may name a path."""
     command = [job.command] if isinstance(job.command, str) else list(job.command)
@@ -144,7 +140,5 @@ def _show(source: str, target: str) -> None:
         else:
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT, 0o600))
         syscalls.bind(source, target)
-    except FileExistsError:
-        pass  # a link that another node made
-    except FileNotFoundError:
-        pass  # it has just been deleted as well
+    except (FileExistsError, FileNotFoundError):
+        pass  # a link that another node made, or just deleted as well

@@ -26,43 +26,23 @@ BACKLOG = 1024
 PRIVILEGED = "/run/sshd"  # an empty directory that root's sshd wants to see; its package makes it when the machine starts
 
 
-def candidates(run: str, attempt: int) -> list[int]:
-    """Port numbers for the ssh servers of an attempt: the same on all nodes, and hardly those of another run."""
+def listen(address: str, run: str, attempt: int) -> dict[int, socket.socket]:
+    """Sockets that listen on the node's own address, by port, one of which its ssh server will get.
+
+    The ports are the same on all nodes of an attempt, and hardly those of another run.
+    """
     digest = hashlib.sha256((f"{run}/{attempt}").encode()).digest()
     first = int.from_bytes(digest[:4], "big")
-    return [PORTS[(first + offset) % len(PORTS)] for offset in range(CANDIDATES)]
-
-
-class Listeners:
-    """Sockets that listen on the node's own address, one of which its ssh server will get."""
-
-    def __init__(self) -> None:
-        self._sockets: dict[int, socket.socket] = {}
-
-    def open(self, address: str, numbers: list[int]) -> None:
-        for number in numbers:
-            listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            try:
-                listener.bind((address, number))
-                listener.listen(BACKLOG)
-                self._sockets[number] = listener
-            except OSError:
-                listener.close()
-
-    @property
-    def ports(self) -> tuple[int, ...]:
-        return tuple(self._sockets)
-
-    def choose(self, port: int) -> int:
-        """Closes all ports but one; returns its descriptor."""
-        for number in [number for number in self._sockets if number != port]:
-            self._sockets.pop(number).close()
-        return self._sockets[port].fileno()
-
-    def close(self) -> None:
-        for listener in self._sockets.values():
+    listeners = {}
+    for number in (PORTS[(first + offset) % len(PORTS)] for offset in range(CANDIDATES)):
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            listener.bind((address, number))
+            listener.listen(BACKLOG)
+            listeners[number] = listener
+        except OSError:
             listener.close()
-        self._sockets = {}
+    return listeners
 
 
 def make_keys(folder: str) -> dict[str, str]:
@@ -86,11 +66,6 @@ def write_keys(folder: str, keys: dict[str, str]) -> None:
     os.makedirs(folder, 0o700)
     for name, text in keys.items():
         write_text(f"{folder}/{name}", text)
-
-
-def argv(archive: str, listener: int, config: str) -> list[str]:
-    """The argv of the server of a node."""
-    return [sys.executable, "-I", "-S", archive, "sshd", str(listener), config]
 
 
 def main(argv: list[str]) -> int:

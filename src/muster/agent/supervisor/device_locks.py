@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pwd
 import socket
 import struct
 import time
@@ -172,18 +171,12 @@ def _process(pid: int, user: int | None = None) -> str:
     words = os.fsdecode(proc.command_line(pid)).split("\0")
     program = os.path.basename(words[0]) or proc.name(pid)
     try:
-        name = _user(os.stat(f"/proc/{pid}").st_uid if user is None else user)
+        number = os.stat(f"/proc/{pid}").st_uid if user is None else user
     except OSError:
         return f"process {pid}"
+    name = proc.user_name(number) or f"user {number}"
     for word in {"supervise", "agent"} & set(words[:-1]):
         path = words[words.index(word) + 1]
         if "/runs/" in path:
             return f"run {os.path.basename(path)} of {name}"
     return f"process {pid} ({program}) of {name}" if program else f"process {pid} of {name}"
-
-
-def _user(number: int) -> str:
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return f"user {number}"

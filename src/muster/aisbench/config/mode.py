@@ -29,18 +29,12 @@ class Mode:
         return CLUSTER_OFFLINE if self.kind == OFFLINE else f"{MODELARTS} {self.kind}"
 
 
-@dataclass(frozen=True)
-class ModeFiles:
-    """Paths of the files that decide about the mode of a package; empty where there is none."""
+def choose(paths: Mapping[str, str], variables: Mapping[str, ConfigValue], mode: str, version: str, findings: Findings) -> Mode:
+    """Returns the mode given on the command line, else that of the package, with the version of ModelArts.
 
-    benchmark_sh: str
-    modelarts_config: str
-    config_sh: str
-
-
-def choose(files: ModeFiles, variables: Mapping[str, ConfigValue], mode: str, version: str, findings: Findings) -> Mode:
-    """Returns the mode given on the command line, else that of the package, with the version of ModelArts."""
-    name, reasons = (mode, [f"--mode {mode}"]) if mode else _from_files(files, findings)
+    `paths` are those of the package's files by name; empty where there is none.
+    """
+    name, reasons = (mode, [f"--mode {mode}"]) if mode else _from_files(paths, findings)
     if name == CLUSTER_OFFLINE:
         if version:
             message = f"{version} goes with mode {MODELARTS}, and this is {name}: {reasons[0]}"
@@ -50,10 +44,10 @@ def choose(files: ModeFiles, variables: Mapping[str, ConfigValue], mode: str, ve
     return Mode(kind, "; ".join([reasons[0], reason, *reasons[1:]]))
 
 
-def _from_files(files: ModeFiles, findings: Findings) -> tuple[str, list[str]]:
+def _from_files(paths: Mapping[str, str], findings: Findings) -> tuple[str, list[str]]:
     """Returns the mode that the files say, and why; and where they do not say it, how to choose the other."""
-    runtype = _runtype(files.benchmark_sh, findings) if files.benchmark_sh else None
-    if not files.modelarts_config:
+    runtype = _runtype(paths["benchmark.sh"], findings) if paths["benchmark.sh"] else None
+    if not paths["modelarts_config.py"]:
         also = (
             f", although {runtype.location} sets RUNTYPE={runtype.value}"
             if runtype and runtype.value != CLUSTER_OFFLINE
@@ -65,8 +59,9 @@ def _from_files(files: ModeFiles, findings: Findings) -> tuple[str, list[str]]:
     if runtype:
         reason = f"{runtype.location} sets RUNTYPE={runtype.value}, which is no mode"
     else:
-        reason = "benchmark.sh sets no RUNTYPE" if files.benchmark_sh else "there is no benchmark.sh"
-    other = [f"`--mode {CLUSTER_OFFLINE}` takes {os.path.basename(files.config_sh)} instead"] if files.config_sh else []
+        reason = "benchmark.sh sets no RUNTYPE" if paths["benchmark.sh"] else "there is no benchmark.sh"
+    config_sh = os.path.basename(paths["config.sh"])
+    other = [f"`--mode {CLUSTER_OFFLINE}` takes {config_sh} instead"] if config_sh else []
     return MODELARTS, [f"there is a modelarts_config.py, and {reason}", *other]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from muster.aisbench.config import common_fields as common
 from muster.aisbench.config import session_checks
-from muster.aisbench.config import session_config as session
 from muster.aisbench.config.job_text import JobField, origin
 from muster.aisbench.config.mode import V2
+from muster.aisbench.config.session_config import WHOLE_NODE, Session, parameters_name
 from muster.aisbench.config.values import ConfigValue, Findings
 from muster.aisbench.package import Choices, Package
 from muster.job.rules import SECRET
@@ -32,72 +34,67 @@ def fields(package: Package, choices: Choices, code: str, findings: Findings) ->
     config = session_checks.check(package, choices.devices, findings)
     if config is None:
         return []
-    reader = _Fields(config, package, choices, findings)
+    reader = _Fields(config, package, findings, choices)
     reader.leave_out()
     made = [*reader.program(code), *reader.size(), *reader.data(), *common.environment(package)]
     return [*made, *common.measuring(package, findings)]
 
 
-class _Fields:
-    def __init__(self, config: ConfigValue, package: Package, choices: Choices, findings: Findings) -> None:
-        self.config = config
-        self.package = package
-        self.choices = choices
-        self.findings = findings
+@dataclass(frozen=True)
+class _Fields(Session):
+    choices: Choices
 
     def program(self, code: str) -> list[JobField]:
-        engine = session.text(self.config, "framework_type")
-        framework = session.framework(engine)
+        framework = self.framework()
         if framework == "command":
             at, name = self.config.get("framework_type"), f"{self.package.session}.framework_type"
-            self.findings.note(at, name, f"`{engine}` starts the program once per node, and so does the job")
-        uploaded = _url(session.text(self.config, "code_dir"))
+            message = f"`{self.text('framework_type')}` starts the program once per node, and so does the job"
+            self.findings.note(at, name, message)
+        uploaded = _url(self.text("code_dir"))
         fields = [
-            JobField("name", session.text(self.config, "job_name"), self.origin("job_name")),
+            JobField("name", self.text("job_name"), self.origin("job_name")),
             JobField("framework", framework, self.origin("framework_type")),
             JobField("compat", "modelarts-v2" if self.package.kind == V2 else "modelarts-v1", self.version()),
             JobField("code", code or uploaded, "the training code of the package" if code else self.origin("code_dir")),
-            JobField("boot", session.boot_in_code(self.config) or "", self.origin("boot_file")),
+            JobField("boot", self.boot_in_code() or "", self.origin("boot_file")),
         ]
         return fields + common.python(self.package, self.findings)
 
     def size(self) -> list[JobField]:
         count = self.config.get("train_instance_count")
         nodes = count.value if count is not None and isinstance(count.value, int) else 1
-        cards = self.choices.devices or session.cards_per_node(session.resource(self.config, "train_instance_type"))
+        cards = self.choices.devices or self.cards_per_node()
         comment = self.origin("train_instance_type")
         if not cards:
-            cards, comment = session.WHOLE_NODE, "a pool does not name its number of cards; 8 are taken"
+            cards, comment = WHOLE_NODE, "a pool does not name its number of cards; 8 are taken"
             name = f"{self.package.session}.pool_id"
             message = "names a pool, which does not name its number of cards, and 8 are taken"
             self.findings.note(self.config.get("pool_id"), name, message, "say `--devices` if it has others")
         elif self.choices.devices:
             comment = "from --devices"
         fields = [JobField("nodes", nodes, self.origin("train_instance_count")), JobField("devices", cards, comment)]
-        if session.framework(session.text(self.config, "framework_type")) == "mindspore":
+        if self.framework() == "mindspore":
             fields.append(JobField("rank_table", "1.0", "as the platform writes it"))
         return fields
 
     def data(self) -> list[JobField]:
-        out = _url(session.text(self.config, "out_base_url")) + self.choices.folder
+        out = _url(self.text("out_base_url")) + self.choices.folder
         comment = self.origin("out_base_url")
         folder = "a folder for the job" if self.package.kind == V2 else "a folder V1, V2, ... for each version"
         how = "this is one for the run" if self.choices.folder else "Muster distinguishes old files from new ones"
         where = f"{comment}; the old tool made {folder}, {how}"
-        parameters = [
-            JobField(name, value.value, value.location) for name, value in session.pairs(self.config, self.package.kind)
-        ]
+        parameters = [JobField(name, value.value, value.location) for name, value in self.pairs()]
         fields = [
-            JobField("inputs", [JobField("data_url", _url(session.text(self.config, "inputs")), self.origin("inputs"))]),
+            JobField("inputs", [JobField("data_url", _url(self.text("inputs")), self.origin("inputs"))]),
             JobField("outputs", [JobField("train_url", out, where)]),
             JobField("log_url", out, comment),
         ]
-        name = "parameters" if self.package.kind == V2 else "hyperparameters"
-        return [*fields, JobField("parameters", parameters, self.origin(name))] if parameters else fields
+        comment = self.origin(parameters_name(self.package.kind))
+        return [*fields, JobField("parameters", parameters, comment)] if parameters else fields
 
     def leave_out(self) -> None:
         for name, why in CLOUD_ONLY.items():
-            if value := session.resource(self.config, name):
+            if value := self.resource(name):
                 self.findings.leave_out(self.config.get(name), f"{self.package.session}.{name}", f"`{value}` {why}")
         access = self.package.settings.get("access_config")
         for name in ACCESS_ONLY:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Iterable
+from typing import Any
 
 from muster.aisbench.config.values import UNREAD, ConfigValue, Findings, read_bytes
 
@@ -64,16 +66,19 @@ class _Reader:
                 self.names[target.id] = ConfigValue(UNREAD, self.path, statement.lineno)
 
     def _statement(self, node: ast.stmt) -> None:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            self._import(node)
-        elif isinstance(node, ast.Assign):
-            value = self._value(node.value)
-            for target in node.targets:
-                self._assign(target, value)
-        elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            self._assign(node.target, self._value(node.value))
-        elif not (isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))):
-            raise _NotPlain(node, "holds a statement that is not an assignment, and nothing is executed here")
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                self._import(node)
+            case ast.Assign():
+                value = self._value(node.value)
+                for target in node.targets:
+                    self._assign(target, value)
+            case ast.AnnAssign(value=ast.expr() as given):
+                self._assign(node.target, self._value(given))
+            case ast.Pass() | ast.Expr(value=ast.Constant()):
+                pass
+            case _:
+                raise _NotPlain(node, "holds a statement that is not an assignment, and nothing is executed here")
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         for name in node.names:
@@ -96,50 +101,58 @@ class _Reader:
     def _key(self, node: ast.Attribute | ast.Subscript) -> str:
         if isinstance(node, ast.Attribute):
             return node.attr
-        key = self._value(node.slice).value
+        key = self._plain(node.slice)
         if not isinstance(key, str):
             raise _NotPlain(node, "uses a key that is not a text")
         return key
 
     def _value(self, node: ast.expr) -> ConfigValue:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float | None):
-            return ConfigValue(node.value, self.path, node.lineno)
-        if isinstance(node, ast.List | ast.Tuple):
-            return ConfigValue([self._value(entry) for entry in node.elts], self.path, node.lineno)
-        if isinstance(node, ast.Dict):
-            return self._mapping(node, list(zip(node.keys, node.values, strict=True)))
-        if isinstance(node, ast.Call):
-            return self._call(node)
-        if isinstance(node, ast.Name):
-            return self._named(node, self.names.get(node.id))
-        if isinstance(node, ast.Attribute | ast.Subscript):
-            return self._named(node, self._value(node.value).get(self._key(node)))
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            return self._sum(node)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return self._negative(node)
+        return ConfigValue(self._plain(node), self.path, node.lineno)
+
+    def _plain(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=(str() | int() | float() | None) as value):
+                return value
+            case ast.List() | ast.Tuple():
+                return [self._value(entry) for entry in node.elts]
+            case ast.Dict():
+                return self._mapping(zip(node.keys, node.values, strict=True))
+            case ast.Call():
+                return self._call(node)
+            case ast.Name():
+                return self._named(node, self.names.get(node.id))
+            case ast.Attribute() | ast.Subscript():
+                return self._named(node, self._value(node.value).get(self._key(node)))
+            case ast.BinOp(op=ast.Add()):
+                left, right = self._plain(node.left), self._plain(node.right)
+                if type(left) is type(right) and isinstance(left, str | list | int) and not isinstance(left, bool):
+                    return left + right
+                raise _NotPlain(node, "adds values that do not go together")
+            case ast.UnaryOp(op=ast.USub()):
+                value = self._plain(node.operand)
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    return -value
+                raise _NotPlain(node, "negates something that is no number")
         raise _NotPlain(node, f"holds {_description(node)}, whose value is not known without running it")
 
-    def _named(self, node: ast.expr, found: ConfigValue | None) -> ConfigValue:
+    def _named(self, node: ast.expr, found: ConfigValue | None) -> Any:
         if found is None or found.value is UNREAD:  # the message does not show it: it may be a key without its quotes
             raise _NotPlain(node, "uses a name that was not given a plain value before, or is a text without quotes")
-        return ConfigValue(found.value, self.path, node.lineno)
+        return found.value
 
-    def _call(self, node: ast.Call) -> ConfigValue:
+    def _call(self, node: ast.Call) -> dict[str, ConfigValue]:
         if ast.unparse(node.func) not in self.makers or len(node.args) > 1 or any(word.arg is None for word in node.keywords):
             raise _NotPlain(node, f"holds {_description(node)}, whose value is not known without running it")
-        given = self._value(node.args[0]).value if node.args else {}
+        given = self._plain(node.args[0]) if node.args else {}
         if not isinstance(given, dict):
             raise _NotPlain(node, "makes a mapping of something that is none")
-        words: list[tuple[ast.expr | None, ast.expr]] = [
-            (ast.copy_location(ast.Constant(word.arg), word.value), word.value) for word in node.keywords
-        ]
-        return ConfigValue({**given, **self._mapping(node, words).value}, self.path, node.lineno)
+        words = [(ast.copy_location(ast.Constant(word.arg), word.value), word.value) for word in node.keywords]
+        return {**given, **self._mapping(words)}
 
-    def _mapping(self, node: ast.expr, pairs: list[tuple[ast.expr | None, ast.expr]]) -> ConfigValue:
+    def _mapping(self, pairs: Iterable[tuple[ast.expr | None, ast.expr]]) -> dict[str, ConfigValue]:
         found: dict[str, ConfigValue] = {}
         for key_node, value_node in pairs:
-            key = self._value(key_node).value if key_node is not None else None
+            key = self._plain(key_node) if key_node is not None else None
             if not isinstance(key, str):
                 raise _NotPlain(key_node or value_node, "has a key that is not a text")
             value = self._value(value_node)
@@ -147,19 +160,7 @@ class _Reader:
                 message = f"stands twice, on line {found[key].line} too"
                 self.findings.problem(value, key, message, "keep one of them: Python takes the last without a word")
             found[key] = value
-        return ConfigValue(found, self.path, node.lineno)
-
-    def _sum(self, node: ast.BinOp) -> ConfigValue:
-        left, right = self._value(node.left).value, self._value(node.right).value
-        if type(left) is type(right) and isinstance(left, str | list | int) and not isinstance(left, bool):
-            return ConfigValue(left + right, self.path, node.lineno)
-        raise _NotPlain(node, "adds values that do not go together")
-
-    def _negative(self, node: ast.UnaryOp) -> ConfigValue:
-        value = self._value(node.operand).value
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return ConfigValue(-value, self.path, node.lineno)
-        raise _NotPlain(node, "negates something that is no number")
+        return found
 
 
 def _description(node: ast.expr) -> str:

@@ -6,15 +6,7 @@ import os
 import re
 
 from muster.aisbench.config.mode import V2
-from muster.aisbench.config.session_config import (
-    WHOLE_NODE,
-    boot_in_code,
-    cards_per_node,
-    label_name,
-    parameters_name,
-    resource,
-    text,
-)
+from muster.aisbench.config.session_config import WHOLE_NODE, Session, parameters_name
 from muster.aisbench.config.values import UNREAD, ConfigValue, Findings
 from muster.aisbench.package import Package
 from muster.job.kinds import nearest
@@ -51,13 +43,8 @@ def check(package: Package, devices: int, findings: Findings) -> ConfigValue | N
     return config
 
 
-class _Checker:
+class _Checker(Session):
     """Checks one section; each method checks one subject."""
-
-    def __init__(self, config: ConfigValue, package: Package, findings: Findings) -> None:
-        self.config = config
-        self.package = package
-        self.findings = findings
 
     def problem(self, name: str, message: str, hint: str, at: ConfigValue | None = None) -> None:
         self.findings.problem(at or self.config.get(name) or self.config, f"{self.package.session}.{name}", message, hint)
@@ -73,7 +60,7 @@ class _Checker:
         other = parameters_name("V1" if self.package.kind == V2 else V2)
         for name, _ in self.config.items():
             if name == other:
-                form = f"`{parameters_name(self.package.kind)}` with `{label_name(self.package.kind)}` and `value`"
+                form = f"`{parameters_name(self.package.kind)}` with `{self.label}` and `value`"
                 self.problem(name, f"belongs to the other version of ModelArts than {self.package.kind}", f"write {form}")
             elif name not in known:
                 meant = nearest(name, known)
@@ -87,14 +74,14 @@ class _Checker:
 
     def check_paths(self) -> None:
         for name in PATHS:
-            path = text(self.config, name)
+            path = self.text(name)
             if not path:
                 continue
             self._path(name, path)
             if not path.endswith("/"):
                 reason = ": ModelArts refuses it as ModelArts.2791" if self.package.kind == V2 else ""
                 self.problem(name, f"`{path}` does not end with a slash{reason}", f"write `{path}/`")
-        buckets = {name: text(self.config, name).strip("/").partition("/")[0] for name in ("code_dir", "out_base_url")}
+        buckets = {name: self.text(name).strip("/").partition("/")[0] for name in ("code_dir", "out_base_url")}
         if self.package.kind == V2 and all(buckets.values()) and len(set(buckets.values())) > 1:
             message = "lies in another bucket than out_base_url, where the old tool put the code by mistake"
             self.note("code_dir", message, "Muster keeps to what is written")
@@ -114,23 +101,23 @@ class _Checker:
             self.problem(name, f"`{path}` holds two slashes in a row", "remove one of them")
 
     def check_boot_file(self) -> None:
-        boot, code = text(self.config, "boot_file"), text(self.config, "code_dir")
+        boot, code = self.text("boot_file"), self.text("code_dir")
         if not boot:
             return
         self._path("boot_file", boot)
         if boot.endswith("/"):
             self.problem("boot_file", f"`{boot}` ends with a slash", "name the Python file")
-        elif code and boot_in_code(self.config) is None:
+        elif code and self.boot_in_code() is None:
             self.problem("boot_file", f"`{boot}` is outside of code_dir, `{code}`", "name a file below code_dir")
         elif code and self.package.code:
-            inside = boot_in_code(self.config)
+            inside = self.boot_in_code()
             if not os.path.isfile(f"{self.package.code}/{inside}"):
                 self.problem(
                     "boot_file", f"names `{inside}`, which is not in {self.package.code}", "check the name of the file"
                 )
 
     def check_name(self) -> None:
-        name = text(self.config, "job_name")
+        name = self.text("job_name")
         if not name:
             return
         if not re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z_\-]*", name):
@@ -144,7 +131,7 @@ class _Checker:
             self.cloud_problem("job_name", message, f"keep it to {MAX_NAME - STAMP} characters")
 
     def check_parameters(self) -> None:
-        name, label = parameters_name(self.package.kind), label_name(self.package.kind)
+        name, label = parameters_name(self.package.kind), self.label
         found = self.config.get(name)
         if found is None or found.value is None:
             return
@@ -179,19 +166,19 @@ class _Checker:
         seen[key.value] = key
 
     def check_resources(self, devices: int) -> None:
-        pool_set, flavor_set = (bool(resource(self.config, name)) for name in ("pool_id", "train_instance_type"))
+        pool_set, flavor_set = (bool(self.resource(name)) for name in ("pool_id", "train_instance_type"))
         for name in ("pool_id", "train_instance_type"):
-            if text(self.config, name) == "None":
+            if self.text(name) == "None":
                 self.note(name, "is the text `None`, and counts as nothing", "write None without quotes")
         if pool_set and flavor_set:
             hint = "set train_instance_type to None: the pool has a type of its own"
             self.cloud_problem("pool_id", "and train_instance_type are both set", hint)
         if not pool_set and not flavor_set:
             self.problem("train_instance_type", "and pool_id are both empty", "name a type such as modelarts.kat1.8xlarge")
-        cards = devices or cards_per_node(resource(self.config, "train_instance_type"))
+        cards = devices or self.cards_per_node()
         if flavor_set and not cards:
             known = "kat1.xlarge, kat1.2xlarge, kat1.4xlarge and kat1.8xlarge are 1, 2, 4 and 8 cards"
-            shown = text(self.config, "train_instance_type")
+            shown = self.text("train_instance_type")
             self.problem("train_instance_type", f"`{shown}` does not name its number of cards", f"{known}; or say `--devices`")
         self._count(cards)
 

@@ -117,55 +117,42 @@ class _Scanner:
         self.at += count
         return passed
 
-    def _word(self) -> _Word:
-        word = _Word(line=self.line)
-        while self.at < len(self.text) and self.text[self.at] not in " \t\n;&|":
-            letter = self.text[self.at]
-            if letter == "'":
-                self._single(word)
-            elif letter == "~" and HOME.match(self.text, self.at) and BEFORE_HOME.fullmatch(word.text):
-                self._advance(1)
-                word.text += self.known.get("HOME", "~")
-            elif letter == '"':
-                self._double(word)
-            elif letter == "\\":
-                self._advance(1)
-                passed = self._advance(1)
-                word.text += "" if passed == "\n" else passed
-            else:
-                self._plain(word)
-        return word
-
-    def _single(self, word: _Word) -> None:
-        word.quoted = True
-        end = self.text.find("'", self.at + 1)
+    def _through(self, end: int) -> str:
+        """Reads on through the closing letter at `end`; to the end of the text where there is none."""
         if end < 0:
             self.open = self.line
             end = len(self.text)
-        word.text += self._advance(end - self.at + 1).strip("'")
+        return self._advance(end - self.at + 1)
 
-    def _double(self, word: _Word) -> None:
-        word.quoted = True
-        begun = self.line
-        self._advance(1)
-        while self.at < len(self.text) and self.text[self.at] != '"':
-            if self.text[self.at] == "\\" and self.text[self.at + 1 : self.at + 2] in ("$", "`", '"', "\\", "\n"):
+    def _word(self) -> _Word:
+        word = _Word(line=self.line)
+        quote = 0  # the line of a double quote that is open
+        while self.at < len(self.text) and (quote or self.text[self.at] not in " \t\n;&|"):
+            letter = self.text[self.at]
+            if letter == '"':
+                word.quoted = True
+                quote = 0 if quote else self.line
                 self._advance(1)
-                passed = self._advance(1)
-                word.text += "" if passed == "\n" else passed
+            elif letter == "\\" and (not quote or self.text[self.at + 1 : self.at + 2] in ("$", "`", '"', "\\", "\n")):
+                word.text += self._advance(2)[1:].replace("\n", "")
+            elif letter == "'" and not quote:
+                word.quoted = True
+                word.text += self._through(self.text.find("'", self.at + 1)).strip("'")
+            elif letter == "~" and not quote and HOME.match(self.text, self.at) and BEFORE_HOME.fullmatch(word.text):
+                self._advance(1)
+                word.text += self.known.get("HOME", "~")
             else:
                 self._plain(word)
-        if self.at >= len(self.text):
-            self.open = begun
-        self._advance(1)
+        self.open = quote or self.open
+        return word
 
     def _plain(self, word: _Word) -> None:
         """Reads one character, variable or command substitution."""
         if self.text[self.at] == "`" or self.text.startswith("$(", self.at):
-            self._command(word)
-            return
-        found = VARIABLE.match(self.text, self.at)
-        if found:
+            word.commands = True
+            ticked = self.text[self.at] == "`"
+            self._through(self.text.find("`", self.at + 1) if ticked else _closing(self.text, self.at + 1))
+        elif found := VARIABLE.match(self.text, self.at):
             name, default = found.group(1) or found.group(2), found.group(3)
             if name not in self.known and default is None:
                 word.unknown.append(name)
@@ -175,15 +162,6 @@ class _Scanner:
             word.unknown.append(self._advance(2))
         else:
             word.text += self._advance(1)
-
-    def _command(self, word: _Word) -> None:
-        word.commands = True
-        ticked = self.text[self.at] == "`"
-        end = self.text.find("`", self.at + 1) if ticked else _closing(self.text, self.at + 1)
-        if end < 0:
-            self.open = self.line
-            end = len(self.text)
-        self._advance(end - self.at + 1)
 
 
 def _closing(text: str, start: int) -> int:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from muster.aisbench import importing
@@ -43,6 +44,7 @@ STATUS_INTERVAL = 10.0  # seconds between two lines about the state of a run
 
 GoTo = Callable[[Run], None]
 """A function that takes the run to which interrupts go from now on."""
+_say = partial(print, flush=True)
 
 
 def init(base: str, choices: Choices, store: RunStore) -> int:
@@ -61,7 +63,8 @@ def init(base: str, choices: Choices, store: RunStore) -> int:
 def run_train(base: str, choices: Choices, store: RunStore, go_to: GoTo) -> int:
     """Runs the job of the package and stores its logs and its result; returns 1 where a run did not succeed."""
     layout = PackageLayout(base)
-    imported = _import(layout, replace(choices, folder=_folder()))
+    unique = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}/"  # others may write to the same URL
+    imported = _import(layout, replace(choices, folder=unique))
     with layout.locked():
         layout.remove_results()
         if not network_mode.started_by_stubs():
@@ -122,11 +125,6 @@ def _runs(store: RunStore, name: str, code: str) -> list[Run]:
     return [run for run in api.runs_in(store) if run.job.name == name and os.path.realpath(run.job.code) == path]
 
 
-def _folder() -> str:
-    """Returns a unique folder for the outputs of one run: others may write to the same URL meanwhile."""
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}/"
-
-
 def _import(layout: PackageLayout, choices: Choices) -> Imported:
     """Writes the job file of a package into its `tmp/`, and puts its keys into the environment of this process only."""
     layout.make_folders()
@@ -168,7 +166,3 @@ def _result(base: str) -> Result:
     if result is None:
         raise ConfigError(f"{base}/result/result.json is missing; run the training first")
     return result
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -50,26 +50,23 @@ def export(bench_dir: Path, home: Path, target: Path, key: Path | None, force: b
     temporary = Path(temporary_name(str(target)))
     try:
         write.write(bench_dir, home, temporary, key)
-        _check_own(verify(temporary))
+        found = verify(temporary)
+        made_by = found.result.provenance.muster if found.result else __version__
+        if found.problems and made_by == __version__:  # another version may count differently
+            more = f" ({len(found.problems)} problems in all)" if len(found.problems) > 1 else ""
+            raise BundleError(f"the records of this bench contradict each other: {found.problems[0]}{more}; measure again")
         write.check_target(target, force)  # packing may have taken a while
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _check_own(found: Verified) -> None:
-    """Raises BundleError for a bundle of this version that does not verify; another version may count differently."""
-    made_by = found.result.provenance.muster if found.result else __version__
-    if found.problems and made_by == __version__:
-        more = f" ({len(found.problems)} problems in all)" if len(found.problems) > 1 else ""
-        raise BundleError(f"the records of this bench contradict each other: {found.problems[0]}{more}; measure again")
-
-
 def _verify(folder: archive.Folder, trusted: Path | None) -> Verified:
     signed = signature.Signature("none")
     if SIGNATURE in folder.files:
         signed = signature.check(folder.path / MANIFEST, folder.path / SIGNATURE, trusted)
-    problems = list(islice(_problems(folder, signed), MOST_PROBLEMS))
+    forged = [f"{SIGNATURE}: is not the signature of this manifest"] if signed.state == "bad" else []
+    problems = list(islice(chain(forged, _sums(folder), recompute.problems(folder)), MOST_PROBLEMS))
     return Verified(
         passed=not problems,
         problems=problems,
@@ -92,13 +89,6 @@ def _trusted(given: Path | None) -> Path | None:
     if given is not None:
         raise BundleError(f"there is no list of signers {given}; each of its lines is a name and a public key")
     return None
-
-
-def _problems(folder: archive.Folder, signed: signature.Signature) -> Iterator[str]:
-    if signed.state == "bad":
-        yield f"{SIGNATURE}: is not the signature of this manifest"
-    yield from _sums(folder)
-    yield from recompute.problems(folder)
 
 
 def _sums(folder: archive.Folder) -> Iterator[str]:

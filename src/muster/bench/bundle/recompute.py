@@ -16,16 +16,16 @@ from muster.bench import result
 from muster.bench.bundle import strict_json
 from muster.bench.bundle.archive import Folder
 from muster.bench.bundle.contents import NEEDED_FILES, is_document, is_lines
+from muster.bench.bundle.strict_json import shown
 from muster.bench.errors import ResultError
-from muster.bench.model.bench import FORMAT, BenchRecord
-from muster.bench.model.result import Result
+from muster.bench.model.result import BENCH_FORMAT, BenchRecord, Result
 from muster.job import Job
 from muster.metrics.final import collect, final
 from muster.metrics.recorded import read_record
 from muster.records import failure_text, state
-from muster.records.files import read_events, read_object
+from muster.records.files import read_events, read_mapping, read_object
 from muster.records.layout import RunDir
-from muster.records.untrusted import number, parse_json, plain
+from muster.records.untrusted import number, plain
 
 MOST_RANKS = 100_000
 LARGEST = 32 << 20  # bytes of a document, which is read as a whole
@@ -41,11 +41,10 @@ def problems(folder: Folder) -> Iterator[str]:
     if bench is None:
         yield "bench.json: is missing or damaged, and without it nothing can be computed"
         return
-    if bench.get("format") != FORMAT:
-        yield f"bench.json: format: {strict_json.shown(bench.get('format'))} stands there, {FORMAT} is what this Muster reads"
+    if bench.get("format") != BENCH_FORMAT:
+        yield f"bench.json: format: {shown(bench.get('format'))} stands there, {BENCH_FORMAT} is what this Muster reads"
     if bench.get("id") != folder.id:
-        written, expected = strict_json.shown(bench.get("id")), strict_json.shown(folder.id)
-        yield f"bench.json: id: {written} stands there, the folder is called {expected}"
+        yield f"bench.json: id: {shown(bench.get('id'))} stands there, the folder is called {shown(folder.id)}"
     missing = list(_missing(folder, bench.get("runs")))
     yield from missing
     if missing:
@@ -64,11 +63,7 @@ def problems(folder: Folder) -> Iterator[str]:
 
 def document(path: Path) -> dict[str, Any] | None:
     """The JSON object in a file, or None."""
-    try:
-        data = parse_json(whole(path))
-    except (OSError, ValueError):
-        return None
-    return data if isinstance(data, dict) else None
+    return read_mapping(str(path), LARGEST)
 
 
 def result_of(folder: Folder) -> Result | None:
@@ -104,12 +99,8 @@ def _missing(folder: Folder, listed: Any) -> Iterator[str]:
         yield "bench.json: runs: is not a list of runs"
         return
     there = {path.split("/")[1] for path in folder.files if path.startswith("runs/")}
-    yield from (
-        f"bench.json: runs: lists {strict_json.shown(name)} twice" for name, count in Counter(listed).items() if count > 1
-    )
-    yield from (
-        f"bench.json: runs: lists {strict_json.shown(name)}, whose record is missing" for name in sorted({*listed} - there)
-    )
+    yield from (f"bench.json: runs: lists {shown(name)} twice" for name, count in Counter(listed).items() if count > 1)
+    yield from (f"bench.json: runs: lists {shown(name)}, whose record is missing" for name in sorted({*listed} - there))
     yield from (f"runs/{name}: is not among the runs of bench.json" for name in sorted(there.difference(listed)))
     needed = ["result.json", *(f"runs/{name}/{file}" for name in sorted(there) for file in NEEDED_FILES)]
     yield from (f"{path}: is missing" for path in needed if path not in folder.files)
@@ -170,8 +161,7 @@ def _exits(run: RunDir) -> Iterator[str]:
             event = seen.get(process["process"], process)
             for key in (key for key in ("code", "signal") if process[key] != event[key]):
                 where = f"runs/{run.id}/{path.relative_to(run.path)}: {process['process']}: {key}"
-                written, expected = strict_json.shown(process[key]), strict_json.shown(event[key])
-                yield f"{where}: {written} stands there, {expected} in events.jsonl"
+                yield f"{where}: {shown(process[key])} stands there, {shown(event[key])} in events.jsonl"
 
 
 def _result(folder: Folder, bench: dict[str, Any], runs: Sequence[RunDir]) -> Iterator[str]:

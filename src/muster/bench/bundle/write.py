@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from muster.bench.bundle import signature
 from muster.bench.bundle.contents import BENCH_FILES, FORMAT, MANIFEST, SIGNATURE, FileEntry, record
 from muster.bench.errors import BundleError, ResultError
-from muster.bench.model.bench import BenchRecord
+from muster.bench.model.result import BenchRecord
 from muster.records.files import read_object
 from muster.records.layout import RunDir, run_dir
 from muster.records.state import recorded
@@ -89,12 +89,11 @@ def _pack(file: BinaryIO, bench: BenchRecord, files: Iterable[tuple[str, Path]],
         gzip.GzipFile("", "wb", LEVEL, file, mtime=0) as stream,
         tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT, encoding="utf-8") as tar,
     ):
-        packer = _Packer(tar, bench.id, int(bench.created or 0))
-        entries = [packer.add(name, path) for name, path in files]
-        manifest = canonical(entries)
-        packer.add_bytes(MANIFEST, manifest)
+        manifest = canonical([_add(tar, bench, name, path) for name, path in files])
+        _put(tar, bench, MANIFEST, len(manifest), io.BytesIO(manifest))
         if key is not None:
-            packer.add_bytes(SIGNATURE, _sign(manifest, key))
+            signed = _sign(manifest, key)
+            _put(tar, bench, SIGNATURE, len(signed), io.BytesIO(signed))
 
 
 def _sign(manifest: bytes, key: Path) -> bytes:
@@ -104,34 +103,25 @@ def _sign(manifest: bytes, key: Path) -> bytes:
         return signature.sign(path, key)
 
 
-class _Packer:
-    """Adds files below the one folder of a bundle, each with the same owner, mode and time."""
+def _add(tar: tarfile.TarFile, bench: BenchRecord, name: str, path: Path) -> FileEntry:
+    """Adds a file and returns its entry in the manifest."""
+    with open_regular(str(path)) as file:
+        size = os.fstat(file.fileno()).st_size
+        hashed = _Hashed(file)
+        try:
+            _put(tar, bench, name, size, hashed)
+        except OSError as error:
+            if error.args[:1] == ("unexpected end of data",):
+                raise BundleError(f"{path} became shorter while it was read; something still writes to it") from None
+            raise
+    return FileEntry(name, size, hashed.digest.hexdigest())
 
-    def __init__(self, tar: tarfile.TarFile, folder: str, moment: int) -> None:
-        self.tar = tar
-        self.folder = folder
-        self.moment = moment
 
-    def add(self, name: str, path: Path) -> FileEntry:
-        """Adds a file and returns its entry in the manifest."""
-        with open_regular(str(path)) as file:
-            size = os.fstat(file.fileno()).st_size
-            hashed = _Hashed(file)
-            try:
-                self._put(name, size, hashed)
-            except OSError as error:
-                if error.args[:1] == ("unexpected end of data",):
-                    raise BundleError(f"{path} became shorter while it was read; something still writes to it") from None
-                raise
-        return FileEntry(name, size, hashed.digest.hexdigest())
-
-    def add_bytes(self, name: str, content: bytes) -> None:
-        self._put(name, len(content), io.BytesIO(content))
-
-    def _put(self, name: str, size: int, content: Any) -> None:
-        info = tarfile.TarInfo(f"{self.folder}/{name}")
-        info.size, info.mtime, info.mode = size, self.moment, 0o644
-        self.tar.addfile(info, content)
+def _put(tar: tarfile.TarFile, bench: BenchRecord, name: str, size: int, content: Any) -> None:
+    """Adds a file below the one folder of a bundle, each with the same owner, mode and time."""
+    info = tarfile.TarInfo(f"{bench.id}/{name}")
+    info.size, info.mtime, info.mode = size, int(bench.created or 0), 0o644
+    tar.addfile(info, content)
 
 
 class _Hashed:

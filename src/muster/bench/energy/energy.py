@@ -8,8 +8,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 
-from muster.bench.samples import TimeSeries, Window
+from muster.bench.model.result import Window
+from muster.bench.samples import TimeSeries
 from muster.dataclass import dataclass, field
 from muster.metrics import numbers
 from muster.metrics.values import Value
@@ -42,7 +44,7 @@ def joules(meter: Meter, window: Window) -> Energy:
     counted = _counted(meter, counter, window)
     if counted is not None:
         return Energy(counted, method="counters")
-    reason = _uncovered(meter.watts, window, _bridged(meter.watts, meter.interval))
+    reason = _uncovered(meter.watts, window, meter.interval)
     if not reason:
         return Energy(_trapezoids(meter.watts, window), method="trapezoids")
     if counter:
@@ -65,7 +67,7 @@ def idle(meters: Sequence[Meter], before: float) -> Value:
 def peak(meters: Sequence[Meter], window: Window) -> Value:
     """The highest power of all meters together, interpolated where nodes were sampled at different moments."""
     for meter in meters:
-        reason = _uncovered(meter.watts, window, _bridged(meter.watts, meter.interval))
+        reason = _uncovered(meter.watts, window, meter.interval)
         if reason:
             return Value(reason=f"{meter.name}: {reason}")
     sums = _sampled_together(meters)
@@ -87,7 +89,7 @@ def _sampled_together(meters: Sequence[Meter]) -> list[TimeSeries]:
 def _trusted(meter: Meter, window: Window) -> TimeSeries:
     """The energy counter if it covers the window and was not reset; else an empty series."""
     counter = meter.counter
-    if _uncovered(counter, window, _bridged(counter, meter.interval)):
+    if _uncovered(counter, window, meter.interval):
         return TimeSeries()
     first, last = _used(counter, window)
     steps = zip(counter.values[first:last], counter.values[first + 1 : last + 1], strict=True)
@@ -104,21 +106,14 @@ def _counted(meter: Meter, counter: TimeSeries, window: Window) -> float | None:
     if len(inside) < 2:
         return None
     begin, end = inside[0], inside[-1]
-    edges = Window(window.start, counter.times[begin], ""), Window(counter.times[end], window.end, "")
-    bridged = _bridged(meter.watts, meter.interval)
-    if any(edge.length != 0 and _uncovered(meter.watts, edge, bridged) for edge in edges):
+    edges = Window(window.start, counter.times[begin]), Window(counter.times[end], window.end)
+    if any(edge.length != 0 and _uncovered(meter.watts, edge, meter.interval) for edge in edges):
         return None
     return counter.values[end] - counter.values[begin] + numbers.total([_trapezoids(meter.watts, edge) for edge in edges])
 
 
-def _bridged(series: TimeSeries, interval: float) -> float:
-    """The longest gap in seconds that is bridged: a few intervals of the sampler, or of a slower source."""
-    gaps = [after - before for before, after in zip(series.times, series.times[1:], strict=False)]
-    return GAP * max(interval, min(SLOWEST, numbers.median(gaps)) if gaps else 0.0)
-
-
-def _uncovered(series: TimeSeries, window: Window, most: float) -> str | None:
-    """Why samples do not cover a window; None if they do."""
+def _uncovered(series: TimeSeries, window: Window, interval: float) -> str | None:
+    """Why samples do not cover a window; None if they do. A few intervals are bridged: the sampler's, or a slower source's."""
     if window.length <= 0:
         return "the window has no length"
     if not series:
@@ -127,14 +122,14 @@ def _uncovered(series: TimeSeries, window: Window, most: float) -> str | None:
     if last <= first:
         return "fewer than two samples"
     times = series.times
+    gaps = [after - before for before, after in pairwise(times)]
+    most = GAP * max(interval, min(SLOWEST, numbers.median(gaps)))
     if times[first] - window.start > most or window.start - times[first] > most:
         return f"no sample within {most:g} s of the start of the window"
     if window.end - times[last] > most or times[last] - window.end > most:
         return f"no sample within {most:g} s of the end of the window"
-    for index in range(first, last):
-        if times[index + 1] - times[index] > most:
-            return f"no sample for {times[index + 1] - times[index]:.1f} s in the window"
-    return None
+    widest = next((gap for gap in gaps[first:last] if gap > most), None)
+    return None if widest is None else f"no sample for {widest:.1f} s in the window"
 
 
 def _used(series: TimeSeries, window: Window) -> tuple[int, int]:
@@ -153,11 +148,8 @@ def _inside(series: TimeSeries, window: Window) -> list[float]:
 def _trapezoids(series: TimeSeries, window: Window) -> float:
     times = [window.start, *_inside(series, window), window.end]
     powers = [_at(series, time) for time in times]
-    areas = [
-        (after - before) * (power + next_power) / 2
-        for before, after, power, next_power in zip(times, times[1:], powers, powers[1:], strict=False)
-    ]
-    return numbers.total(areas)
+    pairs = zip(pairwise(times), pairwise(powers), strict=True)
+    return numbers.total([(after - before) * (power + next_power) / 2 for (before, after), (power, next_power) in pairs])
 
 
 def _at(series: TimeSeries, time: float) -> float:

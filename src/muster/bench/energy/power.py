@@ -9,8 +9,8 @@ from typing import Any
 
 from muster.bench.energy import energy
 from muster.bench.energy.energy import Meter
-from muster.bench.model.result import BOTH, DEVICES, PACKAGES, SERVER, DevicePower, NodePower, Power, PowerWindow, RunPower
-from muster.bench.samples import NodeSamples, TimeSeries, Window
+from muster.bench.model.result import BOTH, DEVICES, PACKAGES, SERVER, DevicePower, NodePower, Power, RunPower, Window
+from muster.bench.samples import NodeSamples, TimeSeries
 from muster.metrics import numbers
 from muster.metrics.values import MetricTotals, RankReport, Value
 
@@ -41,7 +41,7 @@ def measure(samples: Sequence[NodeSamples], window: Window | None, first_rank: f
         own = alone if shared else _of_node(rate, of.node, window)
         nodes.append(NodePower(of.node, _power(found, window, first_rank, own, [of]), _devices(of, window)))
     whole = _power(_together(meters), window, first_rank, _of_all(rate, window), samples)
-    return RunPower(whole, PowerWindow(window.start, window.end, window.phase), tuple(nodes))
+    return RunPower(whole, window, tuple(nodes))
 
 
 def combine(runs: Sequence[tuple[str, Power]]) -> Power:
@@ -76,11 +76,13 @@ def _power(found: _Meters, window: Window, first_rank: float | None, made: Value
         none = Value(reason=found.reason)
         figures |= {"idle": none, "average": none, "max": none, "joules": none, "samples_per_joule": none}
     else:
-        figures["joules"] = spent = _sum(used)
+        unknown = next((figure for figure in used if figure.value is None), None)
+        spent = unknown or Value(numbers.total([figure.value for figure in used if figure.value is not None]))
+        figures["joules"] = spent
         figures["average"] = Value(spent.value / window.length) if spent.value is not None else spent
         figures["max"] = energy.peak(found.meters, window)
-        unknown = Value(reason="it is not known when the ranks started")
-        figures["idle"] = energy.idle(found.meters, first_rank) if first_rank is not None else unknown
+        unstarted = Value(reason="it is not known when the ranks started")
+        figures["idle"] = energy.idle(found.meters, first_rank) if first_rank is not None else unstarted
         figures["samples_per_joule"] = _efficiency(made, window, spent)
     methods = sorted({figure.method for figure in used if figure.method})
     reasons = {key: figure.reason or "" for key, figure in figures.items() if figure.value is None}
@@ -158,13 +160,6 @@ def _together(meters: Mapping[int, _Meters]) -> _Meters:
             if len(meter.watts.times) > len(kept.watts.times):
                 distinct[meter.machine, meter.name] = meter
     return _Meters(next(iter(kinds)), tuple(distinct.values()))
-
-
-def _sum(figures: Sequence[Value]) -> Value:
-    for figure in figures:
-        if figure.value is None:
-            return figure
-    return Value(numbers.total([figure.value for figure in figures if figure.value is not None]))
 
 
 def _utilisation(samples: Sequence[NodeSamples], window: Window) -> Value:

@@ -5,14 +5,13 @@ Lines that the script itself logged are kept as written; only what is known is a
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
-from muster.bench.formats.script_log import AttemptLog, ScriptLog, Span
+from muster.bench.formats.script_log import Line
 from muster.bench.model.result import Machine, Phase, Result, RunResult, SeriesPoint
 from muster.metrics.mllog import Event
 
@@ -23,15 +22,19 @@ EVALUATIONS = ["eval_accuracy", "eval_error"]  # what is measured is one of thes
 # What lies between the edges of a run, and in which order these stand.
 INSIDE = [f"{what}_{edge}" for what in ("block", "epoch", "eval") for edge in ("start", "stop")] + EVALUATIONS
 ORDER = (["init_start"], ["init_stop"], ["run_start"], INSIDE, ["run_stop"])
-EMPTY = ScriptLog(AttemptLog())
 
-T = TypeVar("T")
+Logged = dict[str, list[float]]
+"""When the script logged each key, in milliseconds, in their order."""
 
 
-def lines(result: Result, repeat: int = 0, plan: Mapping[str, Any] | None = None, script: ScriptLog = EMPTY) -> Iterator[str]:
+def lines(result: Result, repeat: int = 0, plan: Mapping[str, Any] | None = None, script: Sequence[Line] = ()) -> Iterator[str]:
     """The log of one of the runs of a result; a tester's plan names the benchmark and the division."""
-    run, logged = result.runs[repeat], script.spans()
-    outcome: dict[str, str | float] = {"status": _status(result, run)}
+    run = result.runs[repeat]
+    logged: Logged = {}
+    for line in script:
+        logged.setdefault(line.key, []).append(line.time_ms)
+    good = run.state == "succeeded" and all(target.reached for target in result.targets)  # as MLPerf calls a run successful
+    outcome: dict[str, str | float] = {"status": "success" if good else "aborted"}
     if (rate := _value(run, "throughput")) is not None:
         outcome["throughput"] = rate  # for which MLPerf has no key
     edges = [_between(edge, logged) for edge in _edges(run, outcome)]
@@ -39,22 +42,24 @@ def lines(result: Result, repeat: int = 0, plan: Mapping[str, Any] | None = None
     end = edges[-1].time_ms if edges else begin
     opening = [*_submission(result, plan or {}, begin), *_numbers(run, begin), *edges[:-1]]
     closing = [*_accuracies(run, end), *edges[-1:]]
-    streams = (_added(opening, logged), ((line.time_ms, line.text) for line in script.lines()), _added(closing, logged))
-    return (text for _, text in heapq.merge(*streams, key=itemgetter(0)))  # of the same time, in this order
+    kept = [(line.time_ms, line.text) for line in script]
+    timed = [*_added(opening, logged), *kept, *_added(closing, logged)]
+    return (text for _, text in sorted(timed, key=itemgetter(0)))  # of the same time, in this order
 
 
-def _added(events: Iterable[Event], logged: Container[str]) -> list[tuple[float, str]]:
-    """Events of which the script logged nothing itself, by time."""
+def _added(events: Iterable[Event], logged: Logged) -> Iterator[tuple[float, str]]:
+    """Events of which the script logged nothing itself."""
     same = dict.fromkeys(EVALUATIONS, EVALUATIONS)
-    new = [event for event in events if not any(key in logged for key in same.get(event.key, [event.key]))]
-    return [(event.time_ms, event.line) for event in sorted(new, key=lambda event: event.time_ms)]
+    for event in events:
+        if not any(key in logged for key in same.get(event.key, [event.key])):
+            yield event.time_ms, event.line
 
 
-def _between(edge: Event, logged: Mapping[str, Span]) -> Event:
+def _between(edge: Event, logged: Logged) -> Event:
     """An edge in its order among what the script logged itself."""
     at = ORDER.index([edge.key])
-    before = [logged[key].last for group in ORDER[:at] for key in group if key in logged]
-    after = [logged[key].first for group in ORDER[at + 1 :] for key in group if key in logged]
+    before = [logged[key][-1] for group in ORDER[:at] for key in group if key in logged]
+    after = [logged[key][0] for group in ORDER[at + 1 :] for key in group if key in logged]
     time_ms = min([max([edge.time_ms, *before]), *after])
     return replace(edge, time_ms=int(time_ms) if time_ms == int(time_ms) else time_ms)
 
@@ -66,7 +71,7 @@ def _edges(run: RunResult, outcome: Mapping[str, str | float]) -> list[Event]:
     """
     prepare, proc = run.phases.get("prepare", Phase()), run.phases.get("proc", Phase())
     phase = "total" if proc.seconds is None else "proc"
-    begin = _known(prepare.start, run.started)
+    begin = run.started if prepare.start is None else prepare.start
     start = prepare.end if phase == "total" else proc.start
     if (run.attempt or 1) > 1:
         start = run.training_began
@@ -98,18 +103,17 @@ def _submission(result: Result, plan: Mapping[str, Any], time_ms: float) -> Iter
 
 def _platform(nodes: Iterable[Machine]) -> str:
     """The machines in words, such as `2 x (8 x Ascend 910)`."""
-    kinds = Counter(filter(None, map(_machine, nodes)))
+    kinds: Counter[str] = Counter()
+    for node in nodes:
+        devices = Counter(device.name for device in node.devices if device.name)
+        kind = ", ".join(f"{count} x {name}" for name, count in devices.items()) or (node.cpu and node.cpu.model)
+        kinds.update([kind] if kind else [])
     return " + ".join(f"{count} x ({kind})" for kind, count in kinds.items())
-
-
-def _machine(node: Machine) -> str:
-    devices = Counter(device.name for device in node.devices if device.name)
-    return ", ".join(f"{count} x {name}" for name, count in devices.items()) or (node.cpu and node.cpu.model) or ""
 
 
 def _numbers(run: RunResult, time_ms: float) -> Iterator[Event]:
     for name in (name for name in NUMBERS if name in run.metrics):
-        value = _known(*(rank.value for rank in run.metrics[name].ranks))  # often one rank alone reports it
+        value = next((rank.value for rank in run.metrics[name].ranks if rank.value is not None), None)  # often of one alone
         if value is not None:
             yield Event(time_ms, name, int(value) if value == int(value) else value)
 
@@ -124,12 +128,6 @@ def _accuracies(run: RunResult, end_ms: float) -> Iterator[Event]:
         yield Event(_ms(t), "eval_accuracy", point.value, {**step, "rank": point.rank})
 
 
-def _status(result: Result, run: RunResult) -> str:
-    """MLPerf calls a run successful that ended well and reached the quality it was to reach."""
-    reached = all(target.reached for target in result.targets)
-    return "success" if run.state == "succeeded" and reached else "aborted"
-
-
 def _value(run: RunResult, name: str) -> float | None:
     return run.metrics[name].value if name in run.metrics else None
 
@@ -138,10 +136,6 @@ def _evaluations(run: RunResult) -> list[tuple[float, SeriesPoint]]:
     """The accuracies on the way whose times are known."""
     series = run.metrics["accuracy"].series if "accuracy" in run.metrics else ()
     return [(point.t, point) for point in series if point.t is not None]
-
-
-def _known(*values: T | None) -> T | None:
-    return next((value for value in values if value is not None), None)
 
 
 def _ms(t: float) -> int:

@@ -6,12 +6,11 @@ several attempts, the first that began to train says what came before, and the l
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from muster.bench import timeline
+from muster.bench.phases import moment, read_timeline
 from muster.job import Job
 from muster.metrics import log_numbers
 from muster.metrics.observed import SKEW
@@ -30,89 +29,47 @@ class Line:
     text: str = field(repr=False)
 
 
-@dataclass(frozen=True)
-class Span:
-    """From the first line of a key to the last, in milliseconds."""
-
-    first: float
-    last: float
-
-
-@dataclass(frozen=True)
-class AttemptLog:
-    """The lines that the ranks of one attempt logged."""
-
-    logs: Mapping[int, str] = field(default_factory=dict)  # by rank
-    began: float = 0.0  # lines older than this are of another run, whose log the script prints again
-    first_ranks: Mapping[str, int] = field(default_factory=dict)  # by key, the first rank that logged it
-
-    def lines(self) -> Iterator[Line]:
-        return heapq.merge(*map(self._of, sorted(set(self.first_ranks.values()))), key=lambda line: line.time_ms)
-
-    def _of(self, rank: int) -> Iterator[Line]:
-        return (line for line in _lines(self.logs[rank], self.began) if self.first_ranks.get(line.key) == rank)
-
-
-@dataclass(frozen=True)
-class ScriptLog:
-    """All that is kept of what a script logged."""
-
-    began: AttemptLog  # the first attempt that began to train
-    resumed: AttemptLog | None = None  # the last attempt, where that is a later one
-
-    def lines(self) -> Iterator[Line]:
-        return _joined(self.began, self.resumed) if self.resumed else self.began.lines()
-
-    def spans(self) -> dict[str, Span]:
-        """When each key was logged."""
-        found: dict[str, Span] = {}
-        for line in self.lines():
-            known = found.get(line.key)
-            found[line.key] = Span(known.first if known else line.time_ms, line.time_ms)
-        return found
-
-
-def read(run: RunDir) -> ScriptLog:
-    """Looks through the logs of a run."""
+def read(run: RunDir) -> list[Line]:
+    """All that is kept of what the script of a run logged, by time."""
     job = Job.from_json(read_json(run.job) or {})
-    attempts = [_attempt_log(run, run.attempt(number), job) for number in run.attempt_numbers()] or [AttemptLog()]
+    attempts = [_of_attempt(run, run.attempt(number), job) for number in run.attempt_numbers()] or [[]]
     last = attempts[-1]
-    began = next((attempt for attempt in attempts if BEGIN in attempt.first_ranks), last)
-    return ScriptLog(began, None if began is last else last)
+    began = next((lines for lines in attempts if any(line.key == BEGIN for line in lines)), last)
+    return last if began is last else list(_joined(began, last))
 
 
-def _attempt_log(run: RunDir, attempt: AttemptDir, job: Job) -> AttemptLog:
-    started = timeline.read(run, attempt, job).started
+def _of_attempt(run: RunDir, attempt: AttemptDir, job: Job) -> list[Line]:
+    started = read_timeline(run, attempt, job).started
     began = -math.inf if started is None else started - SKEW
-    logs = log_numbers.logs(attempt, job)
     first_ranks: dict[str, int] = {}
-    for rank in sorted(logs):
-        for line in _lines(logs[rank], began):
-            first_ranks.setdefault(line.key, rank)
-    return AttemptLog(logs, began, first_ranks)
+    found: list[Line] = []
+    for rank, path in sorted(log_numbers.logs(attempt, job).items()):
+        found += (line for line in _lines(path, began) if first_ranks.setdefault(line.key, rank) == rank)
+    return sorted(found, key=lambda line: line.time_ms)
 
 
-def _joined(began: AttemptLog, resumed: AttemptLog) -> Iterator[Line]:
+def _joined(began: Iterable[Line], resumed: Iterable[Line]) -> Iterator[Line]:
     """The lines of one attempt until it began to train, then those of a later attempt from there on."""
     known: set[str] = set()
     latest = -math.inf
-    for line in began.lines():
+    for line in began:
         known.add(line.key)
         latest = line.time_ms
         yield line
         if line.key == BEGIN:
             break
     trains = False
-    for line in resumed.lines():
+    for line in resumed:
         if trains or line.key not in known:
             yield replace(line, time_ms=max(latest, line.time_ms))
         trains = trains or line.key == BEGIN
 
 
 def _lines(path: str, began: float) -> Iterator[Line]:
+    """The lines of one log; older ones are of another run, whose log the script prints again."""
     latest = -math.inf
     for event, text in log_numbers.events(path):
-        moment = timeline.moment(event.time_ms / 1000)
-        if moment is not None and moment >= began:
+        time = moment(event.time_ms / 1000)
+        if time is not None and time >= began:
             latest = max(latest, event.time_ms)
             yield Line(latest, event.key, text)

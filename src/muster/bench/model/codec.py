@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Self, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -19,6 +19,8 @@ from muster.bench.errors import ResultError
 LARGEST = sys.float_info.max
 END_OF_TIME = 32_503_680_000.0  # the year 3000: a clock that shows a later time is broken
 SHOWN = 40  # characters of a value in an error
+
+_WORDS: dict[Any, str] = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
 
 T = TypeVar("T")
 Reader = Callable[[Any, str], Any]
@@ -48,7 +50,20 @@ Count = Annotated[int, Within(0, 10**9)]
 
 def read(kind: type[T], data: Any, place: str = "") -> T:
     """An instance of a dataclass from JSON. Raises ResultError, which names the place of what is wrong."""
-    return cast(T, _object(cast(Any, kind))(data, place))
+    if not isinstance(data, dict):
+        raise _wrong(place, data, "an object")
+    found: dict[str, Any] = {}
+    for name, reader, mark, required in _fields(cast(Any, kind)):
+        if mark is INLINE or mark is WHOLE:
+            found[name] = reader(data, place)
+        elif name in data:
+            found[name] = reader(data[name], _join(place, name))
+        elif required:
+            raise ResultError(f"{_join(place, name)}: is missing")
+    try:
+        return kind(**found)
+    except ResultError as error:
+        raise ResultError(_join(place, str(error))) from None
 
 
 class Record:
@@ -68,7 +83,7 @@ def write(value: Any) -> Any:
     """A dataclass as JSON, its keys in the order of its fields."""
     if is_dataclass(value):
         written: dict[str, Any] = {}
-        for name, mark in _marks(cast(Any, type(value))):
+        for name, _, mark, _ in _fields(cast(Any, type(value))):
             inner = write(getattr(value, name))
             if mark is WHOLE:
                 return inner
@@ -80,138 +95,87 @@ def write(value: Any) -> Any:
 
 
 @cache
-def _marks(kind: type) -> list[tuple[str, Any]]:
-    """The fields of a dataclass, each with its mark; the whole object first."""
+def _fields(kind: type) -> list[tuple[str, Reader, Any, bool]]:
+    """The fields of a dataclass, each with its reader, its mark, and whether it is required; the whole object first."""
     hints = get_type_hints(kind, include_extras=True)
-    marks = [(field.name, getattr(hints[field.name], "__metadata__", (None,))[0]) for field in fields(kind)]
-    return sorted(marks, key=lambda pair: pair[1] is not WHOLE)
-
-
-@cache
-def _object(kind: type) -> Reader:
-    hints, marks = get_type_hints(kind, include_extras=True), dict(_marks(kind))
-    readers = {name: _reader(hint) for name, hint in hints.items() if name in marks}
-    required = {field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING}
-
-    def take(data: Any, place: str) -> Any:
-        if not isinstance(data, dict):
-            raise _wrong(place, data, "an object")
-        found: dict[str, Any] = {}
-        for name, reader in readers.items():
-            if marks[name] is INLINE or marks[name] is WHOLE:
-                found[name] = reader(data, place)
-            elif name in data:
-                found[name] = reader(data[name], _join(place, name))
-            elif name in required:
-                raise ResultError(f"{_join(place, name)}: is missing")
-        try:
-            return kind(**found)
-        except ResultError as error:
-            raise ResultError(_join(place, str(error))) from None
-
-    return take
+    found = []
+    for field in fields(kind):
+        mark = getattr(hints[field.name], "__metadata__", (None,))[0]
+        required = field.default is MISSING and field.default_factory is MISSING
+        found.append((field.name, _reader(hints[field.name]), mark, required))
+    return sorted(found, key=lambda field: field[2] is not WHOLE)
 
 
 @cache
 def _reader(hint: Any) -> Reader:
+    """The reader of the values of a type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _bounded(_reader(arguments[0]), arguments[1])
+        return partial(_bounded, _reader(arguments[0]), arguments[1])
     if origin is Union or origin is UnionType:
-        kinds = tuple(kind for kind in arguments if kind is not NoneType)
-        one = _reader(kinds[0]) if len(kinds) == 1 else _either([_reader(kind) for kind in kinds])
-        return lambda data, place: None if data is None else one(data, place)
+        return partial(_either, [_reader(kind) for kind in arguments if kind is not NoneType])
     if origin is tuple:
-        return _list(_reader(arguments[0]))
+        return partial(_list, _reader(arguments[0]))
     if origin is not None and issubclass(origin, Mapping):
-        return _table(_reader(arguments[1]))
-    return _PLAIN[hint] if hint in _PLAIN else _object(hint)
+        return partial(_table, _reader(arguments[1]))
+    if hint is Any:
+        return _anything
+    return partial(_plain if hint in _WORDS else read, hint)
 
 
-def _bounded(reader: Reader, bound: Any) -> Reader:
-    def take(data: Any, place: str) -> Any:
-        value = reader(data, place)
-        if isinstance(bound, OneOf) and value not in bound.texts:
-            raise _wrong(place, value, f"one of {', '.join(bound.texts)}")
-        if isinstance(bound, Within) and not bound.low <= value <= bound.high:
-            raise _wrong(place, value, f"between {bound.low:g} and {bound.high:g}")
-        return value
-
-    return take
+def _bounded(reader: Reader, bound: Any, data: Any, place: str) -> Any:
+    value = reader(data, place)
+    if isinstance(bound, OneOf) and value not in bound.texts:
+        raise _wrong(place, value, f"one of {', '.join(bound.texts)}")
+    if isinstance(bound, Within) and not bound.low <= value <= bound.high:
+        raise _wrong(place, value, f"between {bound.low:g} and {bound.high:g}")
+    return value
 
 
-def _either(readers: list[Reader]) -> Reader:
-    def take(data: Any, place: str) -> Any:
-        for reader in readers[:-1]:
-            try:
-                return reader(data, place)
-            except ResultError:
-                continue
-        return readers[-1](data, place)
-
-    return take
-
-
-def _list(inner: Reader) -> Reader:
-    def take(data: Any, place: str) -> tuple[Any, ...]:
-        if not isinstance(data, list):
-            raise _wrong(place, data, "a list")
-        return tuple(inner(value, f"{place}[{index}]") for index, value in enumerate(data))
-
-    return take
+def _either(readers: list[Reader], data: Any, place: str) -> Any:
+    if data is None:
+        return None
+    for reader in readers[:-1]:
+        try:
+            return reader(data, place)
+        except ResultError:
+            continue
+    return readers[-1](data, place)
 
 
-def _table(inner: Reader) -> Reader:
-    def take(data: Any, place: str) -> dict[str, Any]:
-        if not isinstance(data, dict):
-            raise _wrong(place, data, "an object")
-        return {_text(name, place): inner(value, _join(place, name)) for name, value in data.items()}
-
-    return take
+def _list(inner: Reader, data: Any, place: str) -> tuple[Any, ...]:
+    if not isinstance(data, list):
+        raise _wrong(place, data, "a list")
+    return tuple(inner(value, f"{place}[{index}]") for index, value in enumerate(data))
 
 
-def _text(data: Any, place: str) -> str:
-    if not isinstance(data, str):
-        raise _wrong(place, data, "a text")
-    try:
-        data.encode()
-    except UnicodeEncodeError:
-        raise ResultError(f"{place}: contains invalid Unicode (lone surrogates)") from None
-    return data
+def _table(inner: Reader, data: Any, place: str) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise _wrong(place, data, "an object")
+    return {_plain(str, name, place): inner(value, _join(place, name)) for name, value in data.items()}
 
 
-def _flag(data: Any, place: str) -> bool:
-    if not isinstance(data, bool):
-        raise _wrong(place, data, "true or false")
-    return data
-
-
-def _whole(data: Any, place: str) -> int:
-    if isinstance(data, bool) or not isinstance(data, int):
-        raise _wrong(place, data, "a whole number")
-    return data
-
-
-def _number(data: Any, place: str) -> float:
-    """A number as it stands there: 5 stays 5, so that it is written as it was read."""
-    if isinstance(data, bool) or not isinstance(data, int | float):
-        raise _wrong(place, data, "a number")
-    if not -LARGEST <= data <= LARGEST:
+def _plain(kind: Any, data: Any, place: str) -> Any:
+    """A text, a truth value or a number as it stands there: 5 stays 5, so that it is written as it was read."""
+    allowed = (int, float) if kind is float else kind
+    if not isinstance(data, allowed) or (isinstance(data, bool) and kind is not bool):
+        raise _wrong(place, data, _WORDS[kind])
+    if kind is float and not -LARGEST <= data <= LARGEST:
         raise _wrong(place, data, "a finite number")
+    if isinstance(data, str):
+        try:
+            data.encode()
+        except UnicodeEncodeError:
+            raise ResultError(f"{place}: contains invalid Unicode (lone surrogates)") from None
     return data
 
 
 def _anything(data: Any, place: str) -> Any:
     if isinstance(data, dict):
-        return _table(_anything)(data, place)
+        return _table(_anything, data, place)
     if isinstance(data, list):
         return [_anything(value, f"{place}[{index}]") for index, value in enumerate(data)]
-    if isinstance(data, str):
-        return _text(data, place)
-    return _number(data, place) if isinstance(data, float) else data
-
-
-_PLAIN: dict[Any, Reader] = {str: _text, bool: _flag, int: _whole, float: _number, Any: _anything}
+    return _plain(type(data), data, place) if isinstance(data, str | float) else data
 
 
 def _join(place: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""`result.json`: the result of a benchmark, down to the numbers of each rank and the description of each node."""
+"""`bench.json`: the runs of a benchmark; `result.json`: its result, down to the numbers of each rank and each machine."""
 
 from __future__ import annotations
 
@@ -9,9 +9,26 @@ from typing import Annotated, Any
 from muster.bench.errors import ResultError
 from muster.bench.model.codec import INLINE, WHOLE, Count, Moment, OneOf, Record
 
+BENCH_FORMAT = "muster-bench/1"
 FORMAT = "muster-result/1"
 SERVER, BOTH, DEVICES, PACKAGES = "server", "devices and CPU packages", "devices", "CPU packages"  # what power is measured of
 Better = Annotated[str, OneOf(("higher", "lower"))] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchRecord(Record):
+    """Which runs a benchmark is made of, and what it was started with."""
+
+    format: str
+    id: str
+    name: str
+    created: float | None
+    ended: float | None = None
+    command: tuple[str, ...] | None = None
+    repeats: Count
+    runs: tuple[str, ...]
+    plan: Mapping[str, Any] | None = None  # a tester's plan that this benchmark answers
+    system: Mapping[str, Any] | None = None  # the user's own description of the system
 
 
 @dataclass(frozen=True)
@@ -124,10 +141,20 @@ class Power:
 
 
 @dataclass(frozen=True)
-class PowerWindow:
+class Window:
+    """A period of time in a run."""
+
     start: Moment
     end: Moment
-    phase: Annotated[str, OneOf(("proc", "attempt"))]
+    phase: Annotated[str, OneOf(("proc", "attempt"))] = "attempt"
+
+    @property
+    def length(self) -> float:
+        return self.end - self.start
+
+    def holds(self, moment: float | None) -> bool:
+        """True if a moment lies in it; numbers from logs have none, and a wrong clock may have given any."""
+        return moment is not None and self.start <= moment <= self.end
 
 
 @dataclass(frozen=True)
@@ -149,7 +176,7 @@ class NodePower:
 @dataclass(frozen=True)
 class RunPower:
     figures: Annotated[Power, INLINE]
-    window: PowerWindow | None
+    window: Window | None
     nodes: tuple[NodePower, ...] = ()
 
 

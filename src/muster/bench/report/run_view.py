@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from muster.bench.model.result import Phase, RankUse, RankValue, RunMetric, RunResult
+from muster.bench.model.result import Phase, RankUse, RankValue, RunMetric, RunResult, Window
 from muster.bench.report.drawings import stragglers, use
 from muster.bench.report.drawings.bars import WORST, BarChart, bar_charts
 from muster.bench.report.drawings.charts import NARROW, WIDE, LineChart, line_chart
 from muster.bench.report.drawings.timeline import recorded
 from muster.bench.report.phrase import Phrase, named, say
-from muster.bench.samples import Window
 
 RANKS = 128  # rows of the table; of more, the slowest
 METRICS = 6  # drawings of metrics over time

@@ -11,8 +11,7 @@ from typing import Any
 from muster.bench import result
 from muster.bench.bundle import check
 from muster.bench.errors import BundleError, ResultError
-from muster.bench.model.bench import BenchRecord
-from muster.bench.model.result import FORMAT, Result, Verdict
+from muster.bench.model.result import FORMAT, BenchRecord, Result, Verdict
 from muster.bench.report import samples
 from muster.launch.names import RunNotFound
 from muster.launch.run import Run
@@ -39,7 +38,10 @@ def find(name: str, store: RunStore) -> Source:
     if os.path.isfile(name):
         return _file(Path(name))
     found = store.find_measured(name)
-    return _bench(found, store) if isinstance(found, BenchDir) else _run(found)
+    if isinstance(found, BenchDir):
+        return _bench(found, store)
+    made = result.make(result.single(found), [found], {found.id: _end(found)})
+    return Source(made, _samples(made, [found]), Path(found.path))
 
 
 def _bench(bench: BenchDir, store: RunStore) -> Source:
@@ -58,11 +60,6 @@ def _made(bench: BenchDir, runs: Sequence[RunDir]) -> Result:
         words = f"{bench.bench} cannot be read: {reason or error}; measure again with `muster bench`"
         raise BundleError(words) from None
     return result.make(record, runs, {run.id: _end(run) for run in runs})
-
-
-def _run(run: RunDir) -> Source:
-    made = result.make(result.single(run), [run], {run.id: _end(run)})
-    return Source(made, _samples(made, [run]), Path(run.path))
 
 
 def _end(run: RunDir) -> RunView:

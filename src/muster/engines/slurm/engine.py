@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cache, cached_property
 
 from muster import config
@@ -101,16 +102,10 @@ class Slurm(Engine):
         except client.Rejected as error:
             raise Refused(refusals.explained(error.lines, request.script, _client().accounts)) from None
         except EngineError:
-            if handle := self._taken(request.log):
-                return handle
+            with suppress(EngineError):  # Slurm may have taken the job although sbatch got no answer
+                if request.log and (handle := self.find(os.path.dirname(request.log))):  # no log: it is submitted again
+                    return handle
             raise
-
-    def _taken(self, log: str) -> str | None:
-        """The job of a run that Slurm has taken although sbatch got no answer; not looked for when a run is submitted again."""
-        try:
-            return self.find(os.path.dirname(log)) if log else None
-        except EngineError:
-            return None
 
     def find(self, run_dir: str) -> str | None:
         name, user = os.path.basename(run_dir), client.user()

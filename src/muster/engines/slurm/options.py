@@ -125,33 +125,24 @@ class Site(Common):
 
 OPTIONS = Section(SlurmOptions, "{partition: train, account: vision}")
 
+# What sbatch takes from the environment, as people's profiles set it; the script would not win over these.
+EXPORTED = ("partition", "account", "qos", "constraint", "reservation")
 # Options that Muster sets itself, with where else a user says them.
 OURS = {
-    "nodes": "`nodes`",
-    "ntasks": "`nodes`",
-    "ntasks-per-node": "`nodes`",
+    **dict.fromkeys(("nodes", "ntasks", "ntasks-per-node"), "`nodes`"),
     "array": "several runs",
     "cpus-per-task": "`cpus`",
-    "mem": "`memory`",
-    "mem-per-cpu": "`memory`",
+    **dict.fromkeys(("mem", "mem-per-cpu"), "`memory`"),
     "gres": "`devices` and `slurm.gres`",
     "gpus": "`devices`",
     "gpus-per-node": "`devices` and `slurm.gpus_per_node`",
     "time": "`time_limit`",
-    "partition": "`slurm.partition`",
-    "account": "`slurm.account`",
-    "qos": "`slurm.qos`",
-    "constraint": "`slurm.constraint`",
-    "reservation": "`slurm.reservation`",
-    "exclusive": "`slurm.exclusive`",
-    "comment": "`slurm.comment`",
+    **{name: f"`slurm.{name}`" for name in (*EXPORTED, "exclusive", "comment")},
     "job-name": "`name`",
     "signal": "`grace`",
     **dict.fromkeys("requeue no-requeue no-kill output error input open-mode export export-file".split(), ""),
     **dict.fromkeys("chdir wrap wait parsable test-only clusters".split(), ""),
 }
-# What sbatch takes from the environment, as people's profiles set it; the script would not win over these.
-EXPORTED = ("partition", "account", "qos", "constraint", "reservation")
 
 
 @dataclass(frozen=True)

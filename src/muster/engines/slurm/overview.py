@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from muster.dataclass import dataclass
 from muster.engines.slurm.cluster import PartitionNode, members, seconds
@@ -37,7 +37,7 @@ class Partition:
         parts = [f"{self.nodes:,} node{'s' * (self.nodes != 1)}, {self.free_nodes:,} with something free"]
         parts += [f"{self.out_of_service:,} not in service"] if self.out_of_service else []
         parts.append(f"{self.free_cpus:,} of {self.cpus:,} CPUs free")
-        parts.append(f"{_range(size, self.memory)} memory each")
+        parts.append(f"{' to '.join(dict.fromkeys(map(size, self.memory)))} memory each")
         parts += [f"{device.free:,} of {device.total:,} {device.name} free" for device in self.devices]
         parts.append("no time limit" if self.job_seconds is None else f"a job may take {duration(self.job_seconds)}")
         parts += [f"{self.job_nodes:,} node{'s' * (self.job_nodes != 1)} for a job at most"] if self.job_nodes else []
@@ -77,8 +77,3 @@ def _kinds(nodes: Sequence[PartitionNode]) -> list[str]:
 def _devices(name: str, nodes: Sequence[PartitionNode]) -> Devices:
     total = sum(node.gres.get(name, 0) for node in nodes)
     return Devices(name, total, sum(node.gres.get(name, 0) - node.used.get(name, 0) for node in nodes if node.free))
-
-
-def _range(words: Callable[[int], str], values: tuple[int, int]) -> str:
-    least, most = words(values[0]), words(values[1])
-    return least if least == most else f"{least} to {most}"

@@ -10,6 +10,7 @@ Rights = Callable[[], dict[str, list[str]]]
 
 LIMITS = "`scontrol show partition` shows its limits"
 SEE = "see [slurm] in config.toml and `slurm` in the job"
+MEMORY = ("no node gives a job that much memory", "`scontrol show config` shows MaxMemPerNode; set `memory`")
 # By Slurm's own words, whose beginnings are the same in all versions: what they mean, and what to do.
 MEANINGS = {
     "invalid account": ("you may not use {account} here", "yours are {accounts}"),
@@ -19,11 +20,8 @@ MEANINGS = {
     "node count specification": ("its partition gives a job more or fewer nodes", LIMITS),
     "requested time limit": ("its partition gives no job that much time", f"{LIMITS}; set `time_limit`"),
     "more processors": ("its partition gives no job that many CPUs", f"{LIMITS}; set `cpus`"),
-    "memory required": ("no node gives a job that much memory", "`scontrol show config` shows MaxMemPerNode; set `memory`"),
-    "memory specification": (
-        "no node gives a job that much memory",
-        "`scontrol show config` shows MaxMemPerNode; set `memory`",
-    ),
+    "memory required": MEMORY,
+    "memory specification": MEMORY,
     "invalid generic resource": ("no node has such devices", "`gres` below [slurm] says what the site calls them"),
     "invalid feature": ("no node has {constraint}", "`sinfo --format=%f` shows the features of the nodes"),
     "requested reservation": ("there is no {reservation} for you", "`scontrol show reservation` shows those that there are"),

@@ -71,13 +71,8 @@ def _asked(job: Job, order: Order, chosen: Chosen, longest: float) -> Iterator[t
 
 def requested(job: Job, chosen: Chosen) -> str:
     """The devices of a node as a GRES: `npu:8`; nothing where they are simulated."""
-    if not chosen.gres:
-        return ""
-    name = chosen.gres
-    if chosen.gpus_per_node:
-        _, _, kind = name.partition(":")
-        return f"{kind}:{job.devices}" if kind else str(job.devices)
-    return f"{name}:{job.devices}"
+    name = chosen.gres.partition(":")[2] if chosen.gpus_per_node else chosen.gres
+    return ":".join(filter(None, [name, str(job.devices)])) if chosen.gres else ""
 
 
 def warning(job: Job) -> int:

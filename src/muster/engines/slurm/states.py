@@ -72,6 +72,7 @@ def ended(job: Queued | str, end: End, now: float | None = None) -> Status:
     """The status of a job that has ended; `job` is its id alone where only accounting knows it."""
     number = job if isinstance(job, str) else job.id
     its = f"its Slurm job {number}"
+    on = f" on {end.place}" if end.place else ""
     if end.state == "COMPLETED":
         moment = time.time() if now is None else now
         if isinstance(job, Queued) and moment - job.ended < SETTLING:
@@ -92,10 +93,10 @@ def ended(job: Queued | str, end: End, now: float | None = None) -> Status:
     if end.state == "PREEMPTED":
         return Status(False, f"{its} was preempted: its nodes went to a job that comes first", "lost")
     if end.code == UNWRITABLE:
-        return Status(False, f"{its} could not write into its run directory{_on(end)}; the node may not see it", "lost")
+        return Status(False, f"{its} could not write into its run directory{on}; the node may not see it", "lost")
     code, _, killed = end.code.partition(":")
     how = f" (signal {killed})" if killed not in ("", "0") else f" (code {code})" if code else ""
-    return Status(False, f"{its} failed{how}{_on(end)}", "lost")
+    return Status(False, f"{its} failed{how}{on}", "lost")
 
 
 def gone(job: str) -> Status:
@@ -124,7 +125,8 @@ def _waiting(job: Queued, everybody: Iterable[Queued]) -> str:
         return f"waiting: a limit of its {what} is reached ({spelled(job.reason)})"
     reason, _, more = job.reason.partition(",")
     nodes = f" ({more.strip()})" if ":" in more else ""  # `UnavailableNodes:node3`
-    return f"{WAITING[reason]}{nodes}" if reason in WAITING else f"waiting: {_apart(job.reason)}"
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", job.reason).replace("_", " ")
+    return f"{WAITING[reason]}{nodes}" if reason in WAITING else f"waiting: {apart}"
 
 
 def _behind(job: Queued, everybody: Iterable[Queued]) -> str:
@@ -139,12 +141,3 @@ def _behind(job: Queued, everybody: Iterable[Queued]) -> str:
 def _rank(job: Queued) -> tuple[int, int]:
     """The scheduling order of jobs: by priority, then the oldest first."""
     return -job.priority, int(job.id)
-
-
-def _on(end: End) -> str:
-    return f" on {end.place}" if end.place else ""
-
-
-def _apart(reason: str) -> str:
-    """An unknown reason, its words set apart."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reason).replace("_", " ")

@@ -4,10 +4,9 @@ Own code instead of pydantic: importing and building its model took 110 ms of th
 it keeps neither a line number nor the text of a number as it was written.
 """
 
-from muster.job.kinds.engine_options import EngineOptions, job_options, site_options
 from muster.job.kinds.item import PASSWORD, Item, Wrong, each, nearest, numbered, scalar, text_of, typed, without_password, word
 from muster.job.kinds.lists import Causes, Command, Names
-from muster.job.kinds.mappings import Fields, Pairs, Section, Table, declared, fields_of
+from muster.job.kinds.mappings import EngineOptions, Fields, Pairs, Section, Table, declared, engine_options, fields_of
 from muster.job.kinds.numbers import Count, Duration, Number, Share, Size
 from muster.job.kinds.texts import ENV_NAME, SCALAR, Choice, Flag, Kind, Line, Name, Pattern, Text, clean_name, one_line
 
@@ -40,13 +39,12 @@ __all__ = [
     "clean_name",
     "declared",
     "each",
+    "engine_options",
     "fields_of",
-    "job_options",
     "nearest",
     "numbered",
     "one_line",
     "scalar",
-    "site_options",
     "text_of",
     "typed",
     "without_password",

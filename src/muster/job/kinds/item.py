@@ -17,6 +17,7 @@ class Wrong(Exception):
 
     def __init__(self, message: str, hint: str, name: str = "", line: int | None = None, source: str = "") -> None:
         super().__init__(message)
+        self.entries: list[Wrong] = []  # all that is wrong with the entries of a list or a mapping
         self.message = message
         self.hint = hint
         self.name = name
@@ -25,24 +26,12 @@ class Wrong(Exception):
 
     @property
     def each(self) -> list[Wrong]:
-        return [self]
+        return self.entries or [self]
 
     def inside(self, name: str, item: Item) -> Wrong:
         """The same, seen from a mapping or list of which `item` is the entry called `name`."""
         inner = f"{name}.{self.name}" if self.name and not self.name.startswith("[") else name
         return Wrong(self.message, self.hint, inner, self.line or item.line, self.source or item.source)
-
-
-class Several(Wrong):
-    """All that is wrong with the entries of a list or a mapping."""
-
-    def __init__(self, wrongs: list[Wrong]) -> None:
-        super().__init__(wrongs[0].message, wrongs[0].hint)
-        self.wrongs = wrongs
-
-    @property
-    def each(self) -> list[Wrong]:
-        return self.wrongs
 
 
 # A name or a password in a URL. A variable in place of the password is none, and a bucket's name holds neither `:` nor `@`.
@@ -144,7 +133,7 @@ def word(item: Item) -> str:
 
 
 def each(entries: Iterable[tuple[str, Item]], read: Callable[[str, Item], Any]) -> list[Any]:
-    """Reads all entries. Raises Several with everything that is wrong with them."""
+    """Reads all entries. Raises Wrong with everything that is wrong with them."""
     found, wrongs = [], []
     for name, item in entries:
         try:
@@ -152,7 +141,9 @@ def each(entries: Iterable[tuple[str, Item]], read: Callable[[str, Item], Any]) 
         except Wrong as wrong:
             wrongs += [one.inside(name, item) for one in wrong.each]
     if wrongs:
-        raise Several(wrongs)
+        several = Wrong(wrongs[0].message, wrongs[0].hint)
+        several.entries = wrongs
+        raise several
     return found
 
 

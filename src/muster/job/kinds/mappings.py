@@ -1,8 +1,9 @@
-"""Kinds of values that are mappings: free names, or the declared fields of a dataclass."""
+"""Kinds of values that are mappings: free names, the declared fields of a dataclass, or the options of an engine."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -147,3 +148,33 @@ class Fields(Section):
 def fields_of(cls: type[Any]) -> dict[str, dataclasses.Field[Any]]:
     """The fields of a dataclass that users set, by name."""
     return {field.name: field for field in dataclasses.fields(cls) if "kind" in field.metadata}
+
+
+def engine_options(engine: str) -> Any:
+    """The module in which an engine declares OPTIONS, the section of a job, and Site, the dataclass of that of config.toml."""
+    return importlib.import_module(f"muster.engines.{engine}.options")
+
+
+@dataclass(frozen=True)
+class EngineOptions(Kind):
+    """The options of a job for one engine, whose module is imported when they are needed."""
+
+    engine: str
+
+    @property
+    def section(self) -> Section:
+        section: Section = engine_options(self.engine).OPTIONS
+        return section
+
+    @property
+    def words(self) -> str:  # type: ignore[override]
+        return self.section.words
+
+    def read(self, item: Item) -> Any:
+        return self.section.read(item)
+
+    def put(self, outer: Item, inner: str, item: Item) -> Item:
+        return self.section.put(outer, inner, item)
+
+    def schema(self) -> dict[str, Any]:
+        return self.section.schema()

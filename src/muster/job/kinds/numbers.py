@@ -67,9 +67,10 @@ class Duration(Kind):
 
     zero: bool = False
     words = "a time such as `30s`, `10m` or `2h`"
+    types = "string"
 
     @property
-    def pattern(self) -> str:
+    def pattern(self) -> str:  # type: ignore[override]
         times = r"([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"
         return "^0$|^" + times if self.zero else r"^(?=.*[1-9])" + times
 
@@ -95,14 +96,14 @@ class Duration(Kind):
         return found.group(1) + (found.group(2) or "s") if found else ""
 
     def schema(self) -> dict[str, Any]:
-        texts = {"type": "string", "pattern": self.pattern}
-        return {"anyOf": [texts, {"const": 0}]} if self.zero else texts
+        return {"anyOf": [super().schema(), {"const": 0}]} if self.zero else super().schema()
 
 
 class Size(Kind):
     """An amount of memory such as `512M` or `96G` (powers of 1024); bytes in the Job."""
 
     words = "a size such as `512M` or `96G`"
+    types = "string"
     pattern = r"^[0-9]+(\.[0-9]+)?[KMGT](i?B|i)?$"
 
     def read(self, item: Item) -> int:
@@ -124,14 +125,12 @@ class Size(Kind):
         found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)I?B?", text.strip().upper())
         return found.group(1) + (found.group(2) or "G") if found else ""
 
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string", "pattern": self.pattern}
-
 
 class Share(Kind):
     """A share such as `5%`; a fraction in the Job."""
 
     words = "a share such as `5%`"
+    types = "string"
     pattern = r"^[0-9]+(\.[0-9]+)?%$"
 
     def read(self, item: Item) -> float:
@@ -143,6 +142,3 @@ class Share(Kind):
             hint = f"did you mean `{float(text) * 100:g}%`?" if found else "write a number and `%` without a space"
             raise Wrong(f"{item.shown} is not {self.words}", hint)
         return float(text[:-1]) / 100
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string", "pattern": self.pattern}

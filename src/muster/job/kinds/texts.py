@@ -17,6 +17,8 @@ class Kind:
     """A kind of value: `read` turns an Item into a value, or raises Wrong. One that is typed already is only checked."""
 
     words = "a value"
+    types: str | list[str] = SCALAR  # that YAML may make of it
+    pattern: str
 
     def read(self, item: Item) -> Any:
         raise NotImplementedError
@@ -26,20 +28,18 @@ class Kind:
         return None
 
     def schema(self) -> dict[str, Any]:
-        raise NotImplementedError
+        return {"type": self.types, "pattern": self.pattern}
 
 
 class Text(Kind):
     words = "text"
+    pattern = r"\S"
 
     def read(self, item: Item) -> str:
         text = scalar(item, self.words)
         if item.typed and not isinstance(item.value, str):
             raise Wrong("is not a text", "put it into quotes")
         return text
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": SCALAR, "pattern": r"\S"}
 
 
 class Line(Text):
@@ -50,9 +50,6 @@ class Line(Text):
 
     def read(self, item: Item) -> str:
         return one_line(super().read(item))
-
-    def schema(self) -> dict[str, Any]:
-        return dict(super().schema(), pattern=self.pattern)
 
 
 def one_line(text: str) -> str:
@@ -91,9 +88,6 @@ class Name(Kind):
             hint = f"`{clean}` would do" if clean else "start with a letter, such as `train-1`"
             raise Wrong(f"{item.shown} cannot be the name of a directory; it takes {self.words}", hint)
         return name
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": SCALAR, "pattern": self.pattern}
 
 
 def clean_name(text: str) -> str:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from muster.job import Job
 from muster.job.source import Finding
 from muster.records.files import locked
 from muster.storage.settings import Settings
-
-if TYPE_CHECKING:
-    from muster.storage import Storage
 
 
 class NoCode(Exception):
@@ -26,21 +22,19 @@ def missing(job: Job, settings: Settings) -> list[Finding]:
         return []
     from muster.storage import Storage
 
+    found = []
     with Storage(settings) as storage:
-        return list(_missing(job, storage))
-
-
-def _missing(job: Job, storage: Storage) -> Iterator[Finding]:
-    for name, data in job.inputs.items():
-        if storage.stat(data.url) is None:
-            message = f"names {data.url}, which does not exist"
-            yield Finding(f"inputs.{name}", message, "`muster ls` shows what is there")
-            continue
-        for wanted in job.requires.get(name, ()):
-            found = storage.stat(f"{data.url.rstrip('/')}/{wanted}")
-            if found is None or (wanted.endswith("/") and not found.is_dir):
-                message = f"wants `{wanted}` in `{name}`, and {data.url} has none"
-                yield Finding("requires", message, f"`muster ls {data.url}` shows what is there")
+        for name, data in job.inputs.items():
+            if storage.stat(data.url) is None:
+                message = f"names {data.url}, which does not exist"
+                found.append(Finding(f"inputs.{name}", message, "`muster ls` shows what is there"))
+                continue
+            for wanted in job.requires.get(name, ()):
+                there = storage.stat(f"{data.url.rstrip('/')}/{wanted}")
+                if there is None or (wanted.endswith("/") and not there.is_dir):
+                    message = f"wants `{wanted}` in `{name}`, and {data.url} has none"
+                    found.append(Finding("requires", message, f"`muster ls {data.url}` shows what is there"))
+    return found
 
 
 def make_outputs(job: Job, settings: Settings) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-from muster.dataclass import dataclass
 from muster.job import Job
 from muster.job.source import Finding
 from muster.storage.errors import InvalidName, InvalidRequest, NotFound, StorageError
@@ -16,49 +15,35 @@ AT_ONCE = 16
 LIMIT = 120.0  # seconds for all probes together
 
 
-@dataclass(frozen=True)
-class Target:
-    """A URL to which a run will write."""
-
-    field: str
-    name: str
-    url: str
-
-    @property
-    def shown(self) -> str:
-        return f"output `{self.name}` to {self.url}" if self.name else f"log_url {self.url}"
-
-    @property
-    def path(self) -> str:
-        """The field of the job that names it."""
-        return f"{self.field}.{self.name}" if self.name else self.field
-
-
 def unwritable(job: Job, settings: Settings, say: Callable[[str], None]) -> list[Finding]:
     """Finds URLs that the job cannot write to. Raises StorageError where a store cannot be used.
 
     A store gets a small object that is removed again; on this machine nothing is left that could be seen.
     """
-    targets = [Target("outputs", name, output.url) for name, output in job.outputs.items()]
+    targets = {f"outputs.{name}": output.url for name, output in job.outputs.items()}
     if job.log_url:
-        targets.append(Target("log_url", "", job.log_url))
+        targets["log_url"] = job.log_url
     _warn_of_shared(job, targets, settings, say)
-    failed, left = _probed({target.url for target in targets}, settings)
+    failed, left = _probed(set(targets.values()), settings)
     for url in left:
         say(f"{url} was written to see whether that can be done, and the keys may not remove it; it can be removed at any time")
-    found = [(target, failed[target.url]) for target in targets if target.url in failed]
-    mistakes = [(target, error) for target, error in found if isinstance(error, InvalidRequest | NotFound | InvalidName)]
-    for target, error in () if mistakes else found:
-        raise type(error)(f"the {target.shown} cannot be saved: {error}")
-    return [_finding(target, error) for target, error in mistakes]
+    found = [(field, url, failed[url]) for field, url in targets.items() if url in failed]
+    mistakes = [one for one in found if isinstance(one[2], InvalidRequest | NotFound | InvalidName)]
+    for field, url, error in () if mistakes else found:
+        to = "" if field == "log_url" else " to"
+        raise type(error)(f"the {_shown(field)}{to} {url} cannot be saved: {error}")
+    return [_finding(*mistake) for mistake in mistakes]
 
 
-def _warn_of_shared(job: Job, targets: Sequence[Target], settings: Settings, say: Callable[[str], None]) -> None:
+def _shown(field: str) -> str:
+    return field if field == "log_url" else f"output `{field.removeprefix('outputs.')}`"
+
+
+def _warn_of_shared(job: Job, targets: Mapping[str, str], settings: Settings, say: Callable[[str], None]) -> None:
     inputs = {_identity(data.url, settings): name for name, data in job.inputs.items()}
-    for target in targets:
-        if other := inputs.get(_identity(target.url, settings)):
-            what = f"output `{target.name}`" if target.name else target.field
-            say(f"the {what} goes to {target.url}, which is the input `{other}`: what is written lands among what is read")
+    for field, url in targets.items():
+        if other := inputs.get(_identity(url, settings)):
+            say(f"the {_shown(field)} goes to {url}, which is the input `{other}`: what is written lands among what is read")
 
 
 def _identity(url: str, settings: Settings) -> Hashable:
@@ -100,7 +85,7 @@ def _probe_stores(urls: Sequence[str], settings: Settings, failed: dict[str, Sto
         for_each(probe, urls, min(AT_ONCE, len(urls)), Progress(), LIMIT)
 
 
-def _finding(target: Target, error: StorageError) -> Finding:
+def _finding(field: str, url: str, error: StorageError) -> Finding:
     """An error as a problem of the job."""
     what, _, hint = str(error).rpartition("; ")
-    return Finding(target.path, f"cannot save to {target.url}: {what}", hint)
+    return Finding(field, f"cannot save to {url}: {what}", hint)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ROOMS = ("job", "plan", "linux", "records", "metrics", "channel", "devices", "storage", "agent", "shims")
 MODULES = ("__init__.py", "dataclass.py", "record.py", "engines/__init__.py")
 NODE_SIDES = ("__init__.py", "options.py", "node/")  # of the engines
-LEFT_OUT = {f"job/{name}.py" for name in ("load", "overrides", "paths", "rules", "source", "describe")}
+LEFT_OUT = {f"job/{name}.py" for name in ("load", "paths", "rules", "source", "describe")}
 PIECE = 1 << 18  # bytes that are compared at once
 MAIN = "import sys\nfrom muster.agent.main import main\nsys.exit(main(sys.argv[1:]))\n"
 
@@ -38,10 +38,9 @@ def path(home: str) -> str:
 def build(home: str) -> str:
     """Packs the agent, unless it is there unchanged: ranks of earlier runs could write to it."""
     target = path(home)
-    kept = reference(target)
-    if not _same(target, kept):
+    if not is_unchanged(target):
         os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
-        archive = _archive(kept)
+        archive = _archive(reference(target))
         if os.path.isdir(target) and not os.path.islink(target):
             os.rename(target, temporary_name(target))
         write_bytes(target, archive)
@@ -50,18 +49,11 @@ def build(home: str) -> str:
 
 def is_unchanged(target: str) -> bool:
     """Returns whether a packed agent is there and as it was packed."""
-    return _same(target, reference(target))
-
-
-def _same(one: str, other: str) -> bool:
     try:
-        with open_regular(one) as first, open_regular(other) as second:
+        with open_regular(target) as first, open_regular(reference(target)) as second:
             if os.fstat(first.fileno()).st_size != os.fstat(second.fileno()).st_size:
                 return False
-            while piece := first.read(PIECE):
-                if piece != second.read(PIECE):
-                    return False
-            return True
+            return all(piece == second.read(PIECE) for piece in iter(lambda: first.read(PIECE), b""))
     except OSError:
         return False
 

@@ -165,21 +165,22 @@ def _walk(source: str, ignored: Callable[[str, bool], bool] = lambda name, is_di
     folders = [""]
     while folders:
         folder = folders.pop()
-        for found in _scan(os.path.join(source, folder)):
-            name = os.path.join(folder, found.name)
-            if ignored(name, found.is_dir(follow_symlinks=False)):
-                continue
-            try:
-                info = found.stat(follow_symlinks=False)
-            except FileNotFoundError:
-                continue
-            if stat.S_ISDIR(info.st_mode):
-                folders.append(name)
-            elif stat.S_ISREG(info.st_mode):
-                size += info.st_size
-            files += 1
-            _check_limits(source, name, size, files)
-            yield TreeEntry(name, info, os.readlink(found.path) if stat.S_ISLNK(info.st_mode) else None)
+        with os.scandir(os.path.join(source, folder)) as found_entries:
+            for found in found_entries:
+                name = os.path.join(folder, found.name)
+                if ignored(name, found.is_dir(follow_symlinks=False)):
+                    continue
+                try:
+                    info = found.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if stat.S_ISDIR(info.st_mode):
+                    folders.append(name)
+                elif stat.S_ISREG(info.st_mode):
+                    size += info.st_size
+                files += 1
+                _check_limits(source, name, size, files)
+                yield TreeEntry(name, info, os.readlink(found.path) if stat.S_ISLNK(info.st_mode) else None)
 
 
 def _check_limits(source: str, name: str, size: int, files: int) -> None:
@@ -193,11 +194,6 @@ def _check_limits(source: str, name: str, size: int, files: int) -> None:
         what = f"directories more than {MOST_LEVELS} levels deep"
     if what:
         raise SnapshotError(f"{source} holds {what}")
-
-
-def _scan(folder: str) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as found:
-        yield from found
 
 
 def _target(source: str, path: str, link: str) -> str:

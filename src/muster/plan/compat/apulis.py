@@ -47,8 +47,7 @@ class Apulis(Compat):
     def _shared(self, job: Job, world: World, places: Places) -> dict[str, str]:
         """Files in directories that all nodes see where they share a disk: each node writes the same."""
         home = places.common_at(self.user_home(world.master.info.user))
-        role = "master" if len(world.workers) == 1 else "worker-%d"
-        names = [role % node.index if "%" in role else role for node in world.workers]
+        names = ["master"] if len(world.workers) == 1 else [f"worker-{node.index}" for node in world.workers]
         files = {
             places.common_at("/job/hostfile"): "".join(f"{name} slots={job.devices}\n" for name in names),
             home + "/ib_config": "".join(f"ib-worker-{node.index} slots={job.devices}\n" for node in world.workers),
@@ -95,7 +94,6 @@ class Apulis(Compat):
 
     def _npu(self, job: Job, world: World, node: Node, places: Places) -> dict[str, str]:
         table = self.rank_table(world, places)
-        first = node.info.devices[0].id
         return {
             "VISIBLE_IDS": ",".join(device.id for device in node.info.devices),
             "NPU_IPS": _npu_ips(node),
@@ -103,7 +101,7 @@ class Apulis(Compat):
             "MINDSPORE_HCCL_CONFIG_PATH": table,
             "RANK_SIZE": str(len(world.workers) * job.devices),
             "DEVICE_NUM": str(job.devices),
-            "DEVICE_ID": first,
+            "DEVICE_ID": node.info.devices[0].id,
             "DEVICE_INDEX": "0",
             "JOB_ID": world.run,
             "SOC_VERSION": "Ascend910",

@@ -74,19 +74,13 @@ class ModelArtsV1(ModelArts):
             "BATCH_CURRENT_HOST": group[node.index],
             "BATCH_CURRENT_PORT": str(port),
         }
-        if "data_url" in urls:
-            env["DLS_DATA_URL"] = urls["data_url"]
-        if "train_url" in urls:
-            env["DLS_TRAIN_URL"] = urls["train_url"]
+        env.update({f"DLS_{name.upper()}": urls[name] for name in ("data_url", "train_url") if name in urls})
         if job.log_url:
             env.update({"DLS_USE_UPLOADER": "1", "DLS_UPLOAD_LOG_OBS_DIR": job.log_url})
         if len(world.workers) == 1:
             env[f"BATCH_{job.name}.0_HOSTS"] = groups["worker"][0]
-        for index, host in groups["worker"].items():
-            env[f"BATCH_CUSTOM{index}_HOSTS"] = host
-        for name, hosts in groups.items():
-            if hosts:
-                env[f"BATCH_{name.upper()}_HOSTS"] = ",".join(hosts.values())
+        env.update({f"BATCH_CUSTOM{index}_HOSTS": host for index, host in groups["worker"].items()})
+        env.update({f"BATCH_{name.upper()}_HOSTS": ",".join(hosts.values()) for name, hosts in groups.items() if hosts})
         if job.npu and job.framework == "command":
             env["RANK_TABLE_FILE"] = places.at(RANK_TABLE).rpartition("/")[0]  # here the platform names the directory
         return env

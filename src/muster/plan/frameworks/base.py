@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muster.job import Job
-from muster.plan.node import Gate
+from muster.plan.node import Process
 from muster.plan.world import Node, World
 
 
@@ -28,17 +28,9 @@ class Framework:
         """Variables that show a node's processes exactly the devices it was given."""
         return visible(node, [device.id for device in node.info.devices])
 
-    def helpers(self, job: Job, world: World, node: Node) -> list[tuple[str, dict[str, str]]]:
-        """Processes beside the ranks, by name, with their variables; they end when the ranks have."""
+    def helpers(self, job: Job, world: World, node: Node, program: tuple[str, ...]) -> list[Process]:
+        """Processes beside the ranks, with variables of their own; they end when the ranks have."""
         return []
-
-    def gate(self, job: Job, world: World, node: Node) -> Gate | None:
-        """The port whose first connection starts the helpers; None where they are started at once."""
-        return None
-
-    def helper(self, job: Job, node: Node, program: tuple[str, ...]) -> tuple[str, ...]:
-        """The argv of a helper: that of the program, whose variables name its role."""
-        return program
 
 
 class Launcher(Framework):

@@ -7,7 +7,7 @@ import re
 from muster.job import Job
 from muster.plan import ranktable
 from muster.plan.frameworks.base import Framework
-from muster.plan.node import Gate
+from muster.plan.node import Gate, Process
 from muster.plan.world import Node, World
 
 # init() does not return before the workers are done. MindSpore 2.0 refuses to be a scheduler in its default mode.
@@ -56,20 +56,16 @@ class MindSpore(Framework):
             return {}
         return super().visible(job, node)
 
-    def helpers(self, job: Job, world: World, node: Node) -> list[tuple[str, dict[str, str]]]:
+    def helpers(self, job: Job, world: World, node: Node, program: tuple[str, ...]) -> list[Process]:
         if node.index != 0 or _table(job, node):
             return []
-        own = {"MS_ROLE": "MS_SCHED", "MS_SCHED_PORT": str(_inner(world)), "RANK_SIZE": str(world.size)}
-        return [("scheduler", dict(_cluster(world), **own))]
-
-    def gate(self, job: Job, world: World, node: Node) -> Gate | None:
-        # Many scripts never call init() on a CPU, or hours later: a scheduler that waited for them would give up and fail.
-        return Gate(world.master.info.ports[0], world.master.address, _inner(world))
-
-    def helper(self, job: Job, node: Node, program: tuple[str, ...]) -> tuple[str, ...]:
+        master, inner = world.master, world.master.info.ports[-1]  # the port on which the scheduler listens itself
+        env = dict(_cluster(world), MS_ROLE="MS_SCHED", MS_SCHED_PORT=str(inner), RANK_SIZE=str(world.size))
         # A program is for ranks alone: it may ask for a DEVICE_ID or fetch data long before it comes to init().
         python = program[0] if job.boot else _python(job)
-        return (python, "-c", SCHEDULER) if python else program
+        argv = (python, "-c", SCHEDULER) if python else program
+        # Many scripts never call init() on a CPU, or hours later: a scheduler that waited for them would give up and fail.
+        return [Process("scheduler", argv, env, gate=Gate(master.info.ports[0], master.address, inner))]
 
 
 def _table(job: Job, node: Node) -> str:
@@ -82,11 +78,6 @@ def _python(job: Job) -> str:
     """The Python that a command begins with; without one, only the command itself knows which has MindSpore."""
     words = job.command if isinstance(job.command, tuple) else tuple(job.command.split())
     return words[0] if words and PYTHON.fullmatch(words[0]) else ""
-
-
-def _inner(world: World) -> int:
-    """The port on which the scheduler listens itself."""
-    return world.master.info.ports[-1]
 
 
 def _path(folder: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from muster.job import Job
 from muster.plan.frameworks.base import Launcher
+from muster.plan.node import Process
 from muster.plan.world import Node, World
 
 # Simulated nodes meet on loopback addresses. Some have one host name, from which Open MPI would conclude that their ranks
@@ -33,8 +34,5 @@ class Mpi(Launcher):
         start = ("mpirun", "-np", str(world.size), "--hostfile", self.hostfile(folder))
         return (*start, *(SIMULATED if world.loopback else ()), self.rank_program, *program)
 
-    def helpers(self, job: Job, world: World, node: Node) -> list[tuple[str, dict[str, str]]]:
-        return [("reception", {})] if node.info.reception else []
-
-    def helper(self, job: Job, node: Node, program: tuple[str, ...]) -> tuple[str, ...]:
-        return node.info.reception
+    def helpers(self, job: Job, world: World, node: Node, program: tuple[str, ...]) -> list[Process]:
+        return [Process("reception", node.info.reception, {})] if node.info.reception else []

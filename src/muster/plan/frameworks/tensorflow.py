@@ -6,6 +6,7 @@ import json
 
 from muster.job import Job
 from muster.plan.frameworks.base import Framework, visible
+from muster.plan.node import Process
 from muster.plan.world import PS, Node, World
 
 
@@ -16,11 +17,11 @@ class TensorFlow(Framework):
             env.update(visible(node, [node.info.devices[local].id]))
         return env
 
-    def helpers(self, job: Job, world: World, node: Node) -> list[tuple[str, dict[str, str]]]:
+    def helpers(self, job: Job, world: World, node: Node, program: tuple[str, ...]) -> list[Process]:
         if node.role != PS:
             return []
         index = node.index - len(world.workers)
-        return [(f"ps-{index}", {"TF_CONFIG": _config(world, "ps", index)})]
+        return [Process(f"ps-{index}", program, {"TF_CONFIG": _config(world, "ps", index)})]
 
 
 def _config(world: World, role: str, index: int) -> str:

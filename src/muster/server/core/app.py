@@ -33,12 +33,9 @@ def make(context: AppContext | None) -> FastAPI:
     app.state.context = context
     app.include_router(api.router)
     app.include_router(routes.router)
-    app.add_exception_handler(Denied, _denied)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ClientDisconnect, lambda request, error: Response(status_code=400))  # the client is gone
-    app.add_exception_handler(sqlite3.OperationalError, _storage_error)
-    app.add_exception_handler(OSError, _storage_error)
+    for kind in (Denied, RequestValidationError, HTTPException, sqlite3.OperationalError, OSError):
+        app.add_exception_handler(kind, _error_response)
     app.add_middleware(SecurityMiddleware)
     return app
 
@@ -48,34 +45,25 @@ def protocol() -> str:
     return json.dumps(make(None).openapi(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _denied(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Denied)
-    return _error_response(request, error.status, str(error), error.details)
+def _status_and_reason(error: Exception) -> tuple[int, str]:
+    if isinstance(error, Denied):
+        return error.status, str(error)
+    if isinstance(error, HTTPException):
+        return error.status_code, REASONS.get(error.status_code, str(error.detail))
+    if isinstance(error, RequestValidationError):
+        if any(problem["type"] == "json_invalid" for problem in error.errors()):
+            return 400, NO_JSON
+        return 400, "; ".join(f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors())
+    reason = str(error.strerror if isinstance(error, OSError) else error).lower()  # the disk is full or broken
+    return 507, f"the tester cannot write: {reason}; try later, and tell who runs it"  # what was acknowledged is not lost
 
 
-def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    if any(problem["type"] == "json_invalid" for problem in error.errors()):
-        return _error_response(request, 400, NO_JSON, {})
-    problems = [f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors()]
-    return _error_response(request, 400, "; ".join(problems), {})
-
-
-def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return _error_response(request, error.status_code, REASONS.get(error.status_code, str(error.detail)), {})
-
-
-def _storage_error(request: Request, error: Exception) -> Response:
-    """Responds that the disk is full or broken; nothing that was acknowledged is lost."""
-    reason = str(error.strerror if isinstance(error, OSError) else error).lower()
-    return _error_response(request, 507, f"the tester cannot write: {reason}; try later, and tell who runs it", {})
-
-
-def _error_response(request: Request, status: int, reason: str, details: dict[str, object]) -> Response:
+def _error_response(request: Request, error: Exception) -> Response:
     """Returns JSON for programs; for people a page, or a redirect to the login where they are not logged in."""
+    status, reason = _status_and_reason(error)
     if request.url.path.startswith("/api/"):
         headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+        details = error.details if isinstance(error, Denied) else {}
         return JSONResponse({"reason": reason, **details}, status, headers)
     if status == 401 and request.method == "GET":
         asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +29,5 @@ class AppContext:
 def opened(folder: Path, limits: Limits, signers: Path | None, free: bool, secure: bool) -> Iterator[AppContext]:
     """Locks a tester's directory and opens its database and worker pool; closes all of them at the end."""
     layout = ServerLayout(folder)
-    with layout.locked():
-        database = layout.database()
-        pool = VerifyPool(VERIFY_WORKERS, layout.scratch)
-        try:
-            yield AppContext(layout, Tokens(database), Submissions(layout, database, pool, limits, signers), free, secure)
-        finally:
-            pool.close()
-            database.close()
+    with layout.locked(), closing(layout.database()) as database, closing(VerifyPool(VERIFY_WORKERS, layout.scratch)) as pool:
+        yield AppContext(layout, Tokens(database), Submissions(layout, database, pool, limits, signers), free, secure)

@@ -56,6 +56,10 @@ class Database:
     def close(self) -> None:
         self._anchor.close()
 
+    def select(self, statement: str, *values: object) -> list[sqlite3.Row]:
+        with self.reading() as connection:
+            return connection.execute(statement, values).fetchall()
+
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         with closing(self._connect()) as connection:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from fastapi import HTTPException
+from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -35,7 +34,8 @@ class SecurityMiddleware:
         announced = Headers(scope=scope).get("content-length", "0")
         most = CHUNK if is_piece(scope) else SMALL_BODY
         if not (announced.isascii() and announced.isdigit()) or int(announced) > most:
-            await _too_large(send_with_headers, most)
+            refusal = JSONResponse({"reason": _reason(most)}, 413, {"connection": "close"})
+            await refusal(scope, receive, send_with_headers)
             return
         await self._app(scope, _counted(receive, most), send_with_headers)
 
@@ -52,9 +52,7 @@ def _reason(most: int) -> str:
 def _with_headers(send: Send) -> Send:
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
-                headers[name] = value
+            MutableHeaders(scope=message).update(HEADERS)
         await send(message)
 
     return send_with_headers
@@ -73,10 +71,3 @@ def _counted(receive: Receive, most: int) -> Receive:
         return message
 
     return counted
-
-
-async def _too_large(send: Send, most: int) -> None:
-    body = json.dumps({"reason": _reason(most)}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -65,7 +65,8 @@ def serve(settings: Settings, listening: Callable[[str], None]) -> None:
         )
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises it again once it has stopped
         bound.listen(MAX_CONNECTIONS)
-        listening(_address(settings, bound.getsockname()[1]))
+        scheme, host = "https" if settings.cert else "http", settings.host
+        listening(f"{scheme}://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}")
         slow_clients.Server(config).run(sockets=[bound])
 
 
@@ -97,8 +98,3 @@ def _bound(host: str, port: int) -> socket.socket:
         reason = str(error.strerror).lower()
         raise Misused(f"port {port} of {host} cannot be had: {reason}; choose another with --port") from None
     return bound
-
-
-def _address(settings: Settings, port: int) -> str:
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"{'https' if settings.cert else 'http'}://{host}:{port}"

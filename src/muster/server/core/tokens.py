@@ -7,13 +7,13 @@ import secrets
 import sqlite3
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from muster.server.core.database import Database, insert
 from muster.tester.errors import Misused
 from muster.tester.protocol import ALLOWED, NAME
 
 SESSION = 30 * 24 * 3600.0  # seconds
+SELECT = "SELECT name, role, created, revoked FROM tokens"
 ANYONE = "anyone"  # the name of a submitter without a token, where the tester is open
 
 
@@ -23,13 +23,6 @@ class Token:
     role: str  # read, or submit, which includes reading
     created: float
     revoked: float | None = None
-
-    @classmethod
-    def from_row(cls, row: sqlite3.Row) -> Token:
-        return cls(row["name"], row["role"], row["created"], row["revoked"])
-
-    def to_row(self, secret: str) -> dict[str, Any]:
-        return {**vars(self), "hash": hashed(secret)}
 
 
 class Tokens:
@@ -46,12 +39,12 @@ class Tokens:
             if row and row["revoked"] is None:
                 raise Misused(f"`{name}` has a token already; revoke it first, or choose another name")
             _end_sessions(connection, name)
-            insert(connection, "tokens", Token(name, role, time.time()).to_row(secret), "INSERT OR REPLACE")
+            token = vars(Token(name, role, time.time()))
+            insert(connection, "tokens", {**token, "hash": hashed(secret)}, "INSERT OR REPLACE")
         return secret
 
     def all(self) -> list[Token]:
-        with self._database.reading() as connection:
-            return [Token.from_row(row) for row in connection.execute("SELECT * FROM tokens ORDER BY name")]
+        return [Token(**row) for row in self._database.select(f"{SELECT} ORDER BY name")]
 
     def revoke(self, name: str) -> None:
         """Revokes a token and ends its sessions."""
@@ -63,15 +56,12 @@ class Tokens:
 
     def find(self, secret: str) -> Token | None:
         """Returns the token with this secret, unless it was revoked."""
-        return self._token("SELECT * FROM tokens WHERE hash = ? AND revoked IS NULL", hashed(secret))
+        return self._token("WHERE hash = ? AND revoked IS NULL", hashed(secret))
 
     def in_session(self, secret: str) -> Token | None:
         """Returns the token of a session, unless one of them has ended."""
-        statement = (
-            "SELECT tokens.* FROM sessions JOIN tokens ON tokens.hash = sessions.token"
-            " WHERE sessions.hash = ? AND until > ? AND revoked IS NULL"
-        )
-        return self._token(statement, hashed(secret), time.time())
+        of_session = "JOIN sessions ON token = tokens.hash WHERE sessions.hash = ? AND until > ? AND revoked IS NULL"
+        return self._token(of_session, hashed(secret), time.time())
 
     def begin_session(self, token: str) -> str | None:
         """Begins a session, which reads and cannot submit, and returns its secret; None where the token is not valid."""
@@ -88,10 +78,8 @@ class Tokens:
         with self._database.writing() as connection:
             connection.execute("DELETE FROM sessions WHERE hash = ?", (hashed(secret),))
 
-    def _token(self, statement: str, *values: object) -> Token | None:
-        with self._database.reading() as connection:
-            row = connection.execute(statement, values).fetchone()
-        return Token.from_row(row) if row else None
+    def _token(self, clauses: str, *values: object) -> Token | None:
+        return next((Token(**row) for row in self._database.select(f"{SELECT} {clauses}", *values)), None)
 
 
 def hashed(secret: str) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -13,17 +16,19 @@ from markupsafe import Markup
 from muster.bench.errors import ResultError
 from muster.bench.model.result import Result
 from muster.bench.report.formats import as_html
+from muster.bench.report.samples import ByNode, bundle_rows, from_rows
+from muster.records.files import read_json, write_json
 from muster.server.core.access import BAD_TOKEN, COOKIE, Context, Reader
 from muster.server.core.context import AppContext
 from muster.server.core.tokens import SESSION
 from muster.server.pages import templating
-from muster.server.results import samples
 from muster.server.results.results import PAGE, Details
 from muster.tester.errors import Denied
 
 router = APIRouter(include_in_schema=False)
 MAX_COMPARED = 20
 MAX_FIELDS = 10
+MAX_VALUE = 500  # characters of a value in the description of a system
 
 
 @router.get("/")
@@ -55,7 +60,7 @@ def result(request: Request, context: Context, reader: Reader, number: int) -> H
     details = context.submissions.results.details(number)
     values = {
         "entry": details.entry,
-        "system": list(samples.system_lines(details.system)),
+        "system": list(_system_lines(details.system)),
         "report": _report(context, [details]),
     }
     return templating.page(request, "result.html", (details.entry.bench, details.entry.bench), reader, values)
@@ -152,8 +157,31 @@ def _form(body: bytes) -> dict[str, str]:
 def _report(context: AppContext, found: Sequence[Details]) -> Markup:
     """Renders the report of results; a note instead where one is invalid."""
     try:
-        rows = [details.entry for details in found]
         results = [Result.from_json(details.result) for details in found]
-        return as_html.fragment(results, samples.of_results(context.layout, rows))
+        samples = [_samples(context.layout.bundle(details.entry.sha256)) for details in found]
+        return as_html.fragment(results, {run: nodes for of_result in samples for run, nodes in of_result.items()})
     except ResultError:  # accepted by a version that validated less
         return Markup(templating.templates().get_template("undrawn.html").render())
+
+
+def _samples(bundle: Path) -> dict[str, ByNode]:
+    """Reads the thinned samples of a bundle, which may hold gigabytes of logs, once; later from a file beside it."""
+    cache = str(bundle.with_name(bundle.name.replace(".tar.gz", ".samples.json")))
+    samples = read_json(cache)
+    if samples is None:
+        samples = bundle_rows(bundle)
+        with suppress(OSError):  # reading goes on with a full disk
+            write_json(cache, samples)
+    return {run: from_rows(nodes) for run, nodes in samples.items()}
+
+
+def _system_lines(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Flattens the description of a system, whose structure AISBench leaves open, into names and values."""
+    if isinstance(value, Mapping) and value:
+        for name, inner in value.items():
+            yield from _system_lines(inner, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list) and value:
+        for index, inner in enumerate(value):
+            yield from _system_lines(inner, f"{path}[{index}]")
+    elif path:
+        yield path, (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:MAX_VALUE]

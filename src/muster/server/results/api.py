@@ -11,7 +11,7 @@ from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
 from muster.server.core.access import Context, Reader, Submitter
-from muster.server.core.context import VERIFY_WORKERS, AppContext
+from muster.server.core.context import VERIFY_WORKERS
 from muster.server.results import csv_tables
 from muster.server.results.result_row import ResultRow
 from muster.server.results.results import Details
@@ -104,13 +104,9 @@ async def append(
     request: Request, context: Context, name: Submitter, upload_id: UploadId, upload_offset: Annotated[int, Header(ge=0)]
 ) -> Offset:
     """Appends bytes to an upload; `Upload-Offset` says where they begin, which must be where it ends."""
-    data = await request.body()
-    return await to_thread.run_sync(_append, context, name, upload_id, upload_offset, data)
-
-
-def _append(context: AppContext, name: str, upload_id: str, offset: int, data: bytes) -> Offset:
-    uploads = context.submissions.uploads
-    return Offset(uploads.append(uploads.find(upload_id, name), offset, data))
+    uploads, data = context.submissions.uploads, await request.body()
+    length = await to_thread.run_sync(lambda: uploads.append(uploads.find(upload_id, name), upload_offset, data))
+    return Offset(length)
 
 
 @router.post(
@@ -125,8 +121,8 @@ def _append(context: AppContext, name: str, upload_id: str, offset: int, data: b
 async def finish(context: Context, name: Submitter, upload_id: UploadId) -> Response:
     """Verifies the bundle, which may take minutes. The same bytes sent again get the same verdict."""
     upload = await to_thread.run_sync(context.submissions.uploads.find, upload_id, name)
-    decision = await to_thread.run_sync(context.submissions.finish, upload, limiter=verifying)
-    return JSONResponse(decision.verdict.to_json(), decision.status)
+    status, verdict = await to_thread.run_sync(context.submissions.finish, upload, limiter=verifying)
+    return JSONResponse(verdict.to_json(), status)
 
 
 @router.get("/results", responses=ERRORS)

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 
 from muster.bench.errors import ResultError
-from muster.bench.model.bench import BenchRecord
-from muster.bench.model.result import Result
+from muster.bench.model.result import BenchRecord, Result
 from muster.server.results.verify_worker import Verification
 
 REPLAYED, INVALID = 409, 422  # HTTP status

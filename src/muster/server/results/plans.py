@@ -24,14 +24,12 @@ class Plans:
 
     def all(self) -> list[Plan]:
         """All plans, the newest first."""
-        with self._database.reading() as connection:
-            rows = connection.execute("SELECT * FROM plans ORDER BY created DESC, rowid DESC").fetchall()
+        rows = self._database.select("SELECT * FROM plans ORDER BY created DESC, rowid DESC")
         return [Plan.from_json(dict(row)) for row in rows]
 
     def find(self, test_id: str) -> Plan | None:
-        with self._database.reading() as connection:
-            row = connection.execute("SELECT * FROM plans WHERE test_id = ?", (test_id,)).fetchone()
-        return Plan.from_json(dict(row)) if row else None
+        rows = self._database.select("SELECT * FROM plans WHERE test_id = ?", test_id)
+        return Plan.from_json(dict(rows[0])) if rows else None
 
     def get(self, test_id: str) -> Plan:
         """Raises Misused where there is no such plan."""

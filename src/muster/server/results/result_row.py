@@ -53,6 +53,8 @@ class ResultRow:
         measured, accuracy = result.metrics.get(result.metric), result.metrics.get("accuracy")
         job = result.provenance.job or {}
         nodes, devices = whole(job.get("nodes")), whole(job.get("devices"))
+        unplanned = {"test_id": None, "model": name, "mode": "", "division": "", "scenario": "", "object_type": ""}
+        planned: dict[str, Any] = vars(plan) if plan else unplanned
         return cls(
             number=0,
             bench=contents.bench.id,
@@ -60,12 +62,7 @@ class ResultRow:
             size=upload.size,
             submitter=upload.submitter,
             received=received,
-            test_id=plan.test_id if plan else None,
-            model=plan.model if plan else name,
-            mode=plan.mode if plan else "",
-            division=plan.division if plan else "",
-            scenario=plan.scenario if plan else "",
-            object_type=plan.object_type if plan else "",
+            **planned,
             name=name,
             created=result.created,
             passed=result.verdict.passed,
@@ -90,18 +87,7 @@ class ResultRow:
         return {name: value for name, value in vars(self).items() if name != "number"}
 
     def verdict(self) -> Verdict:
-        return Verdict(
-            accepted=True,
-            bench=self.bench,
-            number=self.number,
-            page=f"/results/{self.number}",
-            passed=self.passed,
-            metric=self.metric,
-            value=self.value,
-            unit=self.unit,
-            signature=self.signature,
-            signed_by=self.signed_by,
-        )
+        return Verdict.from_json({**vars(self), "accepted": True, "page": f"/results/{self.number}"})
 
 
 def storable(text: str) -> str:

@@ -38,13 +38,6 @@ class Refusal:
     test_id: str | None
     problems: list[str]
 
-    @classmethod
-    def from_row(cls, row: sqlite3.Row) -> Refusal:
-        return cls(**{**dict(row), "problems": json.loads(row["problems"])})
-
-    def to_row(self) -> dict[str, Any]:
-        return {**vars(self), "problems": json.dumps(self.problems)}
-
 
 @dataclass(frozen=True)
 class Details:
@@ -53,10 +46,6 @@ class Details:
     entry: ResultRow
     result: dict[str, Any]
     system: Any
-
-    @classmethod
-    def from_row(cls, row: sqlite3.Row) -> Details:
-        return cls(ResultRow.from_row(row), json.loads(row["result"]), json.loads(row["system"] or "null"))
 
 
 @dataclass(frozen=True)
@@ -84,28 +73,24 @@ class Results:
         self._database = database
 
     def by_sha256(self, sha256: str) -> ResultRow | None:
-        return next(iter(self._select("WHERE sha256 = ?", [sha256])), None)
+        return next(iter(self._select("WHERE sha256 = ?", sha256)), None)
 
     def by_bench(self, bench: str) -> ResultRow | None:
-        return next(iter(self._select("WHERE bench = ?", [bench])), None)
+        return next(iter(self._select("WHERE bench = ?", bench)), None)
 
     def known_run(self, runs: Iterable[str]) -> StoredRun | None:
         """Returns the first of these runs that came with a result already."""
-        with self._database.reading() as connection:
-            for run in runs:
-                row = connection.execute("SELECT run, number FROM runs WHERE run = ?", (run,)).fetchone()
-                if row:
-                    return StoredRun(**row)
-        return None
+        found = (self._database.select("SELECT run, number FROM runs WHERE run = ?", run) for run in runs)
+        return next((StoredRun(**rows[0]) for rows in found if rows), None)
 
     def details(self, number: int) -> Details:
         """Returns one result; raises Denied where there is none with this number."""
-        with self._database.reading() as connection:
-            statement = f"SELECT {COLUMNS}, result, system FROM results WHERE number = ?"
-            row = connection.execute(statement, (number if 0 < number < MAX_NUMBER else 0,)).fetchone()
-        if row is None:
+        statement = f"SELECT {COLUMNS}, result, system FROM results WHERE number = ?"
+        rows = self._database.select(statement, number if 0 < number < MAX_NUMBER else 0)
+        if not rows:
             raise Denied(404, f"this tester has no result {number}; the list shows those that it has")
-        return Details.from_row(row)
+        row = rows[0]
+        return Details(ResultRow.from_row(row), json.loads(row["result"]), json.loads(row["system"] or "null"))
 
     def search(self, model: str = "", text: str = "", sort: str = "received", page: int = 1) -> list[ResultRow]:
         """Returns one page of the list, and one row more where there is a next page; page 0 is all of it."""
@@ -120,25 +105,23 @@ class Results:
         where = "WHERE " + " AND ".join(conditions) if conditions else ""
         order = f"ORDER BY {SORTS.get(sort, SORTS['received'])}, number DESC"
         limit = f"LIMIT {PAGE + 1} OFFSET {PAGE * (page - 1)}" if page else ""
-        return self._select(f"{where} {order} {limit}", values)
+        return self._select(f"{where} {order} {limit}", *values)
 
     def models(self) -> list[str]:
-        with self._database.reading() as connection:
-            return [row["model"] for row in connection.execute("SELECT DISTINCT model FROM results ORDER BY model")]
+        return [row["model"] for row in self._database.select("SELECT DISTINCT model FROM results ORDER BY model")]
 
     def rankings(self, model: str = "") -> list[Ranking]:
         """Ranks the results that passed."""
         where = "WHERE passed AND value IS NOT NULL" + (" AND model = ?" if model else "")
         groups: dict[tuple[str, str, str, str, str], list[ResultRow]] = {}
-        for row in self._select(f"{where} ORDER BY model, division, scenario, metric, received", [model] if model else []):
+        for row in self._select(f"{where} ORDER BY model, division, scenario, metric, received", *([model] if model else [])):
             groups.setdefault((row.model, row.division, row.scenario, row.metric, row.unit), []).append(row)
         return [Ranking(*key, entries=sorted(rows, key=_rank_key)) for key, rows in groups.items()]
 
     def refusals(self) -> list[Refusal]:
         """Refused bundles, the newest first."""
-        with self._database.reading() as connection:
-            rows = connection.execute("SELECT * FROM refusals ORDER BY received DESC LIMIT ?", (PAGE,)).fetchall()
-        return [Refusal.from_row(row) for row in rows]
+        rows = self._database.select("SELECT * FROM refusals ORDER BY received DESC LIMIT ?", PAGE)
+        return [Refusal(**{**dict(row), "problems": json.loads(row["problems"])}) for row in rows]
 
     def add(self, connection: sqlite3.Connection, row: ResultRow, contents: BundleContents) -> ResultRow:
         """Stores a result in the caller's transaction, and returns its row with the number that it got."""
@@ -152,11 +135,11 @@ class Results:
 
     def refuse(self, refusal: Refusal) -> None:
         with self._database.writing() as connection:
-            insert(connection, "refusals", refusal.to_row(), "INSERT OR REPLACE")
+            row = {**vars(refusal), "problems": json.dumps(refusal.problems)}
+            insert(connection, "refusals", row, "INSERT OR REPLACE")
 
-    def _select(self, clauses: str, values: list[Any]) -> list[ResultRow]:
-        with self._database.reading() as connection:
-            rows = connection.execute(f"SELECT {COLUMNS} FROM results {clauses}", values).fetchall()
+    def _select(self, clauses: str, *values: str) -> list[ResultRow]:
+        rows = self._database.select(f"SELECT {COLUMNS} FROM results {clauses}", *values)
         return [ResultRow.from_row(row) for row in rows]
 
 

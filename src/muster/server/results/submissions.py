@@ -6,7 +6,6 @@ import hashlib
 import os
 import sqlite3
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from muster.server.core.database import Database
@@ -21,14 +20,6 @@ from muster.tester.errors import Denied
 from muster.tester.protocol import Plan, Verdict
 
 MAX_PROBLEMS = 20  # in a verdict
-
-
-@dataclass(frozen=True)
-class Decision:
-    """A verdict, and the HTTP status of the response."""
-
-    status: int
-    verdict: Verdict
 
 
 class Submissions:
@@ -49,16 +40,16 @@ class Submissions:
         row = self.results.by_sha256(sha256)
         return row.verdict() if row and row.submitter == submitter else None
 
-    def finish(self, upload: Upload) -> Decision:
-        """Decides on an upload that has arrived, and removes it."""
+    def finish(self, upload: Upload) -> tuple[int, Verdict]:
+        """Decides on an upload that has arrived, and removes it; returns the HTTP status of the response and the verdict."""
         with self.uploads.locked(upload) as path:
             length = path.stat().st_size
             if length != upload.size:
                 raise Denied(409, f"{length:,} of {upload.size:,} bytes have arrived; send the others first", offset=length)
             try:
-                decision = Decision(200, self._accept(upload, path))
+                decision = 200, self._accept(upload, path)
             except Refused as refused:
-                decision = Decision(refused.status, self._refuse(upload, refused))
+                decision = refused.status, self._refuse(upload, refused)
             self.uploads.forget(upload)
             return decision
 

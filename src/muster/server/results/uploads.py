@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from muster.records.units import size as bytes_of
 from muster.server.core.database import Database, insert
@@ -19,6 +18,7 @@ from muster.server.core.layout import ServerLayout
 from muster.tester.errors import Denied
 
 CHUNK = 4 << 20  # bytes that one request may carry
+SELECT = "SELECT id, submitter, sha256, size, test_id FROM uploads"
 GONE = "there is no such upload, or not any more; begin again"
 EXPIRY = 24 * 3600.0  # seconds without a request after which an upload is dropped
 
@@ -40,13 +40,6 @@ class Upload:
     size: int
     test_id: str | None
 
-    @classmethod
-    def from_row(cls, row: sqlite3.Row) -> Upload:
-        return cls(row["id"], row["submitter"], row["sha256"], row["size"], row["test_id"])
-
-    def to_row(self, touched: float) -> dict[str, Any]:
-        return {**vars(self), "touched": touched}
-
 
 class Uploads:
     def __init__(self, layout: ServerLayout, database: Database, limits: Limits) -> None:
@@ -62,9 +55,8 @@ class Uploads:
         with self._database.writing() as connection:
             for row in connection.execute("SELECT id FROM uploads WHERE touched < ?", (now - EXPIRY,)).fetchall():
                 self._drop(connection, row["id"])
-            statement = "SELECT * FROM uploads WHERE submitter = ? AND sha256 = ?"
-            row = connection.execute(statement, (submitter, sha256)).fetchone()
-            known = Upload.from_row(row) if row else None
+            row = connection.execute(f"{SELECT} WHERE submitter = ? AND sha256 = ?", (submitter, sha256)).fetchone()
+            known = Upload(**row) if row else None
             if known and known.size == size and self._path(known.id).exists():
                 connection.execute("UPDATE uploads SET touched = ?, test_id = ? WHERE id = ?", (now, test_id, known.id))
                 return replace(known, test_id=test_id)
@@ -72,18 +64,16 @@ class Uploads:
                 self._drop(connection, known.id)  # the same digest with another size: one of the announcements was wrong
             self._need_room(connection, size)
             upload = Upload(secrets.token_hex(16), submitter, sha256, size, test_id)
-            insert(connection, "uploads", upload.to_row(now))
+            insert(connection, "uploads", {**vars(upload), "touched": now})
             self._path(upload.id).touch(0o600)
         return upload
 
     def find(self, upload_id: str, submitter: str) -> Upload:
         """Returns an upload of this submitter; raises Denied where there is none."""
-        with self._database.reading() as connection:
-            statement = "SELECT * FROM uploads WHERE id = ? AND submitter = ?"
-            row = connection.execute(statement, (upload_id, submitter)).fetchone()
-        if row is None:
+        rows = self._database.select(f"{SELECT} WHERE id = ? AND submitter = ?", upload_id, submitter)
+        if not rows:
             raise Denied(404, GONE)
-        return Upload.from_row(row)
+        return Upload(**rows[0])
 
     def offset(self, upload: Upload) -> int:
         """How many bytes of an upload have arrived."""
@@ -140,9 +130,8 @@ class Uploads:
     def _need_room(self, connection: sqlite3.Connection, size: int) -> None:
         statement = "SELECT (SELECT TOTAL(size) FROM results) + (SELECT TOTAL(size) FROM uploads)"
         if connection.execute(statement).fetchone()[0] + size > self._limits.quota:
-            raise Denied(
-                507, f"the tester holds {bytes_of(self._limits.quota)} of bundles at most and is full; ask who runs it"
-            )
+            most = bytes_of(self._limits.quota)
+            raise Denied(507, f"the tester holds {most} of bundles at most and is full; ask who runs it")
 
     def _path(self, upload_id: str) -> Path:
         return self._layout.uploads / f"{upload_id}.part"

@@ -8,10 +8,11 @@ import queue
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from muster.linux.held_signals import held
-from muster.server.results.verify_worker import Verification, VerifyTask
+from muster.server.results.verify_worker import Verification
 from muster.tester.errors import Denied
 
 BROKEN = "it could not be verified: it took too much memory or time, or broke the program that reads it"
@@ -34,7 +35,7 @@ class VerifyPool:
         try:
             if worker is None or worker.poll() is not None:
                 worker = self._start()
-            found = self._ask(worker, VerifyTask(str(path), str(signers) if signers else None, most))
+            found = self._ask(worker, path=str(path), signers=str(signers) if signers else None, most=most)
             if found is None:
                 killed = self._was_killed(worker)
                 self._end(worker)
@@ -63,11 +64,11 @@ class VerifyPool:
         self._workers.add(worker)
         return worker
 
-    def _ask(self, worker: subprocess.Popen[bytes], task: VerifyTask) -> Verification | None:
+    def _ask(self, worker: subprocess.Popen[bytes], **task: str | int | None) -> Verification | None:
         """Returns None where the worker died."""
         assert worker.stdin and worker.stdout
         try:
-            worker.stdin.write(json.dumps(vars(task)).encode() + b"\n")
+            worker.stdin.write(json.dumps(task).encode() + b"\n")
             worker.stdin.flush()
             return Verification(**json.loads(worker.stdout.readline()))
         except (OSError, ValueError):
@@ -85,8 +86,6 @@ class VerifyPool:
         worker.wait()
         for stream in (worker.stdin, worker.stdout):
             if stream:
-                try:
+                with suppress(OSError):  # the worker had not read all of it
                     stream.close()
-                except OSError:
-                    pass  # the worker had not read all of it
         self._workers.discard(worker)

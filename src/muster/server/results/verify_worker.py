@@ -1,6 +1,7 @@
 """A process that verifies bundles for the server, one after the other, so that no bundle can harm the server.
 
-It reads one task per line from stdin as JSON and writes one verification per line to stdout; it exits when its stdin closes.
+It reads the arguments of `_verify` from stdin, a JSON object per line, and writes one verification per line to stdout; it exits
+when its stdin closes.
 It ignores the signals that stop the server, which reach it as well: a bundle must not be refused because of a Ctrl-C.
 """
 
@@ -25,13 +26,6 @@ MACHINE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROF
 
 
 @dataclass(frozen=True)
-class VerifyTask:
-    path: str
-    signers: str | None
-    most: int  # bytes when it is unpacked
-
-
-@dataclass(frozen=True)
 class Verification:
     """The answer of a worker about a bundle."""
 
@@ -52,18 +46,19 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most), most))
     for line in sys.stdin:
         signal.alarm(TIME_LIMIT)
-        print(json.dumps(vars(_verify(VerifyTask(**json.loads(line))))), flush=True)
+        print(json.dumps(vars(_verify(**json.loads(line)))), flush=True)
         signal.alarm(0)
 
 
-def _verify(task: VerifyTask) -> Verification:
+def _verify(path: str, signers: str | None, most: int) -> Verification:
+    """Verifies the bundle at this path, which may have so many bytes when it is unpacked."""
     from muster.bench.bundle.check import verify
     from muster.bench.errors import BundleError
 
     try:
-        found = verify(Path(task.path), Path(task.signers) if task.signers else None, task.most)
+        found = verify(Path(path), Path(signers) if signers else None, most)
     except BundleError as error:
-        return Verification(False, [str(error).replace(task.path, "it")])  # a submitter must not see paths of the server
+        return Verification(False, [str(error).replace(path, "it")])  # a submitter must not see paths of the server
     except OSError as error:
         if error.errno not in MACHINE_ERRORS:
             raise

@@ -32,13 +32,8 @@ def _load(spec: Any) -> Any:
     return module
 
 
-def _lend_record(package: Any) -> None:
-    """Gives a package our `record`, which lies beside the directory of the shims."""
-    own = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-    package.record = _load(PathFinder.find_spec("muster.record", [own]))
-
-
 _other = _installed()
-_package = sys.modules[__name__] if _other is None else _load(_other)
+_package: Any = sys.modules[__name__] if _other is None else _load(_other)
 if PathFinder.find_spec("muster.record", getattr(_package, "__path__", [])) is None:
-    _lend_record(_package)
+    _own = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # our `record` lies beside the shims
+    _package.record = _load(PathFinder.find_spec("muster.record", [_own]))

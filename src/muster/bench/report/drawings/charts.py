@@ -7,13 +7,12 @@ colours of the page, and a page with ten of them stays small.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from muster.bench.model.result import Phase
+from muster.bench.model.result import Phase, Window
 from muster.bench.report.drawings import scale
 from muster.bench.report.drawings.timeline import Series, Values
 from muster.bench.report.phrase import Phrase, named
-from muster.bench.samples import Window
 
 LEFT, RIGHT, TOP, BOTTOM = 58, 22, 26, 28
 NARROW, WIDE = (490, 230), (1000, 270)  # half of a page, and all of it
@@ -55,7 +54,7 @@ class Paper:
     x: scale.Scale
     y: scale.Scale
     y_ticks: Sequence[Tick]
-    x_ticks: Sequence[Tick] = ()
+    x_ticks: Sequence[Tick]
 
 
 @dataclass(frozen=True)
@@ -87,17 +86,17 @@ def line_chart(
     seconds = scale.time_ticks(window.length, 8 if size == WIDE else 5)
     values = [value for line in series for part in (line.values, line.low, line.high) for value in part if value is not None]
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    sheet = paper(size, x, scale.ticks(min(low, 0.0) if zero else low, high))
-    sheet = replace(sheet, x_ticks=[Tick(x(tick), scale.time_label(tick, window.length)) for tick in seconds])
+    x_ticks = [Tick(x(tick), scale.time_label(tick, window.length)) for tick in seconds]
+    sheet = paper(size, x, scale.ticks(min(low, 0.0) if zero else low, high), x_ticks)
     paths = [_path(line, sheet) for line in series]
     return LineChart(id, title, note, unit, sheet, bands(phases or {}, window, sheet), paths)
 
 
-def paper(size: tuple[int, int], x: scale.Scale, values: list[float]) -> Paper:
+def paper(size: tuple[int, int], x: scale.Scale, values: list[float], x_ticks: Sequence[Tick] = ()) -> Paper:
     """A sheet with some values on the left."""
     width, height = size
     y = scale.Scale(values[0], values[-1], height - BOTTOM, TOP)
-    return Paper(width, height, x, y, [Tick(y(value), scale.tick_label(value, values)) for value in values])
+    return Paper(width, height, x, y, [Tick(y(value), scale.tick_label(value, values)) for value in values], x_ticks)
 
 
 def bands(phases: Mapping[str, Phase], window: Window, sheet: Paper) -> list[Band]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from muster.bench.model.result import Metric, Result, Statistics
+from muster.bench.model.result import Metric, Result, Statistics, Window
 from muster.bench.report.drawings import scale
 from muster.bench.report.drawings.charts import WIDE, LineChart, line_chart
 from muster.bench.report.drawings.timeline import Bins, Series
 from muster.bench.report.figures import with_unit
 from muster.bench.report.phrase import Phrase, named, same, say
 from muster.bench.report.run_view import window_of
-from muster.bench.samples import Window
 
 LABEL, ROW, WIDTH, EDGE = 280, 34, 1000, 170
 

@@ -27,7 +27,9 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     """Round numbers from below `low` to above `high`, at most `most` steps apart."""
     if high / most - low / most < SMALLEST:
         high = low + (abs(low) if abs(low) > most * SMALLEST else 1.0)
-    step = _round_step(high / most - low / most)
+    rough = high / most - low / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(step * power for step in _STEPS if step * power >= rough * (1 - 1e-9))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
 
@@ -60,8 +62,3 @@ def time_label(seconds: float, end: float) -> str:
     if end < 7200:
         return f"{seconds / 60:g} min"
     return f"{seconds / 3600:g} h"
-
-
-def _round_step(rough: float) -> float:
-    power = 10.0 ** math.floor(math.log10(rough))
-    return next(step * power for step in _STEPS if step * power >= rough * (1 - 1e-9))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from muster.bench.model.result import SeriesPoint
+from muster.bench.model.result import SeriesPoint, Window
 from muster.bench.report.phrase import Phrase, say
-from muster.bench.samples import Window
 from muster.metrics import numbers
 
 Values = Sequence[float | None]

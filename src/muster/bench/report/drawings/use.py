@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from muster.bench.model.result import Phase
+from muster.bench.model.result import Phase, Window
 from muster.bench.report.drawings.charts import LineChart, line_chart
 from muster.bench.report.drawings.timeline import Bins, Series, Values, lines_or_bands
 from muster.bench.report.figures import duration
 from muster.bench.report.phrase import Phrase, say
-from muster.bench.samples import NodeSamples, TimeSeries, Window
+from muster.bench.samples import NodeSamples, TimeSeries
 
 Samples = Mapping[int, NodeSamples]  # by node
 
@@ -82,10 +82,10 @@ def _all(machines: Sequence[Machine], bins: Bins) -> list[tuple[str, str, list[S
         ("util", "%", _of_devices(machines, "util", 1.0, bins)),
         ("device_memory", "GiB", _of_devices(machines, "mem", GIB, bins)),
         ("temperature", "°C", _of_devices(machines, "temp", 1.0, bins)),
-        ("cpu", "%", _of_machines(machines, {"": "cpu"}, 1.0, bins)),
-        ("memory", "GiB", _of_machines(machines, {"": "mem"}, GIB, bins)),
-        ("network", "MB/s", _of_machines(machines, {"net_in": "net_in", "net_out": "net_out"}, MB, bins)),
-        ("disk", "MB/s", _of_machines(machines, {"disk_read": "disk_read", "disk_write": "disk_write"}, MB, bins)),
+        ("cpu", "%", _of_machines(machines, ["cpu"], 1.0, bins)),
+        ("memory", "GiB", _of_machines(machines, ["mem"], GIB, bins)),
+        ("network", "MB/s", _of_machines(machines, ["net_in", "net_out"], MB, bins)),
+        ("disk", "MB/s", _of_machines(machines, ["disk_read", "disk_write"], MB, bins)),
     ]
 
 
@@ -130,14 +130,14 @@ def _of_devices(machines: Sequence[Machine], key: str, factor: float, bins: Bins
     return lines_or_bands({say("devices"): found}, bins) if found else []
 
 
-def _of_machines(machines: Sequence[Machine], keys: Mapping[str, str], factor: float, bins: Bins) -> list[Series]:
-    """A line for each machine and key; `keys` maps what a line is called beside its machine to the key of the samples."""
+def _of_machines(machines: Sequence[Machine], keys: Sequence[str], factor: float, bins: Bins) -> list[Series]:
+    """A line for each machine and key of the samples; of several keys, each is named."""
     groups: dict[Phrase, list[tuple[Phrase, Values]]] = {}
-    for label, key in keys.items():
+    for key in keys:
+        what = say(key) if len(keys) > 1 else say("hardware")
         for machine in machines:
-            name = say("of_node", what=say(label), node=machine.name) if label else machine.name
-            values = _scaled(_binned(machine.samples.own[key], bins), factor)
-            groups.setdefault(say(label) if label else say("hardware"), []).append((name, values))
+            name = say("of_node", what=what, node=machine.name) if len(keys) > 1 else machine.name
+            groups.setdefault(what, []).append((name, _scaled(_binned(machine.samples.own[key], bins), factor)))
     return lines_or_bands(groups, bins)
 
 
@@ -166,10 +166,5 @@ def _scaled(values: Values, factor: float) -> Values:
 
 def _missing(machines: Sequence[Machine]) -> list[Phrase]:
     """Why power or devices were not measured, each reason once."""
-    found: dict[Phrase, None] = {}
-    for machine in machines:
-        reasons = machine.samples.missing
-        for key in ("power", "devices"):
-            if key in reasons:
-                found[say("not_sampled", what=say(key), why=reasons[key])] = None
-    return list(found)
+    reasons = [(key, machine.samples.missing.get(key)) for machine in machines for key in ("power", "devices")]
+    return list(dict.fromkeys(say("not_sampled", what=say(key), why=why) for key, why in reasons if why is not None))

@@ -74,17 +74,16 @@ def fragment(results: Sequence[Result], samples: AllSamples) -> Markup:
     template = _templates().get_template("result.html" if len(results) == 1 else "comparison.html")
     if len(results) == 1:
         return Markup(template.render(view=views[0]))
-    rows, differences = compare.rows(results), compare.differences(results)
-    return Markup(
-        template.render(
-            views=views,
-            rows=rows,
-            chart=overlay.values(results),
-            over_time=overlay.over_time(results),
-            differences=differences[: compare.SHOWN],
-            more=max(0, len(differences) - compare.SHOWN),
-        )
+    differences = compare.differences(results)
+    text = template.render(
+        views=views,
+        rows=compare.rows(results),
+        chart=overlay.values(results),
+        over_time=overlay.over_time(results),
+        differences=differences[: compare.SHOWN],
+        more=max(0, len(differences) - compare.SHOWN),
     )
+    return Markup(text)
 
 
 def page(body: Markup, title: str, language: str = "en", nav: Markup | str = "", assets: Assets | None = None) -> str:
@@ -123,16 +122,9 @@ def environment(package: str) -> Environment:
 def _templates() -> Environment:
     found = environment("muster.bench.report")
     found.globals |= {"t": say, "named": named, "machines": MACHINES}
-    found.filters |= {
-        "figure": figures.figure,
-        "percent": figures.percent,
-        "duration": figures.duration,
-        "size": figures.size,
-        "scaled": figures.scaled,
-        "moment": figures.moment,
-        "sha256": _digest,
-        "json": lambda data: json.dumps(data, ensure_ascii=False, indent=2),
-    }
+    for shown in (figures.figure, figures.percent, figures.duration, figures.size, figures.scaled, figures.moment):
+        found.filters[shown.__name__] = shown
+    found.filters |= {"sha256": _digest, "json": lambda data: json.dumps(data, ensure_ascii=False, indent=2)}
     return found
 
 

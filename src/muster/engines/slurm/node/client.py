@@ -1,8 +1,9 @@
-"""The Slurm client: runs Slurm's own programs, for submitters and inside of jobs; `parsing.py` reads their answers."""
+"""The Slurm client: runs Slurm's own programs, for submitters and inside of jobs; `parsing.py` reads the longer answers."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
 
@@ -72,7 +73,8 @@ class Client:
     def restarts(self) -> dict[str, int]:
         """How often Slurm has put each waiting job of this user back into the queue."""
         asked = ["--states=PENDING", f"--user={os.getuid()}", "--Format=JobID:20,RestartCnt:12", *self._cluster]
-        return parsing.restarts(self._call(["squeue", "--noheader", *asked]).stdout)
+        rows = [line.split() for line in self._call(["squeue", "--noheader", *asked]).stdout.splitlines()]
+        return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
 
     def accounted(self, ids: Iterable[str]) -> dict[str, End]:
         """How jobs ended, by accounting; nothing where the site keeps none."""
@@ -81,11 +83,15 @@ class Client:
             done = self._call(["sacct", "--noheader", "--parsable2", *asked])
         except Missing:
             return {}
-        return parsing.accounted(done.stdout) if done.returncode == 0 else {}  # `Slurm accounting storage is disabled`
+        rows = [line.split("|") for line in done.stdout.splitlines()] if done.returncode == 0 else []  # it may be disabled
+        return {row[0]: parsing.end(*row[1:]) for row in rows if len(row) == 4}
 
     def remembered(self) -> dict[str, End]:
         """How jobs ended that the controller has not forgotten yet."""
-        return parsing.remembered(self._call(["scontrol", "--oneliner", "show", "jobs", *self._cluster]).stdout)
+        shown = self._call(["scontrol", "--oneliner", "show", "jobs", *self._cluster]).stdout
+        jobs = [job for line in shown.splitlines() if "JobId" in (job := parsing.fields(line))]
+        names = ("JobState", "ExitCode", "NodeList")
+        return {job["JobId"]: parsing.end(*(job.get(name, "") for name in names)) for job in jobs}
 
     def job(self, number: str) -> dict[str, str]:
         """Returns the fields of a job as the controller shows them."""
@@ -144,7 +150,8 @@ class Client:
 
     def hides_jobs(self) -> bool:
         """True if users of the site see no jobs but their own."""
-        return parsing.hides_jobs(self._call(["scontrol", "show", "config", *self._cluster]).stdout)
+        config = self._call(["scontrol", "show", "config", *self._cluster]).stdout
+        return re.search(r"^PrivateData +=.*\bjobs\b", config, re.MULTILINE) is not None
 
     def gives_cpus(self, partitions: Collection[str]) -> bool:
         """True if the site gives CPUs to jobs that ask for none: whole nodes, or some for each GPU."""

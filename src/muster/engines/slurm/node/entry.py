@@ -88,9 +88,8 @@ class _Node:
         folder = self.attempt.node(self.index)
         os.makedirs(folder.path, exist_ok=True)
         agent_process.write_to(folder.agent_log)
-        contained = self._may_be_contained()
         seen, keeper = os.getpid(), None
-        if contained:
+        if self._may_be_contained():
             names = [(node.name, node.address) for node in self.allocation.nodes]
             seen, keeper = agent_process.enter(self.assignment, self.attempt, self.index, names, _private())
         else:
@@ -115,17 +114,12 @@ class _Node:
         address = next((node.address for node in self.allocation.nodes if node.name == self.name), self.name)
         devices = tuple(Device(device.id, device.ip) for device in self.devices)
         info = NodeInfo(self.index, self.name, address, self.kind, devices, (), _cpus(), seen, agent_process.user())
-        return self._with_srun(info) if pmi_launcher.kind(self.job) else info
-
-    def _with_srun(self, info: NodeInfo) -> NodeInfo:
-        """Adds the launcher and the PMI proxy to a node whose ranks srun starts."""
+        if not pmi_launcher.kind(self.job):
+            return info
         tools, run, number = self.assignment.tools, self.assignment.run, self.attempt.number
+        launcher = pmi_launcher.launcher(self.job, os.environ, pmi_launcher.task(tools, run.id, number))
         proxy = pmi_launcher.proxy(tools, pmi_launcher.address(run.id, number, self.name), self.attempt, self.index)
-        return replace(
-            info,
-            launcher=pmi_launcher.launcher(self.job, os.environ, pmi_launcher.task(tools, run.id, number)),
-            reception=proxy,
-        )
+        return replace(info, launcher=launcher, reception=proxy)  # srun starts its ranks
 
 
 def _take(kind: str, count: int) -> tuple[Sequence[DeviceInfo], device_locks.Held | None]:
@@ -140,13 +134,11 @@ def _take(kind: str, count: int) -> tuple[Sequence[DeviceInfo], device_locks.Hel
     queue = device_locks.Queue(kind, 1, count)
     deadline = time.monotonic() + DEVICE_LIMIT
     try:
-        while True:
-            held = queue.take()
-            if held is not None:
-                return held.nodes[0], held
+        while (held := queue.take()) is None:
             if time.monotonic() > deadline:
                 raise Unfit(queue.reason)
             readable(queue.filenos(), PAUSE)
+        return held.nodes[0], held
     finally:
         queue.close()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import pwd
 import re
 import time
 from collections.abc import Collection
 
 from muster.dataclass import dataclass
+from muster.linux import proc
 
 KILL_WAIT = 30.0  # Slurm's default
 HANDLE = re.compile(r"^[0-9]+(?:;\S+)?$", re.MULTILINE)  # `12`, or `12;west` of a cluster with a name
@@ -79,28 +79,6 @@ def queued(line: str) -> Queued | None:
     return Queued(job, state, level, names, user, limit, moment(starts), moment(ended), words, name)
 
 
-def restarts(shown: str) -> dict[str, int]:
-    """How often jobs were put back into the queue, as squeue shows it: lines of id and count."""
-    rows = [line.split() for line in shown.splitlines()]
-    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
-
-
-def accounted(shown: str) -> dict[str, End]:
-    """How jobs ended, as sacct shows it with --parsable2."""
-    rows = [line.split("|") for line in shown.splitlines()]
-    return {row[0]: _end(*row[1:]) for row in rows if len(row) == 4}
-
-
-def remembered(shown: str) -> dict[str, End]:
-    """How jobs ended, as `scontrol show jobs` shows them."""
-    jobs = [fields(line) for line in shown.splitlines()]
-    return {
-        job["JobId"]: _end(job.get("JobState", ""), job.get("ExitCode", ""), job.get("NodeList", ""))
-        for job in jobs
-        if "JobId" in job
-    }
-
-
 def machines(shown: str) -> list[SlurmNode]:
     """The nodes that `scontrol show node --oneliner` shows."""
     found = [fields(line) for line in shown.splitlines() if line.startswith("NodeName=")]
@@ -117,11 +95,6 @@ def grace_time(partition: str) -> float:
     """GraceTime as `scontrol show partition` shows it; infinite for none, where that of a QOS may count."""
     match = re.search(r"\bGraceTime=(\d+)", partition)
     return float(match.group(1)) if match and match.group(1) != "0" else math.inf
-
-
-def hides_jobs(config: str) -> bool:
-    """True if users see no jobs but their own, as `scontrol show config` shows it."""
-    return re.search(r"^PrivateData +=.*\bjobs\b", config, re.MULTILINE) is not None
 
 
 def gives_cpus(config: str, shown: str, partitions: Collection[str]) -> bool:
@@ -153,12 +126,10 @@ def moment(text: str) -> float:
 
 def user_name(number: str) -> str:
     """The name of a user who is known by a number."""
-    try:
-        return pwd.getpwuid(int(number)).pw_name
-    except (ValueError, KeyError):
-        return number
+    return (proc.user_name(int(number)) if number.isdigit() else None) or number
 
 
-def _end(state: str, code: str, place: str) -> End:
+def end(state: str, code: str, place: str) -> End:
+    """How a job ended, from its state, such as `CANCELLED by 1000`, its exit code and its nodes."""
     state, _, by = state.partition(" by ")
     return End(state.split(" ")[0].rstrip("+"), code, "" if place in ("(null)", "None assigned") else place, user_name(by))

@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import time
 from typing import NoReturn
@@ -19,6 +18,7 @@ from muster.agent.node.processes import why_not_started
 from muster.channel.directory import DirectoryNode
 from muster.engines.slurm.node import pmi_launcher
 from muster.linux.signals import reap
+from muster.linux.spawn import spawn
 from muster.records.files import write_once
 from muster.records.layout import AttemptDir
 
@@ -94,22 +94,14 @@ class _RankProcess:
             env["PMI_FD"] = str(files[0])
         with open(self.folder.log("rank-" + variables["SLURM_PROCID"]), "ab", buffering=0) as output:
             try:
-                rank = subprocess.Popen(
-                    argv,
-                    env=env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                    pass_fds=files,
-                )
+                rank = spawn(argv, env, output.fileno(), files, cwd=".")
             except (OSError, ValueError) as error:
                 output.write((f"muster: {why_not_started(argv[0], env, error)}\n").encode())
                 return NOT_STARTED
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # who signals this process signals the rank as well
         for file in files:
             os.close(file)
-        return rank.wait()
+        return os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1])
 
     def _report(self, rank: str, status: int) -> None:
         """Tells the agent of a failure before srun ends, whose exit code says less."""

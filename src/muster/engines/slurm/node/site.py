@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
 from muster.agent.node import environment
 from muster.agent.supervisor.site import Assignment, Cut, NodeEnded, Site
@@ -165,8 +166,10 @@ class SlurmSite(Site):
 
     def _meaning(self, signal: str) -> Stop:
         """The meaning of a signal, from what Slurm shows of the job."""
-        shown = self._shown()
-        grace_time = self._grace_time(shown.get("Partition", "")) if shown.get("EndTime") == "Unknown" else math.inf
+        shown, grace_time = self._shown(), math.inf
+        if shown.get("EndTime") == "Unknown":
+            with suppress(EngineError):  # Slurm does not respond
+                grace_time = self.client.grace_time(shown.get("Partition", ""))
         return job_end.meaning(shown, signal, time.time(), NEAR + self.assignment.job.grace, grace_time)
 
     def _ends(self) -> str:
@@ -175,13 +178,6 @@ class SlurmSite(Site):
 
     def _batch_log(self) -> str:
         return read_text(f"{self.assignment.run.path}/{BATCH_LOG}")
-
-    def _grace_time(self, partition: str) -> float:
-        """The GraceTime of a partition; infinite where Slurm does not respond."""
-        try:
-            return self.client.grace_time(partition)
-        except EngineError:
-            return math.inf
 
     def _shown(self) -> dict[str, str]:
         """Returns the fields of the job, after up to three calls; empty where it does not respond."""
@@ -233,16 +229,19 @@ class SlurmSite(Site):
     def verdict(self, attempt: AttemptDir) -> Cut | None:
         """Nodes that are down, by Slurm's state or by their silence, or a step that was killed for its memory."""
         log = read_text(srun_log(attempt))
-        memory = job_step.over_memory(log)
-        if memory is not None:
+        if memory := job_step.over_memory(log):
             name, words = memory
             return Cut(f"{self._who(name)} {words}, and was killed for it; raise `memory`", Cause.OOM)
         names = [node["name"] for node in read_object(allocation_file(attempt)).get("nodes", [])]
         states = {node.name: node.state for node in self.client.nodes(names)}
-        gone = dict.fromkeys(job_step.unreached(log), "could not be reached")
-        gone.update({names[node]: "is not heard of any more" for node in self._silent})
-        gone.update({name: "does not respond" for name in names if _is_mute(states.get(name, "")) and name not in gone})
-        gone.update({name: "is down" for name in names if _is_down(states.get(name, ""))})
+        mute = [name for name, state in states.items() if "NOT_RESPONDING" in state or state.endswith("*")]
+        down = [name for name, state in states.items() if "DOWN" in state or "FAIL" in state]
+        gone = {
+            **dict.fromkeys(mute, "does not respond"),
+            **dict.fromkeys(job_step.unreached(log), "could not be reached"),
+            **{names[node]: "is not heard of any more" for node in self._silent},
+            **dict.fromkeys(down, "is down"),
+        }
         return Cut(", ".join(f"{name} {gone[name]}" for name in names if name in gone)) if gone else None
 
     def _who(self, name: str) -> str:
@@ -268,11 +267,3 @@ def _last_error(log: str, status: int) -> str:
     lines = [line for line in log.splitlines() if "error: " in line]
     killed = f"srun was killed ({signal_name(os.WTERMSIG(status))})" if os.WIFSIGNALED(status) else "srun left no word"
     return lines[-1].strip() if lines else killed
-
-
-def _is_down(state: str) -> bool:
-    return "DOWN" in state or "FAIL" in state
-
-
-def _is_mute(state: str) -> bool:
-    return "NOT_RESPONDING" in state or state.endswith("*")

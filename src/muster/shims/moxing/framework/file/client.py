@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, Iterator, List, Optional
 
-from .connection import Exchange
+from .connection import answers
 from .errors import MoxFileNameDuplicateException, MoxFileNotExistsException, MoxFileRespException
 
 _auth: Dict[str, Any] = {}
@@ -19,46 +19,34 @@ def set_auth(settings: Dict[str, Any]) -> None:
 
 def ask(what: str, **details: Any) -> Any:
     """Sends a request and returns the value of its answer."""
-    with Exchange(_request(what, details)) as exchange:
-        return _value(next(exchange.answers()))
+    return next(_answers(what, details)).get("value")
 
 
 def ask_items(what: str, **details: Any) -> Iterator[List[Any]]:
     """Sends a request and yields the items of its answers."""
-    with Exchange(_request(what, details)) as exchange:
-        for answer in exchange.answers():
-            if "items" not in answer:
-                _value(answer)
-                return
-            yield from answer["items"]
+    for answer in _answers(what, details):
+        yield from answer.get("items", ())
 
 
-def ask_bytes(what: str, **details: Any) -> Optional[bytearray]:
+def ask_bytes(what: str, **details: Any) -> Optional[bytes]:
     """Requests the bytes of an object; None where it is too large to come over the socket."""
-    data = None
-    with Exchange(_request(what, details)) as exchange:
-        for answer in exchange.answers():
-            if "bytes" in answer:
-                data = exchange.bytes(answer["bytes"])
-            else:
-                _value(answer)
-    return data
+    found = [answer["data"] for answer in _answers(what, details) if "data" in answer]
+    return bytes(found[0]) if found else None
 
 
-def _request(what: str, details: Dict[str, Any]) -> Dict[str, Any]:
-    request = {"do": what, "details": details}
-    if _auth:
-        request["auth"] = dict(_auth)
-    return request
+def _answers(what: str, details: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
+    """Sends a request and yields its answers. Raises the exception for an error."""
+    request = {"do": what, "details": details, **({"auth": dict(_auth)} if _auth else {})}
+    for answer in answers(request):
+        if answer.get("error") is not None:
+            raise _exception(answer["error"])
+        yield answer
 
 
-def _value(answer: Dict[str, Any]) -> Any:
-    error = answer.get("error")
-    if error is None:
-        return answer.get("value")
+def _exception(error: Dict[str, Any]) -> Exception:
     kind, text = error["kind"], error["text"]
     if kind == "system":
-        raise OSError(error["number"], text)
+        return OSError(error["number"], text)
     if kind in _SYSTEM:
-        raise _SYSTEM[kind](text)
-    raise _KINDS.get(kind, MoxFileRespException)(text, error.get("status"))
+        return _SYSTEM[kind](text)
+    return _KINDS.get(kind, MoxFileRespException)(text, error.get("status"))

@@ -12,7 +12,7 @@ import struct
 import subprocess
 import threading
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Optional, TypeVar
+from typing import Any, Dict, Iterator, List, Optional
 
 from .errors import MoxFileReadException, MoxFileRespException
 
@@ -21,7 +21,6 @@ _PYTHON = "muster-python"  # the file beside the package that names Muster's Pyt
 
 Request = Dict[str, Any]
 Answer = Dict[str, Any]
-T = TypeVar("T")
 
 
 class Connection:
@@ -76,44 +75,28 @@ _own: "Optional[_OwnServer]" = None
 _starting = threading.Lock()
 
 
-class Exchange:
-    """One request and its answers, on a connection that serves no other until all is read."""
+def answers(request: Request) -> Iterator[Answer]:
+    """Sends a request and yields its answers: `items`, `bytes` with the `data` itself, and last `value` or `error`.
 
-    def __init__(self, request: Request) -> None:
-        self._request = request
-        self._done = False
-
-    def __enter__(self) -> "Exchange":
-        self._connection = _take()
-        try:
-            self._connection.send(self._request)
-        except OSError as error:
-            self._connection.close()
-            raise _unreachable(error) from None
-        return self
-
-    def answers(self) -> Iterator[Answer]:
-        """Yields the answers; the last one has `value` or `error`."""
-        while not self._done:
-            answer = self._read(self._connection.receive)
-            self._done = "bytes" not in answer and "items" not in answer
+    The connection serves no other request until all is read.
+    """
+    connection = _take()
+    done = False
+    try:
+        connection.send(request)
+        while not done:
+            answer = connection.receive()
+            if "bytes" in answer:
+                answer["data"] = connection.receive_bytes(answer["bytes"])
+            elif "items" not in answer:
+                done = True
+                _mine.idle.append(connection)
             yield answer
-
-    def bytes(self, size: int) -> bytearray:
-        """The bytes that an answer announced."""
-        return self._read(lambda: self._connection.receive_bytes(size))
-
-    def _read(self, receive: Callable[[], T]) -> T:
-        try:
-            return receive()
-        except (OSError, ValueError) as error:
-            raise _unreachable(error) from None
-
-    def __exit__(self, *unused: Any) -> None:
-        if self._done:
-            _mine.idle.append(self._connection)
-        else:
-            self._connection.close()  # what is still on its way would be taken for the answer to the next request
+    except (OSError, ValueError) as error:
+        raise _unreachable(error) from None
+    finally:
+        if not done:
+            connection.close()  # what is still on its way would be taken for the answer to the next request
 
 
 def _take() -> Connection:

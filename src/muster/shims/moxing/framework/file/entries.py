@@ -2,7 +2,8 @@
 
 import os
 import stat as modes
-from typing import Iterator, Type, Union
+from contextlib import AbstractContextManager
+from typing import Iterator, Union
 
 
 class Stat:
@@ -54,14 +55,11 @@ class Entry:
 AnyEntry = Union[Entry, "os.DirEntry[str]"]
 
 
-class Scan:
+class Scan(Iterator[Entry], AbstractContextManager):  # type: ignore[type-arg] # of Python 3.9
     """Entries one by one, also in a `with` statement as `os.scandir` allows."""
 
     def __init__(self, entries: Iterator[Entry]) -> None:
         self._entries = entries
-
-    def __iter__(self) -> "Scan":
-        return self
 
     def __next__(self) -> Entry:
         return next(self._entries)
@@ -70,8 +68,5 @@ class Scan:
         """Ends the listing early."""
         self._entries = iter(())
 
-    def __enter__(self) -> "Scan":
-        return self
-
-    def __exit__(self, *unused: Union[Type[BaseException], BaseException, object, None]) -> None:
+    def __exit__(self, *unused: object) -> None:
         self.close()

@@ -1,15 +1,14 @@
 """MoXing's exceptions. They are errors of the operating system too, so that code written for local files catches them."""
 
 import errno
-from typing import Optional
+from typing import NamedTuple, Optional
 
 
-class Response:
+class Response(NamedTuple):
     """The store's response, for programs that print `error.resp`."""
 
-    def __init__(self, status: Optional[int], reason: str) -> None:
-        self.status = status
-        self.reason = reason
+    status: Optional[int]
+    reason: str
 
     def __repr__(self) -> str:
         return f"status {self.status}: {self.reason}"

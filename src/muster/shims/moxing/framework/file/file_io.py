@@ -10,6 +10,29 @@ from .entries import AnyEntry, Stat
 from .errors import MoxFileNotExistsException
 from .paths import clean, is_url, relative
 
+__all__ = [
+    "File",
+    "append",
+    "append_remote",
+    "copy",
+    "copy_parallel",
+    "exists",
+    "get_size",
+    "glob",
+    "is_directory",
+    "list_directory",
+    "make_dirs",
+    "mk_dir",
+    "read",
+    "remove",
+    "rename",
+    "scan_dir",
+    "set_auth",
+    "stat",
+    "walk",
+    "write",
+]
+
 # Switches that MoXing's manual describes. Muster chooses the number of its connections itself.
 _LARGE_FILE_METHOD = 1
 _LARGE_FILE_TASK_NUM = 1
@@ -35,13 +58,9 @@ def _mox_errors(function: F) -> F:
     return cast(F, call)
 
 
-def _side(url: str) -> Any:
-    """The module that handles a path; both have the same functions."""
-    return remote if is_url(url) else local
-
-
-def _side_of_two(src: str, dst: str) -> Any:
-    return remote if is_url(src) or is_url(dst) else local
+def _side(*paths: str) -> Any:
+    """The module that handles some paths; both have the same functions."""
+    return remote if any(map(is_url, paths)) else local
 
 
 @_mox_errors
@@ -76,14 +95,14 @@ def append(url: Any, data: Data, binary: bool = False, client_id: Any = None, **
 def append_remote(src_url: Any, dst_url: Any, client_id: Any = None, **settings: Any) -> None:
     """Adds what one file holds to the end of another."""
     src, dst = clean(src_url), clean(dst_url)
-    _side_of_two(src, dst).append(src, dst)
+    _side(src, dst).append(src, dst)
 
 
 @_mox_errors
 def copy(src_url: Any, dst_url: Any, client_id: Any = None, **settings: Any) -> None:
     """Copies one file, to a name or into a directory. The source stays as it is."""
     src, dst = clean(src_url), clean(dst_url)
-    _side_of_two(src, dst).copy(src, dst)
+    _side(src, dst).copy(src, dst)
 
 
 @_mox_errors
@@ -102,7 +121,7 @@ def copy_parallel(
     """
     src, dst = clean(src_url), clean(dst_url)
     names = None if file_list is None else [relative(name) for name in file_list]
-    _side_of_two(src, dst).copy_tree(src, dst, names)
+    _side(src, dst).copy_tree(src, dst, names)
 
 
 def exists(url: Any, client_id: Any = None, **settings: Any) -> bool:
@@ -190,7 +209,7 @@ def remove(url: Any, recursive: bool = False, client_id: Any = None, **settings:
 def rename(src_url: Any, dst_url: Any, client_id: Any = None, **settings: Any) -> None:
     """Moves a file or a directory, also between this machine and a store."""
     src, dst = clean(src_url), clean(dst_url)
-    _side_of_two(src, dst).rename(src, dst)
+    _side(src, dst).rename(src, dst)
 
 
 @_mox_errors

@@ -8,18 +8,12 @@ from typing import Iterator, List, Optional
 from .entries import Entry, Stat
 from .errors import MoxFileNameDuplicateException
 
+exists, is_directory, scan = os.path.exists, os.path.isdir, os.scandir
+
 
 def stat(path: str) -> Stat:
     found = os.stat(path)
     return Stat(found.st_size, found.st_mtime, os.path.isdir(path))
-
-
-def exists(path: str) -> bool:
-    return os.path.exists(path)
-
-
-def is_directory(path: str) -> bool:
-    return os.path.isdir(path)
 
 
 def entries(path: str, recursive: bool) -> Iterator[Entry]:
@@ -39,10 +33,6 @@ def _names(path: str, recursive: bool) -> List[str]:
         inside = os.path.relpath(folder, path)
         found += [os.path.normpath(os.path.join(inside, name)) for name in folders + files]
     return found
-
-
-def scan(path: str) -> "Iterator[os.DirEntry[str]]":
-    return os.scandir(path)
 
 
 def size(path: str, recursive: bool) -> int:

@@ -159,26 +159,16 @@ def _fetched(url: str) -> _Reader:
     """A file to read, which is unlinked already, so that nothing is left behind."""
     data = remote.read_small(url)
     if data is None:
-        folder = tempfile.mkdtemp(prefix="moxing-")
-        try:
+        with tempfile.TemporaryDirectory(prefix="moxing-") as folder:
             path = os.path.join(folder, "data")
-            remote.fetch(url, path)
+            remote.copy_file(url, path)
             raw = io.FileIO(path, "r")
-        finally:
-            shutil.rmtree(folder)
     else:
-        raw = _nameless(data)
+        raw = tempfile.TemporaryFile("w+b", buffering=0)  # noqa: SIM115 # the reader closes it
+        raw.write(data)
+        raw.seek(0)
     raw.name = url
     return _Reader(raw)
-
-
-def _nameless(data: bytes) -> io.FileIO:
-    with tempfile.TemporaryFile() as file:
-        file.write(data)
-        file.flush()
-        raw = io.FileIO(os.dup(file.fileno()), "r")
-    raw.seek(0)
-    return raw
 
 
 def _open_written(url: str, access: str, folder: str) -> Any:
@@ -187,7 +177,7 @@ def _open_written(url: str, access: str, folder: str) -> Any:
     raw = io.FileIO(path, access[0].replace("x", "w") + "+")
     raw.name = url
     file = _Synced(raw)
-    sync = _appending(path, url) if access[0] == "a" else lambda: remote.put(path, url)
+    sync = _appending(path, url) if access[0] == "a" else lambda: remote.copy_file(path, url)
     file.begin(sync, folder, readable="+" in access, changed=access[0] in "wx" or not present)
     return file
 
@@ -205,7 +195,7 @@ def _prepare(url: str, access: str, path: str) -> bool:
         open(path, "wb").close()
         os.truncate(path, remote.stat(url).length)
     elif present:
-        remote.fetch(url, path)
+        remote.copy_file(url, path)
     return present
 
 

@@ -10,17 +10,13 @@ _SCHEMES = ("obs:/", "s3:/")
 
 def is_url(path: Any) -> bool:
     """True if a path lies in a store; `obs:/bucket` is what pathlib makes of `obs://bucket`."""
-    if isinstance(path, str):
-        return path.startswith(_SCHEMES)
-    if hasattr(path, "__fspath__"):
-        return is_url(os.fspath(path))
-    return False
+    text = os.fspath(path) if hasattr(path, "__fspath__") else path
+    return isinstance(text, str) and text.startswith(_SCHEMES)
 
 
 def clean(path: Any) -> str:
     """One spelling for each path: no doubled slashes in a URL, which come from joining `obs://bucket/` and `/name`."""
-    text = os.fspath(path) if path is not None else ""
-    text = os.fsdecode(text)
+    text = os.fsdecode(path) if path is not None else ""
     if not text:
         raise ValueError("the path is empty; check what was passed as --data_url or --train_url")
     if text.startswith("file://"):

@@ -66,14 +66,9 @@ def copy_tree(src: str, dst: str, names: Optional[List[str]]) -> None:
     ask("copy_tree", src=absolute(src), dst=absolute(dst), names=names)
 
 
-def fetch(url: str, path: str) -> None:
-    """Puts an object into a file of exactly this name."""
-    ask("copy_file", src=url, dst=path)
-
-
-def put(path: str, url: str) -> None:
-    """Makes a file the object of exactly this name."""
-    ask("copy_file", src=path, dst=url)
+def copy_file(src: str, dst: str) -> None:
+    """Copies an object to a file of exactly this name, or a file to such an object."""
+    ask("copy_file", src=src, dst=dst)
 
 
 def append_file(path: str, offset: int, url: str) -> None:
@@ -87,5 +82,4 @@ def append(src: str, dst: str) -> None:
 
 def read_small(url: str) -> Optional[bytes]:
     """An object that is small enough to come over the socket; None for a larger one."""
-    data = ask_bytes("read", url=url, limit=SMALL)
-    return None if data is None else bytes(data)
+    return ask_bytes("read", url=url, limit=SMALL)

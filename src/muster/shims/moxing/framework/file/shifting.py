@@ -17,25 +17,16 @@ _originals: Dict[Tuple[Any, str], Callable[..., Any]] = {}
 def shift(source: str, target: str) -> None:
     """Turns it on, `shift('os', 'mox')`, and off again, `shift('mox', 'os')`."""
     if (source, target) == ("os", "mox"):
-        _turn_on()
+        for module, name, paths, function in _FUNCTIONS:
+            if (module, name) not in _originals:
+                original = _originals[module, name] = getattr(module, name)
+                setattr(module, name, _either(original, function, paths))
     elif (source, target) == ("mox", "os"):
-        _turn_off()
+        for (module, name), original in _originals.items():
+            setattr(module, name, original)
+        _originals.clear()
     else:
         raise ValueError(f"shift({source!r}, {target!r}) is not known; there are shift('os', 'mox') and shift('mox', 'os')")
-
-
-def _turn_on() -> None:
-    for module, name, paths, function in _FUNCTIONS:
-        if (module, name) not in _originals:
-            original = getattr(module, name)
-            _originals[module, name] = original
-            setattr(module, name, _either(original, function, paths))
-
-
-def _turn_off() -> None:
-    for (module, name), original in _originals.items():
-        setattr(module, name, original)
-    _originals.clear()
 
 
 def _either(original: Callable[..., Any], function: Callable[..., Any], paths: int) -> Callable[..., Any]:
