@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from mlperf_logging.compliance_checker import mlp_compliance, mlp_parser  # type
 from mlperf_logging.mllog import constants  # type: ignore[import-untyped]
 from records import START, RunRecord, bench_of, make
 
-from muster.bench.formats import mllog
+from muster.bench.formats import mllog, script_log
 from muster.bench.model.result import Result
 from muster.metrics.mllog import Event, parse
 
@@ -129,6 +130,19 @@ def test_every_repeat_has_a_log_of_its_own(home: Path) -> None:
     result = Result.from_json(make(bench_of(*runs), [run.dir for run in runs]))
     later = [line.replace(f"{ms}", f"{ms + 600_000}") for line in mllog.lines(result) if (ms := _time(line))]
     assert list(mllog.lines(result, repeat=1)) == later
+
+
+def test_lines_of_the_script_are_not_kept_in_memory(home: Path) -> None:
+    run = trained(home)
+    run.log(0, "".join(Event(1000 * run.start + number, "note", "x" * 60_000).line + "\n" for number in range(500)))
+    result = Result.from_json(make(bench_of(run), [run.dir]))
+    tracemalloc.start()
+    script = script_log.read(run.dir)
+    tracemalloc.reset_peak()  # of the job, which is read into a large buffer
+    count = sum('"note"' in line for line in mllog.lines(result, script=script))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (count, most < 5 << 20) == (500, True)
 
 
 def _time(line: str) -> int:

@@ -5,8 +5,9 @@ Lines that the script itself logged are kept as written; only what is known is a
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -23,16 +24,19 @@ EVALUATIONS = ["eval_accuracy", "eval_error"]  # what is measured is one of thes
 INSIDE = [f"{what}_{edge}" for what in ("block", "epoch", "eval") for edge in ("start", "stop")] + EVALUATIONS
 ORDER = (["init_start"], ["init_stop"], ["run_start"], INSIDE, ["run_stop"])
 
-Logged = dict[str, list[float]]
-"""When the script logged each key, in milliseconds, in their order."""
+Logged = dict[str, tuple[float, float]]
+"""When the script first and last logged each key, in milliseconds."""
 
 
-def lines(result: Result, repeat: int = 0, plan: Mapping[str, Any] | None = None, script: Sequence[Line] = ()) -> Iterator[str]:
-    """The log of one of the runs of a result; a tester's plan names the benchmark and the division."""
+def lines(result: Result, repeat: int = 0, plan: Mapping[str, Any] | None = None, script: Iterable[Line] = ()) -> Iterator[str]:
+    """The log of one of the runs of a result; a tester's plan names the benchmark and the division.
+
+    The lines of the script, which are gone through twice, have to come by time; they are not kept in memory.
+    """
     run = result.runs[repeat]
     logged: Logged = {}
     for line in script:
-        logged.setdefault(line.key, []).append(line.time_ms)
+        logged[line.key] = logged.get(line.key, (line.time_ms,))[0], line.time_ms
     good = run.state == "succeeded" and all(target.reached for target in result.targets)  # as MLPerf calls a run successful
     outcome: dict[str, str | float] = {"status": "success" if good else "aborted"}
     if (rate := _value(run, "throughput")) is not None:
@@ -42,23 +46,22 @@ def lines(result: Result, repeat: int = 0, plan: Mapping[str, Any] | None = None
     end = edges[-1].time_ms if edges else begin
     opening = [*_submission(result, plan or {}, begin), *_numbers(run, begin), *edges[:-1]]
     closing = [*_accuracies(run, end), *edges[-1:]]
-    kept = [(line.time_ms, line.text) for line in script]
-    timed = [*_added(opening, logged), *kept, *_added(closing, logged)]
-    return (text for _, text in sorted(timed, key=itemgetter(0)))  # of the same time, in this order
+    kept = ((line.time_ms, line.text) for line in script)
+    timed = heapq.merge(_added(opening, logged), kept, _added(closing, logged), key=itemgetter(0))
+    return (text for _, text in timed)  # of the same time, in this order
 
 
-def _added(events: Iterable[Event], logged: Logged) -> Iterator[tuple[float, str]]:
-    """Events of which the script logged nothing itself."""
+def _added(events: Iterable[Event], logged: Logged) -> list[tuple[float, str]]:
+    """Events of which the script logged nothing itself, by time."""
     same = dict.fromkeys(EVALUATIONS, EVALUATIONS)
-    for event in events:
-        if not any(key in logged for key in same.get(event.key, [event.key])):
-            yield event.time_ms, event.line
+    new = [event for event in events if not any(key in logged for key in same.get(event.key, [event.key]))]
+    return [(event.time_ms, event.line) for event in sorted(new, key=lambda event: event.time_ms)]
 
 
 def _between(edge: Event, logged: Logged) -> Event:
     """An edge in its order among what the script logged itself."""
     at = ORDER.index([edge.key])
-    before = [logged[key][-1] for group in ORDER[:at] for key in group if key in logged]
+    before = [logged[key][1] for group in ORDER[:at] for key in group if key in logged]
     after = [logged[key][0] for group in ORDER[at + 1 :] for key in group if key in logged]
     time_ms = min([max([edge.time_ms, *before]), *after])
     return replace(edge, time_ms=int(time_ms) if time_ms == int(time_ms) else time_ms)

@@ -6,8 +6,9 @@ several attempts, the first that began to train says what came before, and the l
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from muster.bench.phases import moment, read_timeline
@@ -29,23 +30,50 @@ class Line:
     text: str = field(repr=False)
 
 
-def read(run: RunDir) -> list[Line]:
+@dataclass(frozen=True)
+class AttemptLog:
+    """The lines that the ranks of one attempt logged, read anew for each reader: logs may be larger than memory."""
+
+    logs: Mapping[int, str] = field(default_factory=dict)  # by rank
+    began: float = -math.inf
+    first_ranks: Mapping[str, int] = field(default_factory=dict)  # by key, the first rank that logged it
+
+    def __iter__(self) -> Iterator[Line]:
+        return heapq.merge(*map(self._kept, sorted(set(self.first_ranks.values()))), key=lambda line: line.time_ms)
+
+    def _kept(self, rank: int) -> Iterator[Line]:
+        return (line for line in _lines(self.logs[rank], self.began) if self.first_ranks.get(line.key) == rank)
+
+
+@dataclass(frozen=True)
+class ScriptLog:
     """All that is kept of what the script of a run logged, by time."""
+
+    began: AttemptLog = field(default_factory=AttemptLog)  # the first attempt that began to train
+    resumed: AttemptLog | None = None  # the last attempt, where that is a later one
+
+    def __iter__(self) -> Iterator[Line]:
+        return _joined(self.began, self.resumed) if self.resumed else iter(self.began)
+
+
+def read(run: RunDir) -> ScriptLog:
+    """Looks through the logs of a run; no lines are kept in memory."""
     job = Job.from_json(read_json(run.job) or {})
-    attempts = [_of_attempt(run, run.attempt(number), job) for number in run.attempt_numbers()] or [[]]
+    attempts = [_of_attempt(run, run.attempt(number), job) for number in run.attempt_numbers()] or [AttemptLog()]
     last = attempts[-1]
-    began = next((lines for lines in attempts if any(line.key == BEGIN for line in lines)), last)
-    return last if began is last else list(_joined(began, last))
+    began = next((attempt for attempt in attempts if BEGIN in attempt.first_ranks), last)
+    return ScriptLog(began, None if began is last else last)
 
 
-def _of_attempt(run: RunDir, attempt: AttemptDir, job: Job) -> list[Line]:
+def _of_attempt(run: RunDir, attempt: AttemptDir, job: Job) -> AttemptLog:
     started = read_timeline(run, attempt, job).started
     began = -math.inf if started is None else started - SKEW
+    logs = log_numbers.logs(attempt, job)
     first_ranks: dict[str, int] = {}
-    found: list[Line] = []
-    for rank, path in sorted(log_numbers.logs(attempt, job).items()):
-        found += (line for line in _lines(path, began) if first_ranks.setdefault(line.key, rank) == rank)
-    return sorted(found, key=lambda line: line.time_ms)
+    for rank in sorted(logs):
+        for line in _lines(logs[rank], began):
+            first_ranks.setdefault(line.key, rank)
+    return AttemptLog(logs, began, first_ranks)
 
 
 def _joined(began: Iterable[Line], resumed: Iterable[Line]) -> Iterator[Line]:
