@@ -45,8 +45,7 @@ class Lines:
         self._stream.flush()
         self._rest = {}
 
-    def close(self) -> None:
-        self.interlude()
+    close = interlude
 
 
 def _prefix(process: str) -> bytes:
@@ -101,5 +100,4 @@ class Live:
         self._terminal.flush()
         self._line, self._open = "", False
 
-    def close(self) -> None:
-        self.interlude()
+    close = interlude

@@ -8,6 +8,8 @@ import os
 import re
 import ssl
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -18,7 +20,7 @@ from muster import config
 from muster.tester.errors import Misused, Unreachable
 from muster.tester.protocol import OpenedUpload, Plan, Verdict, printable
 
-FIRST_PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds between attempts that get no answer
+FIRST_PAUSES: tuple[float, ...] = (0.2, 0.5, 1.0, 2.0)  # seconds between attempts that get no answer
 LATER_PAUSES = (*FIRST_PAUSES, 4.0, 8.0, 15.0)  # once the tester has answered: it may be restarting
 ANSWERING = httpx.Timeout(60.0, connect=10.0)  # seconds
 VERIFYING = httpx.Timeout(3600.0, connect=10.0)
@@ -48,7 +50,7 @@ class Client:
             trust_env=not is_loopback(urlsplit(self.url).hostname or ""),
         )
         self._has_token = bool(token)
-        self._pauses: tuple[float | None, ...] = (*FIRST_PAUSES, None)
+        self._pauses = FIRST_PAUSES
 
     def __enter__(self) -> Client:
         return self
@@ -70,18 +72,14 @@ class Client:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         announcement = {"sha256": digest, "size": path.stat().st_size, "test_id": test_id}
-        for pause in self._pauses:
+        for _ in self._tries():
             opened = OpenedUpload.from_json(self._request("POST", "/api/uploads", json=announcement))
             if opened.verdict:
                 return opened.verdict
-            try:
+            with suppress(_UploadGone):  # it expired, or the response was lost after the tester had decided
                 self._send_rest(path, opened)
                 return Verdict.from_json(self._request("POST", f"/api/uploads/{opened.id}/finish", timeout=VERIFYING))
-            except _UploadGone:  # it expired, or the response was lost after the tester had decided
-                if pause is None:
-                    raise Unreachable(f"the tester at {self.url} lost the upload several times; try later") from None
-                time.sleep(pause)
-        raise AssertionError("the last pause is None")
+        raise Unreachable(f"the tester at {self.url} lost the upload several times; try later")
 
     def _send_rest(self, path: Path, opened: OpenedUpload) -> None:
         offset = opened.offset
@@ -95,25 +93,21 @@ class Client:
 
     def _append(self, upload: str, offset: int, data: bytes) -> int:
         """Sends one piece and returns the new offset; after a failure that is what the tester says has arrived."""
-        for pause in self._pauses:
+        for number, _ in enumerate(self._tries()):
+            if number and (arrived := int(self._request("GET", f"/api/uploads/{upload}")["offset"])) != offset:
+                return arrived
             try:
                 response = self._http.patch(f"/api/uploads/{upload}", content=data, headers={"Upload-Offset": str(offset)})
                 if response.status_code not in (409, *BUSY):
                     return int(self._parse(response)["offset"])
             except httpx.TransportError as error:
                 self._raise_untrusted(error)
-            if pause is None:
-                break
-            time.sleep(pause)
-            arrived = int(self._request("GET", f"/api/uploads/{upload}")["offset"])
-            if arrived != offset:
-                return arrived
         raise Unreachable(f"the tester at {self.url} takes no more of the bundle; try later")
 
     def _request(self, method: str, path: str, **settings: Any) -> dict[str, Any]:
         """Sends a request, with retries while the tester does not answer or is busy."""
         reason = "it does not answer"
-        for pause in self._pauses:
+        for _ in self._tries():
             try:
                 response = self._http.request(method, path, **settings)
                 if response.status_code not in BUSY:
@@ -122,9 +116,14 @@ class Client:
             except httpx.TransportError as error:
                 self._raise_untrusted(error)
                 reason = str(error) or type(error).__name__
-            if pause is not None:
-                time.sleep(pause)
         raise Unreachable(f"the tester at {self.url} cannot be reached: {reason}; check the address and that it runs")
+
+    def _tries(self) -> Iterator[None]:
+        """Yields for each attempt, and pauses between two; there are more of them once the tester has answered."""
+        for pause in self._pauses:
+            yield
+            time.sleep(pause)
+        yield
 
     def _parse(self, response: httpx.Response) -> dict[str, Any]:
         """Returns the JSON object of a response; raises the tester's own reason where it rejected the request."""
@@ -138,7 +137,7 @@ class Client:
         if not isinstance(data, dict):
             raise Unreachable(f"{self.url} does not answer as a tester does; check the address")
         if response.is_success or "accepted" in data:
-            self._pauses = (*LATER_PAUSES, None)
+            self._pauses = LATER_PAUSES
             return data
         if response.status_code == NOT_FOUND and "/uploads/" in str(response.url):
             raise _UploadGone

@@ -77,22 +77,19 @@ def over_time(id: str, run: RunResult, main: str, window: Window) -> list[LineCh
     """A drawing for each metric that was recorded more than once, the main one first."""
     names = [name for name, metric in run.metrics.items() if _repeated(metric, window)]
     names = sorted(names, key=lambda name: (name != main, name != "accuracy", name))[:METRICS]
-    charts: list[LineChart] = []
-    for name in names:
-        metric = run.metrics[name]
-        charts.append(
-            line_chart(
-                f"{id}-over-time-{len(charts)}",
-                say("metric_over_time", metric=named(name)),
-                metric.unit if metric.unit != "1" else "",
-                recorded(metric.series, window),
-                window,
-                run.phases,
-                zero=name == main,
-                size=WIDE if name == main or len(names) == 1 else NARROW,
-            )
+    return [
+        line_chart(
+            f"{id}-over-time-{index}",
+            say("metric_over_time", metric=named(name)),
+            run.metrics[name].unit if run.metrics[name].unit != "1" else "",
+            recorded(run.metrics[name].series, window),
+            window,
+            run.phases,
+            zero=name == main,
+            size=WIDE if name == main or len(names) == 1 else NARROW,
         )
-    return charts
+        for index, name in enumerate(names)
+    ]
 
 
 def _repeated(metric: RunMetric, window: Window) -> bool:
@@ -103,12 +100,11 @@ def _repeated(metric: RunMetric, window: Window) -> bool:
 
 def _untimed(run: RunResult, window: Window) -> list[Phrase]:
     """The metrics that cannot be drawn over time, because the times of their values are not known."""
-    names = [
-        name
+    return [
+        say("untimed", metric=named(name))
         for name, metric in run.metrics.items()
         if metric.series and not any(window.holds(point.t) for point in metric.series)
     ]
-    return [say("untimed", metric=named(name)) for name in names]
 
 
 def _bars(id: str, run: RunResult, main: str, scope: str, ranks: stragglers.Distribution) -> list[BarChart]:

@@ -88,8 +88,7 @@ def line_chart(
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     x_ticks = [Tick(x(tick), scale.time_label(tick, window.length)) for tick in seconds]
     sheet = paper(size, x, scale.ticks(min(low, 0.0) if zero else low, high), x_ticks)
-    paths = [_path(line, sheet) for line in series]
-    return LineChart(id, title, note, unit, sheet, bands(phases or {}, window, sheet), paths)
+    return LineChart(id, title, note, unit, sheet, bands(phases or {}, window, sheet), [_path(line, sheet) for line in series])
 
 
 def paper(size: tuple[int, int], x: scale.Scale, values: list[float], x_ticks: Sequence[Tick] = ()) -> Paper:

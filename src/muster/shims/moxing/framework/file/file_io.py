@@ -58,9 +58,10 @@ def _mox_errors(function: F) -> F:
     return cast(F, call)
 
 
-def _side(*paths: str) -> Any:
-    """The module that handles some paths; both have the same functions."""
-    return remote if any(map(is_url, paths)) else local
+def _do(what: str, urls: Sequence[Any], *more: Any) -> Any:
+    """Calls a function of `remote` for paths of which one lies in a store, else its namesake of `local`."""
+    paths = [clean(url) for url in urls]
+    return getattr(remote if any(map(is_url, paths)) else local, what)(*paths, *more)
 
 
 @_mox_errors
@@ -94,15 +95,13 @@ def append(url: Any, data: Data, binary: bool = False, client_id: Any = None, **
 @_mox_errors
 def append_remote(src_url: Any, dst_url: Any, client_id: Any = None, **settings: Any) -> None:
     """Adds what one file holds to the end of another."""
-    src, dst = clean(src_url), clean(dst_url)
-    _side(src, dst).append(src, dst)
+    _do("append", [src_url, dst_url])
 
 
 @_mox_errors
 def copy(src_url: Any, dst_url: Any, client_id: Any = None, **settings: Any) -> None:
     """Copies one file, to a name or into a directory. The source stays as it is."""
-    src, dst = clean(src_url), clean(dst_url)
-    _side(src, dst).copy(src, dst)
+    _do("copy", [src_url, dst_url])
 
 
 @_mox_errors
@@ -119,19 +118,15 @@ def copy_parallel(
 
     Only what is missing or has changed is moved. How many connections serve that is Muster's choice, whatever `threads` says.
     """
-    src, dst = clean(src_url), clean(dst_url)
-    names = None if file_list is None else [relative(name) for name in file_list]
-    _side(src, dst).copy_tree(src, dst, names)
+    _do("copy_tree", [src_url, dst_url], None if file_list is None else [relative(name) for name in file_list])
 
 
 def exists(url: Any, client_id: Any = None, **settings: Any) -> bool:
-    path = clean(url)
-    return bool(_side(path).exists(path))
+    return bool(_do("exists", [url]))
 
 
 def is_directory(url: Any, client_id: Any = None, **settings: Any) -> bool:
-    path = clean(url)
-    return bool(_side(path).is_directory(path))
+    return bool(_do("is_directory", [url]))
 
 
 @_mox_errors
@@ -145,9 +140,8 @@ def list_directory(
     **settings: Any,
 ) -> List[str]:
     """The names in a directory, as `os.listdir` gives them; directories end in a slash when `remove_sep` is false."""
-    path = clean(url)
     found = []
-    for entry in _side(path).entries(path, recursive):
+    for entry in _do("entries", [url], recursive):
         if skip_dir if entry.is_dir() else skip_file:
             continue
         found.append(entry.name + ("/" if entry.is_dir() and not remove_sep else ""))
@@ -181,49 +175,42 @@ def walk(
 @_mox_errors
 def scan_dir(url: Any, client_id: Any = None, **settings: Any) -> Iterator[AnyEntry]:
     """The entries of a directory, as `os.scandir` gives them."""
-    path = clean(url)
-    return cast(Iterator[AnyEntry], _side(path).scan(path))
+    return cast(Iterator[AnyEntry], _do("scan", [url]))
 
 
 @_mox_errors
 def make_dirs(url: Any, client_id: Any = None, **settings: Any) -> None:
     """Makes a directory and those above it."""
-    path = clean(url)
-    _side(path).make_dir(path, True)
+    _do("make_dir", [url], True)
 
 
 @_mox_errors
 def mk_dir(url: Any, client_id: Any = None, **settings: Any) -> None:
     """Makes a directory in one that exists."""
-    path = clean(url)
-    _side(path).make_dir(path, False)
+    _do("make_dir", [url], False)
 
 
 def remove(url: Any, recursive: bool = False, client_id: Any = None, **settings: Any) -> None:
     """Removes a file, or a directory with all in it when `recursive` is true; otherwise does nothing."""
-    path = clean(url)
-    _side(path).remove(path, recursive)
+    _do("remove", [url], recursive)
 
 
 @_mox_errors
 def rename(src_url: Any, dst_url: Any, client_id: Any = None, **settings: Any) -> None:
     """Moves a file or a directory, also between this machine and a store."""
-    src, dst = clean(src_url), clean(dst_url)
-    _side(src, dst).rename(src, dst)
+    _do("rename", [src_url, dst_url])
 
 
 @_mox_errors
 def stat(url: Any, client_id: Any = None, **settings: Any) -> Stat:
     """The `length`, `mtime_nsec` and `is_directory` of a file or directory."""
-    path = clean(url)
-    return cast(Stat, _side(path).stat(path))
+    return cast(Stat, _do("stat", [url]))
 
 
 @_mox_errors
 def get_size(url: Any, recursive: bool = False, client_id: Any = None, **settings: Any) -> int:
     """The size of a file, or of all in a directory when `recursive` is true."""
-    path = clean(url)
-    return int(_side(path).size(path, recursive))
+    return int(_do("size", [url], recursive))
 
 
 def set_auth(
