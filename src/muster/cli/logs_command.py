@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import sys
+from dataclasses import dataclass, field
 
 import click
 
@@ -15,6 +16,7 @@ from muster.cli.options import as_json, run_argument
 from muster.cli.screen import Lines
 from muster.launch import api, names
 from muster.launch.follow import Chunk, Follower
+from muster.records.files import file_size
 from muster.records.logs import tail_offset
 
 
@@ -85,34 +87,27 @@ def command(
     return 0
 
 
+@dataclass
 class Start:
     """Where to begin in each log: behind the bytes or before the lines that were asked for.
 
     Bytes are counted over all attempts that are shown, one behind the other.
     """
 
-    def __init__(self, skipped: int, tail: int | None, last: int) -> None:
-        self._skipped = skipped
-        self._tail = tail
-        self._last = last  # what attempts after this one write is new
-        self._paths: list[tuple[int, str]] = []
+    skipped: int
+    tail: int | None
+    last: int  # what attempts after this one write is new
+    paths: list[tuple[int, str]] = field(default_factory=list)
 
     def __call__(self, attempt: int, path: str) -> int:
-        self._paths.append((attempt, path))
-        if self._tail is None or attempt > self._last:
-            return max(0, self._skipped - self.before(attempt)) if self._skipped else 0
-        return tail_offset(path, self._tail) if attempt == self._last else _size(path)
+        self.paths.append((attempt, path))
+        if self.tail is None or attempt > self.last:
+            return max(0, self.skipped - self.before(attempt)) if self.skipped else 0
+        return tail_offset(path, self.tail) if attempt == self.last else file_size(path)
 
     def before(self, attempt: int) -> int:
         """The bytes of the attempts before this one, which write no more."""
-        return sum(_size(path) for number, path in self._paths if number < attempt)
-
-
-def _size(path: str) -> int:
-    try:
-        return os.lstat(path).st_size
-    except OSError:  # a rank has deleted it
-        return 0
+        return sum(file_size(path) for number, path in self.paths if number < attempt)
 
 
 class Bytes:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from muster.records.units import duration
+from muster.records.untrusted import printable
 
 if TYPE_CHECKING:
     from muster.records.ranks import RankView
@@ -118,7 +119,7 @@ def headline(view: RunView) -> str:
 
 def plain(text: str) -> str:
     """Text of others on one line, without what would move the cursor or change colours."""
-    return "".join(letter if letter.isprintable() else " " for letter in _ESCAPE.sub("", text))
+    return printable(_ESCAPE.sub("", text))
 
 
 def fit(text: str, width: int) -> str:

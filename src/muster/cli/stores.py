@@ -15,8 +15,8 @@ from muster import config
 from muster.cli import output
 from muster.cli.output import fit, style, terminal_width
 from muster.cli.screen import CLEAR, DRAW_PAUSE
+from muster.records import units
 from muster.records.layout import home
-from muster.records.units import duration
 from muster.storage import Progress, Report, Storage, StorageError, resolve
 
 BAR_WIDTH = 20
@@ -79,11 +79,7 @@ def count(files: int) -> str:
 
 def format_size(size: float) -> str:
     """A number of bytes with its unit."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
+    return units.size(size, 1000, (" B", " kB", " MB", " GB", " TB"))
 
 
 @contextmanager
@@ -120,7 +116,7 @@ def _line(now: Progress, elapsed: float, columns: int) -> str:
         f"{format_size(rate)}/s",
     ]
     if now.complete and rate:
-        parts.append(f"{duration(round((now.total_bytes - now.bytes) / rate))} left")
+        parts.append(f"{units.duration(round((now.total_bytes - now.bytes) / rate))} left")
     done = min(1.0, now.bytes / now.total_bytes) if now.total_bytes else 0.0
     full = round(done * BAR_WIDTH)
     bar = style("█" * full, fg="green") + style("░" * (BAR_WIDTH - full), dim=True)

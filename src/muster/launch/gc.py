@@ -13,7 +13,7 @@ from muster.launch import api
 from muster.launch.names import RunNotFound
 from muster.launch.run_store import RunStore
 from muster.launch.start import packed_agent
-from muster.records.files import delete_tree, files_below, read_object
+from muster.records.files import delete_tree, file_size, files_below, read_object
 from muster.records.layout import BenchDir
 from muster.records.state import recorded
 
@@ -89,11 +89,4 @@ def remaining_runs(store: RunStore, bench: BenchDir) -> list[str]:
 
 def size_of(path: str) -> int:
     found = os.lstat(path)
-    return sum(map(_size, files_below(path))) if stat.S_ISDIR(found.st_mode) else found.st_size
-
-
-def _size(path: str) -> int:
-    try:
-        return os.lstat(path).st_size
-    except OSError:  # it is gone
-        return 0
+    return sum(map(file_size, files_below(path))) if stat.S_ISDIR(found.st_mode) else found.st_size

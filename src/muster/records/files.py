@@ -219,6 +219,14 @@ def files_below(path: str) -> Iterator[str]:
                 yield entry.path
 
 
+def file_size(path: str) -> int:
+    """The bytes of a file; 0 for one that is gone, such as because a rank has deleted it."""
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
 @contextmanager
 def locked(path: str) -> Iterator[None]:
     """Holds the lock of a directory, which the system gives back for the dead."""

@@ -278,18 +278,18 @@ class RunView:
 
 
 def is_failure(data: Mapping[str, Any]) -> bool:
-    """Returns whether data is a failure."""
-    try:
-        Failure.from_json(data)
-    except ValueError:
-        return False
-    return True
+    """True if data is a failure."""
+    return _is_read_by(Failure.from_json, data)
 
 
 def is_final(data: Mapping[str, Any]) -> bool:
     """True if data is a final record."""
+    return _is_read_by(RunView.from_json, data)
+
+
+def _is_read_by(read: Callable[[Mapping[str, Any]], object], data: Mapping[str, Any]) -> bool:
     try:
-        RunView.from_json(data)
+        read(data)
     except ValueError:
         return False
     return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 
 
 def signal_name(number: int) -> str:
@@ -12,12 +13,12 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def size(number: float) -> str:
-    for unit in ("B", "K", "M", "G"):
-        if number < 1024:
-            return f"{number:.0f}{unit}" if number >= 10 or unit == "B" else f"{number:.1f}{unit}"
-        number /= 1024
-    return f"{number:.1f}T"
+def size(number: float, base: int = 1024, units: Sequence[str] = ("B", "K", "M", "G", "T")) -> str:
+    for unit in units[:-1]:
+        if number < base:
+            return f"{number:.0f}{unit}" if number >= 10 or unit == units[0] else f"{number:.1f}{unit}"
+        number /= base
+    return f"{number:.1f}{units[-1]}"
 
 
 def duration(seconds: float) -> str:

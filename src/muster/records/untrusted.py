@@ -156,6 +156,11 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def printable(text: str) -> str:
+    """Text of others on one line, without what would move the cursor or change colours: spaces take the place of it."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 def number(value: Any) -> float | None:
     """Returns a JSON number as a float, finite or not; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):

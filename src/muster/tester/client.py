@@ -17,8 +17,9 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from muster import config
+from muster.records.untrusted import printable
 from muster.tester.errors import Misused, Unreachable
-from muster.tester.protocol import OpenedUpload, Plan, Verdict, printable
+from muster.tester.protocol import OpenedUpload, Plan, Verdict
 
 FIRST_PAUSES: tuple[float, ...] = (0.2, 0.5, 1.0, 2.0)  # seconds between attempts that get no answer
 LATER_PAUSES = (*FIRST_PAUSES, 4.0, 8.0, 15.0)  # once the tester has answered: it may be restarting

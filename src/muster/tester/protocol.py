@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from muster.records.untrusted import printable
 from muster.tester.errors import Misused
 
 LETTERS = string.ascii_letters + string.digits
@@ -96,8 +97,3 @@ class OpenedUpload:
     def from_json(cls, data: Mapping[str, Any]) -> OpenedUpload:
         verdict = Verdict.from_json(data["verdict"]) if data.get("verdict") else None
         return cls(data["id"], int(data["offset"]), int(data["chunk"]), verdict)
-
-
-def printable(text: str) -> str:
-    """Replaces control characters in a text of the other side by spaces."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)

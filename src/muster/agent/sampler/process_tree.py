@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from muster.agent.sampler.sample_writer import Sample
 
@@ -41,11 +41,8 @@ class Process:
         self.stat = first._replace(own=0, reaped=0)  # all its CPU time was used since the last reading
 
 
-class Change(NamedTuple):
-    """The state of one process at the last reading, and now; None for one that has ended since."""
-
-    before: Stat
-    now: Stat | None
+Change = tuple[Stat, Optional[Stat]]
+"""The state of one process at the last reading, and now; None for one that has ended since."""
 
 
 class ProcessTree:
@@ -78,14 +75,14 @@ class ProcessTree:
         everything: list[Change] = []
         ranks: dict[str, list[Change]] = {rank: [] for rank in self._ranks.values()}
         for process in list(self._processes.values()):
-            change = Change(process.stat, _read(process.file) if process.file >= 0 else _read_once(process.pid))
-            everything.append(change)
+            now = _read(process.file) if process.file >= 0 else _read_once(process.pid)
+            everything.append((process.stat, now))
             if process.rank in ranks:
-                ranks[process.rank].append(change)
-            if change.now is None:
+                ranks[process.rank].append((process.stat, now))
+            if now is None:
                 self._forget(process)
             else:
-                process.stat = change.now
+                process.stat = now
         last, self._last = self._last, moment
         seconds = moment - last if last is not None else 0.0
         if seconds <= 0:

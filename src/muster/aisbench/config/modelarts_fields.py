@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from muster.aisbench.config import common_fields as common
-from muster.aisbench.config import session_checks
 from muster.aisbench.config.job_text import JobField, origin
 from muster.aisbench.config.mode import V2
-from muster.aisbench.config.session_config import WHOLE_NODE, Session, parameters_name
+from muster.aisbench.config.session_config import WHOLE_NODE, Session, check, parameters_name
 from muster.aisbench.config.values import ConfigValue, Findings
 from muster.aisbench.package import Choices, Package
 from muster.job.rules import SECRET
@@ -31,7 +30,7 @@ def fields(package: Package, choices: Choices, code: str, findings: Findings) ->
     """Returns the fields of the job; `code` is the path of its code relative to the job file."""
     if choices.boot:
         findings.note(None, "--boot", "is not used: modelarts_config.py names the boot file", "change `boot_file` there")
-    config = session_checks.check(package, choices.devices, findings)
+    config = check(package, choices.devices, findings)
     if config is None:
         return []
     reader = _Fields(config, package, findings, choices)

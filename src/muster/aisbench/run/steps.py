@@ -17,7 +17,6 @@ from muster.aisbench.importing import Imported
 from muster.aisbench.layout import PackageLayout
 from muster.aisbench.package import Choices
 from muster.aisbench.run import messages, network_mode
-from muster.aisbench.run.job_logs import JobLogs
 from muster.bench import runner
 from muster.bench.formats import aisbench_lines
 from muster.bench.model.result import Result
@@ -25,10 +24,11 @@ from muster.config import ConfigError
 from muster.job.load import load
 from muster.job.source import JobError
 from muster.launch import api
-from muster.launch.follow import Follower
+from muster.launch.follow import Chunk, Follower
 from muster.launch.run import Run
 from muster.launch.run_store import RunStore
-from muster.records.files import write_text
+from muster.records.files import read_object, write_text
+from muster.records.layout import RunDir
 from muster.records.run_view import RunView, State
 
 # The variables by which Muster finds the store of a package; ranks do not get them.
@@ -146,7 +146,7 @@ def _follow(run: Run, kind: str, layout: PackageLayout, store: RunStore, go_to: 
     go_to(run)
     begun = printed = time.monotonic()
     _say(f"[INFO] {messages.created(run, kind, len(_runs(store, run.job.name, run.job.code)))}")
-    logs = JobLogs(run.dir, layout.log)
+    logs = _JobLogs(run.dir, layout.log)
     with Follower(run.dir, lambda attempt, process: True) as follower:
         for chunk in run.pieces(follower):
             if chunk is not None:
@@ -166,3 +166,45 @@ def _result(base: str) -> Result:
     if result is None:
         raise ConfigError(f"{base}/result/result.json is missing; run the training first")
     return result
+
+
+class _JobLogs:
+    """Copies the logs of a run, while it runs, to files in the package's `log/` under the platform's names."""
+
+    def __init__(self, run: RunDir, folder: Path) -> None:
+        self._run = run
+        self._folder = folder
+        self._plans: dict[tuple[int, int], dict[str, list[str]]] = {}
+        self._rest: dict[tuple[int, int, str], bytes] = {}  # lines that are not complete yet
+
+    def add(self, chunk: Chunk) -> None:
+        key = (chunk.attempt, chunk.node, chunk.process)
+        whole, newline, rest = (self._rest.get(key, b"") + chunk.data).rpartition(b"\n")
+        self._rest[key] = rest
+        if newline:
+            self._append(key, whole + newline)
+
+    def close(self) -> None:
+        for key, rest in self._rest.items():
+            if rest:
+                self._append(key, rest)
+        self._rest = {}
+
+    def _append(self, key: tuple[int, int, str], data: bytes) -> None:
+        for name in self._names(*key):
+            with (self._folder / name).open("ab") as file:
+                file.write(data)
+
+    def _names(self, attempt: int, node: int, process: str) -> list[str]:
+        """Names of the log files of a process: those of the platform, else one per rank; none for Muster's own processes."""
+        plan = self._plans.get((attempt, node)) or self._plan(attempt, node)
+        own = process.removesuffix(f"-{node}") if process == f"setup-{node}" else process
+        named = [name for name, processes in plan.items() if own in processes]
+        ranks = [process.replace("rank-", "train_parallel") + ".log"] if process.startswith("rank-") else []
+        return named or ranks
+
+    def _plan(self, attempt: int, node: int) -> dict[str, list[str]]:
+        found = read_object(self._run.attempt(attempt).node(node).plan)
+        plan: dict[str, list[str]] = found.get("log", {})
+        self._plans[attempt, node] = plan
+        return plan

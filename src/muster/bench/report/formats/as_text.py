@@ -12,6 +12,7 @@ from muster.bench.report.drawings.bars import note
 from muster.bench.report.phrase import Phrase, named, say
 from muster.bench.report.run_view import window_of
 from muster.metrics import numbers
+from muster.records.untrusted import printable
 
 Paint = Callable[[str, str], str]  # a text in a colour: good, bad, quiet or bold
 
@@ -46,7 +47,7 @@ class _Writer:
         yield self._headline(result)
         problems = result.verdict.problems
         for problem in problems[:PROBLEMS]:
-            yield from self._fold(f"  ✗ {_plain(problem)}")
+            yield from self._fold(f"  ✗ {printable(problem)}")
         if len(problems) > PROBLEMS:
             yield "  " + self._say(say("more", count=len(problems) - PROBLEMS))
         rows = [(tile.name, headline.sentence(tile)) for tile in [headline.main_tile(result), *headline.tiles(result)]]
@@ -67,19 +68,19 @@ class _Writer:
                 continue
             yield self._paint(self._say(row.name), "bold")
             for number, cell in enumerate(row.cells, 1):
-                yield from self._fold(f"  {number}. {_plain(self._cell(cell))}", 5)
+                yield from self._fold(f"  {number}. {printable(self._cell(cell))}", 5)
         different = compare.differences(results)
         if different:
             yield self._paint(self._say(say("differences")), "bold")
             for key, values in different[:PROBLEMS]:
-                yield from self._fold(f"  {_plain(key)}: {_plain(' | '.join(values))}")
+                yield from self._fold(f"  {printable(key)}: {printable(' | '.join(values))}")
         if len(different) > PROBLEMS:
             yield "  " + self._say(say("more", count=len(different) - PROBLEMS))
 
     def _headline(self, result: Result) -> str:
         passed = result.verdict.passed
         verdict = self._say(say("passed" if passed else "failed"))
-        return f"{self._paint(('✓ ' if passed else '✗ ') + verdict, 'good' if passed else 'bad')}  {_plain(result.id)}"
+        return f"{self._paint(('✓ ' if passed else '✗ ') + verdict, 'good' if passed else 'bad')}  {printable(result.id)}"
 
     def _cell(self, cell: compare.Cell) -> str:
         if cell.value is None:
@@ -120,7 +121,7 @@ class _Writer:
         for member in distribution.worst_first[:WORST] if many else distribution.members:
             label = _padded(self._say(say(who, **{who: member.number})), 12)
             if member.value is None:
-                yield f"  {label}{self._paint('?', 'bad')} {_plain(member.reason)}"
+                yield f"  {label}{self._paint('?', 'bad')} {printable(member.reason)}"
                 continue
             mark = self._paint(" ▼ " + self._say(say("straggler")), "bad") if member.slow else ""
             yield f"  {label}{bar(member.value / top, room)} {figures.figure(member.value)}{mark}"
@@ -129,7 +130,7 @@ class _Writer:
         names = [self._say(name) for name, _ in rows]
         width = min(48, max(map(wide, names)))
         for name, (_, value) in zip(names, rows, strict=True):
-            yield from self._fold(f"  {_padded(name, width)}  {_plain(self._say(value))}", width + 4)
+            yield from self._fold(f"  {_padded(name, width)}  {printable(self._say(value))}", width + 4)
 
     def _say(self, phrase: Phrase) -> str:
         return phrase.within(self._language)
@@ -185,8 +186,3 @@ def _verdict(check: headline.Check) -> Phrase:
     verdict = check.verdict
     tail = f" ({check.reason})" if check.reason else ""
     return Phrase(f"{mark} {check.measured}, {verdict.en}{tail}", f"{mark} {check.measured}，{verdict.zh}{tail}")
-
-
-def _plain(line: str) -> str:
-    """Text of others on one line, without what would move the cursor or change colours."""
-    return "".join(letter if letter.isprintable() else " " for letter in line)

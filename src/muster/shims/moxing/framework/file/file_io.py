@@ -1,11 +1,9 @@
 """The functions of `moxing.file`. Local paths are handled here, URLs by Muster's storage server."""
 
 import functools
-import glob as globbing
-import os
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union, cast
 
-from . import client, local, objects, remote, walking
+from . import local, objects, remote
 from .entries import AnyEntry, Stat
 from .errors import MoxFileNotExistsException
 from .paths import clean, is_url, relative
@@ -150,11 +148,7 @@ def list_directory(
 
 def glob(url: Any, client_id: Any = None, **settings: Any) -> List[str]:
     """The paths that match a pattern: URLs, and absolute paths of local files."""
-    path = clean(url)
-    recursive = bool(settings.get("recursive"))
-    if is_url(path):
-        return walking.glob(path, recursive)
-    return sorted(globbing.glob(os.path.abspath(path), recursive=recursive))
+    return cast(List[str], _do("glob", [url], bool(settings.get("recursive"))))
 
 
 def walk(
@@ -166,10 +160,7 @@ def walk(
     **settings: Any,
 ) -> Iterator[Tuple[str, List[str], List[str]]]:
     """Goes through a directory and those below it, as `os.walk` does."""
-    path = clean(url)
-    if is_url(path):
-        return walking.walk(path, topdown, onerror)
-    return os.walk(path, topdown, onerror, followlinks)
+    return cast(Iterator[Tuple[str, List[str], List[str]]], _do("walk", [url], topdown, onerror, followlinks))
 
 
 @_mox_errors
@@ -244,4 +235,4 @@ def set_auth(
         "ssl_verify": ssl_verify,
         "path_style": path_style,
     }
-    client.set_auth({name: value for name, value in given.items() if value is not None})
+    remote.set_auth({name: value for name, value in given.items() if value is not None})

@@ -1,6 +1,7 @@
 """The same functions as in `remote`, for paths on this machine."""
 
 import errno
+import glob as globbing
 import os
 import shutil
 from typing import Iterator, List, Optional
@@ -8,7 +9,7 @@ from typing import Iterator, List, Optional
 from .entries import Entry, Stat
 from .errors import MoxFileNameDuplicateException
 
-exists, is_directory, scan = os.path.exists, os.path.isdir, os.scandir
+exists, is_directory, scan, walk = os.path.exists, os.path.isdir, os.scandir, os.walk
 
 
 def stat(path: str) -> Stat:
@@ -33,6 +34,10 @@ def _names(path: str, recursive: bool) -> List[str]:
         inside = os.path.relpath(folder, path)
         found += [os.path.normpath(os.path.join(inside, name)) for name in folders + files]
     return found
+
+
+def glob(pattern: str, recursive: bool) -> List[str]:
+    return sorted(globbing.glob(os.path.abspath(pattern), recursive=recursive))
 
 
 def size(path: str, recursive: bool) -> int:
