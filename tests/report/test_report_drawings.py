@@ -19,8 +19,7 @@ from muster.bench.report.drawings.charts import line_chart
 from muster.bench.report.drawings.timeline import BINS, Bins, Series
 from muster.bench.report.phrase import named, same, say
 from muster.bench.report.run_view import over_time
-from muster.bench.report.samples import _rows, thinned
-from muster.bench.samples import NodeSamples
+from muster.bench.samples import NodeSamples, _rows, thinned
 
 
 def test_a_long_record_is_drawn_as_means_that_keep_the_whole() -> None:

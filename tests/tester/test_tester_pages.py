@@ -15,7 +15,7 @@ from records import RunRecord
 from submissions import planned, program, sent
 
 from browser import open_page
-from muster.server.results import csv_tables
+from muster.server.results import api
 from muster.server.results.result_row import ResultRow
 from tester_server import Served
 
@@ -103,7 +103,7 @@ def test_spreadsheets_run_nothing(http: httpx.Client) -> None:
 @pytest.mark.parametrize("first", [*"=+-@\t\r\n＝＋－＠"])
 def test_no_spreadsheet_takes_a_name_for_a_formula(first: str) -> None:
     nothing: dict[str, Any] = dict.fromkeys(ResultRow.__dataclass_fields__)
-    text = csv_tables.results_csv([ResultRow(**{**nothing, "received": 0.0, "name": f"{first}1"})])
+    text = api.csv_table(api.LISTED, [{**nothing, "received": 0.0, "name": f"{first}1"}])
     assert [row["name"] for row in csv.DictReader(io.StringIO(text, newline=""))] == [f"'{first}1"]
 
 

@@ -41,15 +41,6 @@ class Matches:
 
 
 @dataclass(frozen=True)
-class LogContent:
-    """The metrics and phases in one log."""
-
-    points: list[DataPoint]
-    edges: list[Edge]
-    matches: dict[str, Matches]  # by metric
-
-
-@dataclass(frozen=True)
 class Unread:
     """Logs and patterns that were skipped because they delayed the end of the run; the final record keeps this."""
 
@@ -104,8 +95,8 @@ def patterns(job: Job, unread: Unread | None) -> Patterns:
     return Patterns(given, LIMIT if unread is None else LATER)
 
 
-def read(path: str, patterns: Patterns) -> LogContent:
-    """Reads a log in one pass."""
+def read(path: str, patterns: Patterns) -> tuple[list[DataPoint], list[Edge], dict[str, Matches]]:
+    """Reads a log in one pass: the data points and phases of its events, and the matches of the patterns by metric."""
     reader = mllog.Reader()
     matches: dict[str, Matches] = {}
 
@@ -115,7 +106,7 @@ def read(path: str, patterns: Patterns) -> LogContent:
     for line in _lines(path):
         reader.feed(line)
         patterns.search(line, found)
-    return LogContent(reader.points, reader.edges, matches)
+    return reader.points, reader.edges, matches
 
 
 def _lines(path: str) -> Iterator[str]:
@@ -139,6 +130,5 @@ def _cut(file: BinaryIO) -> Iterator[bytes]:
 def events(path: str) -> Iterator[tuple[mllog.Event, str]]:
     """The `:::MLLOG` events of a log, each with its line as it was written, without the prefix of a launcher."""
     for line in _lines(path):
-        event = mllog.parse(line) if mllog.TOKEN in line else None
-        if event is not None:
+        if (event := mllog.parse(line)) is not None:
             yield event, mllog.TOKEN + line.rpartition(mllog.TOKEN)[2].strip()

@@ -57,7 +57,7 @@ class Reader:
         self.edges: list[Edge] = []
 
     def feed(self, line: str) -> None:
-        event = parse(line) if TOKEN in line else None
+        event = parse(line)
         if event is None:
             return
         if event.key in EDGES:

@@ -105,14 +105,14 @@ def _observe_rank(rank: int, inputs: _Inputs, found: Observed) -> None:
     found.problems += problems
     by_source = [sources.from_points(inputs.job, "record", points), inputs.files.fresh.get(rank, {})]
     if rank in inputs.logs:
-        log = log_numbers.read(inputs.logs[rank], inputs.patterns)
-        fresh = [point for point in log.points if point.t is not None and point.t >= inputs.began]
-        older = [point for point in log.points if point.t is not None and point.t < inputs.began]
+        logged, phases, matches = log_numbers.read(inputs.logs[rank], inputs.patterns)
+        fresh = [point for point in logged if point.t is not None and point.t >= inputs.began]
+        older = [point for point in logged if point.t is not None and point.t < inputs.began]
         by_source.append(sources.from_points(inputs.job, "mllog", fresh))
-        by_source.append(sources.from_matches(inputs.job, log.matches))
+        by_source.append(sources.from_matches(inputs.job, matches))
         by_source.append(sources.outdated("mllog", older))
         known = {edge.name for edge in edges}
-        edges += [edge for edge in log.edges if edge.name not in known]
+        edges += [edge for edge in phases if edge.name not in known]
     found.edges[rank] = edges
     by_source += [inputs.files.stale.get(rank, {}), sources.unreadable("; ".join(problems))]
     for name, value in ChainMap(*by_source).items():  # the first source that has a metric counts

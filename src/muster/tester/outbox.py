@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from muster.records.files import read_json, temporary_name, write_json
+from muster.records.files import read_json, write_json
 from muster.tester.errors import Misused, Unreachable
 from muster.tester.protocol import Verdict
 
@@ -42,7 +42,7 @@ class Outbox:
 
     def put(self, path: Path, tester: str, test_id: str | None) -> WaitingBundle:
         """Keeps a copy of a bundle."""
-        return self.fill(lambda target: _copy(path, target), path.name, tester, test_id)
+        return self.fill(lambda target: shutil.copyfile(path, target), path.name, tester, test_id)
 
     def fill(self, write: Callable[[Path], object], name: str, tester: str, test_id: str | None) -> WaitingBundle:
         """Keeps a bundle that `write` makes. The note is written last: from then on the bundle waits."""
@@ -51,7 +51,11 @@ class Outbox:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write(kept)
             kept.chmod(0o600)
-        except OSError as error:
+        except BaseException as error:
+            with suppress(OSError):
+                kept.unlink()  # half of a bundle is of no use
+            if not isinstance(error, OSError):
+                raise
             reason = str(error.strerror).lower()
             raise Misused(f"{name} cannot be read and kept in {self.folder}: {reason}; check both") from None
         waiting = WaitingBundle(kept, tester, test_id, time.time())
@@ -76,14 +80,3 @@ class Outbox:
         waiting.note.unlink(missing_ok=True)
         waiting.path.unlink(missing_ok=True)
         return verdict
-
-
-def _copy(path: Path, kept: Path) -> None:
-    temporary = Path(temporary_name(str(kept)))
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with path.open("rb") as source, os.fdopen(descriptor, "wb") as target:
-            shutil.copyfileobj(source, target, 1 << 20)
-        os.replace(temporary, kept)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from muster.bench.bundle.contents import MANIFEST, SIGNATURE
 from muster.bench.errors import BundleError
 from muster.records.files import write_text
 
@@ -72,10 +73,7 @@ def _checked(key: Key) -> Key:
     public = key.path if key.path.suffix == ".pub" else Path(f"{key.path}.pub")
     if public.is_file() and public.read_text(errors="replace").startswith("sk-"):
         return key  # lies in hardware that has to be touched
-    with tempfile.TemporaryDirectory(prefix="muster-sign-") as folder:
-        trial = Path(folder, "trial")
-        trial.touch()
-        done = _sign(trial, key.path, asks=False)
+    done, _ = _sign(b"", key.path, asks=False)
     if done.returncode == 0:
         return key
     if _locked(done.stderr) and sys.stdin.isatty():
@@ -91,16 +89,20 @@ def _first_of_agent() -> str:
     return keys[0]
 
 
-def sign(file: Path, key: Path) -> bytes:
-    """The signature of a file. A key with a passphrase asks for it on the terminal, and nowhere else."""
-    done = _sign(file, key, asks=sys.stdin.isatty())
+def sign(data: bytes, key: Path) -> bytes:
+    """The signature of some bytes. A key with a passphrase asks for it on the terminal, and nowhere else."""
+    done, made = _sign(data, key, asks=sys.stdin.isatty())
     if done.returncode != 0:
         raise _refusal(key, done.stderr)
-    return Path(f"{file}.sig").read_bytes()
+    return made
 
 
-def _sign(file: Path, key: Path, asks: bool) -> subprocess.CompletedProcess[str]:
-    return _run(["ssh-keygen", "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key), str(file)], asks=asks)
+def _sign(data: bytes, key: Path, asks: bool) -> tuple[subprocess.CompletedProcess[str], bytes]:
+    with tempfile.TemporaryDirectory(prefix="muster-sign-") as folder:
+        file = Path(folder, MANIFEST)
+        file.write_bytes(data)
+        done = _run(["ssh-keygen", "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key), str(file)], asks=asks)
+        return done, Path(folder, SIGNATURE).read_bytes() if done.returncode == 0 else b""
 
 
 def _locked(said: str | None) -> bool:

@@ -11,7 +11,6 @@ import io
 import json
 import os
 import tarfile
-import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -92,15 +91,8 @@ def _pack(file: BinaryIO, bench: BenchRecord, files: Iterable[tuple[str, Path]],
         manifest = canonical([_add(tar, bench, name, path) for name, path in files])
         _put(tar, bench, MANIFEST, len(manifest), io.BytesIO(manifest))
         if key is not None:
-            signed = _sign(manifest, key)
+            signed = signature.sign(manifest, key)
             _put(tar, bench, SIGNATURE, len(signed), io.BytesIO(signed))
-
-
-def _sign(manifest: bytes, key: Path) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="muster-sign-") as folder:
-        path = Path(folder, MANIFEST)
-        path.write_bytes(manifest)
-        return signature.sign(path, key)
 
 
 def _add(tar: tarfile.TarFile, bench: BenchRecord, name: str, path: Path) -> FileEntry:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from muster.bench import result
+from muster.bench import result, samples
 from muster.bench.bundle import check
 from muster.bench.errors import BundleError, ResultError
 from muster.bench.model.result import FORMAT, BenchRecord, Result, Verdict
-from muster.bench.report import samples
 from muster.launch.names import RunNotFound
 from muster.launch.run import Run
 from muster.launch.run_store import RunStore

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from muster.bench.errors import ResultError
 from muster.bench.model.result import Result
 from muster.bench.report.formats import as_html
-from muster.bench.report.samples import ByNode, bundle_rows, from_rows
+from muster.bench.samples import ByNode, bundle_rows, from_rows
 from muster.records.files import read_json, write_json
 from muster.server.core.access import BAD_TOKEN, COOKIE, Context, Reader
 from muster.server.core.context import AppContext

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from anyio import CapacityLimiter, to_thread
@@ -10,9 +14,9 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
+from muster.bench.report.formats.as_csv import cell
 from muster.server.core.access import Context, Reader, Submitter
 from muster.server.core.context import VERIFY_WORKERS
-from muster.server.results import csv_tables
 from muster.server.results.result_row import ResultRow
 from muster.server.results.results import Details
 from muster.server.results.uploads import CHUNK
@@ -47,6 +51,12 @@ class Offset:
 
 UploadId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 Number = Annotated[int, Path(ge=1, lt=1 << 62)]
+# The columns of CSV files.
+PLANNED = ("model", "division", "scenario", "mode", "object_type", "test_id")
+MEASURED = ("value", "unit", "accuracy", "samples_per_joule", "nodes", "devices", "hardware", "signature", "signed_by")
+LISTED = ("number", "bench", *PLANNED, "name", "submitter", "received", "passed", "metric", *MEASURED, "sha256")
+YES_NO = {True: "yes", False: "no"}
+RANKED = ("model", "division", "scenario", "metric", "rank", "number", "bench", "submitter", "received", *MEASURED)
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problem, "description": "No token, or one that is not known or was revoked."},
 }
@@ -142,13 +152,15 @@ def list_results(
 def results_csv(context: Context, _: Reader, model: str = "", search: str = "", sort: str = "received") -> Response:
     """All of the list, as CSV."""
     found = context.submissions.results.search(model, search, sort, page=0)
-    return csv_tables.response(csv_tables.results_csv(found), "results.csv")
+    return _csv_response(csv_table(LISTED, map(vars, found)), "results.csv")
 
 
 @router.get("/ranking.csv", response_class=PlainTextResponse, responses=ERRORS)
 def ranking_csv(context: Context, _: Reader, model: str = "") -> Response:
     """Those that passed, the best first, per model, division and scenario, as CSV."""
-    return csv_tables.response(csv_tables.rankings_csv(context.submissions.results.rankings(model)), "ranking.csv")
+    found = context.submissions.results.rankings(model)
+    rows = ({**vars(entry), "rank": rank} for ranking in found for rank, entry in enumerate(ranking.entries, 1))
+    return _csv_response(csv_table(RANKED, rows), "ranking.csv")
 
 
 @router.get("/results/{number}", responses=NO_RESULT)
@@ -162,3 +174,19 @@ def get_bundle(context: Context, _: Reader, number: Number) -> FileResponse:
     """The bundle as it was sent."""
     result = context.submissions.results.details(number).entry
     return FileResponse(context.layout.bundle(result.sha256), media_type="application/gzip", filename=f"{result.bench}.tar.gz")
+
+
+def csv_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Rows as CSV, in which no cell is a formula for a spreadsheet."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns)
+    writer.writeheader()
+    for row in rows:
+        received = datetime.fromtimestamp(row["received"], UTC).isoformat(timespec="seconds")
+        shown = {name: received if name == "received" else row[name] for name in columns}
+        writer.writerow({name: YES_NO[value] if isinstance(value, bool) else cell(value) for name, value in shown.items()})
+    return text.getvalue()
+
+
+def _csv_response(text: str, name: str) -> PlainTextResponse:
+    return PlainTextResponse(text, media_type="text/csv", headers={"Content-Disposition": f'attachment; filename="{name}"'})

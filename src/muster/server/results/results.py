@@ -49,6 +49,14 @@ class Details:
 
 
 @dataclass(frozen=True)
+class StoredRun:
+    """A run, and the number of the result that it came with."""
+
+    run: str
+    number: int
+
+
+@dataclass(frozen=True)
 class Ranking:
     """Comparable results, the best first: those of one model, division, scenario and metric."""
 
@@ -70,10 +78,10 @@ class Results:
     def by_bench(self, bench: str) -> ResultRow | None:
         return next(iter(self._select("WHERE bench = ?", bench)), None)
 
-    def known_run(self, runs: Iterable[str]) -> sqlite3.Row | None:
-        """Returns the first of these runs that came with a result already: the `run`, and the `number` of that result."""
+    def known_run(self, runs: Iterable[str]) -> StoredRun | None:
+        """Returns the first of these runs that came with a result already."""
         found = (self._database.select("SELECT run, number FROM runs WHERE run = ?", run) for run in runs)
-        return next((rows[0] for rows in found if rows), None)
+        return next((StoredRun(**rows[0]) for rows in found if rows), None)
 
     def details(self, number: int) -> Details:
         """Returns one result; raises Denied where there is none with this number."""
@@ -121,7 +129,7 @@ class Results:
         system = json.dumps(bench.system) if bench.system is not None else None
         number = insert(connection, "results", {**row.to_row(), "result": result, "system": system})
         for run in bench.runs:
-            insert(connection, "runs", {"run": run, "number": number})
+            insert(connection, "runs", vars(StoredRun(run, number)))
         connection.execute("DELETE FROM refusals WHERE sha256 = ? AND submitter = ?", (row.sha256, row.submitter))
         return replace(row, number=number)
 

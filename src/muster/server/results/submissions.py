@@ -99,7 +99,7 @@ class Submissions:
         if other := self.results.by_bench(contents.bench.id):
             raise Refused(REPLAYED, f"result {other.number} is of the benchmark {other.bench} already, with other content")
         if stored := self.results.known_run(contents.bench.runs):
-            raise Refused(REPLAYED, f"its run {stored['run']} came with result {stored['number']} already; a run counts once")
+            raise Refused(REPLAYED, f"its run {stored.run} came with result {stored.number} already; a run counts once")
         return None
 
     def _store(self, upload: Upload, path: Path, contents: BundleContents, plan: Plan | None) -> Verdict:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from muster.bench.report.drawings import scale
 from muster.bench.report.drawings.charts import LEFT, NARROW, WIDE, Paper, paper
@@ -48,58 +49,61 @@ class BarChart:
 def bar_charts(id: str, metric: Phrase, unit: str, distribution: Distribution, who: str) -> list[BarChart]:
     """All of them, or the curve of all and, where one can say which those are, the worst; `who` is `rank` or `node`."""
     members = distribution.members
-    drawing = _Drawing(distribution, who, unit)
+    chart = partial(_chart, distribution, who, unit)
     if len(members) <= MOST:
-        return [drawing.chart(id, say(f"by_{who}", metric=metric), note(distribution, who), members)]
+        return [chart(id, say(f"by_{who}", metric=metric), note(distribution, who), members)]
     count = f"{len(members):,}"
-    charts = [drawing.chart(id, say(f"sorted_by_{who}", metric=metric, count=count), note(distribution, who))]
+    charts = [chart(id, say(f"sorted_by_{who}", metric=metric, count=count), note(distribution, who))]
     if distribution.sign:
-        charts.append(drawing.chart(f"{id}-worst", say("worst_first", count=WORST), None, distribution.worst_first[:WORST]))
+        charts.append(chart(f"{id}-worst", say("worst_first", count=WORST), None, distribution.worst_first[:WORST]))
     return charts
 
 
-class _Drawing:
-    """Draws the values of one distribution; all of its charts have the same axis and the same mean."""
+def _chart(
+    distribution: Distribution,
+    who: str,
+    unit: str,
+    id: str,
+    title: Phrase,
+    words: Phrase | None,
+    members: Sequence[Member] = (),
+) -> BarChart:
+    """The bars of some members; of none, the curve of all. All charts of a distribution have the same axis and mean."""
+    values = [*distribution.values, 0.0]
+    ticks = scale.ticks(min(values), max(values)) if distribution.values else [0.0, 1.0]
+    size = NARROW if len(members) <= FEW else WIDE
+    sheet = paper(size, scale.Scale(0, max(1, len(distribution.values) - 1), LEFT, size[0] - RIGHT), ticks)
+    bars = _bars(members, sheet, lambda member: tip(member, distribution, who, unit))
+    mean = None if distribution.mean is None else sheet.y(distribution.mean)
+    return BarChart(id, title, words, unit, sheet, bars, "" if members else _curve(distribution, sheet), mean)
 
-    def __init__(self, distribution: Distribution, who: str, unit: str) -> None:
-        self._distribution, self._who, self._unit = distribution, who, unit
-        values = [*distribution.values, 0.0]
-        self._ticks = scale.ticks(min(values), max(values)) if distribution.values else [0.0, 1.0]
 
-    def chart(self, id: str, title: Phrase, words: Phrase | None, members: Sequence[Member] = ()) -> BarChart:
-        """The bars of some members; of none, the curve of all."""
-        size = NARROW if len(members) <= FEW else WIDE
-        sheet = paper(size, scale.Scale(0, max(1, len(self._distribution.values) - 1), LEFT, size[0] - RIGHT), self._ticks)
-        bars, curve = self._bars(members, sheet), "" if members else self._curve(sheet)
-        mean = None if self._distribution.mean is None else sheet.y(self._distribution.mean)
-        return BarChart(id, title, words, self._unit, sheet, bars, curve, mean)
+def _bars(members: Sequence[Member], sheet: Paper, tip_of: Callable[[Member], Phrase]) -> list[Bar]:
+    y = sheet.y
+    step = min(90.0, (sheet.x.end - LEFT) / max(1, len(members)))
+    thick = round(min(step * 0.78, 56.0), 2)
+    room = 8 + 7 * max((len(str(member.number)) for member in members), default=1)
+    every = max(1, math.ceil(room / step))
+    bars = []
+    for index, member in enumerate(members):
+        at = round(LEFT + index * step + (step - thick) / 2, 2)
+        shown = y(member.value) if member.value is not None else y(0.0) - 14
+        label = str(member.number) if index % every == 0 else ""
+        top, tall = min(shown, y(0.0)), round(abs(y(0.0) - shown), 2)
+        bars.append(Bar(at, thick, top, tall, label, tip_of(member), member.slow, member.value is None))
+    return bars
 
-    def _bars(self, members: Sequence[Member], sheet: Paper) -> list[Bar]:
-        y = sheet.y
-        step = min(90.0, (sheet.x.end - LEFT) / max(1, len(members)))
-        thick = round(min(step * 0.78, 56.0), 2)
-        room = 8 + 7 * max((len(str(member.number)) for member in members), default=1)
-        every = max(1, math.ceil(room / step))
-        bars = []
-        for index, member in enumerate(members):
-            at = round(LEFT + index * step + (step - thick) / 2, 2)
-            shown = y(member.value) if member.value is not None else y(0.0) - 14
-            label = str(member.number) if index % every == 0 else ""
-            words = tip(member, self._distribution, self._who, self._unit)
-            top, tall = min(shown, y(0.0)), round(abs(y(0.0) - shown), 2)
-            bars.append(Bar(at, thick, top, tall, label, words, member.slow, member.value is None))
-        return bars
 
-    def _curve(self, sheet: Paper) -> str:
-        """All values from the worst to the best, as an area over zero, no finer than the paper."""
-        x, y = sheet.x, sheet.y
-        values = [member.value for member in self._distribution.worst_first if member.value is not None]
-        if not values:
-            return ""
-        every = max(1, len(values) // 500)
-        kept = sorted({*range(0, len(values), every), len(values) - 1})
-        along = "L".join(f"{x(index):g},{y(values[index]):g}" for index in kept)
-        return f"M{x(0):g},{y(0):g}L{along}L{x(len(values) - 1):g},{y(0):g}Z"
+def _curve(distribution: Distribution, sheet: Paper) -> str:
+    """All values from the worst to the best, as an area over zero, no finer than the paper."""
+    x, y = sheet.x, sheet.y
+    values = [member.value for member in distribution.worst_first if member.value is not None]
+    if not values:
+        return ""
+    every = max(1, len(values) // 500)
+    kept = sorted({*range(0, len(values), every), len(values) - 1})
+    along = "L".join(f"{x(index):g},{y(values[index]):g}" for index in kept)
+    return f"M{x(0):g},{y(0):g}L{along}L{x(len(values) - 1):g},{y(0):g}Z"
 
 
 def note(distribution: Distribution, who: str) -> Phrase:

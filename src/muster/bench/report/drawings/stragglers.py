@@ -76,11 +76,19 @@ def nodes(metric: RunMetric | None) -> Distribution:
 
 def _distribution(entries: Sequence[tuple[int, RankValue | NodeValue]], metric: RunMetric | None) -> Distribution:
     sign = {"higher": 1, "lower": -1}.get((metric and metric.better) or "", 0)
-    values = [entry.value for _, entry in entries if entry.value is not None] or [0.0]
-    middle = median(values)
-    bound = max(LEAST * abs(middle), FACTOR * median(abs(value - middle) for value in values))  # how far behind one may be
+    values = [entry.value for _, entry in entries if entry.value is not None]
+    bound = _bound(values)
+    middle = median(values) if values else 0.0
     members = []
     for number, entry in entries:
         behind = 0.0 if entry.value is None else (middle - entry.value) * sign
         members.append(Member(number, entry.node, entry.value, entry.reason or "", behind > bound))
     return Distribution(members, sign)
+
+
+def _bound(values: Sequence[float]) -> float:
+    """How far behind the median one may be."""
+    if not values:
+        return 0.0
+    middle = median(values)
+    return max(LEAST * abs(middle), FACTOR * median(abs(value - middle) for value in values))
