@@ -49,15 +49,13 @@ def command(
     repeats: str | None,
     scope: str | None,
     engine: str | None,
-    export: Path | None,
-    sign: str | None,
-    force: bool,
     mllog: Path | None,
     html: Path | None,
     system: Path | None,
     tester: str | None,
     test_id: str | None,
     json: bool,
+    **bundling: Any,
 ) -> int:
     """Run JOB as often as its `bench` section says, and print what it is worth: complete numbers, or why not.
 
@@ -80,7 +78,7 @@ def command(
     with errors.shown_as_json(json), named_as_typed(given):
         if tester is not None and test_id is None:
             raise click.UsageError("--tester needs to know which plan is answered; add --test-id ID")
-        bundle = exporting.checked(export, sign, force, sending=test_id is not None)
+        bundle = exporting.checked(**bundling, sending=test_id is not None)
         for path in (path for path in (mllog, html) if path is not None):
             exporting.writable(path)
         described = _description(system)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from muster.cli import stores
@@ -17,7 +19,7 @@ from muster.storage.urls import join
 @stores.exclude
 @stores.threads
 @as_json
-def command(src: str, dst: str, include: tuple[str, ...], exclude: tuple[str, ...], threads: int | None, json: bool) -> int:
+def command(src: str, dst: str, json: bool, **chosen: Any) -> int:
     """Copy a file, or what is in a directory or prefix, from SRC to DST.
 
     SRC and DST are paths or URLs: obs://bucket/name, s3://bucket/name, file:///path. A file becomes the file DST, or a file in
@@ -40,12 +42,10 @@ def command(src: str, dst: str, include: tuple[str, ...], exclude: tuple[str, ..
         def copy(progress: Progress, left: list[StorageError]) -> Report:
             found = storage.stat(src)
             if found is None or found.is_dir:
-                return storage.copy_tree(
-                    src, dst, include=include, exclude=exclude, threads=threads, progress=progress, left=left
-                )
+                return storage.copy_tree(src, dst, progress=progress, left=left, **chosen)
             if src.endswith("/"):
                 raise NotFound(f"{src} is not a directory; leave the slash out to copy the file")
-            if include or exclude:
+            if chosen["include"] or chosen["exclude"]:
                 raise click.UsageError("--include and --exclude choose from a directory; SRC is a single file")
             there = storage.stat(dst)
             target = join(dst, found.name) if dst.endswith("/") or (there and there.is_dir) else dst

@@ -28,22 +28,11 @@ from muster.records.layout import home
 @click.option("--here", is_flag=True, help="The job will run here: what only the cloud would refuse becomes a note.")
 @click.option("--mode", type=click.Choice(MODES), help="How the package runs, whatever RUNTYPE in benchmark.sh says.")
 @click.option("--version", type=click.Choice(["V1", "V2"]), help="The section of modelarts_config.py, whatever config.sh says.")
-@click.option("--boot", default="", help="The file that starts the training, in mode cluster_offline.")
+@click.option("--boot", help="The file that starts the training, in mode cluster_offline.")
 @click.option("--devices", type=click.IntRange(1), help="Cards per node, where the configuration does not say.")
 @click.option("--force", is_flag=True, help="Replace a job file and a profile that are there.")
 @as_json
-def command(
-    folder: str,
-    target: str,
-    profile: str | None,
-    here: bool,
-    mode: str | None,
-    version: str | None,
-    boot: str,
-    devices: int | None,
-    force: bool,
-    json: bool,
-) -> None:
+def command(folder: str, target: str, profile: str | None, here: bool, force: bool, json: bool, **chosen: Any) -> None:
     """Make a job file of an AISBench package.
 
     DIR is an unpacked package, its `code` directory, or one that holds some of modelarts_config.py, config.sh,
@@ -60,7 +49,7 @@ def command(
       muster import ./code --mode cluster_offline
       muster import ./code --here -o -
     """
-    choices = Choices(mode=mode or "", version=version or "", boot=boot, devices=devices or 0)
+    choices = Choices(**{name: value for name, value in chosen.items() if value is not None})
     path = os.path.join(os.getcwd(), "job.yaml") if target == "-" else target
     imported = read(folder, path, choices, here)
     if not json and os.path.isfile(imported.package.file):

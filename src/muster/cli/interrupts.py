@@ -6,10 +6,9 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from muster.launch import api
+from muster.launch import api
 
 REASONS: dict[int, str] = {
     signal.SIGINT: "stopped by the user (Ctrl-C)",

@@ -46,18 +46,7 @@ class Workload(click.Path):
 @click.option("-o", "--output", "target", default="output", show_default=True, help="The directory for the package.")
 @click.option("--start", hidden=True, help="One step of a package, for the scripts in it.")
 @as_json
-def command(
-    folder: str,
-    arch: str,
-    version: str,
-    type: str,
-    mode: str,
-    vendor: str,
-    workload: str,
-    target: str,
-    start: str | None,
-    json: bool,
-) -> int:
+def command(folder: str, workload: str, target: str, start: str | None, json: bool, **parts: str) -> int:
     """Make an AISBench package of a workload.
 
     WORKLOAD is the name of one that comes with Muster, or a directory with `code/` (the training code) and, where it has
@@ -72,7 +61,7 @@ def command(
     """
     if start is not None:
         return _start(folder, shlex.split(start))
-    naming = PackageName(workload or Path(folder).resolve().name.replace("-", "_"), arch, mode, vendor, version, type)
+    naming = PackageName(workload or Path(folder).resolve().name.replace("-", "_"), **parts)
     findings = check(Path(folder), naming)
     if findings.problems:
         raise JobError(findings.problems)

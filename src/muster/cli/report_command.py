@@ -51,10 +51,8 @@ def command(
     form: str | None,
     json: bool,
     target: Path | None,
-    export: Path | None,
-    sign: str | None,
-    force: bool,
     language: str | None,
+    **bundling: Any,
 ) -> None:
     """Show what runs were worth: the result in short, and a page with everything about it.
 
@@ -75,9 +73,9 @@ def command(
     form = "json" if json else form
     if target is not None and form is None:
         raise click.UsageError("-o goes with --csv, --md or --json; --html FILE names the page")
-    bundle = exporting.checked(export, sign, force)
+    bundle = exporting.checked(**bundling)
     sources = _sources(names)
-    if export is not None:
+    if bundle.target is not None:
         bundle.write(_only_bench(sources))
     language = language or terminal_language()
     if form is not None:

@@ -33,12 +33,15 @@ def open_storage() -> Storage:
     return Storage(resolve(place, config.load(place).storage, os.environ))
 
 
-def run_transfer(move: Callable[[Progress, list[StorageError]], Report], src: str, dst: str, json: bool) -> int:
-    """Runs a transfer with a progress bar on a terminal, and prints what was moved and what was left out."""
+def run_transfer(move: Callable[..., Report], src: str, dst: str, json: bool) -> int:
+    """Runs a transfer with a progress bar on a terminal, and prints what was moved and what was left out.
+
+    `move` takes `progress`, to count in, and `left`, for the errors of what it leaves out.
+    """
     begun = time.monotonic()
     left: list[StorageError] = []
     with progress_bar(hidden=json) as progress:
-        report = move(progress, left)
+        report = move(progress=progress, left=left)
     seconds = time.monotonic() - begun
     if json:
         counts = {**vars(report), "left": list(map(str, left)), "seconds": round(seconds, 3)}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import click
 
 from muster.cli import stores
@@ -16,15 +19,7 @@ from muster.cli.options import as_json
 @click.option("--delete", is_flag=True, help="Delete in DST what SRC does not have.")
 @stores.threads
 @as_json
-def command(
-    src: str,
-    dst: str,
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    delete: bool,
-    threads: int | None,
-    json: bool,
-) -> int:
+def command(src: str, dst: str, json: bool, **chosen: Any) -> int:
     """Make the directory or prefix DST like SRC: what is missing or has changed is copied.
 
     With --delete, what DST has and SRC has not is deleted, but for what the globs leave out. SRC is never changed.
@@ -36,11 +31,4 @@ def command(
       muster sync obs://out/resnet50 ./resnet50 --delete --exclude '*.tmp'
     """
     with stores.open_storage() as storage:
-        return stores.run_transfer(
-            lambda progress, left: storage.copy_tree(
-                src, dst, include=include, exclude=exclude, delete=delete, threads=threads, progress=progress, left=left
-            ),
-            src,
-            dst,
-            json,
-        )
+        return stores.run_transfer(partial(storage.copy_tree, src, dst, **chosen), src, dst, json)

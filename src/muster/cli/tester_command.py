@@ -61,25 +61,14 @@ command.add_command(plan)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
 @click.option("--port", type=click.IntRange(0, 65535), default=9527, show_default=True, help="The port; 0 takes a free one.")
 @data_option
-@click.option("--open", "free", is_flag=True, help="Let everybody read and submit without a token.")
+@click.option("--open", is_flag=True, help="Let everybody read and submit without a token.")
 @click.option("--cert", type=a_file, metavar="FILE", help="A certificate (PEM): speak TLS.")
 @click.option("--key", type=a_file, metavar="FILE", help="The key of the certificate (PEM).")
 @click.option("--signers", type=a_file, metavar="FILE", help="Take only bundles signed by these (allowed signers).")
 @click.option("--most", type=Bytes(), default="2G", show_default=True, metavar="SIZE", help="The largest bundle.")
 @click.option("--quota", type=Bytes(), default="100G", show_default=True, metavar="SIZE", help="All bundles together.")
 @as_json
-def serve(
-    host: str,
-    port: int,
-    data: Path | None,
-    free: bool,
-    cert: Path | None,
-    key: Path | None,
-    signers: Path | None,
-    most: int,
-    quota: int,
-    json: bool,
-) -> None:
+def serve(data: Path | None, most: int, quota: int, json: bool, **given: Any) -> None:
     """Serve: hold plans, take in bundles, verify them, and show pages.
 
     \b
@@ -91,7 +80,7 @@ def serve(
     from muster.server.core.serve import serve as run
     from muster.server.results.uploads import Limits
 
-    settings = Settings(data_folder(data), host, port, free, cert, key, signers, Limits(most, MAX_EXPANSION * most, quota))
+    settings = Settings(data_folder(data), limits=Limits(most, MAX_EXPANSION * most, quota), **given)
     run(settings, lambda address: _announce(settings, address, json))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Callable, NamedTuple, Protocol, TypeVar
+from typing import Any, Callable, NamedTuple, Protocol
 
 from muster.agent.sampler.ipmi import Ipmi
 from muster.agent.sampler.rapl import Rapl
@@ -12,7 +12,6 @@ from muster.devices import Unmeasured
 
 VARIABLE = "MUSTER_POWER"
 PAUSE = 5.0  # seconds between two requests to a BMC
-Opened = TypeVar("Opened")
 
 
 class Settings(NamedTuple):
@@ -62,13 +61,16 @@ def open_sources(chosen: Settings, descriptor: int | None = None) -> Sources:
     """
     if chosen.source == "off":
         return Sources(None, [], {"power": "it is switched off in config.toml"})
-    missing: dict[str, str] = {}
-    rapl = _open("rapl", Rapl, missing) if chosen.source in ("auto", "rapl") else None
-    opened = [_open(name, make, missing) for name, make in bmc_openers(chosen, descriptor).items()]
-    bmcs = [bmc for bmc in opened if bmc is not None]
-    if rapl is None and not bmcs:
+    openers: dict[str, Callable[[], Any]] = {"rapl": Rapl} if chosen.source in ("auto", "rapl") else {}
+    opened, missing = {}, {}
+    for name, make in {**openers, **bmc_openers(chosen, descriptor)}.items():
+        try:
+            opened[name] = make()
+        except Unmeasured as error:
+            missing[name] = str(error)
+    if not opened:
         missing["power"] = "; ".join(missing.values())
-    return Sources(rapl, bmcs, missing)
+    return Sources(opened.pop("rapl", None), list(opened.values()), missing)
 
 
 def bmc_openers(chosen: Settings, descriptor: int | None = None) -> dict[str, Callable[[], Bmc]]:
@@ -90,11 +92,3 @@ def _redfish(chosen: Settings) -> Bmc:
     from muster.agent.sampler.redfish import Redfish  # imports HTTP and TLS, which most nodes do not need
 
     return Redfish(chosen.redfish, chosen.user, chosen.password, chosen.ca, chosen.verify)
-
-
-def _open(name: str, make: Callable[[], Opened], missing: dict[str, str]) -> Opened | None:
-    try:
-        return make()
-    except Unmeasured as error:
-        missing[name] = str(error)
-        return None

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from muster import config
 from muster.dataclass import asdict, dataclass, replace
 from muster.engines.base import Capacity, Engine, EngineError, Order, Refused, Request
-from muster.engines.slurm import cluster, options, overview, refusals, script, shared_disk, states
+from muster.engines.slurm import cluster, options, refusals, script, shared_disk, states
 from muster.engines.slurm.node import client
 from muster.engines.slurm.node.allocation import BATCH_LOG
 from muster.engines.slurm.node.client import Client
@@ -131,7 +131,7 @@ class Slurm(Engine):
             return []
         if not self._machines:
             return [Capacity("shows you no nodes (PrivateData of the site); jobs can be submitted all the same")]
-        return [Capacity(found.words, asdict(found)) for found in overview.partitions(self._machines)]
+        return [Capacity(found.words, asdict(found)) for found in cluster.partitions(self._machines)]
 
     def identity(self, handle: str) -> tuple[str, str]:
         return "Slurm job", handle.replace(";", " of cluster ")

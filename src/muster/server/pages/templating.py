@@ -17,7 +17,7 @@ from muster.bench.report import figures
 from muster.bench.report.formats import as_html
 from muster.bench.report.phrase import both
 
-ASSETS = as_html.Assets(style="/style.css", script="/script.js")
+ASSETS = {"style": "/style.css", "script": "/script.js"}
 
 
 @cache

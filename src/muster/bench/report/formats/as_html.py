@@ -28,14 +28,6 @@ MACHINES = 64  # in the table
 
 
 @dataclass(frozen=True)
-class Assets:
-    """URLs of the style sheet and the script, for a page that links them."""
-
-    style: str
-    script: str
-
-
-@dataclass(frozen=True)
 class ResultView:
     """One result as the page shows it."""
 
@@ -86,8 +78,10 @@ def fragment(results: Sequence[Result], samples: AllSamples) -> Markup:
     return Markup(text)
 
 
-def page(body: Markup, title: str, language: str = "en", nav: Markup | str = "", assets: Assets | None = None) -> str:
-    """The page around a body: head, style, language switch. Without assets, style and script are inside."""
+def page(
+    body: Markup, title: str, language: str = "en", nav: Markup | str = "", assets: Mapping[str, str] | None = None
+) -> str:
+    """The page around a body: head, style, language switch. `assets` are URLs of style and script, which else are inside."""
     template = _templates().get_template("page.html")
     return template.render(body=body, title=title, language=language, nav=nav, assets=assets, style=style(), script=script())
 
