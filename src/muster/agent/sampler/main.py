@@ -14,7 +14,7 @@ from typing import Any, Callable
 
 from muster.agent.sampler import hardware, power
 from muster.agent.sampler.host_usage import Cpu, Memory, disks, network
-from muster.agent.sampler.polling import ALLOWANCE, BackgroundTask, BackgroundThread, Read, Source, describe
+from muster.agent.sampler.polling import BackgroundTask, BackgroundThread, Read, Source, describe
 from muster.agent.sampler.process_tree import ProcessTree
 from muster.agent.sampler.sample_writer import Sample, SampleWriter
 from muster.agent.sampler.system_record import SystemRecord
@@ -67,8 +67,8 @@ class Sampler:
         except Unmeasured as error:
             self._writer.note_missing(name, str(error))
 
-    def _add(self, name: str, read: Read, allowance: float = ALLOWANCE) -> None:
-        self._sources.append(Source(name, read, self._writer.note_missing, allowance))
+    def _add(self, name: str, read: Read, **allowance: float) -> None:
+        self._sources.append(Source(name, read, self._writer.note_missing, **allowance))
 
     def _open_power(self) -> None:
         try:

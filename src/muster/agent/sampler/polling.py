@@ -26,39 +26,39 @@ Read = Callable[[float], Sample]
 NoteMissing = Callable[[str, str], None]
 
 
-@dataclass
 class Source:
     """A source that is read in the sampler's main thread."""
 
-    name: str
-    take: Read
-    note_missing: NoteMissing
-    allowance: float = ALLOWANCE
-    cost: float = 0.0
-    skip: int = 0  # ticks
-    retry_at: float = 0.0
+    def __init__(self, name: str, read: Read, note_missing: NoteMissing, allowance: float = ALLOWANCE) -> None:
+        self._name = name
+        self._read = read
+        self._note_missing = note_missing
+        self._allowance = allowance
+        self._cost = 0.0
+        self._skip = 0  # ticks
+        self._retry_at = 0.0
 
     def poll(self, moment: float) -> Sample:
         """Reads the source if it is its turn."""
-        if self.skip > 0:
-            self.skip -= 1
+        if self._skip > 0:
+            self._skip -= 1
             return Sample()
         return self.read(moment)
 
     def read(self, moment: float) -> Sample:
         """Reads the source, whatever that costs, unless it failed a short time ago."""
-        if moment < self.retry_at:
+        if moment < self._retry_at:
             return Sample()
         began = time.thread_time()
         try:
-            found = self.take(moment)
+            found = self._read(moment)
         except Exception as error:  # a source that fails must not end the sampler
-            self.note_missing(self.name, describe(error))
-            self.retry_at = moment + RETRY
+            self._note_missing(self._name, describe(error))
+            self._retry_at = moment + RETRY
             return Sample()
         cost = time.thread_time() - began
-        self.cost += WEIGHT * (cost - self.cost)
-        self.skip = int(self.cost / self.allowance)
+        self._cost += WEIGHT * (cost - self._cost)
+        self._skip = int(self._cost / self._allowance)
         return found
 
 
