@@ -12,7 +12,7 @@ from muster.job import load as job_load
 from muster.job.load import Source
 from muster.launch.start import submit
 from muster.launch.start.prepare import Prepared, prepare
-from muster.records.layout import RunDir, home
+from muster.records.layout import RunDir, home, run_dir
 
 if TYPE_CHECKING:  # a Run is imported when the first one exists: while its supervisor starts
     from muster.launch.run import Run
@@ -77,4 +77,4 @@ def runs_in(store: RunStore) -> list[Run]:
     """All runs of a store, the newest first."""
     from muster.launch.run import Run
 
-    return [Run(store.run(run_id)) for run_id in store.run_ids()]
+    return [Run(run_dir(store.home, run_id)) for run_id in store.run_ids()]

@@ -14,7 +14,7 @@ from muster.launch.names import RunNotFound
 from muster.launch.run_store import RunStore
 from muster.launch.start import packed_agent
 from muster.records.files import delete_tree, file_size, files_below, read_object
-from muster.records.layout import BenchDir
+from muster.records.layout import BenchDir, bench_dir
 from muster.records.state import recorded
 
 YOUNG = 3600.0  # a run that is just being created may be about to use it
@@ -61,7 +61,7 @@ def unused(store: RunStore, cleared: Cleared) -> None:
     agent = packed_agent.path(place)
     agents = {os.path.basename(path) for path in (agent, packed_agent.reference(agent))}
     busy = any(recorded(run.dir) is None for run in runs)
-    measured = {name for name in store.bench_ids() if remaining_runs(store, store.bench(name))}
+    measured = {name for name in store.bench_ids() if remaining_runs(store, bench_dir(place, name))}
     # Under `runs` lies what a killed command left there half made or half deleted.
     kept_runs = {run.id for run in runs}
     known: dict[str, set[str]] = {

@@ -15,19 +15,13 @@ from muster.records.untrusted import number
 class RunStore:
     home: str
 
-    def run(self, run_id: str) -> RunDir:
-        return run_dir(self.home, run_id)
-
-    def bench(self, bench_id: str) -> BenchDir:
-        return bench_dir(self.home, bench_id)
-
     def run_ids(self) -> list[str]:
         """The ids of all runs, the newest first. A directory is a run once it says so: before, it is just being made."""
         try:
             names = os.listdir(runs_dir(self.home))
         except (FileNotFoundError, NotADirectoryError):
             return []
-        ages = {name: _written(self.run(name)) for name in names if not name.startswith(".")}
+        ages = {name: _written(run_dir(self.home, name)) for name in names if not name.startswith(".")}
         return sorted(
             (name for name, written in ages.items() if written), key=lambda name: _age(name, ages[name]), reverse=True
         )
@@ -36,10 +30,10 @@ class RunStore:
         """The run of an id, of a unique beginning of one, or the `last` one. Raises RunNotFound."""
         ids = self.run_ids()
         if name in ids:
-            return self.run(name)
+            return run_dir(self.home, name)
         matching = ids[:1] if name == "last" else [run_id for run_id in ids if name and run_id.startswith(name)]
         if len(matching) == 1:
-            return self.run(matching[0])
+            return run_dir(self.home, matching[0])
         if matching:
             raise RunNotFound(f"`{name}` could be {len(matching)} runs ({some(sorted(matching))}); write more of the id")
         hint = "`muster ps` lists them" if ids else f"there are none in {self.home}"
@@ -48,7 +42,7 @@ class RunStore:
     def bench_ids(self) -> list[str]:
         """The ids of all benchmarks, the newest first."""
         try:
-            found = [self.bench(name) for name in os.listdir(benches_dir(self.home))]
+            found = [bench_dir(self.home, name) for name in os.listdir(benches_dir(self.home))]
         except (FileNotFoundError, NotADirectoryError):
             return []
         there = [bench for bench in found if os.path.exists(bench.bench)]
@@ -58,16 +52,17 @@ class RunStore:
     def runs_of(self, bench: BenchDir) -> list[RunDir]:
         """The runs that the record of a benchmark lists."""
         runs = read_object(bench.bench).get("runs")
-        return [self.run(run) for run in runs if isinstance(run, str)] if isinstance(runs, list) else []
+        return [run_dir(self.home, run) for run in runs if isinstance(run, str)] if isinstance(runs, list) else []
 
     def find_measured(self, name: str) -> BenchDir | RunDir:
         """The benchmark or the run of an id or a unique beginning of one; `last` is what the newest run was made for."""
         benches, runs = self.bench_ids(), self.run_ids()
         if name == "last" and runs:
-            made_for = (bench for bench in map(self.bench, benches) if runs[0] in (run.id for run in self.runs_of(bench)))
-            return next(made_for, self.run(runs[0]))
+            measured = (bench_dir(self.home, bench) for bench in benches)
+            made_for = (bench for bench in measured if runs[0] in (run.id for run in self.runs_of(bench)))
+            return next(made_for, run_dir(self.home, runs[0]))
         if name in benches:
-            return self.bench(name)
+            return bench_dir(self.home, name)
         matching = [bench for bench in benches if name and bench.startswith(name)]
         if not matching or name in runs:
             return self.find(name)
@@ -75,7 +70,7 @@ class RunStore:
         if len(matching) > 1:
             shown = some(sorted(matching))
             raise RunNotFound(f"`{name}` could be {len(matching)} benches and runs ({shown}); write more of the id")
-        return self.bench(matching[0])
+        return bench_dir(self.home, matching[0])
 
 
 def _written(run: RunDir) -> float:

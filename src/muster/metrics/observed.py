@@ -109,7 +109,7 @@ def _observe_rank(rank: int, inputs: _Inputs, found: Observed) -> None:
         fresh = [point for point in logged if point.t is not None and point.t >= inputs.began]
         older = [point for point in logged if point.t is not None and point.t < inputs.began]
         by_source.append(sources.from_points(inputs.job, "mllog", fresh))
-        by_source.append(sources.from_matches(inputs.job, matches))
+        by_source.append({name: sources.from_matches(inputs.job, name, matched) for name, matched in matches.items()})
         by_source.append(sources.outdated("mllog", older))
         known = {edge.name for edge in edges}
         edges += [edge for edge in phases if edge.name not in known]

@@ -65,12 +65,8 @@ def _from_points(job: Job, source: str, name: str, points: Sequence[DataPoint]) 
     )
 
 
-def from_matches(job: Job, matches: dict[str, Matches]) -> ByMetric:
-    """The values of a rank from what the patterns of the job matched in its log."""
-    return {name: _from_matches(job, name, found) for name, found in matches.items()}
-
-
-def _from_matches(job: Job, name: str, found: Matches) -> RankReport:
+def from_matches(job: Job, name: str, found: Matches) -> RankReport:
+    """The value of a rank from what the pattern of a metric matched in its log."""
     if found.invalid is not None:
         return RankReport(reason=f"reported a {name} that is not a number: {found.invalid[:40]!r}", source="pattern")
     kept = [(step, found.values[step]) for step in numbers.thinned(len(found.values), _most_points(job, name))]

@@ -72,22 +72,20 @@ class Cause(str, Enum):
         return next((cause for cause in cls if cause.value == value), cls.UNKNOWN)
 
 
-def mapping(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _wrong(value, "an object")
-    return value
+def _reader(kind: type[T], words: str) -> Callable[[Any], T]:
+    """A reader of values of one type."""
+
+    def read(value: Any) -> T:
+        if not isinstance(value, kind):
+            raise _wrong(value, words)
+        return value
+
+    return read
 
 
-def text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _wrong(value, "a text")
-    return value
-
-
-def sequence(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise _wrong(value, "a list")
-    return value
+mapping: Callable[[Any], dict[str, Any]] = _reader(dict, "an object")
+text = _reader(str, "a text")
+sequence: Callable[[Any], list[Any]] = _reader(list, "a list")
 
 
 def moment(value: Any) -> float | None:

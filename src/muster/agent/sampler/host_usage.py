@@ -44,10 +44,14 @@ class Memory:
 class Rates:
     """Bytes per second in and out of devices, from a file with counters since boot.
 
-    `columns` are those of a device's name and of its two counters, of `unit` bytes each.
+    `columns` are those of a device's name and of its two counters, of `unit` bytes each; `what` the devices are called.
     """
 
-    def __init__(self, path: str, names: list[str], keys: tuple[str, str], columns: tuple[int, int, int], unit: int) -> None:
+    def __init__(
+        self, path: str, what: str, names: list[str], keys: tuple[str, str], columns: tuple[int, int, int], unit: int
+    ) -> None:
+        if not names:
+            raise Unmeasured(f"no {what} of this machine is to be seen")
         self._file = open_file(path)
         self._names = {name.encode() for name in names}
         self._keys = keys
@@ -69,18 +73,12 @@ class Rates:
 
 def disks() -> Rates:
     """Physical disks only: volumes on top of them would count twice."""
-    names = real_names("/sys/block")
-    if not names:
-        raise Unmeasured("no disk of this machine is to be seen")
-    return Rates("/proc/diskstats", names, ("disk_read", "disk_write"), (2, 5, 9), SECTOR)
+    return Rates("/proc/diskstats", "disk", real_names("/sys/block"), ("disk_read", "disk_write"), (2, 5, 9), SECTOR)
 
 
 def network() -> Rates:
     """Physical interfaces, or those of a container; neither loopback nor RDMA."""
-    names = interfaces()
-    if not names:
-        raise Unmeasured("no network interface of this machine is to be seen")
-    return Rates("/proc/net/dev", names, ("net_in", "net_out"), (0, 1, 9), 1)
+    return Rates("/proc/net/dev", "network interface", interfaces(), ("net_in", "net_out"), (0, 1, 9), 1)
 
 
 def open_file(path: str) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -28,14 +28,16 @@ Logged = dict[str, tuple[float, float]]
 """When the script first and last logged each key, in milliseconds."""
 
 
-def lines(result: Result, repeat: int = 0, plan: Mapping[str, Any] | None = None, script: Iterable[Line] = ()) -> Iterator[str]:
+def lines(
+    result: Result, repeat: int = 0, plan: Mapping[str, Any] | None = None, script: Callable[[], Iterable[Line]] = tuple
+) -> Iterator[str]:
     """The log of one of the runs of a result; a tester's plan names the benchmark and the division.
 
-    The lines of the script, which are gone through twice, have to come by time; they are not kept in memory.
+    `script` goes through the lines of the script by time, anew at each call: they may be more than memory holds.
     """
     run = result.runs[repeat]
     logged: Logged = {}
-    for line in script:
+    for line in script():
         logged[line.key] = logged.get(line.key, (line.time_ms,))[0], line.time_ms
     good = run.state == "succeeded" and all(target.reached for target in result.targets)  # as MLPerf calls a run successful
     outcome: dict[str, str | float] = {"status": "success" if good else "aborted"}
@@ -46,7 +48,7 @@ def lines(result: Result, repeat: int = 0, plan: Mapping[str, Any] | None = None
     end = edges[-1].time_ms if edges else begin
     opening = [*_submission(result, plan or {}, begin), *_numbers(run, begin), *edges[:-1]]
     closing = [*_accuracies(run, end), *edges[-1:]]
-    kept = ((line.time_ms, line.text) for line in script)
+    kept = ((line.time_ms, line.text) for line in script())
     timed = heapq.merge(_added(opening, logged), kept, _added(closing, logged), key=itemgetter(0))
     return (text for _, text in timed)  # of the same time, in this order
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from muster.bench.phases import moment, read_timeline
 from muster.job import Job
@@ -38,31 +39,20 @@ class AttemptLog:
     began: float = -math.inf
     first_ranks: Mapping[str, int] = field(default_factory=dict)  # by key, the first rank that logged it
 
-    def __iter__(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[Line]:
         return heapq.merge(*map(self._kept, sorted(set(self.first_ranks.values()))), key=lambda line: line.time_ms)
 
     def _kept(self, rank: int) -> Iterator[Line]:
         return (line for line in _lines(self.logs[rank], self.began) if self.first_ranks.get(line.key) == rank)
 
 
-@dataclass(frozen=True)
-class ScriptLog:
-    """All that is kept of what the script of a run logged, by time."""
-
-    began: AttemptLog = field(default_factory=AttemptLog)  # the first attempt that began to train
-    resumed: AttemptLog | None = None  # the last attempt, where that is a later one
-
-    def __iter__(self) -> Iterator[Line]:
-        return _joined(self.began, self.resumed) if self.resumed else iter(self.began)
-
-
-def read(run: RunDir) -> ScriptLog:
-    """Looks through the logs of a run; no lines are kept in memory."""
+def read(run: RunDir) -> Callable[[], Iterator[Line]]:
+    """Looks through the logs of a run; returns a function that goes through all that is kept of them, by time."""
     job = Job.from_json(read_json(run.job) or {})
     attempts = [_of_attempt(run, run.attempt(number), job) for number in run.attempt_numbers()] or [AttemptLog()]
     last = attempts[-1]
     began = next((attempt for attempt in attempts if BEGIN in attempt.first_ranks), last)
-    return ScriptLog(began, None if began is last else last)
+    return last.lines if began is last else partial(_joined, began, last)
 
 
 def _of_attempt(run: RunDir, attempt: AttemptDir, job: Job) -> AttemptLog:
@@ -76,18 +66,18 @@ def _of_attempt(run: RunDir, attempt: AttemptDir, job: Job) -> AttemptLog:
     return AttemptLog(logs, began, first_ranks)
 
 
-def _joined(began: Iterable[Line], resumed: Iterable[Line]) -> Iterator[Line]:
+def _joined(began: AttemptLog, resumed: AttemptLog) -> Iterator[Line]:
     """The lines of one attempt until it began to train, then those of a later attempt from there on."""
     known: set[str] = set()
     latest = -math.inf
-    for line in began:
+    for line in began.lines():
         known.add(line.key)
         latest = line.time_ms
         yield line
         if line.key == BEGIN:
             break
     trains = False
-    for line in resumed:
+    for line in resumed.lines():
         if trains or line.key not in known:
             yield replace(line, time_ms=max(latest, line.time_ms))
         trains = trains or line.key == BEGIN

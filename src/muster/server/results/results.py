@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from muster.server.core.database import Database, insert
-from muster.server.results.bundle_contents import BundleContents
-from muster.server.results.result_row import ResultRow
+from muster.server.results.result_row import BundleContents, ResultRow
 from muster.tester.errors import Denied
 
 COLUMNS = ", ".join(ResultRow.__dataclass_fields__)

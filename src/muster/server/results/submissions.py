@@ -10,9 +10,8 @@ from pathlib import Path
 
 from muster.server.core.database import Database
 from muster.server.core.layout import ServerLayout
-from muster.server.results.bundle_contents import INVALID, REPLAYED, BundleContents, Refused, valid_id
 from muster.server.results.plans import Plans
-from muster.server.results.result_row import ResultRow, storable
+from muster.server.results.result_row import INVALID, REPLAYED, BundleContents, Refused, ResultRow, storable, valid_id
 from muster.server.results.results import Refusal, Results
 from muster.server.results.uploads import Limits, Upload, Uploads
 from muster.server.results.verify_pool import VerifyPool
