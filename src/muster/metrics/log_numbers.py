@@ -40,6 +40,10 @@ class Matches:
             self.invalid = text
 
 
+LogContent = tuple[list[DataPoint], list[Edge], dict[str, Matches]]
+"""The data points and phases of the events in a log, and the matches of the patterns by metric."""
+
+
 @dataclass(frozen=True)
 class Unread:
     """Logs and patterns that were skipped because they delayed the end of the run; the final record keeps this."""
@@ -95,8 +99,8 @@ def patterns(job: Job, unread: Unread | None) -> Patterns:
     return Patterns(given, LIMIT if unread is None else LATER)
 
 
-def read(path: str, patterns: Patterns) -> tuple[list[DataPoint], list[Edge], dict[str, Matches]]:
-    """Reads a log in one pass: the data points and phases of its events, and the matches of the patterns by metric."""
+def read(path: str, patterns: Patterns) -> LogContent:
+    """Reads a log in one pass."""
     reader = mllog.Reader()
     matches: dict[str, Matches] = {}
 

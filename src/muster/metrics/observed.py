@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 
 from muster.job import Job
 from muster.metrics import log_numbers, result_files, sources
-from muster.metrics.log_numbers import Unread
-from muster.metrics.patterns import Patterns
-from muster.metrics.rank_map import Rank, all_ranks
+from muster.metrics.log_numbers import LogContent, Unread
+from muster.metrics.rank_map import Rank
 from muster.metrics.recorded import Edge, read_record
 from muster.metrics.values import DataPoint, RankReport
 from muster.records.files import read_events
@@ -62,59 +61,46 @@ class Observed:
                     self.values.setdefault(name, {})[rank] = RankReport(reason=reason, source="pattern")
 
 
-@dataclass(frozen=True)
-class _Inputs:
-    """Where the ranks of an attempt may have reported."""
-
-    job: Job
-    records: dict[int, list[str]]  # paths by rank
-    files: sources.FileValues
-    logs: dict[int, str]  # paths by rank
-    patterns: Patterns
-    began: float  # data points in logs that are older are not of this attempt
-
-
 def observe(attempt: AttemptDir, job: Job, unread: Unread | None = None) -> Observed:
     """Reads everything that was reported in an attempt, except for `unread`, or what the final record lists as such."""
     unread = unread or Unread.from_final_record(attempt)
-    files = result_files.find(attempt)
+    listed = result_files.find(attempt)
+    records, files = sources.record_files(attempt, job), sources.from_files(job, listed)
     logs = log_numbers.logs(attempt, job) if log_numbers.wanted(job) else {}
-    inputs = _Inputs(
-        job,
-        sources.record_files(attempt, job),
-        sources.from_files(job, files),
-        {} if unread and unread.logs else logs,
-        log_numbers.patterns(job, unread),
-        _began(attempt),
-    )
-    problems = [*result_files.wrong_sizes(job, files), *result_files.refused_folders(attempt)]
+    read = {} if unread and unread.logs else logs
+    patterns, began = log_numbers.patterns(job, unread), _began(attempt)
+    problems = [*result_files.wrong_sizes(job, listed), *result_files.refused_folders(attempt)]
     found = Observed(job, problems=problems, unseen=list(result_files.unseen(attempt)), separate=separate(attempt, job))
     found.problems += filter(None, [found.separate])
-    for metric, name in [*inputs.files.strays, *_stray_records(inputs.records, found)]:
+    for metric, name in [*files.strays, *_stray_records(records, found)]:
         found.strays.setdefault(metric, []).append(name)
-    with inputs.patterns.timed():
-        for rank in all_ranks(job):
-            _observe_rank(rank.index, inputs, found)
-    given_up = (*(unread.metrics if unread else ()), *inputs.patterns.given_up)
+    with patterns.timed():
+        for rank in range(job.ranks):
+            log = log_numbers.read(read[rank], patterns) if rank in read else None
+            _observe_rank(found, rank, records.get(rank, []), files, log, began)
+    given_up = (*(unread.metrics if unread else ()), *patterns.given_up)
     found.leave_unread(Unread(unread.logs if unread else "", given_up), logs)
     return found
 
 
-def _observe_rank(rank: int, inputs: _Inputs, found: Observed) -> None:
-    points, edges, problems = _read_records(inputs.records.get(rank, []))
+def _observe_rank(
+    found: Observed, rank: int, records: Sequence[str], files: sources.FileValues, log: LogContent | None, began: float
+) -> None:
+    """Adds what a rank reported; data points in its log that are older than `began` are not of this attempt."""
+    points, edges, problems = _read_records(records)
     found.problems += problems
-    by_source = [sources.from_points(inputs.job, "record", points), inputs.files.fresh.get(rank, {})]
-    if rank in inputs.logs:
-        logged, phases, matches = log_numbers.read(inputs.logs[rank], inputs.patterns)
-        fresh = [point for point in logged if point.t is not None and point.t >= inputs.began]
-        older = [point for point in logged if point.t is not None and point.t < inputs.began]
-        by_source.append(sources.from_points(inputs.job, "mllog", fresh))
-        by_source.append({name: sources.from_matches(inputs.job, name, matched) for name, matched in matches.items()})
+    by_source = [sources.from_points(found.job, "record", points), files.fresh.get(rank, {})]
+    if log is not None:
+        logged, phases, matches = log
+        fresh = [point for point in logged if point.t is not None and point.t >= began]
+        older = [point for point in logged if point.t is not None and point.t < began]
+        by_source.append(sources.from_points(found.job, "mllog", fresh))
+        by_source.append({name: sources.from_matches(found.job, name, matched) for name, matched in matches.items()})
         by_source.append(sources.outdated("mllog", older))
         known = {edge.name for edge in edges}
         edges += [edge for edge in phases if edge.name not in known]
     found.edges[rank] = edges
-    by_source += [inputs.files.stale.get(rank, {}), sources.unreadable("; ".join(problems))]
+    by_source += [files.stale.get(rank, {}), sources.unreadable("; ".join(problems))]
     for name, value in ChainMap(*by_source).items():  # the first source that has a metric counts
         found.values.setdefault(name, {})[rank] = value
 
