@@ -290,7 +290,8 @@ def test_style_and_script_can_be_linked_instead(browser: Browser, tmp_path: Path
     (tmp_path / "style.css").write_text(as_html.style())
     (tmp_path / "script.js").write_text(as_html.script())
     body = as_html.fragment(read(made_result()), {})
-    text = as_html.page(body, "a result", "zh", phrase.both("List", "列表"), as_html.Assets("style.css", "script.js"))
+    assets = {"style": "style.css", "script": "script.js"}
+    text = as_html.page(body, "a result", "zh", phrase.both("List", "列表"), assets)
     assert "style=" not in text and "<style" not in text
     (tmp_path / "page.html").write_text(text, encoding="utf-8")
     with open_page(browser, (tmp_path / "page.html").as_uri()) as (page, seen):
