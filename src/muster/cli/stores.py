@@ -41,7 +41,7 @@ def run_transfer(move: Callable[[Progress, list[StorageError]], Report], src: st
         report = move(progress, left)
     seconds = time.monotonic() - begun
     if json:
-        counts = {**vars(report), "left": list(map(str, left)), "seconds": round(seconds, 3)}
+        counts = {**report._asdict(), "left": list(map(str, left)), "seconds": round(seconds, 3)}
         output.print_json({"source": src, "destination": dst, **counts})
     else:
         click.echo(summary(report, seconds))
