@@ -11,10 +11,10 @@ import time
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from muster.cli.output import fit, plain, state_word, style, terminal_width
-from muster.records.run_view import RunView, State
 
 if TYPE_CHECKING:
     from muster.launch.follow import Chunk
+    from muster.records.run_view import RunView
 
 CLEAR = "\r\x1b[2K"
 DRAW_PAUSE = 0.1
@@ -78,6 +78,8 @@ class Live:
         self._terminal.buffer.flush()
 
     def draw(self, view: RunView) -> None:
+        from muster.records.run_view import State  # here, because the progress of a transfer does without
+
         self._turn += 1
         self._next = time.monotonic() + DRAW_PAUSE
         elapsed = int(time.monotonic() - self._begun)

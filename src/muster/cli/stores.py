@@ -44,7 +44,7 @@ def run_transfer(move: Callable[..., Report], src: str, dst: str, json: bool) ->
         report = move(progress=progress, left=left)
     seconds = time.monotonic() - begun
     if json:
-        counts = {**vars(report), "left": list(map(str, left)), "seconds": round(seconds, 3)}
+        counts = {**report._asdict(), "left": list(map(str, left)), "seconds": round(seconds, 3)}
         output.print_json({"source": src, "destination": dst, **counts})
     else:
         click.echo(summary(report, seconds))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat as modes
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -159,7 +158,9 @@ class LocalStore:
             if not modes.S_ISDIR(info.st_mode):
                 os.unlink(path)
             elif recursive:
-                shutil.rmtree(path)
+                from shutil import rmtree  # here, because it imports every compression
+
+                rmtree(path)
             else:
                 os.rmdir(path)
         return True

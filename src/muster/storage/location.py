@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Union
+from typing import NamedTuple, Union
 
 from muster.storage.local_store import LocalStore
 from muster.storage.model import FileInfo
@@ -12,8 +11,7 @@ from muster.storage.s3.store import S3Bucket
 Store = Union[LocalStore, S3Bucket]
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(NamedTuple):
     store: Store
     path: str
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from muster.storage.errors import Cancelled
 
 
-@dataclass(frozen=True)
-class FileInfo:
+class FileInfo(NamedTuple):
     """One file or directory; `name` is relative to what was listed."""
 
     url: str
@@ -20,8 +19,7 @@ class FileInfo:
     etag: str = ""
 
 
-@dataclass
-class Report:
+class Report(NamedTuple):
     """The result of a transfer."""
 
     files: int = 0
@@ -31,15 +29,15 @@ class Report:
     resumed: int = 0  # bytes that an interrupted transfer had brought before
 
 
-@dataclass
-class Progress(Report):
+class Progress:
     """The progress of a transfer, readable from other threads; also the way to cancel it."""
 
-    total_files: int = 0
-    total_bytes: int = 0
-    complete: bool = False  # the totals are known to the end
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-    _cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
+    def __init__(self) -> None:
+        self.files = self.bytes = self.skipped = self.deleted = self.resumed = 0  # as in the report
+        self.total_files = self.total_bytes = 0
+        self.complete = False  # the totals are known to the end
+        self._lock = threading.Lock()
+        self._cancelled = threading.Event()
 
     def add(self, files: int = 0, bytes: int = 0, skipped: int = 0, deleted: int = 0) -> None:
         """Counts what was done; every call is a point at which a cancelled transfer ends."""

@@ -11,14 +11,13 @@ A request that failed on the network, or because the server is busy, is repeated
 from __future__ import annotations
 
 import hashlib
-import random
+import os
 import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from muster.storage.s3 import responses, signature
@@ -28,6 +27,7 @@ from muster.storage.settings import Access
 if TYPE_CHECKING:
     import ssl
 
+NOTHING: Mapping[str, str] = {}
 ATTEMPTS = 5
 FIRST_PAUSE = 0.1
 MOST_PAUSE = 10.0  # however long a server asks to wait
@@ -36,13 +36,12 @@ BUSY = frozenset((429, 500, 502, 503, 504))
 PLAIN_TEXT = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")  # what OpenSSL calls an answer without TLS
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     method: str
     bucket: str = ""
     key: str = ""
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = NOTHING
+    headers: Mapping[str, str] = NOTHING
     body: bytes = b""
 
 
@@ -115,7 +114,8 @@ class Client:
                     text = data.decode("utf-8", "replace")
                     raise responses.failure(response.status, text, shown, self.access, request.method)
                 pause = responses.retry_after(response.headers.get("retry-after"))
-            time.sleep(min(MOST_PAUSE, max(pause, FIRST_PAUSE * 2 ** (failures - 1) * random.uniform(0.5, 1.0))))
+            spread = 0.5 + os.urandom(1)[0] / 510  # threads that failed together should not come back together
+            time.sleep(min(MOST_PAUSE, max(pause, FIRST_PAUSE * 2 ** (failures - 1) * spread)))
 
     def _send(self, request: Request, connection: Connection, bucket: str) -> Response:
         host = f"{bucket}.{self._netloc}" if bucket else self._netloc

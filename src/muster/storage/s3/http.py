@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import struct
 from typing import TYPE_CHECKING
@@ -18,7 +17,6 @@ SEND = 256 << 10  # bytes of a body for which the timeout counts anew
 LONGEST_HEAD = 64 << 10
 CUT_OFF = "it closed the connection in the middle"
 NOT_HTTP = "its answer is not HTTP"
-_HEAD_END = re.compile(rb"\r?\n\r?\n")
 _TIMEVAL = struct.Struct("@ll")
 
 
@@ -124,16 +122,16 @@ class Response:
 
     def _read_head(self) -> None:
         connection = self._connection
-        while not (end := _HEAD_END.search(connection.buffer)):
+        while (end := _head_end(connection.buffer)) < 0:
             if len(connection.buffer) > LONGEST_HEAD:
                 raise ProtocolError(NOT_HTTP)
             connection.receive()
-        first, *lines = connection.take(end.end()).decode("latin-1").rstrip().split("\n")
+        first, *lines = connection.take(end).decode("latin-1").rstrip().split("\n")
         version, _, rest = first.partition(" ")
         if not version.startswith("HTTP/1.") or not rest[:3].isdigit():
             raise ProtocolError(NOT_HTTP)
         self.status = int(rest[:3])
-        self.headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        self.headers = {name.lower(): value.strip() for name, _, value in [line.partition(":") for line in lines]}
         said = self.headers.get("connection", "").lower()
         self._stays = "close" not in said if version == "HTTP/1.1" else "keep-alive" in said
 
@@ -144,7 +142,9 @@ class Response:
 
     def read(self) -> bytes:
         """The rest of the body."""
-        if self._left is not None and not self._chunked and self._left <= len(self._connection.buffer):
+        if self._left is not None and not self._chunked and self._left <= RECEIVE:
+            while len(self._connection.buffer) < self._left:
+                self._connection.receive()
             size, self._left = self._left, 0
             return self._connection.take(size)
         parts, block = [], memoryview(bytearray(RECEIVE))
@@ -180,3 +180,10 @@ class Response:
             self._chunked = False
             while self._connection.take_line():
                 pass  # headers behind the body
+
+
+def _head_end(data: bytes) -> int:
+    """Where the head of a response ends, with its empty line; -1 before that has arrived. Several times as fast as a regex."""
+    end = data.find(b"\n\r\n")
+    bare = data.find(b"\n\n", 0, end + 1 if end >= 0 else None)
+    return bare + 2 if bare >= 0 else end + 3 if end >= 0 else -1

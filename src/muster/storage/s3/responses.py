@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
 from muster.storage.errors import AccessDenied, NoSpace, NoSuchBucket, NotFound, StorageError, Unreachable
@@ -35,8 +34,7 @@ def _readable() -> Iterator[None]:
         raise StorageError("the server's answer is not that of an S3 store; check the endpoint") from None
 
 
-@dataclass(frozen=True)
-class ListedObject:
+class ListedObject(NamedTuple):
     """One object of a listing."""
 
     key: str
@@ -45,8 +43,7 @@ class ListedObject:
     etag: str
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """A part of a listing; `following` names the last key of it where there is more."""
 
     objects: list[ListedObject]

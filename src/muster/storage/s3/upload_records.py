@@ -13,16 +13,14 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from muster.storage.transfer.partial import KEPT, discard
 
 SETTLED = 0.1  # seconds after which another change to a file gets another time
 
 
-@dataclass(frozen=True)
-class UploadSource:
+class UploadSource(NamedTuple):
     """One version of a local file on its way to one object."""
 
     endpoint: str
@@ -38,23 +36,21 @@ class UploadSource:
         return hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-@dataclass
 class UploadRecord:
     """An upload that goes on; without a file it is in memory alone."""
 
-    subject: UploadSource
-    path: str = ""
-    descriptor: int = -1
-    upload: str = ""
-    parts: dict[int, str] = field(default_factory=dict)  # the ETag of each part that the store has
-    before: str = ""  # an upload that was begun for another version of the file
+    def __init__(self, subject: UploadSource, path: str = "", descriptor: int = -1) -> None:
+        self.subject, self.path, self.descriptor = subject, path, descriptor
+        self.upload = ""
+        self.parts: dict[int, str] = {}  # the ETag of each part that the store has
+        self.before = ""  # an upload that was begun for another version of the file
 
     def begin(self, upload: str) -> None:
         self.upload = upload
         self.parts.clear()
         if self.descriptor >= 0:
             os.ftruncate(self.descriptor, 0)
-        self._append({"upload": upload, **asdict(self.subject)})
+        self._append({"upload": upload, **self.subject._asdict()})
 
     def add(self, number: int, etag: str) -> None:
         self.parts[number] = etag
@@ -82,12 +78,12 @@ class UploadRecord:
 @contextmanager
 def open_record(folder: str, subject: UploadSource) -> Iterator[UploadRecord]:
     """Opens the record of an upload; one that another process holds is left alone, and kept in memory instead."""
-    record = UploadRecord(subject)
     settled = time.time() - subject.version[2] / 1e9 > SETTLED
-    descriptor = _locked(f"{folder}/{subject.name}") if folder and settled else -1
+    path = f"{folder}/{subject.name}" if folder and settled else ""
+    descriptor = _locked(path) if path else -1
     try:
+        record = UploadRecord(subject, path if descriptor >= 0 else "", descriptor)
         if descriptor >= 0:
-            record.path, record.descriptor = f"{folder}/{subject.name}", descriptor
             _read(record)
         yield record
     finally:
@@ -119,7 +115,7 @@ def _read(record: UploadRecord) -> None:
     head = _loaded(lines[0])
     if not isinstance(head, dict) or not isinstance(head.get("upload"), str):
         return
-    if head != {"upload": head["upload"], **asdict(record.subject)}:
+    if head != {"upload": head["upload"], **record.subject._asdict()}:
         record.before = head["upload"]
         return
     record.upload = head["upload"]

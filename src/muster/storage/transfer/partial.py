@@ -10,13 +10,14 @@ import atexit
 import fcntl
 import hashlib
 import os
-import random
 import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 
 _written: set[str] = set()  # files that threads are writing; a thread that hangs when the process ends cannot clean up
+_numbers = count(int.from_bytes(os.urandom(6), "big"))  # name temporary files; a system call for each would give up the GIL
 _NAME = re.compile(r"\.muster-[0-9a-f]{12}\.(?:part|resume)")
 RESUMABLE = ".resume"
 KEPT = 7 * 86400.0  # seconds for which a file that can be resumed is kept
@@ -58,16 +59,8 @@ def write_whole(path: str, data: memoryview | bytes, mtime_ns: int) -> None:
 
     It takes no lock: another process may remove it before it has its name, and it is written again then.
     """
-    folder = os.path.dirname(path)
     while True:
-        temporary = f"{folder}/.muster-{random.getrandbits(48):012x}.part"
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        except FileNotFoundError:
-            os.makedirs(folder, exist_ok=True)
-            continue
-        except FileExistsError:
-            continue
+        temporary, descriptor = _open_new(os.path.dirname(path))
         _written.add(temporary)
         try:
             write_all(descriptor, data)
@@ -116,18 +109,24 @@ def _is_at(descriptor: int, path: str) -> bool:
 
 def create(folder: str) -> tuple[str, int]:
     """Creates a temporary file and locks it; creates another if it was removed before it was locked."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     while True:
-        temporary = os.path.join(folder, f".muster-{os.urandom(6).hex()}.part")
-        try:
-            descriptor = os.open(temporary, flags, 0o666)
-        except FileNotFoundError:
-            os.makedirs(folder, exist_ok=True)
-            descriptor = os.open(temporary, flags, 0o666)
+        temporary, descriptor = _open_new(folder)
         _lock(descriptor)
         if os.fstat(descriptor).st_nlink:
             return temporary, descriptor
         os.close(descriptor)
+
+
+def _open_new(folder: str) -> tuple[str, int]:
+    """Creates a temporary file, and its directory if that is missing."""
+    while True:
+        temporary = f"{folder or '.'}/.muster-{next(_numbers) % (1 << 48):012x}.part"
+        try:
+            return temporary, os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        except FileNotFoundError:
+            os.makedirs(folder, exist_ok=True)
+        except FileExistsError:
+            continue
 
 
 @atexit.register

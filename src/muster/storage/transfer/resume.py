@@ -30,12 +30,14 @@ class PartialDownload:
         self._starts = range(0, entry.size, RANGE)
         self._subject = json.dumps([RANGE, _boot(), source, entry.etag, entry.size, entry.mtime]).encode()
         self._behind = entry.size + _COUNTER.size * len(self._starts)
-        if not self._is_ours():
-            os.ftruncate(descriptor, 0)
+        present = os.fstat(descriptor).st_size
+        if not self._is_ours(present):
+            if present:  # ext4 flushes a file that was truncated to nothing when it is closed, also one that was empty before
+                os.ftruncate(descriptor, 0)
             partial.write_all(descriptor, self._subject, self._behind)
 
-    def _is_ours(self) -> bool:
-        length = os.fstat(self.descriptor).st_size - self._behind
+    def _is_ours(self, present: int) -> bool:
+        length = present - self._behind
         return length == len(self._subject) and os.pread(self.descriptor, length, self._behind) == self._subject
 
     def reached(self, index: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from muster.storage.errors import AccessDenied, InvalidName, InvalidRequest, NoSuchBucket, NotFound, StorageError
 from muster.storage.globs import GlobFilter
@@ -34,7 +34,7 @@ def move_file(src: Location, entry: FileInfo, dst: Location, progress: Progress)
         single_file.copy(source, src.path, entry, target, dst.path, progress)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Tree:
     """One transfer of what is in `src` to what is in `dst`."""
 
@@ -110,14 +110,14 @@ class Tree:
             entry = place.stat()
             if entry is None:
                 raise NotFound(f"{place.url} is not there; check the list of names")
-            found[name] = FileInfo(entry.url, name, entry.size, entry.mtime, entry.is_dir, entry.etag)
+            found[name] = entry._replace(name=name)
 
         worker_pool.for_each(look, names, threads, self.progress)
         for name in names:
             yield found[name]
             if found[name].is_dir:
                 for entry in self.src.store.walk(self.src.below(name).path):
-                    yield replace(entry, name=f"{name}/{entry.name}")
+                    yield entry._replace(name=f"{name}/{entry.name}")
 
     def _is_there(self, entry: FileInfo) -> bool:
         there = self._there.get(entry.name)
