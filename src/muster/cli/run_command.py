@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import click
 from muster.cli import errors, output
 from muster.cli.interrupts import Interrupts
 from muster.cli.options import WithWords, as_json, overrides, where_to_run
+from muster.dataclass import replace
 from muster.job import FRAMEWORKS
 from muster.job.load import LoadedJob, load
 from muster.job.source import JobError

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, replace
 from muster.job.kinds import Choice, Count, Duration, Fields, Item, Kind, Number, Pattern, Section, Share, Table, Text, declared
 
 MOST_REPEATS = 1000
@@ -89,4 +87,4 @@ class Metrics(Table):
     words = "a mapping of metrics to their fields"
 
     def read(self, item: Item) -> dict[str, Metric]:
-        return {name: dataclasses.replace(KNOWN.get(name, Metric()), **given) for name, given in super().read(item).items()}
+        return {name: replace(KNOWN.get(name, Metric()), **given) for name, given in super().read(item).items()}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Any
 
-from muster.dataclass import dataclass
+from muster.dataclass import asdict, dataclass, replace
 from muster.job import kinds
 from muster.job.bench import BENCH, KNOWN, Bench, Metric, Metrics
 from muster.job.data import Data, Layouts, Url, Urls
@@ -318,7 +317,7 @@ class Job:
     def only(self, index: int) -> Job:
         """The job of one node where each has its own: its outputs must not meet those of others."""
         outputs = {name: data.below(str(index)) for name, data in self.outputs.items()}
-        return dataclasses.replace(self, nodes=1, outputs=outputs)
+        return replace(self, nodes=1, outputs=outputs)
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -330,10 +329,10 @@ class Job:
         """A metric as the job declares it or as it is known; for `bench.metric` and targets higher is better by default."""
         metric = self.metrics.get(name) or KNOWN.get(name) or Metric()
         judged = self.bench is not None and name in (self.bench.metric, *self.bench.targets)
-        return dataclasses.replace(metric, better="higher") if judged and not metric.better else metric
+        return replace(metric, better="higher") if judged and not metric.better else metric
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Job:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Set
-from dataclasses import replace
 from pathlib import Path
 
+from muster.dataclass import replace
 from muster.job.data import Data, url
 from muster.job.kinds import Item, Wrong, nearest
 from muster.job.model import Job

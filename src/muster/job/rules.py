@@ -11,7 +11,7 @@ from muster.job.model import LAUNCHERS, PLACE, SECRET_NAME, Job
 from muster.job.source import Finding
 
 # Commands for bash behind whose end no words can follow: several lines, a comment, one that is closed, sent off or only waits.
-NO_PLACE = re.compile(r"\n|(\A|\s)#|[;&|]\Z|\bsleep\s+inf(inity)?['\"]?\Z")
+NO_PLACE = r"\n|(\A|\s)#|[;&|]\Z|\bsleep\s+inf(inity)?['\"]?\Z"
 
 # Their values belong into `secrets`, never into a file.
 IN_URL = "a URL with a name or a password, and a job file is no place for one"
@@ -42,7 +42,7 @@ def program(job: Job, fields: Set[str], unread: Set[str]) -> Iterator[Finding]:
     if "python" in fields and "boot" not in fields and "command" in fields:
         yield Finding("python", "runs `boot` files, and this job has a command", "write the Python into the command")
     command = job.command
-    if isinstance(command, str) and not PLACE.search(command) and NO_PLACE.search(command.strip()):
+    if isinstance(command, str) and not PLACE.search(command) and re.search(NO_PLACE, command.strip()):
         for name in (name for name in ("parameters", "inputs", "outputs") if _has_words(getattr(job, name))):
             yield Finding(name, "have no place behind this command", 'write `"$@"` in it where they belong')
 
@@ -82,7 +82,7 @@ def variables(job: Job) -> Iterator[Finding]:
             yield Finding(f"env.{name}", *RESERVED)
         elif SECRET.search(name) and value:
             yield Finding(f"env.{name}", "looks like a secret, and a job file is no place for one", hint)
-        elif PASSWORD.search(value):
+        elif re.search(PASSWORD, value):
             yield Finding(f"env.{name}", f"holds {IN_URL}", hint)
     for name in job.secrets:
         if name.startswith("MUSTER_"):
@@ -94,12 +94,12 @@ def variables(job: Job) -> Iterator[Finding]:
 def passwords(job: Job) -> Iterator[Finding]:
     """Finds passwords in URLs that the record of a run, and command lines that everybody sees, would hold."""
     for name, value in job.parameters.items():
-        if PASSWORD.search(value):
+        if re.search(PASSWORD, value):
             hint = "name a variable in `secrets`, and let the program read that"
             yield Finding(f"parameters.{name}", f"holds {IN_URL}", hint)
     command = job.command if isinstance(job.command, str) else "\n".join(job.command)
     for field, text in {"command": command, "setup": job.setup}.items():
-        if PASSWORD.search(text):
+        if re.search(PASSWORD, text):
             yield Finding(field, f"holds {IN_URL}", "write `$NAME` in its place, and name NAME in `secrets`")
 
 

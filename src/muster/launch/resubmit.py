@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
+from muster.dataclass import replace
 from muster.engines.base import Engine, Request
 from muster.launch.start.environment import of_recorded
 from muster.launch.start.submit import user

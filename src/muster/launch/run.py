@@ -6,10 +6,10 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from muster.dataclass import asdict
 from muster.engines import registry
 from muster.engines.base import Engine, EngineError
 from muster.job import Job

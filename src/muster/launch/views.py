@@ -7,9 +7,9 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from muster.dataclass import replace
 from muster.engines import registry
 from muster.engines.base import EngineError
 from muster.launch import resubmit

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from muster.dataclass import replace
 from muster.job import Job
 from muster.metrics.log_numbers import Unread
 from muster.metrics.observed import Observed, observe

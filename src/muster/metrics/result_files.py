@@ -18,12 +18,11 @@ from muster.records.untrusted import NotRegular, is_regular, number, open_regula
 
 RANK_SIZE = "ranksize.json"
 REFUSED = "refused"  # event of an agent that found something else than a regular file under the name of a result
-RECORD = re.compile(r"record-(\d{1,9})\.jsonl\Z")  # of `muster.record`
+RECORD = r"record-(\d{1,9})\.jsonl"  # of `muster.record`
 LONGEST = 4096  # bytes that are read of a file
 _RATES = r"throughput_(?:(\d{1,9})\.json|rank_(\d{1,9}))"
 _ACCURACIES = r"(?:accuracy(?:_(\d{1,9}))?\.json|eval_acc\.log)"
 NAMES = "|".join((_RATES, _ACCURACIES, re.escape(RANK_SIZE)))  # of all result files
-_RATE, _ACCURACY, _ANY = (re.compile(f"(?:{names})\\Z") for names in (_RATES, _ACCURACIES, NAMES))
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def find(attempt: AttemptDir) -> list[ResultFile]:
 
 def claim(job: Job, file: ResultFile) -> Claim | None:
     """The metric and rank of a file; None for a file that is not read."""
-    rate, accuracy = _RATE.match(file.name), _ACCURACY.match(file.name)
+    rate, accuracy = re.fullmatch(_RATES, file.name), re.fullmatch(_ACCURACIES, file.name)
     server = file.server(job) if job.servers else 0
     if rate:
         number = rate.group(1) or rate.group(2)
@@ -131,7 +130,7 @@ def wrong_sizes(job: Job, files: list[ResultFile]) -> Iterator[str]:
 
 def is_result(path: str) -> bool:
     """True for the path of a result file, by its name."""
-    return bool(_ANY.match(os.path.basename(path)))
+    return bool(re.fullmatch(NAMES, os.path.basename(path)))
 
 
 def _direct(node: NodeDir, index: int) -> Iterator[ResultFile]:
@@ -162,7 +161,7 @@ def irregular(node: NodeDir) -> Iterator[tuple[str, str]]:
     """Paths with the name of a result that are no regular files, and what they are instead."""
     for path in entries(node.results):
         name = os.path.basename(path)
-        if is_result(name) or is_number(name) or RECORD.match(name):
+        if is_result(name) or is_number(name) or re.fullmatch(RECORD, name):
             try:
                 open_regular(os.path.join(node.results, path), node.path).close()
             except NotRegular as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +33,7 @@ def record_files(attempt: AttemptDir, job: Job) -> dict[int, list[str]]:
         folder = attempt.node(node).results
         refused = result_files.refusals(attempt.node(node))
         for name in {**dict.fromkeys(listed(folder)), **refused}:
-            match = result_files.RECORD.match(name)
+            match = re.fullmatch(result_files.RECORD, name)
             if match and (name in refused or is_regular(os.path.join(folder, name), attempt.node(node).path)):
                 rank = rank_in_run(job, node, int(match.group(1)))
                 if not job.alone and rank // job.ranks_per_node != node:  # a program that numbers ranks of its own

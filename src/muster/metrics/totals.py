@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from muster.dataclass import replace
 from muster.job import Job, Metric
 from muster.job.bench import KNOWN
 from muster.metrics import numbers

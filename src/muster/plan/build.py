@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from muster.dataclass import replace
 from muster.job import PLACE, Job
 from muster.plan import compat, frameworks, ssh
 from muster.plan.compat import Compat

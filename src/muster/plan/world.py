@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from muster.dataclass import dataclass
+from muster.dataclass import asdict, dataclass, replace
 from muster.job import Job
 
 WORKER, PS = "worker", "ps"
@@ -40,7 +39,7 @@ class NodeInfo:
     reception: tuple[str, ...] = ()  # the helper that makes those ranks processes of this node
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> NodeInfo:
@@ -103,7 +102,7 @@ class World:
 
     def only(self, index: int) -> World:
         """The world that one of the nodes is by itself."""
-        info = dataclasses.replace(self.nodes[index].info, node=0)
+        info = replace(self.nodes[index].info, node=0)
         return World(self.run, self.attempt, self.per_node, (Node(info, WORKER),))
 
     def to_json(self) -> dict[str, Any]:

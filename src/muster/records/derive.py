@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 
+from muster.dataclass import replace
 from muster.records import failure_text
 from muster.records.damage import Damaged, damaged_view, guarded
 from muster.records.files import read_object

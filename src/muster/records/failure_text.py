@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 
+from muster.dataclass import replace
 from muster.records.files import read_events
 from muster.records.layout import AttemptDir
 from muster.records.logs import exception_line, last_lines
@@ -17,7 +17,7 @@ TAIL_LINES = 20
 USAGE = 2  # the code of a program that was given something wrong, and says so in its last line, as argparse does
 NOT_RUN = (126, 127)  # the codes of a shell that could not run a program, or did not find it
 # How shells say so, in English and Chinese.
-SHELL = re.compile(
+SHELL = (
     "[:：] ?(command not found|not found|No such file or directory|Permission denied|Is a directory|cannot execute"
     "|bad interpreter|未找到命令|没有那个文件或目录|权限不够|无法执行)|is not on the PATH"
 )
@@ -120,7 +120,7 @@ def _last_words(code: int | None, lines: list[str]) -> str:
     if code == USAGE:
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
     if code in NOT_RUN:
-        return next((line.strip() for line in reversed(lines[-TAIL_LINES:]) if SHELL.search(line)), "")
+        return next((line.strip() for line in reversed(lines[-TAIL_LINES:]) if re.search(SHELL, line)), "")
     return ""
 
 

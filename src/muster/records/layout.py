@@ -112,7 +112,6 @@ class RunDir:
         self.final = path + "/final.json"
         self.lock = path + "/reconcile.lock"  # of the one process that does what the supervisor cannot
         self.attempts = path + "/attempts"
-        self.probe = path + "/probe"  # an empty directory, to find out whether namespaces can be had
 
     def submission(self, number: int) -> str:
         return f"{self.submissions}/{number}.json"

@@ -37,11 +37,11 @@ NAMES = {
     },
 }
 # Endpoints that mean https without a scheme: a full domain name, at the usual port.
-_PUBLIC_NAME = re.compile(r"(?![\d.]+(:|$))[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+(:443)?")
-_LOST = re.compile(r"(https?)(?:(:)/|//+)(?!/)")  # http:/host and http//host
+_PUBLIC_NAME = r"(?![\d.]+(:|$))[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+(:443)?"
+_LOST = r"(https?)(?:(:)/|//+)(?!/)"  # http:/host and http//host
 # Public clouds want the bucket in the host name; most servers that people run themselves do not support it.
-_PUBLIC = re.compile(r"\.(myhuaweicloud|amazonaws|aliyuncs)\.[a-z.]+$")
-_REGION = re.compile(r"(?:obs|s3|oss)[.-]([a-z0-9-]+)\.(?:myhuaweicloud|amazonaws|aliyuncs)\.")
+_PUBLIC = r"\.(myhuaweicloud|amazonaws|aliyuncs)\.[a-z.]+$"
+_REGION = r"(?:obs|s3|oss)[.-]([a-z0-9-]+)\.(?:myhuaweicloud|amazonaws|aliyuncs)\."
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class Access:
         endpoint = endpoint.strip()
         whole = (endpoint if "://" in endpoint else f"https://{endpoint}").rstrip("/") if endpoint else ""
         parts = _parts(endpoint, whole)
-        if whole and whole != endpoint.rstrip("/") and not _PUBLIC_NAME.fullmatch(parts.netloc):
+        if whole and whole != endpoint.rstrip("/") and not re.fullmatch(_PUBLIC_NAME, parts.netloc):
             written = f"write http://{endpoint} or https://{endpoint}"
             raise InvalidRequest(f"the endpoint `{endpoint}` does not say whether it speaks http or https; {written}")
-        named = _REGION.match(parts.hostname or "")
-        style = style or ("virtual" if _PUBLIC.search(parts.hostname or "") else "path")
+        named = re.match(_REGION, parts.hostname or "")
+        style = style or ("virtual" if re.search(_PUBLIC, parts.hostname or "") else "path")
         return cls(whole, region or (named.group(1) if named else "us-east-1"), style, **others)
 
     def virtual(self, bucket: str) -> bool:
@@ -84,10 +84,10 @@ def _parts(endpoint: str, whole: str) -> SplitResult:
         parts = urlsplit("")
     if "@" in parts.netloc:
         raise InvalidRequest("the endpoint of a store holds a name or a password; write it without, and give keys apart")
-    lost = _LOST.match(endpoint)
+    lost = re.match(_LOST, endpoint)
     if lost:
         lacking = "slash" if lost.group(2) else "colon"
-        written = f"{lost.group(1)}://{_LOST.sub('', shown)}"
+        written = f"{lost.group(1)}://{re.sub(_LOST, '', shown)}"
         raise InvalidRequest(f"the endpoint `{shown}` lacks a {lacking}; write {written}")
     if whole and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query):
         raise InvalidRequest(f"`{shown}` is not the endpoint of a store; write one such as https://obs.example.com")

@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import time
-from dataclasses import replace
 from typing import Any, Callable
 
 from muster.agent.helpers.helpers import ChildHelpers, Helpers, KeeperHelpers
@@ -24,6 +23,7 @@ from muster.agent.sandbox.memory import Memory, group
 from muster.agent.ssh import server
 from muster.agent.supervisor.site import Assignment
 from muster.channel.base import NodeChannel
+from muster.dataclass import replace
 from muster.job import LAUNCHERS
 from muster.linux.held_signals import release
 from muster.metrics import result_files

@@ -6,7 +6,6 @@ import socket
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from typing import Any, Callable
 
 from muster.agent.helpers.helpers import Helpers
@@ -16,6 +15,7 @@ from muster.agent.node.openmpi import Sessions
 from muster.agent.node.ports import Ports
 from muster.agent.node.processes import Processes, Running, why_not_started
 from muster.agent.tools import Tools
+from muster.dataclass import dataclass, field
 from muster.job import Job
 from muster.linux.held_signals import held
 from muster.plan import Gate, NodeInfo, NodePlan, Process
@@ -25,7 +25,7 @@ from muster.records.layout import NodeDir
 Fail = Callable[[dict[str, Any]], None]
 
 
-@dataclass
+@dataclass(frozen=False)
 class Launcher:
     job: Job
     tools: Tools

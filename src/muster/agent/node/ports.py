@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import random
+import os
 import resource
 import socket
 
 from muster.job import PORTS
 
 BACKLOG = 1024
+STEP = 4793  # ports between two that are tried
 
 
 class Ports:
@@ -19,7 +20,8 @@ class Ports:
         self._claims: list[socket.socket] = []  # abstract names: a process may bind its port seconds after it was released
         self._limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         _allow(count)
-        for number in random.sample(PORTS, len(PORTS)):
+        first = int.from_bytes(os.urandom(2), "big")  # the step has no divisor in common with the number of ports
+        for number in (PORTS[(first + STEP * index) % len(PORTS)] for index in range(len(PORTS))):
             if len(self._sockets) == count:
                 break
             holder, claim = socket.socket(socket.AF_INET, socket.SOCK_STREAM), socket.socket(socket.AF_UNIX)

@@ -9,9 +9,9 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
+from muster.dataclass import dataclass
 from muster.linux import syscalls
 from muster.linux.proc import alive, children, descendants, pids, read, read_at, write
 from muster.linux.signals import reap_children, send, send_to_group
@@ -21,7 +21,7 @@ from muster.records.files import open_log
 LOOKS = 3  # a process that forks and leaves while it is looked for can be missed, but hardly so often
 
 
-@dataclass
+@dataclass(frozen=False)
 class Running:
     """One process that the agent started."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Callable, NoReturn
 
@@ -29,6 +28,8 @@ def be_agent(carry_out: Callable[[], int]) -> None:
     try:
         code = carry_out()
     except BaseException:
+        import traceback  # here, because it takes long to import
+
         traceback.print_exc()
         Processes(contained=os.getpid() == 1).kill_all()  # its supervisor may be gone as well
     finally:

@@ -38,6 +38,8 @@ def available(place: str = "") -> str:
     with os.fdopen(reader, "rb") as said:
         reason = said.read().decode("utf-8", "replace")
     _, status = os.waitpid(child, 0)
+    with suppress(OSError):  # where it failed, the directory is left
+        os.rmdir(folder)
     return "" if status == 0 else reason or "refused"
 
 

@@ -7,7 +7,6 @@ secret is on a disk or on a command line.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import shutil
@@ -15,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import zlib
 
 from muster.linux.signals import reap
 from muster.plan import PlanError, ssh
@@ -31,8 +31,7 @@ def listen(address: str, run: str, attempt: int) -> dict[int, socket.socket]:
 
     The ports are the same on all nodes of an attempt, and hardly those of another run.
     """
-    digest = hashlib.sha256((f"{run}/{attempt}").encode()).digest()
-    first = int.from_bytes(digest[:4], "big")
+    first = zlib.crc32(f"{run}/{attempt}".encode())
     listeners = {}
     for number in (PORTS[(first + offset) % len(PORTS)] for offset in range(CANDIDATES)):
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -4,13 +4,13 @@ stopped ones are killed."""
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 from muster.agent.node.collector import notes
 from muster.agent.ssh import server
 from muster.agent.supervisor.site import Assignment
 from muster.channel.base import Message, SupervisorChannel
+from muster.dataclass import replace
 from muster.plan import NodeInfo, PlanError, World, assemble, runners, world_files
 from muster.records.files import Events, write_text
 from muster.records.layout import AttemptDir

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import traceback
 from typing import NoReturn
 
 from muster.linux import syscalls
-from muster.metrics import final
 from muster.records.layout import RunDir
 from muster.records.units import signal_name
 
@@ -27,6 +25,8 @@ class LogReader:
 
 
 def _read(run: RunDir) -> NoReturn:
+    from muster.metrics import final
+
     code = 1
     try:
         syscalls.die_with_parent()
@@ -34,6 +34,8 @@ def _read(run: RunDir) -> NoReturn:
         final.conclude(run)
         code = 0
     except BaseException:
+        import traceback
+
         traceback.print_exc()
     finally:
         os._exit(code)

@@ -20,7 +20,6 @@ from muster.linux import syscalls
 from muster.linux.held_signals import release
 from muster.linux.signals import Signals, reap_children
 from muster.linux.watch import Watch, readable
-from muster.metrics import final, log_numbers
 from muster.records import derive, state, submissions
 from muster.records.failure_text import over_time
 from muster.records.files import Events, delete_tree, read_events, read_object
@@ -70,20 +69,24 @@ class Supervisor:
             self.events.add("told-to-end", cause=cause.value, reason=reason)
             self.site.leave(self.stop.cause if self.stop else cause, reason)
             return INTERRUPTED_CODE
-        if done and done.state is State.SUCCEEDED and log_numbers.wanted(self.job):
-            return self._conclude_apart()
         if done:
-            return self._conclude()
+            return self._conclude_apart() if done.state is State.SUCCEEDED else self._conclude()
         # The end came before the first attempt, or between two.
         return self._conclude(state="failed" if cause is Cause.TIME_LIMIT else "stopped", reason=reason)
 
     def _conclude(self, **how: str) -> int:
+        from muster.metrics import final
+
         self.events.add("ended", **how)
         final.conclude(self.run)
         return 0
 
     def _conclude_apart(self) -> int:
-        """The same where logs have to be read."""
+        """The same, in another process where logs have to be read."""
+        from muster.metrics import final, log_numbers
+
+        if not log_numbers.wanted(self.job):
+            return self._conclude()
         self.events.add("ended")
         try:
             reader = LogReader(self.run)
@@ -119,12 +122,13 @@ class Supervisor:
     def _take_over(self) -> list[AttemptOutcome]:
         """How the attempts of earlier supervisors ended. One that has no end was cut off with its supervisor."""
         self._note_submission()
-        for attempt in state.read(self.run).attempts:
+        record = state.read(self.run)
+        for attempt in record.attempts:
             if attempt.ended is None:
                 cut = None if state.complete(attempt) else self.site.explain_cut(attempt.dir)
                 self.events.add("attempt-ended", attempt=attempt.dir.number, **(cut.to_json() if cut else {}))
                 delete_tree(attempt.dir.ssh)
-        record = state.read(self.run)
+        record = state.read(self.run) if record.attempts else record
         return [derive.outcome(record, attempt) for attempt in record.attempts]
 
     def _note_submission(self) -> None:
@@ -178,6 +182,8 @@ class Supervisor:
         self.events.add("attempt", attempt=number)
         try:
             self.site.start(attempt)
+            from muster.metrics import final as final  # while nodes are made: ranks may break the packed agent
+
             lost = self._follow(attempt, channel)
         finally:
             self.site.sweep(attempt)

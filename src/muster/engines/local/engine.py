@@ -8,9 +8,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from muster import devices
+from muster.dataclass import replace
 from muster.engines.base import Capacity, Engine, Order, Request
 from muster.engines.local import early, requirements
 from muster.engines.local.node import leftovers

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Callable
 
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, replace
 
 MOST_TEXT = 120_000  # bytes; Linux gives a process no single argument or variable of more than 128 KiB
 
@@ -35,14 +34,14 @@ class Wrong(Exception):
 
 
 # A name or a password in a URL. A variable in place of the password is none, and a bucket's name holds neither `:` nor `@`.
-PASSWORD = re.compile(r"\b(?:obs|s3):(?://[^/\s`'\"]*[:@]|/?[^/\s`'\"]*:[^\s`'\"]*@)|://[^/\s@:`'\"]*:(?![$%{<])[^/\s@`'\"]+@")
-_OF_STORES = re.compile(r"\b((?:obs|s3):/*)(?=[^/\s`]*[:@])[^\s`]*")
-_OF_OTHERS = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*:/+)(?=[^/\s`]*[:@])[^\s`]*@")
+PASSWORD = r"\b(?:obs|s3):(?://[^/\s`'\"]*[:@]|/?[^/\s`'\"]*:[^\s`'\"]*@)|://[^/\s@:`'\"]*:(?![$%{<])[^/\s@`'\"]+@"
+_OF_STORES = r"\b((?:obs|s3):/*)(?=[^/\s`]*[:@])[^\s`]*"
+_OF_OTHERS = r"\b([A-Za-z][A-Za-z0-9+.-]*:/+)(?=[^/\s`]*[:@])[^\s`]*@"
 
 
 def without_password(text: str) -> str:
     """A text with stars in place of names and passwords in URLs."""
-    return _OF_OTHERS.sub(r"\1***@", _OF_STORES.sub(r"\1***", text))
+    return re.sub(_OF_OTHERS, r"\1***@", re.sub(_OF_STORES, r"\1***", text))
 
 
 @dataclass(frozen=True)
@@ -78,12 +77,12 @@ class Item:
         first, *rest = path
         fields = self.value if isinstance(self.value, dict) else {}
         entry = fields.get(first, Item({})).with_entry(rest, item) if rest else item
-        return dataclasses.replace(self, value={**fields, first: entry})
+        return replace(self, value={**fields, first: entry})
 
 
 def typed(value: Any) -> Item:
     """The Item of a value that needs no parsing: of a Job, or of TOML. Empty fields of a dataclass are left out."""
-    if dataclasses.is_dataclass(value):
+    if hasattr(value, "__dataclass_fields__"):
         value = {name: entry for name, entry in vars(value).items() if entry not in ("", None, ())}
     if isinstance(value, Mapping):
         return Item({str(name): typed(entry) for name, entry in value.items()})

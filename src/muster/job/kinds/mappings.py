@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from muster.dataclass import dataclass
+from muster.dataclass import Field, dataclass, field, fields
 from muster.job.kinds.item import Item, Wrong, each, given_text, nearest, word
 from muster.job.kinds.texts import SCALAR, Kind
 
@@ -87,8 +86,8 @@ def declared(kind: Kind, default: Any, about: str, example: str = "", shown: str
     """A field of a dataclass that users set: its kind, default, one sentence about it, an example, the default in words."""
     metadata = {"kind": kind, "about": about, "example": example, "default": shown}
     if isinstance(default, dict):
-        return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+        return field(default_factory=lambda: dict(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -145,9 +144,9 @@ class Fields(Section):
         return self.values(item)
 
 
-def fields_of(cls: type[Any]) -> dict[str, dataclasses.Field[Any]]:
+def fields_of(cls: type[Any]) -> dict[str, Field[Any]]:
     """The fields of a dataclass that users set, by name."""
-    return {field.name: field for field in dataclasses.fields(cls) if "kind" in field.metadata}
+    return {found.name: found for found in fields(cls) if "kind" in found.metadata}
 
 
 def engine_options(engine: str) -> Any:

@@ -21,8 +21,7 @@ def begin(words: Sequence[str]) -> None:
     if any(word.startswith(_OTHERWISE) for word in own) or _names_engine(home()):
         return
     with suppress(OSError):
-        agent = packed_agent.path(home())
-        if packed_agent.is_unchanged(agent):
+        if agent := packed_agent.unchanged(home()):
             early.start(agent)
 
 

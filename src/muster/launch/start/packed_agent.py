@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
@@ -21,6 +21,7 @@ ROOMS = ("job", "plan", "linux", "records", "metrics", "channel", "devices", "st
 MODULES = ("__init__.py", "dataclass.py", "record.py", "engines/__init__.py")
 NODE_SIDES = ("__init__.py", "options.py", "node/")  # of the engines
 LEFT_OUT = {f"job/{name}.py" for name in ("load", "paths", "rules", "source", "describe")}
+_known: dict[str, str] = {}  # packed agents that were just found to be unchanged, by home
 PIECE = 1 << 18  # bytes that are compared at once
 MAIN = "import sys\nfrom muster.agent.main import main\nsys.exit(main(sys.argv[1:]))\n"
 
@@ -28,15 +29,23 @@ MAIN = "import sys\nfrom muster.agent.main import main\nsys.exit(main(sys.argv[1
 def path(home: str) -> str:
     """Where the packed agent lies or will lie: under a name that changes with the sources and the Python."""
     root = os.path.dirname(muster.__file__)
-    stamp = hashlib.sha256(sys.version.encode())
-    for name in _files(root):
-        info = os.stat(f"{root}/{name}")
-        stamp.update(f"{name} {info.st_size} {info.st_mtime_ns}\n".encode())
-    return f"{home}/agent/{stamp.hexdigest()[:16]}.pyz"
+    infos = ((name, os.stat(f"{root}/{name}")) for name in _files(root))
+    lines = [sys.version, *(f"{name} {info.st_size} {info.st_mtime_ns}" for name, info in infos)]
+    whole, reversed_lines = ("\n".join(found).encode() for found in (lines, lines[::-1]))
+    return f"{home}/agent/{zlib.crc32(whole):08x}{zlib.crc32(reversed_lines):08x}.pyz"  # hashlib takes long to import
+
+
+def unchanged(home: str) -> str | None:
+    """The packed agent, if it is there unchanged; then the next call of `build` does not look again."""
+    if is_unchanged(target := path(home)):
+        _known[home] = target
+    return _known.get(home)
 
 
 def build(home: str) -> str:
     """Packs the agent, unless it is there unchanged: ranks of earlier runs could write to it."""
+    if known := _known.pop(home, None):
+        return known
     target = path(home)
     if not is_unchanged(target):
         os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)

@@ -6,10 +6,10 @@ import fcntl
 import getpass
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from muster import __version__, config
+from muster.dataclass import replace
 from muster.engines.base import Order, Request
 from muster.launch.start import data, interpreter, packed_agent, snapshot
 from muster.launch.start.prepare import Prepared

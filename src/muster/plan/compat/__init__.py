@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from muster.job import Job
-from muster.plan.compat.apulis import Apulis
-from muster.plan.compat.base import Compat
-from muster.plan.compat.modelarts_v1 import ModelArtsV1
-from muster.plan.compat.modelarts_v2 import ModelArtsV2
+import importlib
 
-ALL = {"": Compat(), "modelarts-v1": ModelArtsV1(), "modelarts-v2": ModelArtsV2(), "apulis": Apulis()}
+from muster.job import Job
+from muster.plan.compat.base import Compat
 
 
 def of(job: Job) -> Compat:
-    return ALL[job.compat]
+    """The platform that a job was written for; its module is imported when it is asked for."""
+    if not job.compat:
+        return Compat()
+    platform: Compat = importlib.import_module(f"muster.plan.compat.{job.compat.replace('-', '_')}").PLATFORM
+    return platform
 
 
 __all__ = ["Compat", "of"]

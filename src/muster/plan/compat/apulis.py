@@ -143,3 +143,6 @@ def _text(job: Job) -> str:
     if job.boot:
         return "python " + job.boot
     return job.command if isinstance(job.command, str) else shlex.join(job.command)
+
+
+PLATFORM = Apulis()

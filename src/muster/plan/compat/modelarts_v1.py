@@ -96,3 +96,6 @@ class ModelArtsV1(ModelArts):
 def _group(node: Node) -> str:
     """The task group of a node, as the platform calls it."""
     return "server" if node.role == PS else "worker"
+
+
+PLATFORM = ModelArtsV1()

@@ -92,3 +92,6 @@ def _instance(run: str, task: str) -> str:
 def _name(identity: str, task: str, word: str = "modelarts-job") -> str:
     name = f"{word}-{identity}"
     return f"{name}-{task}.{name}"
+
+
+PLATFORM = ModelArtsV2()

@@ -6,9 +6,9 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
+from muster.dataclass import replace
 from muster.storage import Access, Settings, Storage
 
 MOST = 16  # storages that are kept open for keys of scripts; ranks of one run bring the same

@@ -9,7 +9,9 @@ import socket
 import sys
 
 from muster.agent.node import environment
+from muster.engines.local.node.site import namespaces_refused
 from muster.linux import keys
+from muster.linux.watch import readable
 
 LIMIT = 1 << 16  # bytes that are read at once
 ARGUMENTS = 45  # where the addresses of the command line begin in /proc/PID/stat, behind the name
@@ -21,6 +23,9 @@ def await_order(descriptor: int) -> list[str]:
     Returns the words for the entry of the zipapp. Ends the process where the command that started it goes away.
     """
     data = b""
+    namespaces_refused()
+    if not readable([descriptor], 0):
+        from muster.metrics import final as final  # there is time for what the end of a run needs
     with socket.socket(fileno=descriptor) as connection:
         data, descriptors, _, _ = socket.recv_fds(connection, LIMIT, 3)
         while more := connection.recv(LIMIT):

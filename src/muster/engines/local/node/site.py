@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
+import sys
 import time
+import zlib
 from collections.abc import Collection
-from functools import partial
+from functools import cache, partial
 
 from muster.agent.node.agent import Agent
 from muster.agent.node.processes import Processes
@@ -33,8 +34,7 @@ PER_NET = 250  # nodes per 127.x.y.*
 
 def address(run_id: str, index: int) -> str:
     """The loopback address of a node, from the run's id: runs hardly ever share one, and ports are free on all of them."""
-    digest = hashlib.sha256(run_id.encode()).digest()
-    net = (int.from_bytes(digest[:2], "big") + index // PER_NET) % 65000
+    net = (zlib.crc32(run_id.encode()) + index // PER_NET) % 65000
     return f"127.{1 + net // 256 % 254}.{net % 256}.{1 + index % PER_NET}"
 
 
@@ -55,6 +55,12 @@ def cpu_set(job: Job, index: int) -> tuple[int, ...]:
     cpus = sorted(os.sched_getaffinity(0))
     count = cpu_share(job)
     return tuple(sorted({cpus[(index * count + offset) % len(cpus)] for offset in range(count)}))
+
+
+@cache
+def namespaces_refused() -> str:
+    """Why nodes cannot be namespaces; empty when they can. A process that waits for its run finds out before that comes."""
+    return namespaces.available(f"{sys.argv[0]}.{os.getpid()}.probe")
 
 
 class LocalSite(Site):
@@ -78,7 +84,7 @@ class LocalSite(Site):
         if self._held is None:
             return False
         self._queue.close()  # its lines to other runs are none of the agents' business
-        refused = namespaces.available(self.run.probe) if self.assignment.namespaces else "switched off"
+        refused = namespaces_refused() if self.assignment.namespaces else "switched off"
         self.contained = not refused
         self.events.add("nodes", contained=self.contained, reason=refused, keys=not self.contained and keys.any_held())
         return True

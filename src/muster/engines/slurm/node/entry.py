@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NoReturn
 
 from muster.agent.node import environment
@@ -15,6 +14,7 @@ from muster.agent.sandbox import agent_process, memory, namespaces, rootfs
 from muster.agent.supervisor import device_locks
 from muster.agent.supervisor.site import Assignment
 from muster.channel.directory import DirectoryNode
+from muster.dataclass import replace
 from muster.devices import DeviceInfo, found, resolve
 from muster.engines.slurm.node import pmi_launcher
 from muster.engines.slurm.node.allocation import MARGIN, Allocation, allocation_file
