@@ -1,7 +1,5 @@
 """Makes the text of a job file and the credentials of a profile from a package; writes nothing."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 

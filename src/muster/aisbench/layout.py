@@ -1,7 +1,5 @@
 """Paths of an unpacked package, and the files that a run leaves in its `log/` and `result/`."""
 
-from __future__ import annotations
-
 import fcntl
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Reads a directory of AISBench: an unpacked package, its `code/`, or only some of the files of one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field

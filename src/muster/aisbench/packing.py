@@ -1,7 +1,5 @@
 """Makes a package with the tree and the name that AISBench's build gives it, reproducible byte for byte."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

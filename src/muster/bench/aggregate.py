@@ -1,7 +1,5 @@
 """Statistics of the values of ranks, nodes and repeats, and how the values of repeats become one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from muster.bench.model.result import Statistics

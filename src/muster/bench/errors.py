@@ -1,7 +1,5 @@
 """Errors of bundles and results. Commands import this module at their start, so it imports nothing."""
 
-from __future__ import annotations
-
 
 class BundleError(Exception):
     """A bundle or a result that cannot be made, signed or read: what is wrong, and what to do about it."""

@@ -1,7 +1,5 @@
 """The times of a run: its attempts, and its phases, each from the first rank that begins it to the last that ends it."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

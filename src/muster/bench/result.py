@@ -1,7 +1,5 @@
 """Makes the result of a benchmark: a pure function of its records, so that anybody can compute it again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from muster.bench import run_result, verdict

@@ -1,7 +1,5 @@
 """The result of one run, computed from its record alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 

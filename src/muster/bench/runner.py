@@ -1,7 +1,5 @@
 """Runs a benchmark: the runs of its job one after another, each on record, and the result that follows from them."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

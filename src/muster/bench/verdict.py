@@ -1,7 +1,5 @@
 """Checks a result against its job: quality targets, and limits on how far ranks, nodes and repeats may lie apart."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from muster.bench.aggregate import statistics

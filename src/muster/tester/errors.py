@@ -1,7 +1,5 @@
 """Errors of the tester's client and server; each text says what to do."""
 
-from __future__ import annotations
-
 
 class TesterError(Exception):
     """Any error between client and tester."""

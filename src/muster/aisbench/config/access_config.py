@@ -1,7 +1,5 @@
 """`access_config`: credentials for the cloud. They go into a profile, never into a job file or a message."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

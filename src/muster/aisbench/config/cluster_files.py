@@ -1,7 +1,5 @@
 """The files that describe a cluster in offline mode: the rank table, and the hosts with their logins (nodeinfo)."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Job fields that packages of every mode have: `python`, `bench`, `metrics` and `env`."""
 
-from __future__ import annotations
-
 import shutil
 
 from muster.aisbench.config.job_text import JobField, origin

@@ -3,8 +3,6 @@
 The structure of `config.json` is not documented, so every spelling that was seen is accepted.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The mode of a package, and why: modelarts (V1 or V2) or cluster_offline, the values of AISBench's RUNTYPE."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

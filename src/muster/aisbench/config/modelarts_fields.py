@@ -1,7 +1,5 @@
 """Makes job fields of the ModelArts configuration of a package."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from muster.aisbench.config import common_fields as common

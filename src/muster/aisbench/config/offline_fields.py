@@ -1,7 +1,5 @@
 """Makes job fields of the offline configuration of a package (config.sh)."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

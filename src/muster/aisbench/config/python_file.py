@@ -1,7 +1,5 @@
 """Reads a Python file of settings without running it: literals, EasyDict and dict, earlier names, and sums of texts."""
 
-from __future__ import annotations
-
 import ast
 import warnings
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 The checks are those that the cloud would make, before anything is sent there.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

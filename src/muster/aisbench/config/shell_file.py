@@ -1,7 +1,5 @@
 """Reads a shell file of settings without running it: assignments, quotes, comments, and variables that were set before."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

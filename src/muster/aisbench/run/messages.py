@@ -1,7 +1,5 @@
 """Messages that AISBench's tools print while a job runs and when it is stopped, for a run of Muster."""
 
-from __future__ import annotations
-
 import time
 
 from muster.aisbench.config.mode import OFFLINE, V2

@@ -1,7 +1,5 @@
 """Network mode of a package: fetches the plan from the tester, and sends it the bundle."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The steps of a package's benchmark: init, run_train, run_eval, get_result; and stop."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import sys

@@ -1,7 +1,5 @@
 """`ais-bench-stubs`: starts the benchmark of a package, writes its logs, prints its result, and sends it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Verifies a bundle: its checksums, its signature, and every number in it against the records that it holds."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator, Mapping

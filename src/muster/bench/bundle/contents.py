@@ -1,7 +1,5 @@
 """The files of a bundle: which files of a bench and of its runs it has, and which paths are valid in it."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

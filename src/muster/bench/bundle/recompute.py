@@ -3,8 +3,6 @@
 The records come from strangers: whatever is wrong with them is a problem to report, never a failure of the reader.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence

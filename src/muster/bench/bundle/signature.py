@@ -1,7 +1,5 @@
 """Signs and verifies with ssh keys, by OpenSSH's `ssh-keygen -Y`."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Reads JSON of others without losing a digit, and finds where two values differ."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -3,8 +3,6 @@
 The same bench always gives the same bytes, unless a key is used that signs differently each time.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

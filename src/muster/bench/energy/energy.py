@@ -3,8 +3,6 @@
 Joules come from an energy counter where there is one, else from trapezoids over the samples.
 """
 
-from __future__ import annotations
-
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence

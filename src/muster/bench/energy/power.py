@@ -1,7 +1,5 @@
 """The power, energy and efficiency of a run and its nodes. Nodes of one machine share its meters."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Results in the words of AISBench: the lines that its tools print, and `train_result_info`. What was not measured is null."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

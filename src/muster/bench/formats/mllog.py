@@ -3,8 +3,6 @@
 Lines that the script itself logged are kept as written; only what is known is added.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ Ranks that log the same count once: of each key the lines of the first rank that
 several attempts, the first that began to train says what came before, and the last one what came of it.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Callable, Iterator, Mapping

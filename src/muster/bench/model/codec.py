@@ -4,8 +4,6 @@ Reading validates: kinds of values, bounds, finite numbers, text that UTF-8 can 
 passed over, so that a later version may add some; a field with a default may be missing, as in files of earlier versions.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Compares results with the first: differences in percent, and whether they exceed the spread."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json import dumps

@@ -1,7 +1,5 @@
 """Figures as people read them: thousands separators, units and a sensible number of digits. JSON keeps all of them."""
 
-from __future__ import annotations
-
 import math
 import time
 

@@ -1,7 +1,5 @@
 """The result at the top of a report: the number, what it is made of, and the other numbers beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

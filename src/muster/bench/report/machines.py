@@ -1,7 +1,5 @@
 """The machines of a result as a table shows them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

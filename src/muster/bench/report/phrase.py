@@ -1,7 +1,5 @@
 """A text in English and Chinese: a page holds both and shows one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One run of a result as a report shows it: its drawings, its phases and its ranks."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Finds the results that a report is about: runs, benches, bundles and result files, by name or path."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Every text of reports, in English and Chinese. What users named or programs said is shown as it is."""
 
-from __future__ import annotations
-
 TEXTS: dict[str, tuple[str, str]] = {
     # names
     "name.throughput": ("Throughput", "吞吐量"),

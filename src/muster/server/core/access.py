@@ -1,7 +1,5 @@
 """Authentication: a bearer token for programs, a session cookie for browsers, and neither where the tester is open."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import Depends, Request, Security

@@ -1,7 +1,5 @@
 """The ASGI application: its routes, and error responses as JSON for programs and as pages for people."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from urllib.parse import urlencode

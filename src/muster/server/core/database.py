@@ -1,7 +1,5 @@
 """The tester's database: one SQLite file that the server and `muster tester` commands use at the same time."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping

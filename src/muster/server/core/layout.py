@@ -1,7 +1,5 @@
 """Paths in a tester's data directory: database, bundles, uploads, scratch space; and its lock."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

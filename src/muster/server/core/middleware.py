@@ -1,7 +1,5 @@
 """Middleware for every request: limits on the size of bodies, and security headers for browsers."""
 
-from __future__ import annotations
-
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers, MutableHeaders

@@ -1,7 +1,5 @@
 """Runs the server: a socket, TLS where a certificate is given, and uvicorn until a signal."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import ssl

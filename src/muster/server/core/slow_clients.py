@@ -1,7 +1,5 @@
 """A uvicorn server that closes connections of clients that neither finish a request nor hang up."""
 
-from __future__ import annotations
-
 import time
 from typing import cast
 

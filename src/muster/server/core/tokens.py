@@ -1,7 +1,5 @@
 """Tokens of submitters and readers, of which the database holds only hashes, and sessions of browsers."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import sqlite3

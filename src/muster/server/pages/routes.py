@@ -1,7 +1,5 @@
 """Pages for people: the list of results, one result, a comparison, rankings, refused bundles, plans, login and logout."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

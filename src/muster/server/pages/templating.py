@@ -1,7 +1,5 @@
 """Rendering pages: the templates here, within the page and style of reports, in English and Chinese."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """The HTTP API: plans, resumable uploads, verdicts and results, as JSON."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The table of test plans."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 

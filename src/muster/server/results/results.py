@@ -1,7 +1,5 @@
 """The tables of accepted results and of refused bundles: storing, searching, ranking."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Iterable

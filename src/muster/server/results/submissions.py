@@ -1,7 +1,5 @@
 """Submissions: a bundle that has arrived is checked for replays, verified, matched with its plan, and accepted or refused."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """Resumable uploads: files that grow by appending; the length of each is the offset at which its submitter continues."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import secrets

@@ -1,7 +1,5 @@
 """The pool of processes that verify bundles; a worker is kept for the next bundle, and replaced when it dies."""
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -5,8 +5,6 @@ when its stdin closes.
 It ignores the signals that stop the server, which reach it as well: a bundle must not be refused because of a Ctrl-C.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import resource

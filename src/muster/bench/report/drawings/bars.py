@@ -1,7 +1,5 @@
 """Bars of ranks or nodes that show a straggler at a glance; thousands of them become a sorted curve and the worst twenty."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

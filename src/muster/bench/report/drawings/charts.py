@@ -4,8 +4,6 @@ Own code instead of a chart library: the drawings are in the file itself, are th
 colours of the page, and a page with ten of them stays small.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

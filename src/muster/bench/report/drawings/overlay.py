@@ -1,7 +1,5 @@
 """The drawings of a comparison: the values of all results beside each other, and their main metric over time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

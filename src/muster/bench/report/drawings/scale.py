@@ -1,7 +1,5 @@
 """Axes: which round numbers stand beside them, and where on the paper a value lies."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

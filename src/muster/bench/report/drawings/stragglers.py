@@ -4,8 +4,6 @@ A straggler is worse than the median by more than 2 % and by more than five time
 several straggle at once, and neither depends on how far off the stragglers are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Charts of what the machines did during a run, drawn from the samples of its nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean

@@ -1,7 +1,5 @@
 """Results as one long table: a row for each value of a result, run, node and rank, with full precision."""
 
-from __future__ import annotations
-
 import csv as format
 import io
 from collections.abc import Iterator, Sequence

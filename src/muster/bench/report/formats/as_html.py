@@ -1,7 +1,5 @@
 """The report as one self-contained page: no network, both languages inside, drawings that need no script."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

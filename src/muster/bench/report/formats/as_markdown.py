@@ -1,7 +1,5 @@
 """The report in Markdown, for an issue, a wiki or a mail."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

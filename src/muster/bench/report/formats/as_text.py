@@ -1,7 +1,5 @@
 """The report in short for a terminal: the same numbers, with bars and curves made of letters."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
