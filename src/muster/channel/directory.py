@@ -16,6 +16,7 @@ from muster.records.files import is_there, read_mapping, read_object, temporary_
 from muster.records.layout import NODE_TOPICS, AttemptDir, RunDir, is_number
 
 WORLD, KEYS = "world", "keys"
+ANNOUNCED = (KEYS, WORLD, "ready", "stop", "kill")
 
 
 class _Directory:
@@ -60,6 +61,10 @@ class DirectoryNode(_Directory):
 
     def publish(self, topic: str, data: dict[str, Any]) -> None:
         write_json(self._dir.topic(topic), data)
+        self.show(topic)
+
+    def show(self, topic: str) -> None:
+        """Lets the supervisor see a topic whose file is there."""
         link, target = self._link.format(topic), self._target.format(topic)
         try:
             os.symlink(target, link)
