@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
 from muster.dataclass import replace
-from muster.engines.base import Engine, Request
+from muster.engines.base import Engine, Order, Request
+from muster.launch.start import packed_agent, snapshot
 from muster.launch.start.environment import of_recorded
 from muster.launch.start.submit import user
 from muster.records import derive, state, submissions
+from muster.records.files import read_object
 from muster.records.layout import RunDir
 from muster.records.state import Record
 from muster.records.status import Status
@@ -51,8 +54,14 @@ def submit(run: RunDir, engine: Engine, number: int, reason: str) -> bool:
 
     Raises MissingSecrets, Refused, or FileNotFoundError where the batch script is gone.
     """
-    environment = {**of_recorded(state.read(run).job, run.home), submissions.VARIABLE: str(number)}
-    handle = engine.submit(Request(environment=environment, script=Path(run.script).read_text()))
+    job = state.read(run).job
+    environment = {**of_recorded(job, run.home), submissions.VARIABLE: str(number)}
+    if os.path.exists(run.script):
+        request = Request(environment=environment, script=Path(run.script).read_text())
+    else:
+        code = str(snapshot.folder(run.home, str(read_object(run.run).get("code"))))
+        request = engine.render(job, Order(run.path, code, packed_agent.build(run.home)), environment)
+    handle = engine.submit(request)
     if submissions.claim(run, number, handle, reason):
         return True
     engine.cancel(handle)

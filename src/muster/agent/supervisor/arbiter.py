@@ -3,6 +3,7 @@ stopped ones are killed."""
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -12,7 +13,7 @@ from muster.agent.supervisor.site import Assignment
 from muster.channel.base import Message, SupervisorChannel
 from muster.dataclass import replace
 from muster.plan import NodeInfo, PlanError, World, assemble, runners, world_files
-from muster.records.files import Events, write_text
+from muster.records.files import Events, read_object, write_text
 from muster.records.layout import AttemptDir
 from muster.records.run_view import Cause, Stop, is_failure
 from muster.records.units import duration
@@ -50,6 +51,14 @@ class Arbiter:
                 self._channel.announce("keys", server.make_keys(self._attempt.ssh))
             except PlanError as error:
                 self._learn(0, {"kind": "plan", "message": str(error)})
+
+    def resume(self) -> None:
+        """Goes on from what an earlier supervisor has announced."""
+        if world := read_object(self._attempt.world):
+            self._use(World.from_json(world))
+        self._ready = os.path.lexists(f"{self._attempt.meet}/ready")
+        if stop := read_object(self._attempt.stop):
+            self.stop = Stop.from_json(stop)
 
     @property
     def moments(self) -> tuple[float | None, ...]:
@@ -116,10 +125,14 @@ class Arbiter:
         if notes(self._job) and not self._channel.published("noted"):  # a store takes the time that it takes
             return
         infos = [NodeInfo.from_json(data) for data in facts.values()]
-        self._world = assemble(self._job, self._run.id, self._attempt.number, infos)
-        self._channel.announce("world", self._world.to_json())
-        for path, text in world_files(self._job, self._world, self._attempt.path).items():
+        world = assemble(self._job, self._run.id, self._attempt.number, infos)
+        self._channel.announce("world", world.to_json())
+        for path, text in world_files(self._job, world, self._attempt.path).items():
             write_text(path, text)  # for people: each node has its own
+        self._use(world)
+
+    def _use(self, world: World) -> None:
+        self._world, self._gather_until = world, None
         if self._job.silent_limit:
             self._silence = Silence(self._channel, self._job.silent_limit)
 

@@ -38,6 +38,10 @@ class Assignment:
         return self.job.nodes + self.job.ps
 
 
+class NotReady(Exception):
+    """Why no attempt can be started, now or later."""
+
+
 @dataclass(frozen=True)
 class NodeEnded:
     """A node that has ended."""
@@ -72,7 +76,7 @@ class Site:
         return True
 
     def ready(self) -> bool:
-        """True if attempts can be started."""
+        """True if attempts can be started. Raises NotReady."""
         return True
 
     def filenos(self) -> list[int]:
@@ -82,6 +86,10 @@ class Site:
     def channel(self, assignment: Assignment, attempt: AttemptDir) -> SupervisorChannel:
         """The channel to the nodes of an attempt."""
         return DirectorySupervisor(assignment.run, attempt, assignment.count)
+
+    def resume(self, attempt: AttemptDir) -> bool:
+        """True if the agents of an attempt that an earlier supervisor began go on under this one."""
+        return False
 
     def start(self, attempt: AttemptDir) -> None:
         """Starts the agents of an attempt."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from muster.agent.supervisor.arbiter import Arbiter, Patience
 from muster.agent.supervisor.log_reader import LogReader, why_failed
-from muster.agent.supervisor.site import Assignment, Site
+from muster.agent.supervisor.site import Assignment, NotReady, Site
 from muster.channel.base import SupervisorChannel
 from muster.job import Job
 from muster.linux import syscalls
@@ -50,6 +50,7 @@ class Supervisor:
         self.stop: Stop | None = None  # why the run has to end, once it has to
         self.kill = False
         self.deadline: float | None = None
+        self.resumed: state.AttemptRecord | None = None  # the attempt of an earlier supervisor that goes on
 
     def carry_out(self) -> int:
         """The whole life of a run, or what is left of it where an earlier supervisor was cut off; returns the exit code."""
@@ -61,7 +62,9 @@ class Supervisor:
         if hopeless:
             return self._conclude(state="lost", reason=f"{hopeless}; the last time: {earlier[-1].reason}")
         try:
-            done = self._attempts(earlier) if self._ready() else None
+            done = self._attempts(earlier) if self.resumed or self._ready() else None
+        except NotReady as error:
+            return self._conclude(state="failed", reason=str(error))
         finally:
             self.site.close()
         cause, reason = _ending(done or self.stop)
@@ -124,12 +127,15 @@ class Supervisor:
         self._note_submission()
         record = state.read(self.run)
         for attempt in record.attempts:
-            if attempt.ended is None:
+            if attempt.ended is None and self.site.resume(attempt.dir):
+                self.resumed = attempt
+            elif attempt.ended is None:
                 cut = None if state.complete(attempt) else self.site.explain_cut(attempt.dir)
                 self.events.add("attempt-ended", attempt=attempt.dir.number, **(cut.to_json() if cut else {}))
                 delete_tree(attempt.dir.ssh)
         record = state.read(self.run) if record.attempts else record
-        return [derive.outcome(record, attempt) for attempt in record.attempts]
+        ended = [attempt for attempt in record.attempts if attempt.ended is not None]
+        return [derive.outcome(record, attempt) for attempt in ended]
 
     def _note_submission(self) -> None:
         """Notes that the run was submitted again, which others than the one writer of its events may have done."""
@@ -159,6 +165,10 @@ class Supervisor:
         """Makes attempts after the earlier ones until there is no reason for another; None when an end comes in between."""
         made = list(earlier)
         self._start_clock(made)
+        if self.resumed is not None:
+            made.append(self._attempt(self.resumed.dir.number, resumed=True))
+            if tries_again(self.job, made) and not self._ready():
+                return made[-1]
         while not made or tries_again(self.job, made, len(earlier)):
             if self.stop is not None:
                 return None
@@ -171,20 +181,22 @@ class Supervisor:
         """The time limit holds for all attempts together, those that were cut off included; waiting for nodes is free."""
         if self.job.time_limit:
             spent = sum(done.ended - done.started for done in earlier if done.ended and done.started)
+            spent += time.time() - self.resumed.started if self.resumed else 0.0
             self.deadline = self.site.deadline = time.monotonic() + self.job.time_limit - spent
 
     # -- one attempt
 
-    def _attempt(self, number: int) -> AttemptOutcome:
+    def _attempt(self, number: int, resumed: bool = False) -> AttemptOutcome:
         attempt = self.run.attempt(number)
         channel = self.site.channel(self.assignment, attempt)
         self.watch.add(attempt.path, writes=True)
-        self.events.add("attempt", attempt=number)
+        self.events.add("resumed" if resumed else "attempt", attempt=number)
         try:
-            self.site.start(attempt)
+            if not resumed:
+                self.site.start(attempt)
             from muster.metrics import final as final  # while nodes are made: ranks may break the packed agent
 
-            lost = self._follow(attempt, channel)
+            lost = self._follow(attempt, channel, resumed)
         finally:
             self.site.sweep(attempt)
             delete_tree(attempt.ssh)
@@ -195,12 +207,12 @@ class Supervisor:
         record = state.read(self.run)
         return derive.outcome(record, record.attempts[-1])
 
-    def _follow(self, attempt: AttemptDir, channel: SupervisorChannel) -> list[int]:
+    def _follow(self, attempt: AttemptDir, channel: SupervisorChannel, resumed: bool) -> list[int]:
         """Follows the nodes of an attempt until all have ended; returns those that were lost."""
         lost: list[int] = []  # nodes that ended without a record of it
         running = set(range(self.assignment.count))
         arbiter, patience = Arbiter(self.assignment, attempt, channel, self.events), Patience(channel)
-        arbiter.begin()
+        arbiter.resume() if resumed else arbiter.begin()
         while running:
             self._look()  # before the site does: the signal of a child that ends in between has to wake the wait below
             arbiter.decide()
