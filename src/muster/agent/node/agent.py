@@ -37,6 +37,7 @@ LEFTOVER_PAUSE = 0.1  # between two looks for processes whose end causes no even
 MEMORY_PAUSE = 0.5
 OVERTIME = 5.0  # after which agents themselves end a run that its supervisor should have ended
 ANSWER_LIMIT = 5.0  # for the supervisor to answer a request to stop
+CUT_OFF = "its supervisor could not be reached any more"
 STORAGE_PAUSE = 1.0  # between the end of a storage server and the next one
 
 
@@ -320,7 +321,8 @@ class Agent(Listener):
             for path, reason in result_files.irregular(self.dir):
                 self.events.add(result_files.REFUSED, path=path, reason=reason)
             self.collector.harvest(self.plan)
-            self.unsaved = self.outputs.save(self.plan, self.job.log_url)
+            cut_off = self.channel.announced("cut") is not None  # another attempt may write to the same outputs
+            self.unsaved = CUT_OFF if cut_off else self.outputs.save(self.plan, self.job.log_url)
         if stop.cause is Cause.FINISHED and not self.unsaved:
             staging.clear(self.dir.root + "/cache")
         end = {

@@ -16,8 +16,8 @@ from muster.agent.supervisor.site import Assignment
 from muster.linux import keys, syscalls
 from muster.linux.proc import user_name
 from muster.plan import compat
-from muster.records.files import write_text
-from muster.records.layout import AttemptDir
+from muster.records.files import Events, write_text
+from muster.records.layout import AttemptDir, NodeDir
 
 CRASHED = 70
 
@@ -77,6 +77,21 @@ def enter(
     namespaces.show_hosts(folder.hosts)
     syscalls.set_name(f"muster-node-{index}")
     return seen, near
+
+
+def may_be_contained(assignment: Assignment, folder: NodeDir) -> bool:
+    """True if this machine lets the node be a namespace; the events of the node say why not."""
+    refused = namespaces.available(folder.path + "/probe") if assignment.namespaces else "switched off"
+    events = Events(folder.events)
+    events.add("node", contained=not refused, reason=refused, keys=bool(refused) and keys.any_held())
+    events.close()
+    return not refused
+
+
+def private_on_machines() -> tuple[str, ...]:
+    """Directories that a real machine does not have for its jobs: its own /tmp, and /cache where there is one, serve."""
+    own = {"/tmp"} | ({"/cache"} if os.access("/cache", os.W_OK) else set())
+    return tuple(path for path in rootfs.PRIVATE if path not in own)
 
 
 def user() -> str:

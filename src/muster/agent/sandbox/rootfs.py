@@ -40,16 +40,16 @@ def plan(
 ) -> Root:
     """The root of a node; `needed` are paths that a run cannot do without, `named` texts that may name what it wants."""
     platform = compat.of(job)
-    node, attempt = os.path.realpath(node), os.path.realpath(attempt)  # links lead elsewhere while the new root is filled
+    node, common = os.path.realpath(node), os.path.realpath(attempt + "/root")  # links lead elsewhere while the root is filled
     own = {path: node + "/root" + path for path in (*private, *platform.private)}
-    own.update({path: attempt + "/root" + path for path in platform.shared})
+    own.update({path: common + path for path in platform.shared})
     visible = [path for path in _named(own, (*_texts(job), *named)) if os.path.basename(path) not in MADE_HERE]
     folders = {path: os.path.realpath(os.path.dirname(path)) for path in (*visible, *_named(own, needed))}  # not by links
     shown = {path: os.path.join(folder, os.path.basename(path)) for path, folder in folders.items()}
     real = os.path.realpath(os.path.expanduser("~"))
     home = platform.user_home(user)
     if home:
-        own[home] = attempt + "/root" + home
+        own[home] = common + home
     if home or real in own:
         left_out = OF_SHELLS if home not in ("", real) else ()
         names = [name for name in listed(real) if name not in (*MADE_HERE, *left_out)]  # not everybody has a home

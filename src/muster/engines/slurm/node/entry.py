@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from muster.agent.node import environment
 from muster.agent.node.agent import Agent
-from muster.agent.sandbox import agent_process, memory, namespaces, rootfs
+from muster.agent.sandbox import agent_process, memory
 from muster.agent.supervisor import device_locks
 from muster.agent.supervisor.site import Assignment
 from muster.channel.directory import DirectoryNode
@@ -21,7 +21,7 @@ from muster.engines.slurm.node.allocation import MARGIN, Allocation, allocation_
 from muster.linux import keys, syscalls
 from muster.linux.watch import readable
 from muster.plan import Device, NodeInfo
-from muster.records.files import Events, is_there, need_json
+from muster.records.files import is_there, need_json
 from muster.records.layout import AttemptDir, RunDir
 from muster.records.run_view import Cause, Stop
 
@@ -89,9 +89,11 @@ class _Node:
         os.makedirs(folder.path, exist_ok=True)
         agent_process.write_to(folder.agent_log)
         seen, keeper = os.getpid(), None
-        if self._may_be_contained():
+        if agent_process.may_be_contained(self.assignment, folder):
             names = [(node.name, node.address) for node in self.allocation.nodes]
-            seen, keeper = agent_process.enter(self.assignment, self.attempt, self.index, names, _private())
+            seen, keeper = agent_process.enter(
+                self.assignment, self.attempt, self.index, names, agent_process.private_on_machines()
+            )
         else:
             syscalls.set_name(f"muster-node-{self.index}")
             syscalls.adopt_orphans()
@@ -101,14 +103,6 @@ class _Node:
         Agent(self.assignment, self.attempt, self._info(seen), channel, keeper, patience).carry_out()
         memory.leave_group(memory.group(self.assignment.run.id, self.index))
         return 0
-
-    def _may_be_contained(self) -> bool:
-        folder = self.attempt.node(self.index)
-        refused = namespaces.available(folder.path + "/probe") if self.assignment.namespaces else "switched off"
-        events = Events(folder.events)
-        events.add("node", contained=not refused, reason=refused, keys=bool(refused) and keys.any_held())
-        events.close()
-        return not refused
 
     def _info(self, seen: int) -> NodeInfo:
         address = next((node.address for node in self.allocation.nodes if node.name == self.name), self.name)
@@ -141,12 +135,6 @@ def _take(kind: str, count: int) -> tuple[Sequence[DeviceInfo], device_locks.Hel
         return held.nodes[0], held
     finally:
         queue.close()
-
-
-def _private() -> tuple[str, ...]:
-    """Directories that a real machine does not have for its jobs: its own /tmp, and /cache where there is one, serve."""
-    own = {"/tmp"} | ({"/cache"} if os.access("/cache", os.W_OK) else set())
-    return tuple(path for path in rootfs.PRIVATE if path not in own)
 
 
 def _cpus() -> int:
