@@ -47,6 +47,7 @@ class Engine:
     """One engine, with the settings of a home. Methods with a body here are those that an engine may leave out."""
 
     name: str
+    shares_files = True  # whether nodes see the files of this machine: a job's Python, its data, the embedded store
     lasting: bool  # whether a run goes on when the command that started it is gone
 
     def __init__(self, home: str, settings: config.Config | None = None) -> None:
@@ -100,6 +101,6 @@ class Engine:
         """Returns the label and the name of a run in the engine's own tools; None where it has no such tools."""
         return None
 
-    def remote_shell(self, handle: str, node: int) -> str:
+    def remote_shell(self, job: Job, handle: str, node: int) -> str:
         """Returns the command that opens a shell on a node of a run; nothing where nodes are on this machine."""
         return ""

@@ -89,8 +89,8 @@ def _process(run: Run, rank: int) -> int:
     state = found.state if found else run.state
     if found is None or found.pid is None or state != "running":
         raise RunNotFound(f"rank {rank} of {run.id} is not running ({state}); a command can only run beside a running rank")
-    if enter := registry.engine_of(run.dir).remote_shell(run.handle or "", found.node):
-        raise RunNotFound(f"rank {rank} of {run.id} is on a node of the cluster, not here; `{enter}` goes there")
+    if enter := registry.engine_of(run.dir).remote_shell(run.job, run.handle or "", found.node):
+        raise RunNotFound(f"rank {rank} of {run.id} is on another machine, not here; `{enter}` goes there")
     return found.pid
 
 

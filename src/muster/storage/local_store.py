@@ -244,7 +244,10 @@ PLAIN = {"": LocalStore(), "file": LocalStore(prefix="file://")}
 
 
 def embedded_store(settings: Settings, scheme: str) -> LocalStore:
-    """The directory of buckets that is used where no endpoint is set."""
+    """The directory of buckets that is used where no endpoint is set. Raises StorageError on a host that does not have it."""
+    if not settings.embedded:
+        hint = "set its endpoint below [storage] in config.toml"
+        raise StorageError(f"{scheme}:// lives on the machine that started this run, which its hosts do not reach; {hint}")
     return LocalStore(os.path.join(os.path.abspath(settings.home), "store", ""), f"{scheme}://")
 
 

@@ -113,17 +113,18 @@ class Settings:
     home: str
     obs: Access = Access()
     s3: Access = Access()
+    embedded: bool = True  # whether URLs without an endpoint have a store here
 
     def access(self, scheme: str) -> Access:
         return self.obs if scheme == "obs" else self.s3
 
     def to_json(self) -> str:
-        return json.dumps({"home": self.home, "obs": vars(self.obs), "s3": vars(self.s3)})
+        return json.dumps({**vars(self), "obs": vars(self.obs), "s3": vars(self.s3)})
 
     @classmethod
     def from_json(cls, text: str) -> Settings:
         data = json.loads(text)
-        return cls(data["home"], Access(**data["obs"]), Access(**data["s3"]))
+        return cls(data["home"], Access(**data["obs"]), Access(**data["s3"]), data.get("embedded", True))
 
 
 def resolve(home: str, configured: Mapping[str, Mapping[str, str]], environ: Mapping[str, str]) -> Settings:

@@ -136,7 +136,7 @@ class Slurm(Engine):
     def identity(self, handle: str) -> tuple[str, str]:
         return "Slurm job", handle.replace(";", " of cluster ")
 
-    def remote_shell(self, handle: str, node: int) -> str:
+    def remote_shell(self, job: Job, handle: str, node: int) -> str:
         return f"srun --jobid={_split(handle)[0]} --overlap --nodes=1 --relative={node} --pty bash"
 
     def _check_home(self) -> None:

@@ -37,6 +37,22 @@ def missing(job: Job, settings: Settings) -> list[Finding]:
     return found
 
 
+def not_on_stores(job: Job, settings: Settings) -> list[Finding]:
+    """Finds data that lies on this machine, or in its embedded store, where nodes do not see either."""
+    data = [(f"inputs.{name}", data.url) for name, data in job.inputs.items()]
+    data += [(f"outputs.{name}", data.url) for name, data in job.outputs.items()]
+    data += [("log_url", job.log_url)] if job.log_url else []
+    found = []
+    for field, url in data:
+        if _is_here(url):
+            hint = "put it into a store that they reach, or name a path of theirs in `parameters`"
+            found.append(Finding(field, f"names {url} on this machine, which its hosts do not see", hint))
+        elif not settings.access(url.partition("://")[0]).endpoint:
+            message = f"names {url}, which lives on this machine as no endpoint is set, and its hosts do not reach it"
+            found.append(Finding(field, message, "set the endpoint of the store below [storage] in config.toml"))
+    return found
+
+
 def make_outputs(job: Job, settings: Settings) -> None:
     """Makes the outputs of a program that gets their URLs: on its platform they exist, and many programs read them first.
 

@@ -87,15 +87,25 @@ def preview(loaded: LoadedJob, home: str, engine: str | None = None, say: Say = 
 def resolve(loaded: LoadedJob, engine: Engine, say: Say) -> LoadedJob:
     """The job with what its file leaves open: devices by the engine, the Python by the PATH."""
     job = engine.resolve(loaded.job, say)
+    if not engine.shares_files:
+        return _with_python_elsewhere(loaded, job)
     if job.boot and not job.python:
         job = replace(job, python=interpreter.default() or "")
     return replace(loaded, job=job)
 
 
+def _with_python_elsewhere(loaded: LoadedJob, job: Job) -> LoadedJob:
+    """The job with its Python as it is written, for machines on which alone it can be found."""
+    written = loaded.fields.get("python")
+    problems = tuple(problem for problem in loaded.problems if problem.field != "python")
+    return replace(loaded, job=replace(job, python=str(written.value) if written else "python3"), problems=problems)
+
+
 def validate(loaded: LoadedJob, engine: Engine, context: Context) -> LoadedJob:
     """The job with the problems that the engine and the settings find."""
     job = loaded.job
-    findings = [*engine.impossible(job), *missing_secrets(job, context)]
+    unseen = [] if engine.shares_files else data.not_on_stores(job, context.storage)
+    findings = [*engine.impossible(job), *missing_secrets(job, context), *unseen]
     if job.boot and not job.python:
         findings.append(Finding("python", "has no default: there is no `python` on your PATH", "set it to a path"))
     return loaded.with_findings(findings)

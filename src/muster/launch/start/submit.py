@@ -43,7 +43,7 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
     os.makedirs(f"{home}/store", 0o700, exist_ok=True)  # nodes are shown what is there when they start
     agent = packed_agent.build(home)
     prepared = replace(prepared, code=snapshot.keep(prepared.code, home))
-    if job.boot:
+    if job.boot and prepared.engine.shares_files:
         job = replace(job, python=interpreter.resolve(job.python, home))
     data.make_outputs(job, prepared.context.storage)
     run = _make(home, job.name)
