@@ -1,4 +1,4 @@
-# The commands that people and CI run. Everything is installed into .venv, without root, but for `browser`, `slurm` and `frameworks`.
+# The commands that people and CI run. Everything is installed into .venv, without root, but for `browser`, `slurm`, `hosts` and `frameworks`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
@@ -8,6 +8,7 @@ READY := $(VENV)/.ready
 LINTERS := $(VENV)/.linters
 NODE_ROOMS := $(addprefix src/muster/,__init__.py dataclass.py plan linux records metrics channel devices storage agent \
   engines/__init__.py engines/local/__init__.py engines/local/node engines/slurm/__init__.py engines/slurm/options.py engines/slurm/node \
+  engines/ssh/__init__.py engines/ssh/options.py engines/ssh/node \
   job/__init__.py job/model.py job/kinds job/data.py job/bench.py)
 
 WORKLOADS := resnet50 bert-large resnet50-mindspore
@@ -15,7 +16,7 @@ WORKLOADS := resnet50 bert-large resnet50-mindspore
 # Tests start Python thousands of times: without bytecode each start compiles Muster, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-slurm browser slurm frameworks test-frameworks lint docs benchmark clean
+.PHONY: demo test test-all test-slurm browser slurm hosts frameworks test-frameworks lint docs benchmark clean
 
 demo: $(DEMO)  ## run the quickstart and show its result
 	PATH="$(BIN):$$PATH" muster run examples/quickstart/job.yaml
@@ -35,10 +36,16 @@ browser:  ## install the browser of the tests of pages, Chromium, by apt-get whe
 slurm:  ## install the Slurm of the tests by apt-get where that can be done, its services left off; else it says what to do
 	scripts/slurm.sh
 
+hosts:  ## install what the tests of hosts need, an ssh server and iproute2, by apt-get where that can be done; no service is started
+	scripts/hosts.sh
+
 frameworks: $(READY)  ## install the frameworks of the examples, each into a cached environment of its own, about 12 GB in all
 	$(BIN)/python scripts/frameworks/install.py
 
-test-frameworks: $(READY)  ## install them and run the examples and the workloads on them; without CI, those that cannot be had are skipped
+test-hosts:  ## install what the tests of hosts need, an ssh server and iproute2, by apt-get where that can be done; no service is started
+	scripts/hosts.sh
+
+frameworks: $(READY)  ## install them and run the examples and the workloads on them; without CI, those that cannot be had are skipped
 	$(BIN)/python scripts/frameworks/install.py || [ -z "$$CI" ]
 	$(BIN)/python -m pytest -n 3 --dist worksteal tests/frameworks tests/workloads $(ARGS)
 

@@ -32,6 +32,7 @@ from muster.records.layout import home
 @click.option("--per", help="Start the program once per node or once per device.")
 @click.option("--nodes", metavar="N", help="Set the number of nodes.")
 @click.option("--devices", metavar="N", help="Set the number of devices per node.")
+@click.option("--hosts", help="Set the hosts of the engine ssh: a group of config.toml, or hosts by comma.")
 @click.option("--device", help="Set the kind of device: auto, cpu, nvidia, ascend.")
 @where_to_run
 @click.option("--detach", is_flag=True, help="Return once the run is started.")
@@ -65,6 +66,7 @@ def command(
       muster run --nodes 2 --devices 4 -- python train.py
       muster run job.yaml --check
       muster run job.yaml --engine slurm --detach
+      muster run job.yaml --engine ssh --hosts node1,node2
 
     \b
     Exit codes: 0 succeeded, 1 failed or lost, 2 the job is wrong and nothing was started,

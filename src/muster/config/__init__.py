@@ -19,6 +19,9 @@ password_secret = "BMC_PASSWORD"
 partition = "train"
 python = "/usr/bin/python3"  # of the nodes
 
+[hosts.lab]                  # servers that the engine `ssh` reaches; see docs/ssh-hosts.md
+nodes = ["10.0.0.11", "train@node12:2222", "node[20-27]"]
+
 [tester]                     # where `muster bench` and `muster tester send` send results
 url = "https://tester.example:9527"
 token = "..."                # or MUSTER_TESTER_TOKEN, in the environment or a profile's secrets
@@ -44,7 +47,7 @@ from muster.job.kinds import Choice, Flag, Item, Kind, Wrong, declared, engine_o
 
 __all__ = ["ENGINES", "Config", "ConfigError", "load"]
 
-ENGINES = ("local", "slurm")  # the names; the engines themselves are in `muster.engines`
+ENGINES = ("local", "slurm", "ssh")  # the names; the engines themselves are in `muster.engines`
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,13 @@ class Site(Kind):
         return TomlSection(engine_options(self.engine).Site).read(item)
 
 
+class Groups(Kind):
+    """Groups of hosts by name, declared by the engine ssh."""
+
+    def read(self, item: Item) -> Any:
+        return TomlTable(TomlSection(engine_options("ssh").Site)).read(item)
+
+
 @dataclass(frozen=True)
 class Sections:
     """All that config.toml can hold."""
@@ -82,6 +92,7 @@ class Sections:
     power: power.Power = declared(power.SECTION, power.Power(), "The power of nodes.")
     tester: tester.Tester = declared(tester.SECTION, tester.Tester(), "The tester that results are sent to.")
     slurm: Any = declared(Site("slurm"), None, "The Slurm site.")
+    hosts: Any = declared(Groups(), None, "Groups of hosts that are reached over ssh.")
     profiles: dict[str, Profile] = declared(TomlTable(TomlSection(Profile), pattern=r"[\s\S]*"), {}, "Profiles by name.")
 
 
@@ -122,7 +133,7 @@ def load(home: str) -> Config:
         stores.merged([sections.storage, profile.storage], path.parent),
         tester.completed(sections.tester, profile.secrets, path.parent),
         sections.power,
-        {"slurm": sections.slurm} if sections.slurm is not None else {},
+        {name: found for name, found in (("slurm", sections.slurm), ("ssh", sections.hosts)) if found is not None},
     )
 
 

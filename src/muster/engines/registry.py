@@ -13,7 +13,11 @@ if TYPE_CHECKING:  # commands that only need the names do not wait for these
     from muster.engines.base import Engine
     from muster.records.layout import RunDir
 
-ENGINES = {"local": "muster.engines.local.engine:Local", "slurm": "muster.engines.slurm.engine:Slurm"}
+ENGINES = {
+    "local": "muster.engines.local.engine:Local",
+    "slurm": "muster.engines.slurm.engine:Slurm",
+    "ssh": "muster.engines.ssh.engine:Ssh",
+}
 NAMES = tuple(ENGINES)
 
 

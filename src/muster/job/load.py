@@ -15,7 +15,7 @@ from muster.job.source import MOST_BYTES, JobError, Problem, decode, from_python
 
 # What other tools call a field.
 ALSO = {
-    "nodes": "num_nodes nnodes hosts machines servers workers replicas",
+    "nodes": "num_nodes nnodes machines servers workers replicas",
     "devices": "gpus gpu npus npu devices_per_node gpus_per_node nproc nproc_per_node",
     "boot": "script main entrypoint entry_point boot_file",
     "command": "cmd run exec shell",
@@ -123,6 +123,8 @@ def _loaded(item: Item, problems: list[Problem], file: str, base: Path, sets: Se
     for override in [sets] if isinstance(sets, str) else sets:
         problems += _override(fields, override)
     read, wrong = _values(fields, file)
+    if "nodes" not in fields and (hosts := read.get("hosts")) and hosts.nodes:
+        read["nodes"] = len(hosts.nodes)  # a list of hosts says how many take part
     unread = frozenset(name for name in fields if name in FIELDS and name not in read)
     job, path_findings = paths.resolve(Job(**{"name": name or "job", **read}), fields.keys(), unread, base)
     own = [*rules.program(job, fields.keys(), unread), *rules.variables(job), *rules.passwords(job)]

@@ -264,6 +264,14 @@ class Job:
         "{partition: train, account: vision, options: [--nice=100]}",
         "those of the site",
     )
+    hosts: Any = declared(
+        kinds.EngineOptions("ssh"),
+        None,
+        "With `--engine ssh`: a group of hosts of `config.toml`, a list of hosts, or a mapping with both and more "
+        "(docs/ssh-hosts.md).",
+        "[node1, train@node2:2222]",
+        "the group in `config.toml` if there is one only",
+    )
 
     @property
     def ranks_per_node(self) -> int:
@@ -343,8 +351,9 @@ class Job:
             values[key] = {name: Data(**data) for name, data in values.get(key, {}).items()}
         if values.get("bench"):
             values["bench"] = BENCH.from_json(values["bench"])
-        if values.get("slurm"):
-            values["slurm"] = engine_options("slurm").OPTIONS.from_json(values["slurm"])
+        for field, engine in (("slurm", "slurm"), ("hosts", "ssh")):
+            if values.get(field):
+                values[field] = engine_options(engine).OPTIONS.from_json(values[field])
         values["metrics"] = {name: Metric(**entry) for name, entry in values.get("metrics", {}).items()}
         values["requires"] = {name: tuple(layout) for name, layout in values.get("requires", {}).items()}
         return cls(**values)

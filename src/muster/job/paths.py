@@ -18,6 +18,8 @@ def resolve(job: Job, fields: Set[str], unread: Set[str], base: Path) -> tuple[J
     """The job with absolute paths, and the problems of `code`, `boot` and `python`. A URL is not looked up."""
     log_url = _absolute(job.log_url, base) if job.log_url else ""
     job = replace(job, inputs=_data(job.inputs, base), outputs=_data(job.outputs, base), log_url=log_url)
+    if job.hosts and job.hosts.hostfile:
+        job = replace(job, hosts=replace(job.hosts, hostfile=_absolute(job.hosts.hostfile, base)))
     findings: list[Finding] = []
     if "code" not in unread:
         job, findings = _code(job, base)

@@ -1,0 +1,1 @@
+"""The ssh engine: servers with Python and sshd, and nothing else."""

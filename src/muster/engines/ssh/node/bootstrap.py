@@ -1,0 +1,72 @@
+"""The first program on a host: it finds a Python there, takes the agent in where the host lacks it, and becomes a relay.
+
+The shell of the host's user is given one quoted text for /bin/sh, whatever it is itself.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+MARK = b"MUSTER-HOST "  # before it, a host's shell may have written anything
+NO_PYTHON = "no-python"
+# Tried in this order; the first that is 3.9 or newer is taken.
+PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 8, -1)), "/usr/bin/python3")
+
+_SHELL = """
+for python in {pythons}; do
+  if command -v "$python" >/dev/null 2>&1 && "$python" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null
+  then exec "$python" -I -S -c {program} {words}
+  fi
+done
+echo; echo '{mark}{{"error": "{no_python}"}}'; exit 69
+"""
+
+_PROGRAM = """
+import hashlib, json, os, sys
+MARK = {mark}
+root, digest = os.path.expanduser(sys.argv[1]), sys.argv[2]
+path = root + "/blobs/" + digest
+def say(**data):
+    os.write(1, b"\\n" + MARK + json.dumps(data).encode() + b"\\n")
+def read(count):
+    data = b""
+    while len(data) < count:
+        data += os.read(0, min(count - len(data), 1 << 20)) or sys.exit(1)
+    return data
+def known():
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest() == digest
+    except OSError:
+        return False
+try:
+    os.makedirs(root + "/blobs", 0o700, exist_ok=True)
+    say(agent=known())
+    if not known():
+        data = read(int.from_bytes(read(8), "big"))
+        if hashlib.sha256(data).hexdigest() != digest:
+            sys.exit(1)
+        with open(path + ".%d.tmp" % os.getpid(), "wb") as file:
+            file.write(data)
+        os.rename(path + ".%d.tmp" % os.getpid(), path)
+    os.utime(path)
+except OSError as error:
+    say(error="%s: %s" % (error.strerror, error.filename or root))
+    sys.exit(73)
+sys.path.insert(0, path)
+sys.argv[0] = path
+from muster.agent.main import main
+sys.exit(main(["engine", "ssh", "relay", root] + sys.argv[3:]))
+""".replace("{mark}", repr(MARK))
+
+
+def command(root: str, agent: str, python: str, run_id: str, node: int) -> str:
+    """The text for the shell of a host; `agent` is the digest of the packed agent, `python` a path there or empty."""
+    script = _SHELL.format(
+        pythons=" ".join(map(shlex.quote, (python,) if python else PYTHONS)),
+        program=shlex.quote(_PROGRAM),
+        words=" ".join(map(shlex.quote, (root, agent, run_id, str(node)))),
+        mark=MARK.decode(),
+        no_python=NO_PYTHON,
+    )
+    return f"exec /bin/sh -c {shlex.quote(script)}"

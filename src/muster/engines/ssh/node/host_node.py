@@ -1,0 +1,323 @@
+"""The node of a run on its host, as its daemon sees it: its job and code, its devices, and the agent of the current attempt."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import tarfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Callable
+
+from muster.agent.node import environment
+from muster.agent.node.processes import Processes
+from muster.agent.sandbox import agent_process, memory
+from muster.agent.supervisor import device_locks
+from muster.agent.supervisor.site import Assignment
+from muster.agent.tools import Tools
+from muster.channel.directory import DirectorySupervisor
+from muster.channel.stream import frames
+from muster.channel.stream.frames import Broken, Frame
+from muster.channel.stream.source import Source
+from muster.dataclass import replace
+from muster.devices import resolve
+from muster.engines.ssh.node import addresses
+from muster.engines.ssh.node.host_agent import run_agent
+from muster.engines.ssh.node.host_paths import HostPaths, prune
+from muster.job import Job
+from muster.linux import keys, syscalls
+from muster.linux.held_signals import held
+from muster.linux.signals import reap_children
+from muster.records.files import delete_tree, read_object, temporary_name, write_json
+from muster.records.layout import AttemptDir, run_dir
+from muster.records.run_view import Cause, Stop
+from muster.storage.settings import Settings
+
+KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
+MISSED = 1.0  # between two looks for events that were missed
+DROPPED = ("SSH_", "MUSTER_RUN", "MUSTER_KEYS", "MUSTER_POWER")  # of the session, or of a run from which this one was started
+
+
+class HostNode:
+    """`say` sends a message to the supervisor's side, if it is connected."""
+
+    def __init__(self, paths: HostPaths, node: int, say: Callable[..., None]) -> None:
+        self._paths = paths
+        self._index = node
+        self._say = say
+        self._reached = addresses.reached()
+        self._job: Job | None = None
+        self._settings: Mapping[str, Any] = {}
+        self._blob: Any = None  # a file that is being received
+        self._queue: device_locks.Queue | None = None
+        self._devices: device_locks.Held | None = None
+        self._address = ""
+        self._attempt: AttemptDir | None = None
+        self._channel: DirectorySupervisor | None = None
+        self._announced: set[str] = set()
+        self._source: Source | None = None
+        self._agent = 0  # its process id while it runs
+        self._tie = -1  # a pipe: the agent sees its end when this process is gone
+        self._status: int | None = None  # how it ended
+        self._told = False  # whether the supervisor's side knows that it ended
+        self._kill_at: float | None = None
+        self._cut = False
+
+    # -- what the daemon asks
+
+    @property
+    def running(self) -> bool:
+        return self._agent != 0
+
+    @property
+    def disposable(self) -> bool:
+        """True if nothing is left here that the supervisor's side or a store does not have."""
+        if self._source is None or self._attempt is None:
+            return True
+        end = read_object(self._attempt.node(self._index).exit)
+        return self._told and bool(end) and not end.get("unsaved")
+
+    @property
+    def polling(self) -> bool:
+        return self._source is not None and self._source.polling
+
+    def filenos(self) -> list[int]:
+        waiting = self._queue.filenos() if self._queue else []
+        return [*waiting, *([self._source.fileno()] if self._source and not self._source.polling else [])]
+
+    def hello(self) -> dict[str, Any]:
+        attempt = self._attempt.number if self._attempt else 0
+        return {"host": os.uname().nodename, "reached": self._reached, "attempt": attempt, "running": self.running}
+
+    def disconnected(self) -> None:
+        if self._blob is not None:
+            self._blob.close()
+            self._blob = None
+        self._have = False
+
+    _have = False  # whether this connection's other side has said what it has of the attempt
+
+    # -- the run
+
+    def begin(self, given: Mapping[str, Any]) -> None:
+        """Takes the run over: its job, settings and environment, and the digest of its code."""
+        if self._job is None:
+            self._settings = given
+            self._job = Job.from_json(dict(given["job"]))
+            write_json(self._paths.run.job, given["job"])
+            self._share("shared")
+            os.makedirs(f"{self._paths.home}/store", 0o700, exist_ok=True)
+            own = {name: value for name, value in environment.given().items() if not name.startswith(DROPPED)}
+            found = str(keys.put_away(self._keys(given["keys"])))
+            environment.replace({**own, **given["environment"], keys.VARIABLE: found})
+            syscalls.adopt_orphans()
+            prune(self._paths)
+        self._unpack()
+
+    def _keys(self, given: Mapping[str, str]) -> dict[str, str]:
+        """The keys of the run, with the settings of storage as they are on this host."""
+        storage = Settings.from_json(given[keys.STORAGE])
+        return {**given, keys.STORAGE: replace(storage, home=self._paths.home, embedded=False).to_json()}
+
+    def _share(self, name: str) -> None:
+        """Makes a directory of the run that ranks share: of this host alone, or where the group of hosts has one for all."""
+        path, place = f"{self._paths.run.path}/{name}", str(self._settings["shared"])
+        if os.path.lexists(path):
+            return
+        target = path
+        if place:  # where the run has it, too, if the submitter's own home is meant
+            target = f"{run_dir(os.path.expanduser(place), self._paths.run.id).path}/{name}"
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.symlink(target, path)
+        os.makedirs(target, 0o700, exist_ok=True)
+
+    def _unpack(self) -> None:
+        """Makes the code of the run from its archive, or asks for that."""
+        digest = str(self._settings["code"])
+        path = self._paths.blob(digest)
+        if not os.path.isdir(self._paths.code):
+            try:
+                with open(path, "rb") as file:
+                    if _digest(file) != digest:
+                        raise FileNotFoundError(path)
+                    file.seek(0)
+                    temporary = temporary_name(self._paths.code)
+                    _extract(file, temporary)
+                os.utime(path)
+                os.rename(temporary, self._paths.code)
+            except FileNotFoundError:
+                self._say("need", blob=digest)
+                return
+        self._say("ready")
+
+    def take_blob(self, frame: Frame) -> None:
+        path = self._paths.blob(str(self._settings["code"]))
+        if frame.kind == frames.DATA:
+            if self._blob is None:
+                self._blob = open(temporary_name(path), "wb")  # noqa: SIM115 - it is closed when the last piece has come
+            self._blob.write(frame.piece)
+            return
+        if self._blob is None:
+            raise Broken("the end of nothing")
+        self._blob.close()
+        os.rename(self._blob.name, path)
+        self._blob = None
+        self._unpack()
+
+    # -- devices and address
+
+    def hold(self, peer: str) -> None:
+        """Takes the devices of this node, or says who has them."""
+        job = self._known_job()
+        interface = str(self._settings["interface"])
+        self._address = addresses.own(interface, peer, self._reached)
+        if not self._address:
+            self._say("unfit", reason=f"it has no network interface `{interface}` with an address")
+            return
+        if self._queue is None:
+            self._queue = device_locks.Queue(resolve(job.device), 1, job.devices)
+        if self._devices is None and self._index < job.nodes:
+            self._devices = self._queue.take()
+            if self._devices is None:
+                self._say("busy", reason=self._queue.reason)
+                return
+            self._queue.close()
+        self._say("held", address=self._address)
+
+    def let_go(self) -> None:
+        if self._devices is not None:
+            self._devices.close()
+            self._devices = None
+
+    # -- an attempt
+
+    def start(self, attempt: int, nodes: list[list[str]], left: float | None, count: int) -> None:
+        """Starts the agent of an attempt; `nodes` are names and addresses, `left` the seconds of the time limit."""
+        if self._attempt is not None and self._attempt.number == attempt:
+            return  # said again on a new connection
+        self._look_at(attempt)
+        assert self._attempt is not None and self._channel is None
+        self._share(os.path.relpath(self._attempt.root, self._paths.run.path))
+        self._channel = DirectorySupervisor(self._paths.run, self._attempt, count)
+        job, run = self._known_job(), self._paths.run
+        tools = Tools(os.path.realpath("/proc/self/exe"), self._archive())
+        assignment = Assignment(run, job, self._paths.code, tools, bool(self._settings["namespaces"]))
+        deadline = None if left is None else time.monotonic() + left
+        devices = self._devices.nodes[0] if self._devices is not None else []
+        reader, self._tie = os.pipe2(os.O_CLOEXEC)
+        names = [(name, address) for name, address in nodes]
+        action = partial(run_agent, assignment, self._attempt, self._index, names, devices, reader, deadline)
+        with held():
+            self._agent = os.fork()
+            if self._agent == 0:
+                os.close(self._tie)
+                agent_process.be_agent(action)
+        os.close(reader)
+
+    def _archive(self) -> str:
+        return self._paths.blob(str(self._settings["agent"]))
+
+    def _look_at(self, attempt: int) -> None:
+        """Makes an attempt the one whose files are sent."""
+        if self._source is not None:
+            self._source.close()
+        self._attempt = self._paths.run.attempt(attempt)
+        os.makedirs(self._attempt.node(self._index).logs, exist_ok=True)
+        self._source = Source(self._attempt.node(self._index).path)
+        self._channel, self._announced = None, set()
+        self._status, self._told, self._kill_at, self._cut, self._have = None, False, None, False, False
+        self._say("attempt", attempt=attempt)
+
+    def deliver(self, attempt: int) -> None:
+        """Sends what is left of an attempt whose agent died with an earlier daemon."""
+        if self._attempt is None or self._attempt.number != attempt:
+            self._look_at(attempt)
+        else:
+            self._say("attempt", attempt=attempt)
+
+    def have(self, attempt: int, files: dict[str, Any]) -> None:
+        """Begins to send, from what the other side has."""
+        if self._source is not None and self._attempt is not None and self._attempt.number == attempt:
+            self._source.connect(files)
+            self._have, self._told = True, False
+
+    def announce(self, attempt: int, topic: str, data: dict[str, Any]) -> None:
+        if self._channel is None or self._attempt is None or self._attempt.number != attempt or topic in self._announced:
+            return
+        self._announced.add(topic)
+        self._channel.announce(topic, data)
+        if topic == "stop":
+            self._kill_at = None  # the supervisor decides again
+
+    def received(self, count: int) -> None:
+        if self._source is not None:
+            self._source.received(count)
+
+    def next_frames(self) -> bytes:
+        return self._source.next() if self._source is not None and self._have else b""
+
+    def look(self) -> None:
+        """Takes in what has changed, and the end of the agent."""
+        for pid, status in reap_children():
+            if pid == self._agent:
+                self._ended(status)
+        if self._kill_at is not None and time.monotonic() >= self._kill_at:
+            self.kill()
+        if self._source is None:
+            return
+        self._source.look()
+        if self._have and not self.running and not self._told and self._source.delivered:
+            self._told = True
+            self._say("ended", attempt=self._attempt.number if self._attempt else 0, status=self._status)
+
+    def _ended(self, status: int) -> None:
+        """Leaves nothing of the agent running."""
+        self._agent, self._status = 0, status
+        os.close(self._tie)
+        Processes(contained=False).kill_all()
+        run = self._paths.run.id
+        memory.remove_group(memory.group(run, self._index))
+        if self._attempt is not None:
+            delete_tree(self._attempt.ssh)
+        if self._source is not None:
+            self._source.look_at_all()
+
+    def kill(self) -> None:
+        if self.running:
+            with suppress(ProcessLookupError):
+                os.kill(self._agent, signal.SIGKILL)
+
+    def cut_off(self) -> None:
+        """Ends the ranks without a supervisor. What they wrote stays here; nothing is uploaded, for another attempt may run."""
+        if not self.running or self._cut or self._channel is None:
+            return
+        self._cut = True
+        grace = self._known_job().grace
+        self._channel.announce("cut", {})
+        if "stop" not in self._announced:
+            stop = Stop(Cause.LOST, "the supervisor could not be reached any more", grace)
+            self._announced.add("stop")
+            self._channel.announce("stop", stop.to_json())
+        self._kill_at = time.monotonic() + grace + KILL_LIMIT
+
+    def _known_job(self) -> Job:
+        if self._job is None:
+            raise Broken("a message before the run")
+        return self._job
+
+
+def _digest(file: Any) -> str:
+    digest = hashlib.sha256()
+    while piece := file.read(1 << 20):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _extract(file: Any, folder: str) -> None:
+    """Unpacks an archive whose digest was checked: it is the one that the supervisor made."""
+    os.makedirs(folder, 0o700)
+    with tarfile.open(fileobj=file, mode="r:") as archive:
+        archive.extractall(folder)

@@ -1,0 +1,126 @@
+"""The options of the ssh engine: the hosts of a job, and groups of hosts in config.toml.
+
+They are declared here once, for the job's `hosts:`, `[hosts.NAME]` in config.toml, the JSON Schema and docs/job-file.md.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from muster.dataclass import dataclass
+from muster.job.kinds import (
+    SCALAR,
+    Duration,
+    Flag,
+    Item,
+    Kind,
+    Line,
+    Section,
+    Wrong,
+    declared,
+    each,
+    numbered,
+    one_line,
+    scalar,
+    word,
+)
+
+LOST_AFTER = 60.0
+DIRECTORY = "~/.muster"
+MOST_HOSTS = 20000
+_RANGE = re.compile(r"(?P<before>[^\[\]]*)\[(?P<inside>[0-9]+(?:[-,][0-9]+)*)\](?P<behind>.*)")
+HOST = r"^([^@\s:\-][^@\s:]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][\w.\-]*)(:[0-9]{1,5})?$"
+
+
+def expanded(text: str) -> list[str]:
+    """The hosts that a text with ranges means: `node[01-16]`, `train@rack[1,3-5]:2222`. Raises Wrong."""
+    found = _RANGE.fullmatch(text)
+    if found is None or ":" in found["inside"]:
+        if not re.fullmatch(HOST, text):
+            raise Wrong(f"`{text}` is not a host", "write `name`, `user@name` or `name:port`, ranges as `node[01-16]`")
+        return [text]
+    numbers: list[str] = []
+    for part in found["inside"].split(","):
+        first, _, last = part.partition("-")
+        width = len(first) if first.startswith("0") else 0
+        if last and not 0 <= int(last) - int(first) < MOST_HOSTS:
+            raise Wrong(f"`{text}` is a range without an order", "write the smaller number first")
+        numbers += [f"{number:0{width}}" for number in range(int(first), int(last or first) + 1)]
+    return [host for number in numbers for host in expanded(found["before"] + number + found["behind"])]
+
+
+class HostNames(Kind):
+    """Hosts, ranges expanded."""
+
+    words = "a list of hosts such as `[node1, train@node2:2222]`"
+
+    def read(self, item: Item) -> tuple[str, ...]:
+        if not isinstance(item.value, list) or not item.value:
+            said = "an empty list" if isinstance(item.value, list) else item.shown
+            raise Wrong(f"is {said}; it takes {self.words}", "ranges are written as `node[01-16]`")
+        found = [host for hosts in each(numbered(item), self._hosts) for host in hosts]
+        twice = next((host for host in found if found.count(host) > 1), "") if len(found) < 5000 else ""
+        if twice:
+            raise Wrong(f"names `{twice}` twice", "each host takes part once")
+        return tuple(found)
+
+    def _hosts(self, name: str, item: Item) -> list[str]:
+        return expanded(one_line(word(item)))
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": {"type": SCALAR, "pattern": r"\S"}, "minItems": 1}
+
+
+@dataclass(frozen=True)
+class Common:
+    """What a job and a group of hosts can both say."""
+
+    nodes: tuple[str, ...] = declared(HostNames(), (), "The hosts, in the order of the nodes.")
+    interface: str = declared(Line(), "", "The network interface whose address the ranks use, such as `ib0`.")
+    python: str = declared(Line(), "", "The Python, 3.9 or newer, that runs Muster's agent on the hosts.")
+    directory: str = declared(Line(), "", f"Where agent, code and records lie on the hosts; without it `{DIRECTORY}`.")
+    shared: str = declared(Line(), "", "A directory that all of these hosts see; what nodes share lies there.")
+    ssh: bool | None = declared(Flag(), None, "Whether nodes of a run may reach each other by ssh.")
+    namespaces: bool | None = declared(Flag(), None, "Whether agents may put their nodes into namespaces.")
+    lost_after: float | None = declared(
+        Duration(), None, "How long a host may be out of reach before its ranks are stopped; `60s` without it."
+    )
+
+
+@dataclass(frozen=True)
+class HostsOptions(Common):
+    """A job's own hosts; what is empty is left to their group."""
+
+    group: str = declared(Line(), "", "The group of hosts in config.toml.")
+    hostfile: str = declared(Line(), "", "A file that names a host on each line, as MPI's hostfiles do.")
+
+
+@dataclass(frozen=True)
+class Site(Common):
+    """A group of hosts."""
+
+
+class HostsSection(Section):
+    """The same, where a text is the name of a group and a list are hosts."""
+
+    def read(self, item: Item) -> Any:
+        if isinstance(item.value, list):
+            return HostsOptions(nodes=HostNames().read(item))
+        if item.value is None or isinstance(item.value, dict):
+            return super().read(item)
+        names = _split(one_line(scalar(item, self.words)))
+        if len(names) == 1 and "[" not in names[0]:
+            return HostsOptions(group=names[0])
+        return HostsOptions(nodes=tuple(host for name in names for host in expanded(name)))
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": SCALAR, "pattern": r"\S"}, HostNames().schema(), *super().schema()["anyOf"]]}
+
+
+def _split(text: str) -> list[str]:
+    """The hosts of a text with commas, those within brackets apart."""
+    return [part.strip() for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
+
+
+OPTIONS = HostsSection(HostsOptions, "{group: lab, interface: ib0}")
