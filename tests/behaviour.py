@@ -5,6 +5,7 @@ Tests that are marked `conformance` run once on each engine, all others on `loca
 ```python
 @pytest.mark.conformance                     # on every engine
 @pytest.mark.conformance(every=True)         # with all of its parameters on all of them
+@pytest.mark.conformance(store=True)         # on those whose nodes reach the embedded store
 ```
 
 Elsewhere than on the local engine a test runs with the first of its parameters unless it says so: each behaviour is seen once.
@@ -24,18 +25,23 @@ from pathlib import Path
 
 import pytest
 
+import stream_hosts
 from muster.agent.sandbox import namespaces
 from muster.engines.registry import NAMES
 from slurm_cluster import Cluster
 
 Configure = Callable[[str], None]
-WAYS = {"local": ("namespaces", "plain"), "slurm": ("namespaces",)}  # in which engines keep their nodes together
+# In which engines keep their nodes together.
+WAYS = {"local": ("namespaces", "plain"), "slurm": ("namespaces",), "ssh": ("namespaces",)}
 
 
 @cache
 def no_namespaces() -> str:
     """Why nodes cannot be namespaces on this machine; found out once per process, since it takes another one."""
     return namespaces.available()
+
+
+NO_STORE = ("ssh",)  # engines whose nodes do not reach the embedded store of the submitter
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,9 +55,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("conformance")
     if marker is None:
         return
-    mark = pytest.mark.parametrize("engine", NAMES, indirect=True)
+    names = [name for name in NAMES if name not in NO_STORE] if marker.kwargs.get("store") else NAMES
+    mark = pytest.mark.parametrize("engine", names, indirect=True)
     if "containment" in metafunc.fixturenames:
-        both = [(name, way) for name in NAMES for way in WAYS[name]]
+        both = [(name, way) for name in names for way in WAYS[name]]
         mark = pytest.mark.parametrize(("engine", "containment"), both, indirect=True)
     metafunc.definition.add_marker(mark)
 
@@ -100,6 +107,9 @@ def engine(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.Monke
         site = request.getfixturevalue("slurm")
         monkeypatch.setenv("SLURM_CONF", site.env["SLURM_CONF"])
         _write(home, name, "")
+    if name == "ssh":
+        monkeypatch.setenv("PATH", f"{stream_hosts.make(home.parent)}:{os.environ['PATH']}")
+        _write(home, name, "")
     yield name
     if site is not None:
         site.clear()
@@ -117,7 +127,7 @@ def _write(home: Path, engine: str, text: str) -> None:
     """Nodes of the test's site see everything, and may use ssh as simulated ones do."""
     home.mkdir(parents=True, exist_ok=True)
     path = home / "config.toml"
-    own = '[slurm]\nshared = ["/"]\nssh = true\n' if engine == "slurm" else ""
+    own = {"slurm": '[slurm]\nshared = ["/"]\nssh = true\n', "ssh": stream_hosts.group(home)}.get(engine, "")
     path.write_text(f'engine = "{engine}"\n{own}{text}')
     path.chmod(0o600)
 

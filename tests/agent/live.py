@@ -73,7 +73,7 @@ class Live:
     def agent(self, node: int) -> int:
         told = int(json.loads(Path(self.run.path, f"attempts/1/nodes/{node}/facts.json").read_text())["agent"])
         known = read(self.run).run
-        return told if known["engine"] == "local" else outside(told, f"MUSTER_HOME={self.home}", f"SLURM_PROCID={node}")
+        return told if known["engine"] != "slurm" else outside(told, f"MUSTER_HOME={self.home}", f"SLURM_PROCID={node}")
 
     @property
     def supervisor(self) -> int:

@@ -158,7 +158,7 @@ def family_left(live: Live) -> list[str]:
             links = [os.readlink(f"/proc/{name}/{link}") for link in ("cwd", "fd/1")] if name.isdigit() else []
         except OSError:
             continue
-        if any(link.startswith(live.run.path) for link in links):
+        if any(live.run.id in link for link in links):
             found.append(name)
     return found
 

@@ -51,7 +51,9 @@ def test_an_agent_that_is_killed_while_it_uploads_has_not_succeeded(uploading: L
     os.kill(uploading.agent(0), signal.SIGKILL)
     view = uploading.end()
     assert (view["state"], view["reason"]) == ("failed", KEPT + "its agent was lost before it could")
-    assert Path(uploading.run.attempt(1).node(0).path, "outputs/train_url/model.ckpt").exists()
+    on_host = uploading.home.parent / "hosts/nodes/0/runs" / uploading.run.id
+    kept = on_host / "attempts/1/nodes/0" if on_host.exists() else Path(uploading.run.attempt(1).node(0).path)
+    assert (kept / "outputs/train_url/model.ckpt").exists()
 
 
 def test_an_upload_that_is_killed_is_told_as_such(uploading: Live) -> None:

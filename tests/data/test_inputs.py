@@ -25,7 +25,7 @@ print(json.dumps({"names": list(named), "near": named["near"], "found": found, "
 """
 
 
-@pytest.mark.conformance
+@pytest.mark.conformance(store=True)
 def test_inputs_lie_on_every_node_and_are_named_to_the_program(
     containment: str, run_json: RunJson, write_job: WriteJob, tmp_path: Path
 ) -> None:

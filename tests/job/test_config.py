@@ -78,7 +78,7 @@ def test_a_file_with_secrets_that_others_can_read_is_refused(home: Path, mode: i
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[lcoal]\n", "`lcoal` is not known; there are engine, local, storage, power, tester, slurm, profiles"),
+        ("[lcoal]\n", "`lcoal` is not known; there are engine, local, storage, power, tester, slurm, hosts, profiles"),
         ('engine = "slrum"\n', "`engine = slrum` is not known; did you mean `slurm`?"),
         ("engine = 5\n", "`engine = 5` is not known; it takes one of `local`, `slurm`"),
         ("[engine]\n", "`engine` is a mapping; it takes one of `local`, `slurm`"),

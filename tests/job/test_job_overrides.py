@@ -9,6 +9,7 @@ import pytest
 from job_files import accepted, one, refused
 
 from muster.engines.slurm.options import SlurmOptions
+from muster.engines.ssh.options import HostsOptions
 from muster.job import FIELDS, Bench, Data, Metric
 
 PLAIN = "command: x\n"
@@ -61,6 +62,8 @@ PLAIN = "command: x\n"
         ("sample=5s", 5.0),
         ("slurm={partition: big, exclusive: true}", SlurmOptions(partition="big", exclusive=True)),
         ("slurm.options=[--nice=100]", SlurmOptions(options=("--nice=100",))),
+        ("hosts=[a, b]", HostsOptions(nodes=("a", "b"))),
+        ("hosts.group=lab", HostsOptions(group="lab")),
     ],
 )
 def test_every_field_can_be_set(tmp_path: Path, override: str, value: Any) -> None:

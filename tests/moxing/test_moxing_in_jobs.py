@@ -31,7 +31,7 @@ while True:
 """
 
 
-@pytest.mark.conformance
+@pytest.mark.conformance(store=True)
 def test_all_ranks_copy_and_save(
     containment: str, write_job: WriteJob, run_json: Callable[..., dict[str, Any]], home: Path
 ) -> None:

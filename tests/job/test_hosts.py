@@ -1,0 +1,147 @@
+"""The hosts of the engine ssh: as a job, a command line, a hostfile and config.toml name them, and what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conftest import Muster, WriteJob
+from muster.engines.ssh.groups import choose, read_hostfile
+from muster.engines.ssh.node.connection import Host, explained
+from muster.engines.ssh.options import LOST_AFTER, Site, expanded
+from muster.job.kinds import Wrong
+from muster.job.load import load
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("node1", ["node1"]),
+        ("train@node12:2222", ["train@node12:2222"]),
+        ("node[08-11]", ["node08", "node09", "node10", "node11"]),
+        ("a[1,3-4]b", ["a1b", "a3b", "a4b"]),
+        ("r[1-2]n[1-2]:22", ["r1n1:22", "r1n2:22", "r2n1:22", "r2n2:22"]),
+        ("10.0.0.[9-11]", ["10.0.0.9", "10.0.0.10", "10.0.0.11"]),
+        ("[fe80::1]:22", ["[fe80::1]:22"]),
+    ],
+)
+def test_ranges_are_expanded(text: str, hosts: list[str]) -> None:
+    assert expanded(text) == hosts
+
+
+@pytest.mark.parametrize("text", ["-oProxyCommand=x", "a b", "node[3-1]", "user@-x", "a:b:c", "", "node[1-", "a;reboot"])
+def test_what_is_no_host_is_refused(text: str) -> None:
+    with pytest.raises(Wrong):
+        expanded(text)
+
+
+def test_hosts_become_words_of_ssh_and_never_options() -> None:
+    host = Host.parse("train@node12:2222")
+    assert host == Host("node12", "train", "2222")
+    words = host.argv("true")
+    assert words[-3:] == ["--", "node12", "true"]
+    assert words[-7:-3] == ["-l", "train", "-p", "2222"]
+    assert "BatchMode=yes" in words
+    assert Host.parse("[fe80::1]") == Host("fe80::1")
+
+
+LAB = {"lab": Site(nodes=("n1", "n2", "n3"), interface="ib0", lost_after=30.0), "other": Site(nodes=("o1",))}
+
+
+@pytest.mark.parametrize(
+    ("fields", "nodes"),
+    [
+        ({"hosts": "lab", "nodes": 2}, ("n1", "n2")),
+        ({"hosts": ["a", "b"]}, ("a", "b")),
+        ({"hosts": "a,b[1-2]"}, ("a", "b1", "b2")),
+        ({"hosts": {"group": "lab", "interface": "eth1"}}, ("n1",)),
+        ({"hosts": "solo"}, ("solo",)),
+    ],
+)
+def test_a_job_names_a_group_or_hosts(fields: dict[str, object], nodes: tuple[str, ...]) -> None:
+    job = load({"command": "true", **fields}).checked()
+    hosts, problems = choose(job, LAB)
+    assert (hosts.nodes, problems) == (nodes, [])
+    assert job.nodes == len(nodes)
+
+
+def test_options_of_a_job_win_over_those_of_its_group() -> None:
+    job = load({"command": "true", "hosts": {"group": "lab", "interface": "eth1"}}).checked()
+    hosts, _ = choose(job, LAB)
+    assert (hosts.interface, hosts.lost_after, hosts.directory) == ("eth1", 30.0, "~/.muster")
+    assert choose(load({"command": "true", "hosts": ["a"]}).checked(), LAB)[0].lost_after == LOST_AFTER
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"hosts": "lab", "nodes": 4}, "asks for 4 nodes, and `lab` has 3"),
+        ({"hosts": {"group": "lap", "nodes": ["a"]}}, "which config.toml does not have"),
+        ({"hosts": {"hostfile": "missing.txt"}}, "cannot be used: no such file"),
+        ({}, "is needed by the engine ssh"),
+    ],
+)
+def test_hosts_that_cannot_be_meant_are_named(fields: dict[str, object], words: str) -> None:
+    _, [(_, message, _)] = choose(load({"command": "true", **fields}).checked(), LAB)
+    assert words in message
+
+
+def test_the_only_group_serves_a_job_that_names_none() -> None:
+    hosts, problems = choose(load({"command": "true"}).checked(), {"lab": LAB["lab"]})
+    assert (hosts.nodes, problems) == (("n1",), [])
+
+
+def test_a_hostfile_of_mpi_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.txt"
+    path.write_text("# the lab\nn1 slots=8\nn[2-3] slots=8  # two more\n\n")
+    assert read_hostfile(str(path)) == ["n1", "n2", "n3"]
+
+
+def test_a_hostfile_is_relative_to_the_job_file(muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
+    job = write_job({"command": "true", "hosts": {"hostfile": "hosts.txt"}}, **{"hosts.txt": "n1\nn2\n"})
+    said = muster("run", job, "--engine", "ssh", "--check", "--json", cwd=tmp_path.parent)
+    assert said.returncode == 0, said.stderr
+    assert '"n1"' in said.stdout
+
+
+def test_hosts_are_named_on_the_command_line(muster: Muster, write_job: WriteJob) -> None:
+    said = muster("run", write_job({"command": "true"}), "--engine", "ssh", "--hosts", "a,b", "--check")
+    assert "1 rank on 2 nodes" in said.stdout or "2 ranks on 2 nodes" in said.stdout
+    wrong = muster("run", write_job({"command": "true"}), "--engine", "ssh", "--hosts", "-oProxyCommand=x,b", "--check")
+    assert wrong.returncode == 2
+    assert "is not a host" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"inputs": {"data_url": "obs://b/data"}}, "no endpoint is set"),
+        ({"outputs": {"train_url": "./out"}}, "on this machine, which its hosts do not see"),
+        ({"log_url": "obs://b/log"}, "no endpoint is set"),
+        ({"ssh": True}, "asks for logins between the hosts"),
+        ({"framework": "mpi"}, "starts its ranks over ssh between the hosts"),
+    ],
+)
+def test_what_hosts_cannot_see_or_may_not_do_is_refused_before_anything_starts(
+    fields: dict[str, object], words: str, muster: Muster, write_job: WriteJob, home: Path
+) -> None:
+    said = muster("run", write_job({"command": "true", "hosts": ["a"], **fields}), "--engine", "ssh")
+    assert said.returncode == 2
+    assert words in said.stderr
+    assert not (home / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("a@b: Permission denied (publickey).", "install one with `ssh-copy-id -p 2222 train@node12`"),
+        ("Host key verification failed.", "connect once with `ssh -p 2222 train@node12`"),
+        ("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.", "ssh-keygen -R [node12]:2222"),
+        ("ssh: Could not resolve hostname node12: Name or service not known", "check the name"),
+        ("something new", "ssh failed: something new"),
+        ("", "ssh ended with code 255 and left no word"),
+    ],
+)
+def test_what_ssh_says_becomes_what_to_do(said: str, words: str) -> None:
+    assert words in str(explained(Host("node12", "train", "2222"), said, 255))
