@@ -23,20 +23,8 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 fi
 echo "slurm: ${missing[*]} by apt-get, services left off"
 
-# Debian's packages start their services unless this program forbids it: 101 is "forbidden by policy".
-policy=$root/usr/sbin/policy-rc.d
-restore() {
-  rm -f "$policy"
-  if [ -e "$policy.before-slurm" ]; then mv "$policy.before-slurm" "$policy"; fi
-}
-trap restore EXIT
-if [ -e "$policy" ]; then mv "$policy" "$policy.before-slurm"; fi
-printf '#!/bin/sh\nexit 101\n' >"$policy"
-chmod 755 "$policy"
-
-apt-get -qq update
-DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confold \
-  install "${missing[@]}"
+source "${BASH_SOURCE%/*}/without_services.sh"
+install_without_services "${missing[@]}"
 for name in "${missing[@]}"; do
   case "$name" in munge | slurm*d) services+=("$name") ;; esac
 done

@@ -26,6 +26,8 @@ from behaviour import pytest_collection_modifyitems as pytest_collection_modifyi
 from behaviour import pytest_generate_tests as pytest_generate_tests
 from browser import browser as browser
 from forked_command import ForkedCommand
+from host_machines import machines as machines
+from host_machines import machines_of_worker as machines_of_worker
 from muster.engines.local.requirements import ssh_unavailable
 from no_installers import nothing_installed as nothing_installed
 from no_installers import pytest_configure as pytest_configure

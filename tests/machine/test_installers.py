@@ -61,6 +61,11 @@ def have_slurm(machine: Machine) -> None:
     library.touch()
 
 
+def have_hosts(machine: Machine) -> None:
+    for name in ("sshd", "ssh", "ip"):
+        machine.program(name)
+
+
 def have_browser(machine: Machine) -> None:
     machine.program("chromium")
 
@@ -68,7 +73,7 @@ def have_browser(machine: Machine) -> None:
 Have = Callable[[Machine], None]
 
 
-@pytest.mark.parametrize(("script", "have"), [("slurm.sh", have_slurm), ("browser.sh", have_browser)])
+@pytest.mark.parametrize(("script", "have"), [("slurm.sh", have_slurm), ("browser.sh", have_browser), ("hosts.sh", have_hosts)])
 def test_nothing_is_done_where_all_is_there(machine: Machine, script: str, have: Have) -> None:
     machine.apt_get()
     have(machine)
@@ -78,7 +83,9 @@ def test_nothing_is_done_where_all_is_there(machine: Machine, script: str, have:
     assert machine.calls == []
 
 
-@pytest.mark.parametrize(("script", "package"), [("slurm.sh", "slurmctld"), ("browser.sh", "chromium")])
+@pytest.mark.parametrize(
+    ("script", "package"), [("slurm.sh", "slurmctld"), ("browser.sh", "chromium"), ("hosts.sh", "iproute2")]
+)
 def test_without_root_or_apt_get_it_says_what_to_do(machine: Machine, script: str, package: str) -> None:
     nowhere = machine.install(script)
     machine.apt_get()
@@ -117,3 +124,13 @@ def test_slurm_is_installed_while_services_are_forbidden_and_then_as_before(
     if code == 0:
         assert machine.calls[1].endswith(" install munge slurmd")
         assert machine.calls[2:] == ["#!/bin/sh", "exit 101", "policy 101", "systemctl --quiet disable munge slurmd"]
+
+
+def test_an_ssh_server_is_installed_while_services_are_forbidden(machine: Machine) -> None:
+    machine.apt_get()
+    have_hosts(machine)
+    (machine.bin / "sshd").unlink()
+    assert machine.install("hosts.sh").returncode == 0
+    assert machine.calls[1].endswith(" install openssh-server")
+    assert machine.calls[2:] == ["#!/bin/sh", "exit 101", "policy 101"]
+    assert not machine.policy.exists()

@@ -1,0 +1,244 @@
+"""Hosts that share nothing, on one machine: a network namespace each, with its own address, home, /tmp and sshd."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = ("sshd", "ssh", "ssh-keygen", "ip", "unshare", "setpriv")
+PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+LIMIT = 30.0
+USER = "trainer"  # an ordinary user of the hosts
+UID = 4711
+
+SSHD = """
+ListenAddress 0.0.0.0
+Port 22
+HostKey {place}/host_key
+AuthorizedKeysFile {place}/authorized_keys
+PidFile none
+UsePAM no
+StrictModes no
+UseDNS no
+PasswordAuthentication no
+PermitRootLogin yes
+MaxStartups 200
+MaxSessions 200
+KexAlgorithms curve25519-sha256
+"""
+
+# What a host sees: its own home over the machine's, its own /tmp and /run, a user more than the machine has.
+START = """
+set -e
+mount --make-rprivate /
+mount -t proc proc /proc
+hostname {name}
+ip link set lo up
+mount --bind {folder} /root
+mkdir -p /root/trainer
+chown {uid} /root/trainer
+chmod 711 /root
+mount --bind /root/passwd /etc/passwd
+mount --bind /root/hosts /etc/hosts
+mount -t tmpfs tmpfs /tmp
+chmod 1777 /tmp
+mount -t tmpfs tmpfs /run
+mkdir /run/sshd
+cd /
+exec {sshd} -D -e -f /root/sshd_config </dev/null >/root/sshd.log 2>&1
+"""
+
+
+def lacking() -> str:
+    """Why there can be no such hosts here; empty where there can."""
+    missing = [name for name in PROGRAMS if not shutil.which(name, path=PATH)]
+    if missing:
+        return f"there is no {', '.join(missing)}; `make hosts` installs them"
+    if os.geteuid() != 0:
+        return "making network namespaces needs root"
+    made = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"], capture_output=True, text=True)
+    return made.stderr.strip() if made.returncode else ""
+
+
+class Machines:
+    """`count` hosts that are up: `h1`, `h2` and so on, known to the `ssh` in `bin`."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, folder: Path, count: int, net: int) -> None:
+        self.folder = folder
+        self.names = [f"h{number}" for number in range(1, count + 1)]
+        self.bin = folder / "bin"
+        self._net = net
+        self._bridge = f"mb{net}"
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._call("ip", "link", "add", self._bridge, "type", "bridge")
+        self._call("ip", "addr", "add", f"10.77.{net}.254/24", "dev", self._bridge)
+        self._call("ip", "link", "set", self._bridge, "up")
+        self._call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key")
+        self._write_client()
+        for name in self.names:
+            self._wire(name)
+            self._furnish(name)
+            self.boot(name)
+        (folder / "known_hosts").write_text(
+            "".join(f"{name},{self.address(name)} {(self.home(name) / 'host_key.pub').read_text()}" for name in self.names)
+        )
+
+    def address(self, name: str) -> str:
+        return f"10.77.{self._net}.{name[1:]}"
+
+    def home(self, name: str) -> Path:
+        """The directory that the host sees as /root."""
+        return self.folder / "hosts" / name
+
+    def _namespace(self, name: str) -> str:
+        return f"mn{self._net}-{name}"
+
+    def _call(self, *words: object) -> None:
+        done = subprocess.run([*map(str, words)], capture_output=True, text=True, env={**os.environ, "PATH": PATH})
+        assert done.returncode == 0, f"{words}: {done.stderr}"
+
+    def _write_client(self) -> None:
+        """An `ssh` of the test's own: the real one ignores $HOME, and nothing in the user's own directory is touched."""
+        self.bin.mkdir()
+        hosts = "".join(f"Host {name}\n  HostName {self.address(name)}\n" for name in self.names)
+        (self.folder / "ssh_config").write_text(
+            f"{hosts}Host *\n  IdentityFile {self.folder}/key\n  IdentitiesOnly yes\n"
+            f"  UserKnownHostsFile {self.folder}/known_hosts\n  GlobalKnownHostsFile /dev/null\n  HashKnownHosts no\n"
+            "  KexAlgorithms curve25519-sha256\n"
+        )
+        (self.bin / "ssh").write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.folder}/ssh_config "$@"\n')
+        (self.bin / "ssh").chmod(0o755)
+
+    def _wire(self, name: str) -> None:
+        space, link = self._namespace(name), f"mv{self._net}-{name}"
+        self._call("ip", "netns", "add", space)
+        self._call("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", space)
+        self._call("ip", "link", "set", link, "master", self._bridge, "up")
+        self._call("ip", "-n", space, "addr", "add", f"{self.address(name)}/24", "dev", "eth0")
+        self._call("ip", "-n", space, "link", "set", "eth0", "up")
+
+    def _furnish(self, name: str) -> None:
+        home = self.home(name)
+        home.mkdir(parents=True)
+        self._call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", home / "host_key")
+        shutil.copy(self.folder / "key.pub", home / "authorized_keys")
+        (home / "authorized_keys").chmod(0o644)
+        (home / "sshd_config").write_text(SSHD.format(place="/root"))
+        (home / "passwd").write_text(
+            f"root:x:0:0::/root:/bin/bash\nsshd:x:100:65534::/run/sshd:/bin/false\n{USER}:x:{UID}:{UID}::/root/trainer:/bin/sh\n"
+        )
+        known = "".join(f"{self.address(other)} {other}\n" for other in self.names)
+        (home / "hosts").write_text(f"127.0.0.1 localhost\n{known}")
+
+    def boot(self, name: str) -> None:
+        """Starts a host, or starts it again after its power was cut."""
+        script = START.format(name=name, folder=self.home(name), sshd=shutil.which("sshd", path=PATH), uid=UID)
+        space = ["ip", "netns", "exec", self._namespace(name)]
+        with (self.folder / "boot.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                [*space, "unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "sh", "-c", script],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={"PATH": PATH},
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + LIMIT
+        while "Server listening" not in _text(self.home(name) / "sshd.log"):
+            assert time.monotonic() < deadline, _text(self.folder / "boot.log") + _text(self.home(name) / "sshd.log")
+            time.sleep(0.02)
+
+    def power_off(self, name: str) -> None:
+        """Kills everything on a host at once."""
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
+        (self.home(name) / "sshd.log").unlink(missing_ok=True)
+        deadline = time.monotonic() + LIMIT
+        while self.pids(name):
+            assert time.monotonic() < deadline, f"{name} is still up"
+            time.sleep(0.02)
+
+    def pids(self, name: str) -> list[int]:
+        """The processes of a host, as the machine sees them."""
+        done = subprocess.run(
+            ["ip", "netns", "pids", self._namespace(name)], capture_output=True, text=True, env={"PATH": PATH}
+        )
+        return [int(word) for word in done.stdout.split()]
+
+    def left(self) -> list[str]:
+        """What runs on the hosts beside their ssh servers, in words."""
+        found = []
+        for name in self.names:
+            for pid in self.pids(name):
+                words = _text(Path(f"/proc/{pid}/cmdline")).replace("\0", " ")
+                state = _text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1]
+                if words and "sshd" not in words and state != ["Z"] and not words.startswith(("unshare", "ip netns")):
+                    found.append(f"{name}: {pid} {words[:200]}")
+        return found
+
+    def cut(self, name: str) -> None:
+        """Cuts a host off the network."""
+        self._call("ip", "-n", self._namespace(name), "link", "set", "eth0", "down")
+
+    def mend(self, name: str) -> None:
+        self._call("ip", "-n", self._namespace(name), "link", "set", "eth0", "up")
+
+    def break_connections(self, name: str) -> None:
+        """Kills the sessions of a host's ssh server, not the server itself."""
+        for pid in self.pids(name):
+            if _text(Path(f"/proc/{pid}/cmdline")).startswith("sshd: ") and "listener" not in _text(
+                Path(f"/proc/{pid}/cmdline")
+            ):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        for name in list(self._processes):
+            self.power_off(name)
+        for name in self.names:
+            subprocess.run(["ip", "netns", "delete", self._namespace(name)], capture_output=True, env={"PATH": PATH})
+        subprocess.run(["ip", "link", "delete", self._bridge], capture_output=True, env={"PATH": PATH})
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+@pytest.fixture(scope="session")
+def machines_of_worker(worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    """The hosts of this worker: four of them, used by one test after the other."""
+    if reason := lacking():
+        assert not os.environ.get("CI"), f"CI has hosts: {reason}"
+        pytest.skip(f"no hosts of the tests' own: {reason}")
+    net = 1 + (os.getpid() + int(worker_id.removeprefix("gw") or 0 if worker_id != "master" else 0)) % 250
+    folder = tmp_path_factory.mktemp("machines")
+    folder.chmod(0o755)
+    machines = Machines(folder, 4, net)
+    yield machines
+    machines.close()
+
+
+@pytest.fixture
+def machines(machines_of_worker: Machines, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
+    """Hosts that are up; afterwards nothing of the test may run on them."""
+    monkeypatch.setenv("PATH", f"{machines_of_worker.bin}:{os.environ['PATH']}")
+    yield machines_of_worker
+    deadline = time.monotonic() + LIMIT
+    while left := machines_of_worker.left():
+        assert time.monotonic() < deadline, "left on hosts:\n" + "\n".join(left)
+        time.sleep(0.05)

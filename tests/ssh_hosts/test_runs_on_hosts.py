@@ -1,0 +1,240 @@
+"""Runs on hosts that share nothing, over real ssh: what a user sees is what the local engine shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live import Live
+
+from conftest import Muster, WriteJob, until
+from host_machines import Machines
+from muster.records.layout import RunDir
+
+RunJson = Callable[..., dict[str, Any]]
+
+pytestmark = pytest.mark.long
+
+BOOT = {"python": "python3"}  # of the hosts
+COUNTING = """
+import os, sys, time
+for number in range(400):
+    print("line", number, flush=True)
+    time.sleep(0.01)
+"""
+WAITING = "import signal\nprint('up', flush=True)\nsignal.pause()\n"
+
+
+@pytest.fixture
+def on_hosts(machines: Machines, home: Path) -> Callable[..., None]:
+    """Writes the settings of a group of all hosts."""
+
+    def write(*names: str, **options: object) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        shown = "".join(f"{name} = {json.dumps(value)}\n" for name, value in options.items())
+        nodes = json.dumps(names or machines.names)
+        (home / "config.toml").write_text(f'engine = "ssh"\n[hosts.lab]\nnodes = {nodes}\n{shown}')
+
+    return write
+
+
+def run_dir(home: Path) -> RunDir:
+    [path] = (home / "runs").iterdir()
+    return RunDir(str(path))
+
+
+def assert_counted(live: Live) -> None:
+    """Both ranks have counted to the end, and every line is there once."""
+    for node in (0, 1):
+        log = Path(live.run.attempt(1).node(node).log(f"rank-{node}"))
+        assert log.read_text() == "".join(f"line {number}\n" for number in range(400))
+
+
+def test_ranks_on_hosts_know_each_other_and_the_run_directory_is_complete(
+    machines: Machines, on_hosts: Callable[..., None], run_json: RunJson, write_job: WriteJob, home: Path
+) -> None:
+    on_hosts()
+    train = """
+    import os, socket
+    print(socket.gethostname(), os.environ["MUSTER_RANK"], os.environ["MASTER_ADDR"], open("data.txt").read())
+    """
+    view = run_json(
+        write_job({**BOOT, "nodes": 2, "devices": 2, "framework": "pytorch"}, **{"train.py": train, "data.txt": "here"})
+    )
+    assert view["state"] == "succeeded", view["reason"]
+    master = machines.address("h1")
+    logs = {rank["rank"]: Path(rank["log"]).read_text() for rank in view["attempts"][0]["ranks"]}
+    assert logs == {rank: f"h{1 + rank // 2} {rank} {master} here\n" for rank in range(4)}
+    node = run_dir(home).attempt(1).node(1)
+    assert {"facts.json", "plan.json", "exit.json", "events.jsonl", "logs"} <= set(os.listdir(node.path))
+    assert not list(machines.home("h1").glob(".muster/nodes/*/runs/*")), "what was delivered is deleted"
+
+
+def test_agent_and_code_are_sent_once(
+    machines: Machines, on_hosts: Callable[..., None], run_json: RunJson, write_job: WriteJob
+) -> None:
+    on_hosts("h1", directory="/root/kept")
+    job = write_job({**BOOT}, **{"train.py": "print('hello')"})
+    assert run_json(job)["state"] == "succeeded"
+    blobs = machines.home("h1") / "kept/blobs"
+    before = {path.name: path.stat().st_ino for path in blobs.iterdir()}
+    assert run_json(job)["state"] == "succeeded"
+    assert {path.name: path.stat().st_ino for path in blobs.iterdir()} == before
+    assert len(before) == 2
+    next(blobs.iterdir()).write_text("changed by a rank")
+    assert run_json(job)["state"] == "succeeded", "what was changed is sent again"
+
+
+def test_an_ordinary_user_of_the_hosts(
+    machines: Machines, on_hosts: Callable[..., None], run_json: RunJson, write_job: WriteJob
+) -> None:
+    on_hosts("trainer@h1", "trainer@h2:22")
+    view = run_json(write_job({"nodes": 2, "command": "id -u; pwd"}))
+    assert view["state"] == "succeeded", view["reason"]
+    for rank in view["attempts"][0]["ranks"]:
+        assert "4711" in Path(rank["log"]).read_text() or "0\n" in Path(rank["log"]).read_text()
+
+
+@pytest.mark.parametrize("how", ["sessions", "network"])
+def test_every_byte_comes_once_although_the_connection_breaks(
+    how: str, machines: Machines, on_hosts: Callable[..., None], command: list[str], write_job: WriteJob
+) -> None:
+    on_hosts()
+    with Live(command, write_job({**BOOT, "nodes": 2}, **{"train.py": COUNTING})) as live:
+        until(lambda: "line 20\n" in live.logs())
+        if how == "sessions":
+            machines.break_connections("h2")
+            until(lambda: live.logs().count("line 120\n") >= 1)
+            machines.break_connections("h1")
+        else:
+            machines.cut("h2")
+            time.sleep(1)
+            machines.mend("h2")
+        view = live.end()
+    assert view["state"] == "succeeded", view["reason"]
+    assert_counted(live)
+
+
+def test_a_host_that_is_cut_off_for_too_long_is_lost_and_ends_its_ranks_itself(
+    machines: Machines, on_hosts: Callable[..., None], command: list[str], write_job: WriteJob
+) -> None:
+    on_hosts(lost_after="3s")
+    with Live(command, write_job({**BOOT, "nodes": 2, "grace": "1s"}, **{"train.py": WAITING})) as live:
+        live.until_running(2)
+        machines.cut("h2")
+        try:
+            view = live.end()
+            until(lambda: not machines.left())
+        finally:
+            machines.mend("h2")
+    assert (view["state"], view["attempts"][0]["cause"]) == ("lost", "lost")
+    assert "h2" in view["reason"]
+    assert "3s" in view["reason"]
+
+
+def test_a_host_whose_power_is_cut_is_named(
+    machines: Machines, on_hosts: Callable[..., None], command: list[str], write_job: WriteJob
+) -> None:
+    on_hosts(lost_after="3s")
+    with Live(command, write_job({**BOOT, "nodes": 2, "grace": "1s"}, **{"train.py": WAITING})) as live:
+        live.until_running(2)
+        machines.power_off("h2")
+        try:
+            view = live.end()
+        finally:
+            machines.boot("h2")
+    assert view["state"] == "lost"
+    assert "h2" in view["reason"]
+
+
+def test_a_host_that_comes_back_after_a_power_cut_still_gives_what_it_has(
+    machines: Machines, on_hosts: Callable[..., None], command: list[str], write_job: WriteJob
+) -> None:
+    on_hosts(lost_after="30s")
+    with Live(command, write_job({**BOOT, "nodes": 2, "grace": "1s"}, **{"train.py": COUNTING})) as live:
+        until(lambda: live.logs().count("line 50\n") == 2)
+        machines.power_off("h2")
+        machines.boot("h2")
+        view = live.end()
+    assert view["state"] == "lost"
+    assert "h2" in view["reason"]
+    assert "line 50\n" in Path(live.run.attempt(1).node(1).log("rank-1")).read_text()
+
+
+def test_a_supervisor_that_is_started_again_takes_its_agents_over(
+    machines: Machines, on_hosts: Callable[..., None], command: list[str], muster: Muster, write_job: WriteJob
+) -> None:
+    on_hosts()
+    with Live(command, write_job({**BOOT, "nodes": 2}, **{"train.py": COUNTING}), "--detach") as live:
+        until(lambda: "line 20\n" in live.logs())
+        os.kill(live.supervisor, signal.SIGKILL)
+        said = muster("reconcile", live.run.id)
+        assert said.returncode == 0, said.stderr
+        done = muster("wait", live.run.id)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert_counted(live)
+    assert live.run.attempt_numbers() == [1]
+
+
+def test_a_stop_is_heard_beside_logs_that_fill_the_connection(
+    machines: Machines, on_hosts: Callable[..., None], command: list[str], muster: Muster, write_job: WriteJob
+) -> None:
+    on_hosts("h1")
+    flood = "import os\nline = b'x' * 999 + b'\\n'\nos.write(1, b'up\\n')\nwhile True:\n    os.write(1, line * 64)\n"
+    with Live(command, write_job({**BOOT, "grace": "1s"}, **{"train.py": flood})) as live:
+        live.until_running()
+        assert muster("stop", live.run.id).returncode == 0
+        assert live.end()["state"] == "stopped"
+
+
+MISTAKES = {
+    "unknown": ("h9", "name cannot be resolved"),
+    "silent": ("10.77.250.250", "does not answer"),
+    "user": ("stranger@h1", "does not accept your key; install one with `ssh-copy-id stranger@h1`"),
+    "port": ("h1:2222", "nothing listens at its ssh port"),
+}
+
+
+@pytest.mark.parametrize("mistake", ["unknown", "user", "port"])
+def test_a_host_that_cannot_be_used_is_one_sentence_with_what_to_do(
+    mistake: str, machines: Machines, on_hosts: Callable[..., None], run_json: RunJson, write_job: WriteJob
+) -> None:
+    host, words = MISTAKES[mistake]
+    on_hosts(host)
+    view = run_json(write_job({"command": "true"}))
+    assert view["state"] == "failed"
+    assert view["reason"].startswith(f"{host}: ")
+    assert words in view["reason"]
+
+
+@pytest.mark.parametrize("how", ["unknown", "changed"])
+def test_a_host_key_that_is_not_known_is_never_accepted(
+    how: str, machines: Machines, on_hosts: Callable[..., None], run_json: RunJson, write_job: WriteJob
+) -> None:
+    on_hosts("h1")
+    known = machines.folder / "known_hosts"
+    before = known.read_text()
+    other = (machines.home("h2") / "host_key.pub").read_text()
+    known.write_text("" if how == "unknown" else f"h1,{machines.address('h1')} {other}")
+    try:
+        view = run_json(write_job({"command": "true"}))
+        assert view["state"] == "failed"
+        assert {"unknown": "host key is not known here", "changed": "not the one in your known_hosts"}[how] in view["reason"]
+        assert known.read_text().count("\n") == (how == "changed")
+    finally:
+        known.write_text(before)
+
+
+def test_a_host_without_python_is_told_as_such(
+    machines: Machines, on_hosts: Callable[..., None], run_json: RunJson, write_job: WriteJob
+) -> None:
+    on_hosts("h1", python="/opt/python3.12")
+    view = run_json(write_job({"command": "true"}))
+    assert view["state"] == "failed"
+    assert "no Python 3.9 or newer" in view["reason"]
