@@ -429,8 +429,8 @@ def test_a_driver_that_fails_for_a_while_makes_a_run_wait_and_not_simulate(
 # -- held by another user
 
 OTHER = """
-import os, sys
-from muster.agent.supervisor.device_locks import Queue  # before the change of user, who may not read this code
+import os, shutil, sys  # all before the change of user, who may not read this code
+from muster.agent.supervisor.device_locks import Queue
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 held = Queue("nvidia", 1, 1).take()
 print("holds", held.nodes[0][0].id, flush=True)
