@@ -16,7 +16,7 @@ WORKLOADS := resnet50 bert-large resnet50-mindspore
 # Tests start Python thousands of times: without bytecode each start compiles Muster, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-slurm browser slurm hosts frameworks test-frameworks lint docs benchmark clean
+.PHONY: demo test test-all chaos test-slurm browser slurm hosts frameworks test-frameworks lint docs benchmark clean
 
 demo: $(DEMO)  ## run the quickstart and show its result
 	PATH="$(BIN):$$PATH" muster run examples/quickstart/job.yaml
@@ -26,6 +26,9 @@ test: $(READY)  ## run the tests; long ones and those of Slurm itself in CI and 
 
 test-all: $(READY)  ## run everything that CI runs, but for the frameworks
 	$(BIN)/python -m pytest -n 4 --dist worksteal --all --ignore=tests/frameworks --ignore=tests/workloads $(ARGS)
+
+chaos: $(READY)  ## break the network, sessions, power and submitter of hosts over ssh at random moments, 50 times; needs root and `make hosts`
+	MUSTER_CHAOS=50 $(BIN)/python -m pytest -n 2 --all tests/ssh_hosts/test_random_breaks.py $(ARGS)
 
 test-slurm: $(READY)  ## run the tests of Slurm, and of the conformance core on it
 	$(BIN)/python -m pytest -n 4 --dist worksteal tests -k slurm $(ARGS)

@@ -181,3 +181,13 @@ def test_links_and_fifos_of_ranks_are_not_read(pair: Pair, tmp_path: Path) -> No
     pair.connect()
     pair.move()
     assert tree(pair.there) == {}
+
+
+def test_a_file_that_is_too_large_to_be_sent_is_named(pair: Pair) -> None:
+    pair.connect()
+    pair.do("replace", "up.json", 2000)
+    pair.do("replace", "plan.json", 2000)
+    pair.source.look()
+    pair.move()
+    assert pair.source.refused == {"up.json"}
+    assert list(tree(pair.there)) == ["plan.json"]

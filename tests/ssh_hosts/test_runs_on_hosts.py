@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -238,3 +239,19 @@ def test_a_host_without_python_is_told_as_such(
     view = run_json(write_job({"command": "true"}))
     assert view["state"] == "failed"
     assert "no Python 3.9 or newer" in view["reason"]
+
+
+@pytest.mark.parametrize("size", ["64k", "5m"])
+def test_a_full_disk_on_a_host_is_told_as_such(
+    size: str, machines: Machines, on_hosts: Callable[..., None], run_json: RunJson, write_job: WriteJob
+) -> None:
+    """The first is too small for the agent, the second for the code."""
+    subprocess.run([machines.bin / "ssh", "h1", f"mount -t tmpfs -o size={size} tmpfs /mnt"], check=True)
+    try:
+        on_hosts("h1", directory="/mnt/muster")
+        view = run_json(write_job({**BOOT}, **{"train.py": "print('hello')", "weights.txt": "x" * (8 << 20)}))
+        assert view["state"] == "failed"
+        assert "no space left on device" in view["reason"].lower()
+        assert view["reason"].startswith("h1: ")
+    finally:
+        subprocess.run([machines.bin / "ssh", "h1", "umount -l /mnt"], check=True)

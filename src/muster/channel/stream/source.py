@@ -44,6 +44,7 @@ class Source:
         self._folder = folder
         self._watch = Watch()
         self._names: set[str] = set()  # files that are known, of which there are only so many
+        self.refused: set[str] = set()  # files that are too large, or too many, to be sent
         self._numbers = 0
         self._connected = False
 
@@ -111,6 +112,7 @@ class Source:
         if not is_mirrored(name) or name.endswith(".tmp"):
             return
         if name not in self._names and len(self._names) >= MOST_FILES:
+            self.refused.add("and more files")
             return
         try:
             info = os.lstat(f"{self._folder}/{name}")
@@ -155,6 +157,7 @@ class Source:
         except OSError:
             return b""  # it is gone, or something else stands in its place
         if len(data) > most_bytes(name):
+            self.refused.add(name)
             return b""
         self._stamps[name] = (info.st_ino, info.st_size, info.st_mtime_ns)
         if _same(self._have.get(name), (len(data), zlib.crc32(data))):

@@ -49,6 +49,7 @@ try:
         with open(path + ".%d.tmp" % os.getpid(), "wb") as file:
             file.write(data)
         os.rename(path + ".%d.tmp" % os.getpid(), path)
+        say(agent=True)
     os.utime(path)
 except OSError as error:
     say(error="%s: %s" % (error.strerror, error.filename or root))

@@ -116,21 +116,26 @@ class Connection:
 
     def open(self, agent: bytes) -> None:
         """Waits for the bootstrap, and gives it the agent where the host does not have it. Raises Unreachable."""
-        answer = self._answer(time.monotonic() + OPENING_LIMIT)
-        if error := answer.get("error"):
-            if error == bootstrap.NO_PYTHON:
-                hint = "install one, or name it with `python` in the group of hosts"
-                raise Unreachable(f"it has no Python 3.9 or newer; {hint}")
-            raise Unreachable(f"its directory for Muster cannot be used ({error}); free or name another with `directory`")
-        if not answer.get("agent"):
+        deadline = time.monotonic() + OPENING_LIMIT
+        if not self._has_agent(deadline):
             view = memoryview(len(agent).to_bytes(8, "big") + agent)
             try:
                 while view:
                     view = view[os.write(self.writer, view) :]
             except BrokenPipeError:
                 raise self.why_closed() from None
+            self._has_agent(deadline + OPENING_LIMIT)
         os.set_blocking(self.writer, False)
         os.set_blocking(self.reader, False)
+
+    def _has_agent(self, deadline: float) -> bool:
+        answer = self._answer(deadline)
+        if error := answer.get("error"):
+            if error == bootstrap.NO_PYTHON:
+                hint = "install one, or name it with `python` in the group of hosts"
+                raise Unreachable(f"it has no Python 3.9 or newer; {hint}")
+            raise Unreachable(f"its directory for Muster cannot be used ({error}); free or name another with `directory`")
+        return bool(answer.get("agent"))
 
     def _answer(self, deadline: float) -> dict[str, object]:
         data = b""
@@ -145,8 +150,7 @@ class Connection:
             text, end, rest = line.partition(b"\n")
             if mark and end:
                 self.early = rest
-                answer = parse_json(text)
-                return answer if isinstance(answer, dict) else {}
+                return _object(text)
         raise Unreachable("its shell writes too much at the start of a session; make its start-up files silent")
 
     def why_closed(self, output: bytes = b"") -> Unreachable:
@@ -179,3 +183,11 @@ def explained(host: Host, said: str, code: int | None) -> Unreachable:
             return Unreachable(f"{reason}; {advice}", lasting=reason not in TRANSIENT)
     last = said.strip().splitlines()[-1] if said.strip() else f"ssh ended with code {code} and left no word"
     return Unreachable(f"ssh failed: {last}", lasting=False)
+
+
+def _object(text: bytes) -> dict[str, object]:
+    try:
+        answer = parse_json(text)
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}

@@ -117,13 +117,18 @@ class Daemon:
             return
         try:
             data = self._connection.recv(READ)
-            if not data:
-                self._disconnect()
-            for frame in self._parser.feed(data):
-                self._take(frame)
         except BlockingIOError:
             return
-        except (Broken, OSError) as error:
+        except OSError:
+            data = b""
+        if not data:
+            self._disconnect()
+        try:
+            for frame in self._parser.feed(data):
+                self._take(frame)
+        except OSError as error:  # a full disk, or a directory that may not be written
+            self._say("unfit", reason=f"{str(error.strerror).lower()}: {error.filename or self._paths.root}")
+        except Broken as error:
             print(f"the connection is given up: {error}", file=sys.stderr, flush=True)
             self._disconnect()
 

@@ -36,6 +36,7 @@ from muster.records.layout import AttemptDir, run_dir
 from muster.records.run_view import Cause, Stop
 from muster.storage.settings import Settings
 
+SHOWN = 20  # files that are named of those that cannot be sent
 KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
 MISSED = 1.0  # between two looks for events that were missed
 DROPPED = ("SSH_", "MUSTER_RUN", "MUSTER_KEYS", "MUSTER_POWER")  # of the session, or of a run from which this one was started
@@ -78,7 +79,7 @@ class HostNode:
         if self._source is None or self._attempt is None:
             return True
         end = read_object(self._attempt.node(self._index).exit)
-        return self._told and bool(end) and not end.get("unsaved")
+        return self._told and bool(end) and not end.get("unsaved") and not self._source.refused
 
     @property
     def polling(self) -> bool:
@@ -271,7 +272,9 @@ class HostNode:
         self._source.look()
         if self._have and not self.running and not self._told and self._source.delivered:
             self._told = True
-            self._say("ended", attempt=self._attempt.number if self._attempt else 0, status=self._status)
+            files = sorted(self._source.refused)[:SHOWN]
+            refused = {"folder": self._paths.run.path, "files": files} if files else None
+            self._say("ended", attempt=self._attempt.number if self._attempt else 0, status=self._status, refused=refused)
 
     def _ended(self, status: int) -> None:
         """Leaves nothing of the agent running."""

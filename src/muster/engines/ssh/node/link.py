@@ -24,7 +24,8 @@ from muster.records.layout import AttemptDir, RunDir
 
 READ = 1 << 18
 AHEAD = 1 << 18  # bytes of code that are handed to ssh before they are asked for
-SILENCE = 10.0  # after which a connection is given up: the host sends a sign of life every 2 seconds
+# Seconds after which a connection is given up, less where hosts are lost soon: a host sends a sign of life every 2 seconds.
+SILENCE, SHORTEST_SILENCE = 10.0, 5.0
 PAUSES = (0.1, 0.3, 1.0, 2.0)  # before connecting again
 FULL_PAUSE = 2.0  # before trying again to write to a full disk
 
@@ -61,6 +62,7 @@ class Link:
         self._channel: DirectoryNode | None = None
         self._mirror: Mirror | None = None
         self._over = False
+        self._silence = min(SILENCE, max(SHORTEST_SILENCE, handover.lost_after / 3))
         if handover.attempt:
             self._follow_attempt(handover.attempt)
 
@@ -71,13 +73,12 @@ class Link:
                 self._connect()
                 tries = 0
                 self._serve()
-            except Unreachable as error:
+            except (Unreachable, Broken) as found:
+                error = found if isinstance(found, Unreachable) else Unreachable(f"it sent what it may not: {found}")
                 if not self._met and (error.lasting or tries >= len(PAUSES)):
                     self._tell("unfit", reason=str(error))
                     os._exit(1)
                 self._break(error)
-            except Broken as error:
-                self._break(Unreachable(f"it sent what it may not: {error}"))
             except OSError as error:  # a full disk, or a network file system that is away
                 self._break(Unreachable(f"the run directory cannot be written: {error.strerror}"))
                 self._pause(FULL_PAUSE)
@@ -136,7 +137,7 @@ class Link:
                 self._hear()
             if connection.reader in ready:
                 self._read(connection)
-            elif time.monotonic() - self._last > SILENCE:
+            elif time.monotonic() - self._last > self._silence:
                 raise Unreachable("nothing is heard of it any more", lasting=False)
             self._pass_on()
             self._write(connection)

@@ -222,6 +222,8 @@ class SshSite(Site):
         elif say == "lost":
             self._lose(node, f"was not reached for {duration(self._hosts.lost_after)}: {node.trouble}")
         elif say == "ended" and self._attempt is not None and data.get("attempt") == self._attempt.number:
+            if refused := data.get("refused"):
+                self.events.add("left-on-host", attempt=self._attempt.number, node=node.index, host=node.spec, left=refused)
             self._take_end(node, self._attempt, data.get("status"))
 
     def _take_end(self, node: Node, attempt: AttemptDir, status: object) -> None:
