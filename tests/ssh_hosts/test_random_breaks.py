@@ -1,4 +1,4 @@
-"""Hosts whose network, sessions, power and submitter fail at random moments: nothing is left running, and nothing that arrived is lost.
+"""Hosts whose network, sessions, power and submitter fail at random: nothing is left running, nothing that arrived is lost.
 
 `make chaos` makes 50 trials, CI a few; a failed one is repeated with `-k "[SEED]"`.
 """
