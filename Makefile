@@ -45,10 +45,7 @@ hosts:  ## install what the tests of hosts need, an ssh server and iproute2, by 
 frameworks: $(READY)  ## install the frameworks of the examples, each into a cached environment of its own, about 12 GB in all
 	$(BIN)/python scripts/frameworks/install.py
 
-test-hosts:  ## install what the tests of hosts need, an ssh server and iproute2, by apt-get where that can be done; no service is started
-	scripts/hosts.sh
-
-frameworks: $(READY)  ## install them and run the examples and the workloads on them; without CI, those that cannot be had are skipped
+test-frameworks: $(READY)  ## install them and run the examples and the workloads on them; without CI, those that cannot be had are skipped
 	$(BIN)/python scripts/frameworks/install.py || [ -z "$$CI" ]
 	$(BIN)/python -m pytest -n 3 --dist worksteal tests/frameworks tests/workloads $(ARGS)
 

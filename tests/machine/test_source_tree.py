@@ -20,6 +20,12 @@ def test_no_folder_but_that_of_the_commands_has_more_than_fifteen_modules(folder
     assert folder.name == "cli" or len(modules) <= 15
 
 
+def test_every_target_that_ci_calls_is_there_once() -> None:
+    targets = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    assert len(targets) == len(set(targets))
+    assert set(re.findall(r"make ([a-z-]+)", (ROOT / ".ci/run").read_text())) <= set(targets)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_of_documents_lead_to_files(document: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)", re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL))

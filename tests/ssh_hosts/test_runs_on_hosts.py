@@ -77,6 +77,18 @@ def test_ranks_on_hosts_know_each_other_and_the_run_directory_is_complete(
     assert not list(machines.home("h1").glob(".muster/nodes/*/runs/*")), "what was delivered is deleted"
 
 
+def test_a_rerun_takes_the_recorded_hosts_and_code(
+    machines: Machines, on_hosts: Callable[..., None], run_json: RunJson, muster: Muster, write_job: WriteJob, home: Path
+) -> None:
+    on_hosts("h3")
+    first = run_json(write_job({**BOOT}, **{"train.py": "import socket\nprint('on', socket.gethostname())"}))
+    assert first["state"] == "succeeded", first["reason"]
+    (home / "config.toml").write_text('engine = "local"\n')
+    again = muster("rerun", first["run"])
+    assert again.returncode == 0, again.stderr
+    assert "[0] on h3\n" in again.stdout
+
+
 def test_agent_and_code_are_sent_once(
     machines: Machines, on_hosts: Callable[..., None], run_json: RunJson, write_job: WriteJob
 ) -> None:

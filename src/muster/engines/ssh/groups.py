@@ -52,7 +52,7 @@ def _over(own: HostsOptions, group: Common) -> HostsOptions:
     found["directory"] = found["directory"] or DIRECTORY
     found["lost_after"] = LOST_AFTER if found["lost_after"] is None else found["lost_after"]
     found["namespaces"] = found["namespaces"] is not False
-    return HostsOptions(**found, group=own.group)
+    return HostsOptions(**found)  # without the group: a rerun takes the recorded hosts, whatever has become of it
 
 
 def _unknown_group(name: str, groups: Mapping[str, Site]) -> Problem:
