@@ -19,12 +19,12 @@ from muster.channel.stream.source import WINDOW, Source
 
 LOGS = ("logs/rank-0.log", "logs/rank-1.log", "events.jsonl", "results/deep/metrics.jsonl")
 WHOLE = ("facts.json", "plan.json", "results/accuracy.txt", "stacks/rank-0.txt", "up.json", "exit.json")
-SIZES = st.sampled_from([0, 1, 300, 70_000, 200_000])
+SIZES = st.sampled_from([0, 1, 300, 70_000, 600_000])
 APPEND = st.tuples(st.just("append"), st.sampled_from(LOGS), SIZES)
 REPLACE = st.tuples(st.just("replace"), st.sampled_from(WHOLE), st.sampled_from([0, 1, 300, 1000]))
 TRUNCATE = st.tuples(st.just("truncate"), st.sampled_from(LOGS), st.just(0))
 STEPS = st.lists(st.one_of(APPEND, REPLACE, TRUNCATE), max_size=8)
-CUTS = st.lists(st.tuples(STEPS, st.sampled_from([0, 5, 700, 66_000, 150_000, 1_000_000])), max_size=6)
+CUTS = st.lists(st.tuples(STEPS, st.sampled_from([0, 5, 700, 66_000, 300_000, 1_000_000])), max_size=6)
 
 
 class Pair:
@@ -167,7 +167,7 @@ def test_a_file_that_is_larger_than_any_that_is_meant_is_refused(pair: Pair) -> 
         pair.mirror.take(piece)
 
 
-@pytest.mark.parametrize("data", [b"Xabcdefgh", b"M\xff\xff\xff\xff", b"D\x00\x02\x00\x00" + b"x"])
+@pytest.mark.parametrize("data", [b"Xabcdefgh", b"M\xff\xff\xff\xff", b"D\x00\x40\x00\x00" + b"x"])
 def test_what_is_no_frame_is_refused_before_it_is_kept(data: bytes) -> None:
     with pytest.raises(Broken):
         list(Parser().feed(data))

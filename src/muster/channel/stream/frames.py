@@ -11,7 +11,7 @@ from muster.records.untrusted import parse_json
 
 _HEADER = struct.Struct(">cI")
 _NUMBER = struct.Struct(">Q")
-PIECE = 1 << 16  # bytes of a file in one frame: what is urgent waits for no more than that
+PIECE = 1 << 18  # bytes of a file in one frame: what is urgent waits for no more than that
 
 MESSAGE = b"M"  # an object
 OPEN = b"O"  # an object: a file of which pieces follow

@@ -28,7 +28,7 @@ from muster.linux.signals import Signals
 from muster.records.files import delete_tree
 
 PING = 2.0  # seconds between two signs of life
-AHEAD = 1 << 17  # bytes that are handed to the socket before they are asked for
+AHEAD = 1 << 18  # bytes that are handed to the socket before they are asked for
 READ = 1 << 18
 POLL = 0.1  # where changes of files cannot be waited for
 

@@ -22,7 +22,7 @@ from muster.dataclass import dataclass
 from muster.engines.ssh.node.connection import Connection, Host, Unreachable
 from muster.records.layout import AttemptDir, RunDir
 
-READ = 1 << 18
+READ = 1 << 20
 AHEAD = 1 << 18  # bytes of code that are handed to ssh before they are asked for
 # Seconds after which a connection is given up, less where hosts are lost soon: a host sends a sign of life every 2 seconds.
 SILENCE, SHORTEST_SILENCE = 10.0, 5.0
