@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import signal
@@ -71,8 +70,6 @@ def lacking() -> str:
 
 class Machines:
     """`count` hosts that are up: `h1`, `h2` and so on, known to the `ssh` in `bin`."""
-
-    _numbers = itertools.count(1)
 
     def __init__(self, folder: Path, count: int, net: int) -> None:
         self.folder = folder

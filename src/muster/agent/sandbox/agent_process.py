@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -34,6 +35,22 @@ def be_agent(carry_out: Callable[[], int]) -> None:
         Processes(contained=os.getpid() == 1).kill_all()  # its supervisor may be gone as well
     finally:
         os._exit(code)
+
+
+def leave_parent() -> None:
+    """Makes a forked process one of its own: signals to its parent, and to the parent's group, are for the parent."""
+    signal.set_wakeup_fd(-1)  # it is the parent's
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    os.setsid()
+
+
+def begin(folder: NodeDir, index: int) -> None:
+    """Begins the agent of a node in a forked process: its directory, its log and its name."""
+    os.makedirs(folder.path, exist_ok=True)
+    write_to(folder.agent_log)
+    leave_parent()
+    syscalls.set_name(f"muster-node-{index}")
 
 
 def write_to(log: str) -> None:

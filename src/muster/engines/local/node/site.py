@@ -128,14 +128,7 @@ class LocalSite(Site):
 
     def _agent(self, attempt: AttemptDir, index: int, parent: int) -> int:
         supervisor = os.getppid()
-        signal.set_wakeup_fd(-1)  # it is the supervisor's
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        folder = attempt.node(index)
-        os.makedirs(folder.path, exist_ok=True)
-        agent_process.write_to(folder.agent_log)
-        os.setsid()  # a signal to the supervisor's group is for the supervisor
-        syscalls.set_name(f"muster-node-{index}")
+        agent_process.begin(attempt.node(index), index)
         seen, keeper = os.getpid(), None
         cpus, bound = cpu_share(self.job), cpu_set(self.job, index)
         if bound:

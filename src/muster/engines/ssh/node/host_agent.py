@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Sequence
 
 from muster.agent.node.agent import Agent
@@ -27,14 +26,8 @@ def run_agent(
 ) -> int:
     """Carries out an attempt on this node; `parent` is readable when the daemon is gone."""
     daemon, job = os.getppid(), assignment.job
-    signal.set_wakeup_fd(-1)  # it is the daemon's
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
     folder = attempt.node(index)
-    os.makedirs(folder.path, exist_ok=True)
-    agent_process.write_to(folder.agent_log)
-    os.setsid()
-    syscalls.set_name(f"muster-node-{index}")
+    agent_process.begin(folder, index)
     seen, keeper = os.getpid(), None
     if agent_process.may_be_contained(assignment, folder):
         syscalls.die_with_parent()

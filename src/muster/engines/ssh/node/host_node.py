@@ -38,7 +38,6 @@ from muster.storage.settings import Settings
 
 SHOWN = 20  # files that are named of those that cannot be sent
 KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
-MISSED = 1.0  # between two looks for events that were missed
 DROPPED = ("SSH_", "MUSTER_RUN", "MUSTER_KEYS", "MUSTER_POWER")  # of the session, or of a run from which this one was started
 
 

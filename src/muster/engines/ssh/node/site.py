@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.agent.node import environment
+from muster.agent.sandbox import agent_process
 from muster.agent.supervisor.site import Assignment, Cut, NodeEnded, NotReady, Site
 from muster.channel.base import SupervisorChannel
 from muster.channel.stream import frames
@@ -290,12 +291,9 @@ def _be_link(
     """Never returns: this process is the link of a node, and ends with its supervisor."""
     code = 1
     try:
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
+        agent_process.leave_parent()
         for unused in others:
             unused.close()
-        os.setsid()  # a signal to the supervisor's group is for the supervisor
         syscalls.die_with_parent()
         syscalls.set_name(f"muster-link-{given.node}")
         if os.getppid() == supervisor:
