@@ -66,18 +66,18 @@ def free_port() -> int:
         return port
 
 
-def serve(folder: Path, log: Path, *more: str) -> tuple[subprocess.Popen[bytes], str]:
+def serve(folder: Path, log: Path, *more: str, host: str = "127.0.0.1") -> tuple[subprocess.Popen[bytes], str]:
     """Starts a server and waits until it listens."""
     port = free_port()
-    words = ["serve", "s3", "--addr", f"127.0.0.1:{port}", "--auth-key", f"{ACCESS},{SECRET}", "--config", "/dev/null"]
+    words = ["serve", "s3", "--addr", f"{host}:{port}", "--auth-key", f"{ACCESS},{SECRET}", "--config", "/dev/null"]
     with log.open("wb") as output:
         words = [tool("rclone"), *words, *more, str(folder)]
         server = subprocess.Popen(words, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
     deadline = time.monotonic() + 30
     while True:
         try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return server, f"http://127.0.0.1:{port}"
+            socket.create_connection((host, port), 1).close()
+            return server, f"{'https' if '--cert' in more else 'http'}://{host}:{port}"
         except OSError:
             assert server.poll() is None and time.monotonic() < deadline, log.read_text()
             time.sleep(0.02)

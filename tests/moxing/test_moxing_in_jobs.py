@@ -31,7 +31,7 @@ while True:
 """
 
 
-@pytest.mark.conformance(store=True)
+@pytest.mark.conformance(not_on_server="it puts data into the submitter's store")
 def test_all_ranks_copy_and_save(
     containment: str, write_job: WriteJob, run_json: Callable[..., dict[str, Any]], home: Path
 ) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from muster.storage import FileInfo, Storage, resolve
+from muster.storage import Access, FileInfo, Storage, resolve
+from muster.storage.served import process
+from muster.storage.served.objects import Root
 from s3_server import S3
 
-KINDS = ("path", "file", "obs", "s3")
+KINDS = ("path", "file", "obs", "s3", "served", "submitter")  # the last two are those of nodes on other machines
 # Names that must survive a round trip anywhere.
 ODD = (
     "plain.txt",
@@ -73,6 +77,15 @@ def remote(s3: S3, home: Path) -> Storage:
     return Storage(resolve(str(home), {}, {**s3.env, "MUSTER_STORAGE_TIMEOUT": "5"}))
 
 
+def served(home: Path, request: pytest.FixtureRequest, *roots: Root) -> Storage:
+    """Storage as a node on another machine has it: it reaches this one, and its embedded store, over a socket alone."""
+    name, pid = process.start(str(home), roots, lambda: None)
+    request.addfinalizer(lambda: os.waitpid(pid, 0))
+    request.addfinalizer(lambda: os.kill(pid, signal.SIGKILL))
+    node = resolve(f"{home}/node", {}, {})
+    return Storage(node.through(Access(endpoint="http://submitter", region="us-east-1", socket=name, timeout=5)))
+
+
 @pytest.fixture
 def opened(home: Path) -> Iterator[Callable[[Storage], Storage]]:
     """Closes storage at the end of a test."""
@@ -92,5 +105,8 @@ def place(request: pytest.FixtureRequest, s3: S3, home: Path, tmp_path: Path, op
     kind = str(request.param)
     if kind == "s3":
         return Place(kind, f"s3://{s3.bucket()}/work", opened(remote(s3, home)))
+    if kind in ("served", "submitter"):
+        url = {"served": "obs://bucket/work", "submitter": f"submitter://{tmp_path}/work"}[kind]
+        return Place(kind, url, opened(served(home, request, Root(str(tmp_path), True))))
     url = {"path": str(tmp_path / "work"), "file": f"file://{tmp_path}/work", "obs": "obs://bucket/work"}[kind]
     return Place(kind, url, Storage(resolve(str(home), {}, {})))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from authority import certify
 from conftest import Muster
 from muster import config
 from muster.storage import Access, Settings, StorageError, resolve
@@ -208,36 +208,22 @@ def test_settings_travel_whole_and_never_show_keys(home: Path) -> None:
         assert secret not in repr(found)
 
 
-def certificates(folder: Path) -> tuple[Path, Path, Path]:
-    """An authority of our own, and the certificate and key that it gave to localhost."""
-    authority, ours, request, cert, key = (folder / name for name in ("ca.pem", "ca.key", "request", "cert.pem", "key.pem"))
-    new = ["openssl", "req", "-newkey", "rsa:2048", "-nodes"]
-    names = folder / "names"
-    names.write_text("subjectAltName=DNS:localhost\nbasicConstraints=CA:FALSE\n")
-    for words in (
-        [*new, "-x509", "-days", "2", "-subj", "/CN=ours", "-keyout", ours, "-out", authority],
-        [*new, "-subj", "/CN=localhost", "-keyout", key, "-out", request],
-        ["openssl", "x509", "-req", "-in", request, "-CA", authority, "-CAkey", ours, "-extfile", names, "-out", cert],
-    ):
-        subprocess.run([str(word) for word in words], check=True, capture_output=True)
-    return authority, cert, key
-
-
 def test_a_store_behind_an_authority_of_ones_own_is_trusted_when_told(muster: Muster, s3: S3, tmp_path: Path) -> None:
-    authority, cert, key = certificates(tmp_path)
+    certify(tmp_path, "127.0.0.1")
     (tmp_path / "served/bucket").mkdir(parents=True)
     (tmp_path / "x").write_text("x")
-    server, endpoint = serve(tmp_path / "served", tmp_path / "log", "--cert", str(cert), "--key", str(key))
+    words = ["--cert", str(tmp_path / "server.pem"), "--key", str(tmp_path / "server.key")]
+    server, endpoint = serve(tmp_path / "served", tmp_path / "log", *words)
     try:
-        env = {**s3.env, "MUSTER_STORAGE_ENDPOINT": endpoint.replace("http://127.0.0.1", "https://localhost")}
+        env = {**s3.env, "MUSTER_STORAGE_ENDPOINT": endpoint}
         for words in (["cp", "x", "s3://bucket/x"], ["ls", "s3://bucket"]):
             done = muster(*words, **env)
             assert done.returncode == 3 and "certificate is not trusted" in done.stderr
-            done = muster(*words, MUSTER_STORAGE_CA=str(authority), **env)
+            done = muster(*words, MUSTER_STORAGE_CA=str(tmp_path / "ca.pem"), **env)
             assert done.returncode == 0, done.stderr
-            done = muster(*words, **{**env, "MUSTER_STORAGE_ENDPOINT": endpoint})
+            done = muster(*words, **{**env, "MUSTER_STORAGE_ENDPOINT": endpoint.replace("https:", "http:")})
             assert done.returncode == 3 and "it speaks https" in done.stderr, done.stderr
-        assert f"write {endpoint.replace('http:', 'https:')}\n" in done.stderr
+        assert f"write {endpoint}\n" in done.stderr
     finally:
         server.kill()
         server.wait()

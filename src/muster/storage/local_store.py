@@ -12,7 +12,7 @@ from muster.storage.errors import InvalidRequest, NoSuchBucket, NotFound, Storag
 from muster.storage.model import FileInfo, Progress
 from muster.storage.settings import Settings
 from muster.storage.transfer import partial
-from muster.storage.urls import Url
+from muster.storage.urls import SUBMITTER, Url
 
 CHUNK = 16 << 20
 PROBE = 4096  # bytes: a full disk has no room for one block
@@ -244,10 +244,9 @@ PLAIN = {"": LocalStore(), "file": LocalStore(prefix="file://")}
 
 
 def embedded_store(settings: Settings, scheme: str) -> LocalStore:
-    """The directory of buckets that is used where no endpoint is set. Raises StorageError on a host that does not have it."""
-    if not settings.embedded:
-        hint = "set its endpoint below [storage] in config.toml"
-        raise StorageError(f"{scheme}:// lives on the machine that started this run, which its hosts do not reach; {hint}")
+    """The directory of buckets that is used where no endpoint is set. Raises InvalidRequest for files of another machine."""
+    if scheme == SUBMITTER:
+        raise InvalidRequest(f"{scheme}:// is for nodes of a run, and of its inputs and outputs; use obs:// or a path")
     return LocalStore(os.path.join(os.path.abspath(settings.home), "store", ""), f"{scheme}://")
 
 

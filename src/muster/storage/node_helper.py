@@ -8,8 +8,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from muster.storage import NotFound, Settings, Storage, StorageError
+from muster.storage import NotFound, Progress, Settings, Storage, StorageError
+
+PAUSE = 5.0  # seconds between two lines about how far a transfer is
 
 
 def main(argv: list[str]) -> int:
@@ -66,10 +71,30 @@ def _copy(storage: Storage, source: str, target: str, left: list[StorageError]) 
     found = storage.stat(source)
     if found is None:
         raise NotFound(f"{source} does not exist")
-    if found.is_dir:
-        report = storage.copy_tree(source, target, left=left)
-    else:
-        report = storage.copy_file(source, "{}/{}".format(target.rstrip("/"), source.rstrip("/").rpartition("/")[2]))
+    progress = Progress()
+    with _shown(f"{source} to {target}", progress):
+        if found.is_dir:
+            report = storage.copy_tree(source, target, left=left, progress=progress)
+        else:
+            file = "{}/{}".format(target.rstrip("/"), source.rstrip("/").rpartition("/")[2])
+            report = storage.copy_file(source, file, progress=progress)
     if report.files:
         files = "1 file" if report.files == 1 else f"{report.files} files"
         print(f"{source} to {target}: {files}, {report.bytes} bytes", flush=True)
+
+
+@contextmanager
+def _shown(what: str, progress: Progress) -> Iterator[None]:
+    """Says every few seconds how far a transfer is."""
+    over = threading.Event()
+
+    def say() -> None:
+        while not over.wait(PAUSE):
+            total = f" of {progress.total_bytes / 1e6:,.0f}" if progress.complete else ""
+            print(f"{what}: {progress.bytes / 1e6:,.0f}{total} MB, {progress.files} files so far", flush=True)
+
+    threading.Thread(target=say, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from muster.dataclass import dataclass, field
+from muster.dataclass import dataclass, field, replace
 from muster.storage.errors import InvalidRequest, StorageError
-from muster.storage.urls import SCHEMES
+from muster.storage.urls import SCHEMES, SUBMITTER
 
 TIMEOUT = 30.0
 STYLES = ("path", "virtual")
@@ -56,6 +56,7 @@ class Access:
     secret_key: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
     timeout: float = TIMEOUT  # how many seconds a store may be silent
+    socket: str = ""  # the name of an abstract socket that leads there, in the place of the endpoint's host
 
     @classmethod
     def completed(cls, endpoint: str, region: str = "", style: str = "", **others: Any) -> Access:
@@ -113,18 +114,33 @@ class Settings:
     home: str
     obs: Access = Access()
     s3: Access = Access()
-    embedded: bool = True  # whether URLs without an endpoint have a store here
+    submitter: Access = Access()  # the machine that started the run, where nodes do not see its files
 
     def access(self, scheme: str) -> Access:
-        return self.obs if scheme == "obs" else self.s3
+        return {"obs": self.obs, "s3": self.s3, SUBMITTER: self.submitter}[scheme]
+
+    def through(self, submitter: Access) -> Settings:
+        """The settings of a node that reaches the machine that started its run, and its embedded store, in one way alone."""
+        obs, s3 = (access if access.endpoint else submitter for access in (self.obs, self.s3))
+        return Settings(self.home, obs, s3, submitter)
+
+    @property
+    def certificates(self) -> list[str]:
+        """The files of certificates to trust."""
+        return list(dict.fromkeys(access.ca for access in (self.obs, self.s3) if access.ca))
+
+    def with_certificates(self, places: Mapping[str, str]) -> Settings:
+        """The same on a machine that has these files elsewhere."""
+        obs, s3 = (replace(access, ca=places.get(access.ca, "")) for access in (self.obs, self.s3))
+        return replace(self, obs=obs, s3=s3)
 
     def to_json(self) -> str:
-        return json.dumps({**vars(self), "obs": vars(self.obs), "s3": vars(self.s3)})
+        return json.dumps({"home": self.home, **{name: vars(self.access(name)) for name in (*SCHEMES, SUBMITTER)}})
 
     @classmethod
     def from_json(cls, text: str) -> Settings:
         data = json.loads(text)
-        return cls(data["home"], Access(**data["obs"]), Access(**data["s3"]), data.get("embedded", True))
+        return cls(data["home"], *(Access(**data[name]) for name in (*SCHEMES, SUBMITTER)))
 
 
 def resolve(home: str, configured: Mapping[str, Mapping[str, str]], environ: Mapping[str, str]) -> Settings:

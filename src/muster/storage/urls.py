@@ -9,6 +9,8 @@ from muster.dataclass import dataclass
 from muster.storage.errors import InvalidName, InvalidRequest
 
 SCHEMES = ("obs", "s3")
+SUBMITTER = "submitter"  # files of the machine that started a run, as its nodes name them elsewhere: submitter:///path
+FILES = "_"  # their bucket, where that machine serves them
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -44,6 +46,8 @@ def parse(text: str) -> Url:
         if not rest.startswith("/"):
             raise InvalidRequest("a URL of file has no absolute path; write file:///path, with three slashes")
         return Url("file", "", os.path.normpath("/" + rest.lstrip("/")))
+    if scheme == SUBMITTER and rest.startswith("/"):
+        return Url(scheme, FILES, checked_key(rest, text))
     if scheme not in SCHEMES:
         known = "use obs://, s3://, file:// or a plain path"
         raise InvalidRequest(f"a URL begins with `{scheme[:20]}://`, a scheme that is not known; {known}")

@@ -6,6 +6,7 @@ that many bytes behind it, and at the end `{"value": ...}` or `{"error": {"kind"
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import select
@@ -19,6 +20,7 @@ from typing import Any, Callable
 LENGTH = struct.Struct(">I")
 CREDENTIALS = struct.Struct("iII")
 LONGEST = 256 << 20  # a file list of millions of names fits; more is a mistake
+NO_CHANGE = ctypes.c_uint32(0xFFFFFFFF)
 HUNG_UP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 
 
@@ -33,9 +35,10 @@ class ClientConnection:
         self._connection = connection
 
     def allowed(self) -> bool:
-        """True if the client is a process of this user, or of root."""
+        """True if the client is a process of this user, of the one as whom this process opens files, or of root."""
         given = self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-        return CREDENTIALS.unpack(given)[1] in (os.getuid(), 0)
+        opening = ctypes.c_uint32(ctypes.CDLL(None).setfsuid(NO_CHANGE)).value  # it only returns the one that is set
+        return CREDENTIALS.unpack(given)[1] in (os.getuid(), opening, 0)
 
     def fileno(self) -> int:
         return self._connection.fileno()

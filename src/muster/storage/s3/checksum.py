@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from typing import BinaryIO
 
 BLOCK = 1 << 20
@@ -27,6 +28,13 @@ def is_plain(etag: str) -> bool:
     return _PLAIN.fullmatch(etag) is not None
 
 
+def of_parts(etags: Sequence[str]) -> str:
+    """The ETag of an object in parts; empty where the ETags of its parts are no checksums."""
+    if not all(map(is_plain, etags)):
+        return ""
+    return f"{hashlib.md5(b''.join(map(bytes.fromhex, etags))).hexdigest()}-{len(etags)}"
+
+
 def matches(path: str, size: int, etag: str) -> bool:
     """True if the ETag is the checksum of a local file; False also for ETags that are no checksums."""
     parts = _PARTS.fullmatch(etag)
@@ -39,8 +47,7 @@ def matches(path: str, size: int, etag: str) -> bool:
         count = -(-size // part)
         if count != int(parts.group(1)):
             return False
-        sums = b"".join(_md5(file, part).digest() for _ in range(count))
-        return f"{hashlib.md5(sums).hexdigest()}-{count}" == etag
+        return of_parts([_md5(file, part).hexdigest() for _ in range(count)]) == etag
 
 
 def _md5(file: BinaryIO, size: int) -> hashlib._Hash:

@@ -28,10 +28,13 @@ if TYPE_CHECKING:
     import ssl
 
 NOTHING: Mapping[str, str] = {}
+PARTIAL_CHAIN = 0x80000  # of OpenSSL: a certificate that is named is trusted, also where its authority is not
 ATTEMPTS = 5
 FIRST_PAUSE = 0.1
 MOST_PAUSE = 10.0  # however long a server asks to wait
 MOST_TIMEOUTS = 2
+REFUSED = (400, 403)  # for a wrong time, among others
+TOLERATED = 60.0  # seconds by which clocks may differ: stores refuse requests whose time is off by several minutes
 BUSY = frozenset((429, 500, 502, 503, 504))
 PLAIN_TEXT = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")  # what OpenSSL calls an answer without TLS
 
@@ -51,6 +54,7 @@ class Client:
     def __init__(self, access: Access) -> None:
         self.access = access
         self.clock_offset = 0.0  # seconds by which the store's clock is ahead of ours
+        self._ahead = 0.0  # the part of it that requests are signed with: none, unless stores would refuse the time
         self.drops_slashes = False  # whether the store takes a key with a slash at the end for one without
         parts = urlsplit(access.endpoint)
         self._secure = parts.scheme == "https"
@@ -87,7 +91,7 @@ class Client:
         """Sends a request until it succeeds or has failed too often; `whole` reads the body as well."""
         failures = timeouts = 0
         while True:
-            connection, reused, pause = None, False, 0.0
+            connection, reused, pause, ahead = None, False, 0.0, self._ahead
             try:
                 connection = self._connection(bucket)
                 reused = connection.used
@@ -109,6 +113,8 @@ class Client:
                     return connection, response, data
                 self._release(bucket, connection, response)
                 failures += 1
+                if response.status in REFUSED and self._ahead != ahead and failures < ATTEMPTS:
+                    continue  # for the time in it, perhaps: the store has told its own
                 if response.status not in BUSY or failures == ATTEMPTS:
                     shown = "/".join(filter(None, (request.bucket, request.key))) or "the list of buckets"
                     text = data.decode("utf-8", "replace")
@@ -123,7 +129,7 @@ class Client:
         query = signature.query(request.parameters)
         now = time.time()
         digest = hashlib.sha256(request.body).hexdigest()
-        headers = signature.signed(self.access, request.method, host, path, query, request.headers, digest, now)
+        headers = signature.signed(self.access, request.method, host, path, query, request.headers, digest, now + self._ahead)
         if request.method in ("PUT", "POST"):
             headers["content-length"] = str(len(request.body))
         response = connection.request(request.method, _head(request.method, path, query, headers), request.body)
@@ -136,6 +142,8 @@ class Client:
             moment = responses.http_date(date)
             if moment is not None:
                 self.clock_offset = moment - now
+                if abs(self.clock_offset - self._ahead) > TOLERATED:
+                    self._ahead = self.clock_offset
 
     def _connection(self, bucket: str) -> Connection:
         with self._lock:
@@ -145,7 +153,7 @@ class Client:
             if self._secure and self._context is None:
                 self._context = _tls_context(self.access.ca)
         host = f"{bucket}.{self._hostname}" if bucket else self._hostname
-        return Connection(host, self._port, self.access.timeout, self._context)
+        return Connection(host, self._port, self.access.timeout, self._context, self.access.socket)
 
     def _release(self, bucket: str, connection: Connection, response: Response) -> None:
         if not response.reusable:
@@ -174,6 +182,7 @@ def _tls_context(ca: str) -> ssl.SSLContext:
     context = ssl.create_default_context()
     if ca:
         context.load_verify_locations(cafile=ca)
+        context.verify_flags |= PARTIAL_CHAIN
     return context
 
 

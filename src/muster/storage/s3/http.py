@@ -27,11 +27,12 @@ class ProtocolError(ConnectionError):
 class Connection:
     """A connection to one host. Errors and timeouts are OSErrors; after one of them it must be closed."""
 
-    def __init__(self, host: str, port: int, timeout: float, context: ssl.SSLContext | None) -> None:
+    def __init__(self, host: str, port: int, timeout: float, context: ssl.SSLContext | None, unix: str = "") -> None:
         self.used = False  # whether it has served a request, and may have been closed by the server since
         self.buffer = b""  # what was received and not read yet
-        self._socket = socket.create_connection((host, port), timeout)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = _to_unix(unix, timeout) if unix else socket.create_connection((host, port), timeout)
+        if not unix:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if context:
             self._socket = context.wrap_socket(self._socket, server_hostname=host)
         else:  # timeouts of the kernel save a poll() before every call
@@ -88,6 +89,18 @@ class Connection:
 
     def close(self) -> None:
         self._socket.close()
+
+
+def _to_unix(name: str, timeout: float) -> socket.socket:
+    """A connection to an abstract socket; it is closed where that does not listen."""
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        found.settimeout(timeout)
+        found.connect(f"\0{name}")
+    except OSError:
+        found.close()
+        raise
+    return found
 
 
 class _Timeouts:

@@ -171,19 +171,12 @@ class _Upload:
         except NotFound:  # a first try may have arrived although its answer did not
             entry = self._target.head(self._key)
             found = entry.etag if entry else ""
-            if found != _whole(etags):
+            if found != checksum.of_parts(etags):
                 raise
-        if not self._agreed or found != _whole(etags):
+        if not self._agreed or found != checksum.of_parts(etags):
             self._target.confirm(self._key, self._size)
 
 
 def _version(file: BinaryIO) -> list[int]:
     info = os.fstat(file.fileno())
     return [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_dev]
-
-
-def _whole(etags: list[str]) -> str:
-    """The ETag of an object in parts."""
-    if not all(map(checksum.is_plain, etags)):
-        return ""
-    return f"{hashlib.md5(b''.join(map(bytes.fromhex, etags))).hexdigest()}-{len(etags)}"

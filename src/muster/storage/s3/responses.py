@@ -8,8 +8,18 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
+from xml.sax.saxutils import unescape
 
-from muster.storage.errors import AccessDenied, NoSpace, NoSuchBucket, NotFound, StorageError, Unreachable
+from muster.storage.errors import (
+    AccessDenied,
+    InvalidName,
+    InvalidRequest,
+    NoSpace,
+    NoSuchBucket,
+    NotFound,
+    StorageError,
+    Unreachable,
+)
 from muster.storage.settings import Access
 
 if TYPE_CHECKING:
@@ -23,6 +33,16 @@ _MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
 MISSING = frozenset(("NoSuchKey", "NoSuchVersion", "NoSuchUpload"))  # the bucket is there
 _HTTPS = re.compile(r"HTTP request to an HTTPS server|plain HTTP request was sent to HTTPS port", re.IGNORECASE)
 FULL = frozenset(("InsufficientStorage", "InsufficientStorageSpace", "QuotaExceeded", "XMinioStorageFull", "EntityTooLarge"))
+# What a store that Muster serves itself says in whole sentences, by its codes.
+OF_SERVED = {
+    "NoSuchBucket": NoSuchBucket,
+    "NoSuchKey": NotFound,
+    "AccessDenied": AccessDenied,
+    "InsufficientStorage": NoSpace,
+    "InvalidName": InvalidName,
+    "InvalidRequest": InvalidRequest,
+    "Failed": StorageError,
+}
 
 
 @contextmanager
@@ -56,6 +76,8 @@ def failure(status: int, text: str, shown: str, access: Access, method: str = "G
     bucket, _, key = shown.rpartition("://")[2].partition("/")
     code = "".join(_CODE.findall(text)[:1])
     message = "".join(_MESSAGE.findall(text)[:1]).strip().rstrip(".") or code or f"status {status}"
+    if access.socket and code in OF_SERVED:
+        return OF_SERVED[code](unescape(message))
     if code == "NoSuchBucket":
         return NoSuchBucket(f"there is no bucket `{bucket}` at {access.endpoint}; create it first")
     if status == 404 and code not in MISSING and (method in ("PUT", "POST") or not key):
@@ -67,12 +89,12 @@ def failure(status: int, text: str, shown: str, access: Access, method: str = "G
         return StorageError(f"{shown} was changed while it was copied; copy it again")
     if status == 400 and access.endpoint.startswith("http:") and _HTTPS.search(text):
         return no_http(access)
+    if status == 507 or code in FULL:
+        return NoSpace(f"{access.endpoint} has no room for {shown}: {message}; free some, or choose another place")
     if status in (401, 403) or (status == 400 and not access.access_key):
         missing = "give keys, by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or in config.toml"
         advice = "check the keys and what they may do" if access.access_key else missing
         return AccessDenied(f"{access.endpoint} refuses access to {shown}: {message}; {advice}")
-    if status == 507 or code in FULL:
-        return NoSpace(f"{access.endpoint} has no room for {shown}: {message}; free some, or choose another place")
     if status >= 500 or status == 429:
         return Unreachable(f"{access.endpoint} cannot serve {shown}: {message}; try again later")
     advice = "check name and settings"

@@ -20,7 +20,7 @@ from muster.storage.model import FileInfo
 from muster.storage.s3 import listing, responses
 from muster.storage.s3.client import Client, Request
 from muster.storage.s3.http import Response
-from muster.storage.urls import join
+from muster.storage.urls import FILES, join
 
 BATCH = 1000  # keys that one request deletes
 LOOKS, LOOK = 10, 0.05  # at an empty object that may become a directory, and the seconds between them
@@ -36,10 +36,10 @@ class S3Bucket:
         self.client = client
         self.records = records  # the directory that knows of interrupted uploads
         self.large = threading.BoundedSemaphore(LARGE_AT_ONCE)
-        self._root = f"{scheme}://{bucket}"
+        self._root = f"{scheme}://{bucket if bucket != FILES else ''}"
 
     def url(self, path: str) -> str:
-        return join(self._root, path) if path else self._root
+        return f"{self._root}/{path}" if path else self._root
 
     def identity(self, path: str) -> str:
         return "/".join(filter(None, (self.client.access.endpoint, self.bucket, path)))
