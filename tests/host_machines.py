@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -30,18 +31,21 @@ StrictModes no
 UseDNS no
 PasswordAuthentication no
 PermitRootLogin yes
+PermitUserEnvironment yes
 MaxStartups 200
 MaxSessions 200
 KexAlgorithms curve25519-sha256
 """
 
-# What a host sees: its own home over the machine's, its own /tmp and /run, a user more than the machine has.
+# What a host sees: its own home over the machine's, its own /tmp and /run, a user more than the machine has. An interface
+# answers for its own address alone: with two on one wire, others would remember the wrong one.
 START = """
 set -e
 mount --make-rprivate /
 mount -t proc proc /proc
 hostname {name}
 ip link set lo up
+echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore
 mount --bind {folder} /root
 mkdir -p /root/trainer
 chown {uid} /root/trainer
@@ -68,6 +72,16 @@ def lacking() -> str:
     return made.stderr.strip() if made.returncode else ""
 
 
+def free_net() -> int:
+    """The number of a network that no other process has, and makes its bridge."""
+    for number in range(250):
+        net = 1 + (os.getpid() + number) % 250
+        words = ["ip", "link", "add", f"mb{net}", "type", "bridge"]
+        if subprocess.run(words, capture_output=True, env={"PATH": PATH}).returncode == 0:
+            return net
+    raise AssertionError("no bridge can be made")
+
+
 class Machines:
     """`count` hosts that are up: `h1`, `h2` and so on, known to the `ssh` in `bin`."""
 
@@ -78,8 +92,10 @@ class Machines:
         self._net = net
         self._bridge = f"mb{net}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._call("ip", "link", "add", self._bridge, "type", "bridge")
-        self._call("ip", "addr", "add", f"10.77.{net}.254/24", "dev", self._bridge)
+        self._interfaces: list[tuple[str, str]] = []
+        # A bridge without an address of its own takes the lowest of its ports, and another one with each new port.
+        self._call("ip", "link", "set", self._bridge, "address", f"02:77:00:00:00:{net:02x}")
+        self._call("ip", "addr", "add", f"{self.submitter}/24", "dev", self._bridge)
         self._call("ip", "link", "set", self._bridge, "up")
         self._call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key")
         self._write_client()
@@ -94,9 +110,18 @@ class Machines:
     def address(self, name: str) -> str:
         return f"10.77.{self._net}.{name[1:]}"
 
+    @property
+    def submitter(self) -> str:
+        """The address of the submitter's machine."""
+        return f"10.77.{self._net}.254"
+
     def home(self, name: str) -> Path:
         """The directory that the host sees as /root."""
         return self.folder / "hosts" / name
+
+    def records(self, name: str, run: str) -> list[Path]:
+        """What a host keeps of a run."""
+        return list(self.home(name).glob(f".muster/nodes/*/runs/{run}"))
 
     def _namespace(self, name: str) -> str:
         return f"mn{self._net}-{name}"
@@ -185,6 +210,54 @@ class Machines:
                     found.append(f"{name}: {pid} {words[:200]}")
         return found
 
+    def set_environment(self, name: str, **variables: str) -> None:
+        """Sets variables of all new sessions of a host's root, until the test ends."""
+        folder = self.home(name) / ".ssh"
+        folder.mkdir(exist_ok=True)
+        with (folder / "environment").open("a") as file:
+            file.writelines(f"{variable}={value}\n" for variable, value in variables.items())
+
+    def add_interface(self, name: str, interface: str, *addresses: str) -> None:
+        """Gives a host another interface on the same wire, until the test ends."""
+        space, link = self._namespace(name), f"mx{self._net}-{name}{interface}"[:15]
+        self._call("ip", "link", "add", link, "type", "veth", "peer", "name", interface, "netns", space)
+        self._interfaces.append((name, interface))
+        self._call("ip", "link", "set", link, "master", self._bridge, "up")
+        self.ip(name, "link", "set", interface, "up")
+        for address in addresses:
+            self.ip(name, "addr", "add", address, "dev", interface)
+
+    def ip(self, name: str, *words: str) -> None:
+        """Calls `ip` on a host."""
+        self._call("ip", "-n", self._namespace(name), *words)
+
+    def network(self, number: int) -> str:
+        """The first three numbers of a network of this worker's own; another test takes another one, for caches outlive it."""
+        return f"10.{number}.{self._net}"
+
+    @contextmanager
+    def configured(self, text: str, *here: str) -> Iterator[None]:
+        """More settings of the submitter's `ssh`, and addresses that it has on the wire as well."""
+        config = self.folder / "ssh_config"
+        before = config.read_text()
+        config.write_text(text + before)
+        try:
+            for address in here:
+                self._call("ip", "addr", "add", address, "dev", self._bridge)
+            yield
+        finally:
+            config.write_text(before)
+            for address in here:
+                subprocess.run(["ip", "addr", "del", address, "dev", self._bridge], capture_output=True, env={"PATH": PATH})
+
+    def restore(self) -> None:
+        """Takes back what a test has given to hosts."""
+        for name, interface in self._interfaces:
+            self.ip(name, "link", "delete", interface)
+        self._interfaces = []
+        for name in self.names:
+            (self.home(name) / ".ssh/environment").unlink(missing_ok=True)
+
     def cut(self, name: str) -> None:
         """Cuts a host off the network."""
         self._call("ip", "-n", self._namespace(name), "link", "set", "eth0", "down")
@@ -217,15 +290,14 @@ def _text(path: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def machines_of_worker(worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+def machines_of_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     """The hosts of this worker: four of them, used by one test after the other."""
     if reason := lacking():
         assert not os.environ.get("CI"), f"CI has hosts: {reason}"
         pytest.skip(f"no hosts of the tests' own: {reason}")
-    net = 1 + (os.getpid() + int(worker_id.removeprefix("gw") or 0 if worker_id != "master" else 0)) % 250
     folder = tmp_path_factory.mktemp("machines")
     folder.chmod(0o755)
-    machines = Machines(folder, 4, net)
+    machines = Machines(folder, 4, free_net())
     yield machines
     machines.close()
 
@@ -239,3 +311,17 @@ def machines(machines_of_worker: Machines, monkeypatch: pytest.MonkeyPatch) -> I
     while left := machines_of_worker.left():
         assert time.monotonic() < deadline, "left on hosts:\n" + "\n".join(left)
         time.sleep(0.05)
+    machines_of_worker.restore()
+
+
+@pytest.fixture
+def on_hosts(machines: Machines, home: Path) -> Callable[..., None]:
+    """Writes the settings of a group of all hosts."""
+
+    def write(*names: str, **options: object) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        shown = "".join(f"{name} = {json.dumps(value)}\n" for name, value in options.items())
+        nodes = json.dumps(names or machines.names)
+        (home / "config.toml").write_text(f'engine = "ssh"\n[hosts.lab]\nnodes = {nodes}\n{shown}')
+
+    return write

@@ -10,6 +10,9 @@ import pytest
 import yaml
 from packages import complaints, imported, package, settings
 
+from conftest import Muster
+from muster.job.load import load
+
 
 def table(servers: int, devices: int, **changes: Any) -> str:
     ranks = iter(range(servers * devices))
@@ -56,7 +59,75 @@ def test_servers_and_devices_come_from_the_table(tmp_path: Path) -> None:
     assert found.findings.problems == []
     job = yaml.safe_load(found.text)
     assert (job["nodes"], job["devices"], job["framework"], job["workdir"]) == (2, 4, "mindspore", "rank")
-    assert [left for left in map(str, found.findings.left) if "lists 10.0.0.1, 10.0.0.2" in left]
+
+
+LOGINS = [
+    ({}, "10.0.0.1", "ssh-copy-id 10.0.0.1"),
+    ({"user": "root"}, "root@10.0.0.1", "ssh-copy-id root@10.0.0.1"),
+    ({"user": "train", "port": 2222}, "train@10.0.0.1:2222", "ssh-copy-id -p 2222 train@10.0.0.1"),
+    ({"port": "22"}, "10.0.0.1:22", "ssh-copy-id -p 22 10.0.0.1"),
+    ({"user": "", "port": None}, "10.0.0.1", "ssh-copy-id 10.0.0.1"),
+]
+
+
+@pytest.mark.parametrize(("login", "host", "command"), LOGINS)
+def test_the_job_names_the_hosts_as_ssh_reaches_them(tmp_path: Path, login: dict[str, Any], host: str, command: str) -> None:
+    cluster = {"10.0.0.1": {**login, "pd": "host-word"}, "10.0.0.2": {}}
+    folder = offline(tmp_path, TWO_BY_FOUR + NODES, table=table(2, 4), nodes=json.dumps({"cluster": cluster}))
+    found = imported(folder)
+    assert found.findings.problems == []
+    assert (found.hosts, found.engine) == ((host, "10.0.0.2"), "ssh")
+    job = load(yaml.safe_load(found.text)).job
+    assert job.hosts.nodes == (host, "10.0.0.2")
+    [left] = map(str, found.findings.left)
+    assert left.endswith(f"has a password for 10.0.0.1, which is kept nowhere: ssh takes keys; install yours with `{command}`")
+
+
+def test_programs_are_told_the_hosts_and_their_engine(muster: Muster, tmp_path: Path, home: Path) -> None:
+    nodes = hosts("10.0.0.1", "10.0.0.2", user="root", pd="host-word")
+    folder = offline(tmp_path / "pack", TWO_BY_FOUR + NODES, table=table(2, 4), nodes=nodes)
+    done = muster("import", folder, "--json")
+    found = json.loads(done.stdout)
+    assert (found["engine"], found["hosts"]) == ("ssh", ["root@10.0.0.1", "root@10.0.0.2"])
+    assert (found["profile"], found["secrets"]) == (None, [])
+    assert "host-word" not in done.stdout + done.stderr
+    assert not (home / "config.toml").exists()
+
+
+def test_an_address_of_version_6_stands_in_brackets(tmp_path: Path) -> None:
+    lines = "export RANK_SIZE=4\nexport DEVICE_NUM=4\nexport RANK_TABLE_FILE=$CODE_PATH/table.json\n" + NODES
+    servers = json.loads(table(1, 4))["server_list"]
+    servers[0]["server_id"] = "fd00::1"
+    nodes = hosts("fd00::1", user="root", port=22, pd="host-word")
+    found = imported(offline(tmp_path, lines, table=table(1, 4, server_list=servers), nodes=nodes))
+    assert found.findings.problems == []
+    assert found.hosts == ("root@[fd00::1]:22",)
+    assert "`ssh-copy-id -p 22 root@fd00::1`" in str(found.findings.left[0])
+
+
+def test_what_lies_on_the_hosts_is_not_looked_for_here(tmp_path: Path) -> None:
+    lines = TWO_BY_FOUR + NODES + "export TRAIN_DATA_PATH=/data/of/hosts\nexport PYTHON_COMMAND=python3.0\n"
+    found = imported(offline(tmp_path, lines, table=table(2, 4), nodes=hosts("10.0.0.1", "10.0.0.2")))
+    assert (found.findings.problems, found.findings.notes) == ([], [])
+    job = yaml.safe_load(found.text)
+    assert "inputs" not in job
+    assert (job["env"], job["python"]) == ({"TRAIN_DATA_PATH": "/data/of/hosts"}, "python3.0")
+    assert "TRAIN_DATA_PATH: /data/of/hosts  # from TRAIN_DATA_PATH (config.sh:6), a path on the hosts" in found.text
+
+
+def test_files_of_the_environment_have_to_come_with_the_code_to_hosts(tmp_path: Path) -> None:
+    files = {"table": table(2, 4), "nodes": hosts("10.0.0.1", "10.0.0.2"), "code/config/mindspore_env.sh": ""}
+    [left] = map(str, imported(offline(tmp_path, TWO_BY_FOUR + NODES, **files)).findings.left)
+    assert left.endswith("copy it to the training code and add `. ./mindspore_env.sh` to `setup` of the job")
+
+
+def test_a_job_for_this_machine_leaves_the_hosts_out(tmp_path: Path) -> None:
+    nodes = hosts("10.0.0.1", "10.0.0.2", pd="host-word")
+    found = imported(offline(tmp_path, TWO_BY_FOUR + NODES, table=table(2, 4), nodes=nodes), here=True)
+    assert (found.hosts, found.engine) == ((), None)
+    assert "hosts" not in yaml.safe_load(found.text)
+    [left] = map(str, found.findings.left)
+    assert left.endswith("lists 10.0.0.1, 10.0.0.2; the nodes of the job are simulated on this machine")
 
 
 @pytest.mark.parametrize(
@@ -95,6 +166,27 @@ def test_servers_and_devices_come_from_the_table(tmp_path: Path) -> None:
         (TWO_BY_FOUR + NODES, {"table": table(2, 4), "nodes": "{}"}, "`cluster` is missing or empty"),
         (TWO_BY_FOUR + NODES, {"table": table(2, 4), "nodes": hosts("10.0.0.1", usr="x")}, "usr` is not known"),
         (TWO_BY_FOUR + NODES, {"table": table(2, 4), "nodes": hosts("10.0.0.1", port="ssh")}, "port` is not a port"),
+        (TWO_BY_FOUR + NODES, {"table": table(2, 4), "nodes": hosts("10.0.0.1", port="٢٢")}, "port` is not a port"),
+        (
+            TWO_BY_FOUR + NODES,
+            {"table": table(2, 4), "nodes": hosts("-oProxyCommand=id", "b")},
+            "is no host that ssh reaches as `-oProxyCommand=id`",
+        ),
+        (
+            TWO_BY_FOUR + NODES,
+            {"table": table(2, 4), "nodes": hosts("10.0.0.[1-2]")},
+            "is no host that ssh reaches as `10.0.0.[1-2]`",
+        ),
+        (
+            TWO_BY_FOUR + NODES,
+            {"table": table(2, 4), "nodes": hosts("10.0.0.1", user="a b")},
+            "is no host that ssh reaches as `a b@10.0.0.1`",
+        ),
+        (
+            "export RANK_SIZE=1\nexport DEVICE_NUM=1\n" + NODES,
+            {"nodes": hosts("10.0.0.1", "10.0.0.2")},
+            "lists 2 servers, and RANK_SIZE / DEVICE_NUM is 1",
+        ),
         (TWO_BY_FOUR + "export SINGLE_CARD_INDEX=3\n", {"table": table(2, 4)}, "it goes with one rank on one device alone"),
     ],
 )
@@ -124,17 +216,13 @@ def test_a_card_of_choice_is_named(tmp_path: Path) -> None:
     assert [left for left in map(str, found.findings.left) if "set ASCEND_RT_VISIBLE_DEVICES=5 when you start the job" in left]
 
 
-def test_passwords_leave_the_files_for_the_profile(tmp_path: Path) -> None:
+def test_passwords_of_hosts_are_kept_nowhere(tmp_path: Path) -> None:
     """Weakness 10: passwords lay in plain files and stood on command lines."""
     lines = TWO_BY_FOUR + NODES + "export BMC_IP=10.9.9.9\nexport BMC_USER=admin\nexport BMC_PASSWORD=bmc-word\n"
     login = {"user": "root", "pd": "host-word", "port": "22"}
     found = imported(offline(tmp_path, lines, table=table(2, 4), nodes=hosts("10.0.0.1", "10.0.0.2", **login)))
     assert found.findings.problems == []
-    assert found.credentials.secrets == {
-        "NODE_PASSWORD_10_0_0_1": "host-word",
-        "NODE_PASSWORD_10_0_0_2": "host-word",
-        "BMC_PASSWORD": "bmc-word",
-    }
+    assert found.credentials.secrets == {"BMC_PASSWORD": "bmc-word"}
     shown = found.text + repr(found) + "".join(map(str, [*found.findings.left, *found.findings.notes]))
     assert "host-word" not in shown and "bmc-word" not in shown
 
@@ -174,7 +262,7 @@ def test_files_of_the_environment_are_listed(tmp_path: Path) -> None:
     left = [str(entry) for entry in imported(folder).findings.left]
     assert left == [
         "code/config/mindspore_env.sh: sets up the environment of the training; "
-        f"add `setup: . {folder}/code/config/mindspore_env.sh` to the job if it needs it"
+        f"add `. {folder}/code/config/mindspore_env.sh` to `setup` of the job if it needs it"
     ]
 
 
@@ -188,11 +276,11 @@ def test_benchmark_sh_decides_the_mode(tmp_path: Path, runtype: str) -> None:
 def test_relative_paths_start_at_the_code_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     lines = "export RANK_SIZE=8\nexport DEVICE_NUM=4\nexport RANK_TABLE_FILE=./table.json\nexport NODEINFO_FILE=nodes.json\n"
-    folder = offline(tmp_path, lines, table=table(2, 4), nodes=hosts("10.0.0.1", "10.0.0.2", pd="hidden"))
+    folder = offline(tmp_path, lines, table=table(2, 4), nodes=hosts("10.0.0.1", "10.0.0.2"))
     for part in (folder, folder / "code"):
         found = imported(part)
         assert found.findings.problems == []
-        assert sorted(found.credentials.secrets.values()) == ["hidden", "hidden"]
+        assert found.hosts == ("10.0.0.1", "10.0.0.2")
 
 
 def test_comments_in_a_file_of_json_are_told(tmp_path: Path) -> None:

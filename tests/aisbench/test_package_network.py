@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from ready_packages import installed as installed
 from ready_packages import modelarts as modelarts
 
 from conftest import Muster
-from muster.server.core.database import Database
 from muster.server.results.plans import Plans
 from muster.tester.protocol import Plan
 from s3_server import free_port
@@ -22,7 +20,7 @@ from tester_server import NUMBERS, Served
 def planned(tester: Served, folder: Path, **changes: str) -> str:
     """A plan that the tester has, and a package that answers it."""
     plan = Plan(f"20261115-pack{next(NUMBERS)}", "perceptron")
-    with closing(Database(tester.data / "tester.db")) as database:
+    with tester.database() as database:
         Plans(database).add(plan)
     config = {"testid": plan.test_id, "Model": plan.model, "tester_server_ip": "127.0.0.1", "tester_server_port": tester.port}
     (folder / "code/config.json").write_text(json.dumps({**config, **changes}))

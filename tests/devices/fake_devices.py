@@ -36,10 +36,14 @@ NPU_SMI_NOBODY = "| No running processes found in NPU {id:<61}|\n"
 
 
 class Machine:
-    """A folder with the drivers' tools in `bin`; a tool that is not given is there and fails."""
+    """A folder with the drivers' tools in `bin`; a tool that is not given is there and fails.
 
-    def __init__(self, folder: Path) -> None:
+    `seen` is the path of the folder where the tools run, if that is another machine.
+    """
+
+    def __init__(self, folder: Path, seen: Path | None = None) -> None:
         self.folder = folder
+        self.seen = seen or folder
         (folder / "bin").mkdir(parents=True)
         (folder / "root" / "dev").mkdir(parents=True)
         for tool in ("nvidia-smi", "npu-smi"):
@@ -53,18 +57,18 @@ class Machine:
     @property
     def env(self) -> dict[str, str]:
         """What makes Muster see this machine instead of the real one."""
-        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
-        return {"PATH": path, "MUSTER_DEVICE_ROOT": str(self.folder / "root")}
+        path = f"{self.seen / 'bin'}:{os.environ['PATH']}"
+        return {"PATH": path, "MUSTER_DEVICE_ROOT": str(self.seen / "root")}
 
 
 class Gpus(Machine):
-    def __init__(self, folder: Path, count: int) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, count: int, seen: Path | None = None) -> None:
+        super().__init__(folder, seen)
         self.ids = [f"GPU-{uuid.uuid4()}" for _ in range(count)]
         lines = [f"{index}, {id}, NVIDIA A100-SXM4-40GB\n" for index, id in enumerate(self.ids)]
         (folder / "gpus").write_text("".join(lines))
         self.used_by({})
-        self.tool("nvidia-smi", NVIDIA_SMI.format(folder=folder))
+        self.tool("nvidia-smi", NVIDIA_SMI.format(folder=self.seen))
 
     def used_by(self, users: dict[int, int]) -> None:
         """Puts processes on devices: device -> process id."""
@@ -75,16 +79,17 @@ class Gpus(Machine):
 
 
 class Npus(Machine):
-    def __init__(self, folder: Path, *ids: int) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, *ids: int, seen: Path | None = None, address: str = "192.168.{}.1") -> None:
+        super().__init__(folder, seen)
         dev, etc = folder / "root" / "dev", folder / "root" / "etc"
         etc.mkdir()
         for name in [f"davinci{id}" for id in ids] + ["davinci_manager", "devmm_svm", "hisi_hdc", "null"]:
             (dev / name).touch()
-        (etc / "hccn.conf").write_text("".join(f"address_{id}=192.168.{id}.1\nnetmask_{id}=255.255.0.0\n" for id in ids))
+        lines = (f"address_{id}={address.format(id)}\nnetmask_{id}=255.255.0.0\n" for id in ids)
+        (etc / "hccn.conf").write_text("".join(lines))
         self.ids = ids
         self.used_by({})
-        self.tool("npu-smi", f'#!/bin/sh\n[ "$*" = info ] && cat {folder}/info\n')
+        self.tool("npu-smi", f'#!/bin/sh\n[ "$*" = info ] && cat {self.seen}/info\n')
 
     def used_by(self, users: dict[int, int], name: str = "python3") -> None:
         """Puts processes on devices: device -> process id."""

@@ -43,6 +43,16 @@ def test_the_engine_is_named_once(home: Path, name: str) -> None:
     assert config.load(str(home)).engine == name
 
 
+def test_the_server_is_named_by_login_or_address_and_read_alone(home: Path) -> None:
+    assert config.server(str(home)) == ""
+    write(home, 'engine = "nothing of this kind"\n')
+    assert config.server(str(home)) == "", "settings without a server are not even read"
+    write(home, 'server = "https://muster.example"\n')
+    assert config.server(str(home)) == config.load(str(home)).server == "https://muster.example"
+    write(home, "server = 9530\n")
+    assert "`server` is not a text" in refusal(home)
+
+
 def test_a_byte_order_mark_does_no_harm(home: Path) -> None:
     write(home, "\ufeff[local]\nnamespaces = false\n")
     assert config.load(str(home)).namespaces is False
@@ -78,7 +88,7 @@ def test_a_file_with_secrets_that_others_can_read_is_refused(home: Path, mode: i
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[lcoal]\n", "`lcoal` is not known; there are engine, local, storage, power, tester, slurm, hosts, profiles"),
+        ("[lcoal]\n", "`lcoal` is not known; there are engine, server, local, storage, power, tester, slurm, hosts, pools,"),
         ('engine = "slrum"\n', "`engine = slrum` is not known; did you mean `slurm`?"),
         ("engine = 5\n", "`engine = 5` is not known; it takes one of `local`, `slurm`"),
         ("[engine]\n", "`engine` is a mapping; it takes one of `local`, `slurm`"),

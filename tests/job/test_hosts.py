@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,13 @@ def test_ranges_are_expanded(text: str, hosts: list[str]) -> None:
     assert expanded(text) == hosts
 
 
-@pytest.mark.parametrize("text", ["-oProxyCommand=x", "a b", "node[3-1]", "user@-x", "a:b:c", "", "node[1-", "a;reboot"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *["-oProxyCommand=x", "a b", "node[3-1]", "user@-x", "a:b:c", "", "node[1-", "a;reboot"],
+        *["a:0", "a:65536", "a[1-99999999999]", "a[1-9999][1-9999]", "a[1-15000,1-15000]"],
+    ],
+)
 def test_what_is_no_host_is_refused(text: str) -> None:
     with pytest.raises(Wrong):
         expanded(text)
@@ -94,31 +101,42 @@ def test_the_only_group_serves_a_job_that_names_none() -> None:
 
 def test_a_hostfile_of_mpi_is_read(tmp_path: Path) -> None:
     path = tmp_path / "hosts.txt"
-    path.write_text("# the lab\nn1 slots=8\nn[2-3] slots=8  # two more\n\n")
+    path.write_text("# the lab\nn1 slots=8\nn[2-3] slots=8  # two more\n\nn1 slots=8\n")
     assert read_hostfile(str(path)) == ["n1", "n2", "n3"]
 
 
 def test_a_hostfile_is_relative_to_the_job_file(muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
     job = write_job({"command": "true", "hosts": {"hostfile": "hosts.txt"}}, **{"hosts.txt": "n1\nn2\n"})
-    said = muster("run", job, "--engine", "ssh", "--check", "--json", cwd=tmp_path.parent)
+    said = muster("run", job, "--engine", "ssh", "--dry-run", "--json", cwd=tmp_path.parent)
     assert said.returncode == 0, said.stderr
     assert '"n1"' in said.stdout
+    assert "the hostfile has 2 hosts, and `nodes` takes the first 1" in said.stderr
 
 
 def test_hosts_are_named_on_the_command_line(muster: Muster, write_job: WriteJob) -> None:
-    said = muster("run", write_job({"command": "true"}), "--engine", "ssh", "--hosts", "a,b", "--check")
-    assert "1 rank on 2 nodes" in said.stdout or "2 ranks on 2 nodes" in said.stdout
+    said = muster("run", write_job({"command": "true"}), "--engine", "ssh", "--hosts", "a,b", "--dry-run", "--json")
+    assert json.loads(said.stdout)["job"]["hosts"]["nodes"] == ["a", "b"]
     wrong = muster("run", write_job({"command": "true"}), "--engine", "ssh", "--hosts", "-oProxyCommand=x,b", "--check")
     assert wrong.returncode == 2
     assert "is not a host" in wrong.stderr
+    twice = muster("run", write_job({"command": "true"}), "--engine", "ssh", "--hosts", "a[1-2],a2", "--check")
+    assert twice.returncode == 2
+    assert "names `a2` twice" in twice.stderr
+
+
+def test_hosts_of_a_run_on_another_engine_are_not_left_out_without_a_word(muster: Muster, write_job: WriteJob) -> None:
+    said = muster("run", write_job({"command": "true"}), "--hosts", "a,b")
+    assert said.returncode == 0
+    assert "`hosts` is for the engine ssh, and this run is on local" in said.stderr
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"inputs": {"data_url": "obs://b/data"}}, "no endpoint is set"),
-        ({"outputs": {"train_url": "./out"}}, "on this machine, which its hosts do not see"),
-        ({"log_url": "obs://b/log"}, "no endpoint is set"),
+        (
+            {"outputs": {"train_url": "./out"}, "compat": "modelarts-v1", "boot": "train.py", "command": None},
+            "programs of modelarts-v1 get that path on hosts that do not have it",
+        ),
         ({"ssh": True}, "asks for logins between the hosts"),
         ({"framework": "mpi"}, "starts its ranks over ssh between the hosts"),
     ],

@@ -13,6 +13,7 @@ from worlds import PLACES, RUN, facts, job, two_nodes
 
 from muster.job import Job
 from muster.plan import NodeInfo, PlanError, World, assemble, build, ssh
+from muster.plan.frameworks.horovod import OWN_RANK
 
 
 def simulated(asked: Job) -> World:
@@ -38,7 +39,8 @@ def argv(asked: Job, world: World) -> list[str]:
 )
 def test_the_launcher_of_simulated_nodes_stays_on_their_addresses(framework: str, words: str) -> None:
     asked = job(framework=framework, ssh=True)
-    assert argv(asked, simulated(asked)) == [*words.split(), "muster-rank", "/usr/bin/python3", "train.py"]
+    own = OWN_RANK if framework == "horovod" else ()
+    assert argv(asked, simulated(asked)) == [*words.split(), *own, "muster-rank", "/usr/bin/python3", "train.py"]
 
 
 @pytest.mark.parametrize("framework", ["horovod", "mpi"])

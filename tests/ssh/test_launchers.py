@@ -13,8 +13,10 @@ import pytest
 
 from behaviour import no_namespaces
 from conftest import Muster, WriteJob, needs_ssh
+from fake_horovodrun import HOROVODRUN
 from muster.engines.local import requirements
 from muster.job import Job
+from muster.linux import ssh_programs
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -89,32 +91,6 @@ def test_what_open_mpi_keeps_is_each_node_s_own_and_gone_with_the_run(
     assert len(kept) == 2
     assert {folder.parent for folder in kept} == {above}
     assert not [folder for folder in kept if folder.exists()]
-
-
-# What Horovod's own launcher does with its environment and with ssh, in a few lines of shell.
-HOROVODRUN = r"""#!/bin/bash
-rank=0 port=
-while :; do
-    case $1 in
-    -hostfile | --hostfile) hosts=$2; shift 2 ;;
-    -p) port="-p $2"; shift 2 ;;
-    -np | --network-interface) shift 2 ;;
-    --disable-cache) shift ;;
-    *) break ;;
-    esac
-done
-quoted() { printf '%q ' "$@"; }
-mapfile -d '' -t environment < <(env -0)
-while read -r host slots; do
-    for ((local = 0; local < ${slots#slots=}; local++)); do
-        command=$(quoted env HOROVOD_RANK=$rank HOROVOD_LOCAL_RANK=$local "${environment[@]}" "$@")
-        echo "$host $command" >> "$SEEN"
-        ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no "$host" $port "cd $(quoted "$PWD") ; $command" &
-        rank=$((rank + 1))
-    done
-done < "$hosts"
-wait
-"""
 
 
 @pytest.fixture
@@ -199,7 +175,7 @@ def test_machines_without_an_ssh_server(framework: str, monkeypatch: pytest.Monk
     for name in ("ssh", "ssh-keygen", "horovodrun", "mpirun"):
         (tmp_path / name).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(requirements, "SYSTEM", "")
+    monkeypatch.setattr(ssh_programs, "SYSTEM", "")
     [(field, message, hint)] = requirements.lacking(Job(framework=framework, device="cpu", ssh=True, command="true"))
     assert (field, message) == ("framework", "needs ssh between the nodes: there is no sshd")
     assert hint == "install openssh-server (Debian); no service has to run"

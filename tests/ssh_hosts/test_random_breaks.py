@@ -1,6 +1,6 @@
 """Hosts whose network, sessions, power and submitter fail at random: nothing is left running, nothing that arrived is lost.
 
-`make chaos` makes 50 trials, CI a few; a failed one is repeated with `-k "[SEED]"`.
+`make chaos` and CI make 50 trials, MUSTER_CHAOS sets another number; a failed one is repeated with `-k "[SEED]"`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from host_machines import Machines
 
 pytestmark = pytest.mark.long
 
-TRIALS = int(os.environ.get("MUSTER_CHAOS", "4"))
+TRIALS = int(os.environ.get("MUSTER_CHAOS", "50"))
 LINES = 250
+SAVED = 20_000_000  # bytes of an output, which goes in parts
 TRAIN = f"""
-import time
+import os, sys, time
 for number in range({LINES}):
     print("line", number, flush=True)
     time.sleep(0.01)
+with open(sys.argv[1].split("=", 1)[1] + "/of-" + os.environ["MUSTER_RANK"], "wb") as file:
+    file.write(b"saved" * {SAVED // 5})
 """
 CONFIG = """engine = "ssh"
 [hosts.lab]
@@ -76,7 +79,8 @@ def test_whatever_breaks_nothing_is_left_running_and_nothing_that_arrived_is_los
 ) -> None:
     home.mkdir()
     (home / "config.toml").write_text(CONFIG)
-    job = write_job({"python": "python3", "nodes": 2, "grace": "1s"}, **{"train.py": TRAIN})
+    fields = {"python": "python3", "nodes": 2, "grace": "1s", "outputs": {"out": "obs://b/out"}}
+    job = write_job(fields, **{"train.py": TRAIN})
     with Live(command, job, "--detach") as live:
         trial = Trial(seed, machines, live, muster)
         until(lambda: live.logs().count("line 0\n") == 2)
@@ -92,3 +96,6 @@ def test_whatever_breaks_nothing_is_left_running_and_nothing_that_arrived_is_los
     for seen in trial.seen.values():
         assert whole.startswith(seen)
         assert seen == whole or state != "succeeded"
+    saved = {path.name: path.stat().st_size for path in home.glob("store/b/out/of-*")}
+    assert set(saved.values()) <= {SAVED}, "an output is there whole or not at all"
+    assert len(saved) == 2 or state != "succeeded"

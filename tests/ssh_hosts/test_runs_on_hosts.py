@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -32,19 +32,6 @@ for number in range(400):
 WAITING = "import signal\nprint('up', flush=True)\nsignal.pause()\n"
 
 
-@pytest.fixture
-def on_hosts(machines: Machines, home: Path) -> Callable[..., None]:
-    """Writes the settings of a group of all hosts."""
-
-    def write(*names: str, **options: object) -> None:
-        home.mkdir(parents=True, exist_ok=True)
-        shown = "".join(f"{name} = {json.dumps(value)}\n" for name, value in options.items())
-        nodes = json.dumps(names or machines.names)
-        (home / "config.toml").write_text(f'engine = "ssh"\n[hosts.lab]\nnodes = {nodes}\n{shown}')
-
-    return write
-
-
 def run_dir(home: Path) -> RunDir:
     [path] = (home / "runs").iterdir()
     return RunDir(str(path))
@@ -58,7 +45,7 @@ def assert_counted(live: Live) -> None:
 
 
 def test_ranks_on_hosts_know_each_other_and_the_run_directory_is_complete(
-    machines: Machines, on_hosts: Callable[..., None], run_json: RunJson, write_job: WriteJob, home: Path
+    machines: Machines, on_hosts: Callable[..., None], run_json: RunJson, muster: Muster, write_job: WriteJob, home: Path
 ) -> None:
     on_hosts()
     train = """
@@ -74,7 +61,8 @@ def test_ranks_on_hosts_know_each_other_and_the_run_directory_is_complete(
     assert logs == {rank: f"h{1 + rank // 2} {rank} {master} here\n" for rank in range(4)}
     node = run_dir(home).attempt(1).node(1)
     assert {"facts.json", "plan.json", "exit.json", "events.jsonl", "logs"} <= set(os.listdir(node.path))
-    assert not list(machines.home("h1").glob(".muster/nodes/*/runs/*")), "what was delivered is deleted"
+    until(lambda: not machines.records("h1", view["run"]))  # what was delivered is deleted
+    assert re.search(r"rank-3 +1 h2 +succeeded", muster("show", "last").stdout)
 
 
 def test_a_rerun_takes_the_recorded_hosts_and_code(
@@ -164,6 +152,8 @@ def test_a_host_whose_power_is_cut_is_named(
             machines.boot("h2")
     assert view["state"] == "lost"
     assert "h2" in view["reason"]
+    [warning] = view["warnings"]
+    assert f"may be missing: its host did not come back; see h2:~/.muster/nodes/1/runs/{live.run.id}" in warning
 
 
 def test_a_host_that_comes_back_after_a_power_cut_still_gives_what_it_has(
@@ -267,3 +257,107 @@ def test_a_full_disk_on_a_host_is_told_as_such(
         assert view["reason"].startswith("h1: ")
     finally:
         subprocess.run([machines.bin / "ssh", "h1", "umount -l /mnt"], check=True)
+
+
+def test_a_detached_run_says_that_it_needs_this_machine(
+    machines: Machines, on_hosts: Callable[..., None], muster: Muster, write_job: WriteJob
+) -> None:
+    on_hosts("h1")
+    done = muster("run", write_job({"command": "true"}), "--detach")
+    assert "needs this machine to stay up" in done.stderr
+    assert muster("wait", done.stdout.strip()).returncode == 0
+
+
+LYING = """#!/usr/bin/python3
+import json, os, struct, sys, time
+if "MARK" not in " ".join(sys.argv):
+    sys.exit(0)  # the question for its version
+sent = json.dumps(SENT).encode()
+os.write(1, b'\\nMUSTER-HOST {"agent": true}\\n' + struct.pack(">cI", b"M", len(sent)) + sent)
+time.sleep(SECONDS)
+"""
+
+
+@pytest.mark.parametrize(
+    ("sent", "seen"),
+    [
+        ({"say": "unfit", "reason": "long " * 10000}, "h1: long long "),
+        ({"say": "ready"}, "h1: it sent what it may not: `ready` before its first word"),
+        ({"say": "unfit", "self": "of a method", "reason": "told"}, "h1: told"),
+    ],
+)
+def test_a_host_that_says_what_it_may_not_costs_one_bounded_sentence(
+    machines: Machines,
+    on_hosts: Callable[..., None],
+    run_json: RunJson,
+    write_job: WriteJob,
+    muster: Muster,
+    sent: dict[str, str],
+    seen: str,
+) -> None:
+    program = machines.home("h1") / "lying.py"
+    program.write_text(LYING.replace("SENT", repr(sent)).replace("SECONDS", "2"))
+    program.chmod(0o755)
+    on_hosts("h1", python="/root/lying.py")
+    view = run_json(write_job({**BOOT, "device": "cpu"}, **{"train.py": "pass"}))
+    assert view["state"] == "failed"
+    assert view["reason"].startswith(seen)
+    assert len(view["reason"]) < 2000
+    assert seen in muster("ps").stdout
+
+
+def test_what_nobody_has_used_for_long_is_deleted_on_hosts(
+    machines: Machines, on_hosts: Callable[..., None], run_json: RunJson, write_job: WriteJob
+) -> None:
+    on_hosts("h1", directory="/root/aged")
+    job = write_job({**BOOT}, **{"train.py": "print('hello')"})
+    assert run_json(job)["state"] == "succeeded"
+    place = machines.home("h1") / "aged"
+    agent, code = sorted(place.glob("blobs/*"), key=lambda path: path.stat().st_size, reverse=True)
+    kept, old = place / "nodes/0/runs/kept", place / "nodes/3/runs/old"
+    for run in (kept, old):
+        (run / "attempts/1/nodes/0/logs").mkdir(parents=True)
+        (run / "attempts/1/nodes/0/logs/rank-0.log").write_text("not delivered\n")
+    long_ago = time.time() - 15 * 86400
+    for path in (agent, code, *old.rglob("*"), old, kept):
+        os.utime(path, (long_ago, long_ago))
+    (job.parent / "train.py").write_text("print('other code')")
+    assert run_json(job)["state"] == "succeeded"
+    assert agent.exists(), "it was used by this run"
+    assert not code.exists()
+    assert kept.exists(), "its log was written to a moment ago"
+    assert not old.exists()
+
+
+RETRIED = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+attempt = os.environ["MUSTER_ATTEMPT"]
+print("up", flush=True)
+while True:
+    with open("/root/ticks", "a") as file:
+        file.write(attempt + "\\n")
+    if attempt == "2":
+        sys.exit()
+    time.sleep(0.02)
+"""
+
+
+def test_a_new_attempt_begins_when_the_ranks_of_a_lost_host_have_ended(
+    machines: Machines, on_hosts: Callable[..., None], command: list[str], write_job: WriteJob
+) -> None:
+    on_hosts("h1", "h2", lost_after="3s")
+    ticks = machines.home("h2") / "ticks"
+    fields = {**BOOT, "nodes": 2, "grace": "2s", "retries": 1, "retry_on": ["lost"]}
+    with Live(command, write_job(fields, **{"train.py": RETRIED})) as live:
+        live.until_running(2)
+        machines.cut("h2")
+        try:
+            until(lambda: '"lost"' in Path(live.run.events).read_text())
+        finally:
+            machines.mend("h2")
+        view = live.end()
+    assert (view["state"], len(view["attempts"])) == ("succeeded", 2), view["reason"]
+    found = ticks.read_text().split()
+    assert found == sorted(found), "no rank of the first attempt lived beside one of the second"
+    assert found[-1] == "2"

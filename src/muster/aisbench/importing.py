@@ -21,6 +21,12 @@ class Imported:
     findings: Findings
     credentials: Credentials = field(repr=False)
     package: Package = field(repr=False)
+    hosts: tuple[str, ...] = ()  # those that the job runs on over ssh; without any it runs on this machine
+
+    @property
+    def engine(self) -> str | None:
+        """The engine that the job needs, where it needs one."""
+        return "ssh" if self.hosts else None
 
 
 def read(folder: str, target: str, choices: Choices, here: bool = False) -> Imported:
@@ -32,15 +38,20 @@ def read(folder: str, target: str, choices: Choices, here: bool = False) -> Impo
     fields = make_fields(found, choices, code, findings) if os.path.isfile(found.file) else []
     credentials = Credentials(access_config.read(found, findings), access_config.secrets(found))
     findings.make_relative(found.folder)
-    name = next((str(field.value) for field in fields if field.name == "name"), "")
+    values = {field.name: field.value for field in fields}
+    hosts = values.get("hosts", ())
+    assert isinstance(hosts, tuple)
     text = render(
-        _title(found), [field for field in fields if field.value != ""], [_remark(str(left)) for left in findings.left]
+        _title(found, bool(hosts)),
+        [field for field in fields if field.value != ""],
+        [_remark(str(left)) for left in findings.left],
     )
-    return Imported(text, name, findings, credentials, found)
+    return Imported(text, str(values.get("name", "")), findings, credentials, found, hosts)
 
 
-def _title(found: Package) -> list[str]:
-    title = [f"Imported from the AISBench package {os.path.basename(found.folder)}. Check it with: muster run --check"]
+def _title(found: Package, on_hosts: bool) -> list[str]:
+    check = "muster run --engine ssh --check" if on_hosts else "muster run --check"
+    title = [f"Imported from the AISBench package {os.path.basename(found.folder)}. Check it with: {check}"]
     title.append(_remark(f"Mode: {found.mode}"))
     if found.test.test_id:
         title.append(f"Test: {found.test.shown()}")

@@ -54,6 +54,11 @@ class Package:
         """The name of the section for this version of ModelArts."""
         return "session_config_v2" if self.kind == V2 else "session_config"
 
+    @property
+    def names_hosts(self) -> bool:
+        """True if the package trains on the servers that NODEINFO_FILE lists."""
+        return self.kind == OFFLINE and self.variable("NODEINFO_FILE") is not None
+
     def variable(self, name: str) -> ConfigValue | None:
         found = self.variables.get(name)
         return None if found is None or found.empty else found

@@ -65,12 +65,7 @@ class DirectoryNode(_Directory):
 
     def show(self, topic: str) -> None:
         """Lets the supervisor see a topic whose file is there."""
-        link, target = self._link.format(topic), self._target.format(topic)
-        try:
-            os.symlink(target, link)
-        except FileExistsError:  # that a rank has made
-            os.rename(link, temporary_name(link))
-            os.symlink(target, link)
+        _link(self._target.format(topic), self._link.format(topic))
 
     def listen(self) -> bool:
         new = [name for name in self._new_names() if "." not in name]
@@ -108,7 +103,7 @@ class DirectorySupervisor(_Directory):
             os.makedirs(self._attempt.ssh, 0o700, exist_ok=True)
         write_json(self._path(topic), data)
         if topic == WORLD:
-            os.symlink("../world.json", f"{self._attempt.meet}/{topic}")
+            _link("../world.json", f"{self._attempt.meet}/{topic}")
 
     def news(self) -> list[Message]:
         names, self._unread = [*self._unread, *self._new_names()], []
@@ -142,7 +137,8 @@ class DirectorySupervisor(_Directory):
         """The sizes and times of all logs, results and shared files; clocks of other machines do not matter."""
         nodes = [self._attempt.node(node) for node in self._attempt.node_indexes()]
         found: dict[str, tuple[int, int]] = {}
-        for top in [self._shared, *(folder for node in nodes for folder in (node.logs, node.results))]:
+        tops = [self._shared, *(folder for node in nodes for folder in (node.logs, node.results))]
+        for top in [top for top in tops if not os.path.islink(top)]:  # that a rank has made
             for folder, _, names in os.walk(top):
                 for path in [os.path.join(folder, name) for name in names]:
                     try:
@@ -151,3 +147,12 @@ class DirectorySupervisor(_Directory):
                         continue  # it was removed meanwhile, which the next look shows
                     found[path] = (info.st_size, info.st_mtime_ns)
         return found
+
+
+def _link(target: str, path: str) -> None:
+    """Makes a symbolic link."""
+    try:
+        os.symlink(target, path)
+    except FileExistsError:  # that a rank has made
+        os.rename(path, temporary_name(path))
+        os.symlink(target, path)

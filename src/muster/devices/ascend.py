@@ -34,6 +34,11 @@ def addresses() -> dict[str, str]:
         return {}
 
 
+def files(devices: Sequence[DeviceInfo]) -> list[str]:
+    common = [real_path("dev/" + name) for name in ("davinci_manager", "devmm_svm", "hisi_hdc")]
+    return [*(device.unique for device in devices), *common] if devices else []
+
+
 def users() -> dict[str, list[int]]:
     """The pids on each device, by its unique id."""
     using: dict[str, list[int]] = {}

@@ -11,6 +11,10 @@ def found() -> list[DeviceInfo]:
     return []
 
 
+def files(devices: Sequence[DeviceInfo]) -> list[str]:
+    return []
+
+
 def users() -> dict[str, list[int]]:
     return {}
 

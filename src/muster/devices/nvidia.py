@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.devices.base import DeviceInfo, Meter, allowed, ask, first
+from muster.devices.base import DeviceInfo, Meter, allowed, ask, first, real_path
 
 choose = first
 
@@ -14,6 +14,11 @@ def found() -> list[DeviceInfo]:
     rows = [[part.strip() for part in line.split(",", 2)] for line in text.splitlines()]
     devices = [DeviceInfo(row[0], row[2], row[1]) for row in rows if len(row) == 3 and row[0].isdigit()]
     return allowed(devices, "CUDA_VISIBLE_DEVICES")
+
+
+def files(devices: Sequence[DeviceInfo]) -> list[str]:
+    names = [f"nvidia{device.id}" for device in devices]
+    return [real_path("dev/" + name) for name in (*names, "nvidiactl", "nvidia-uvm")] if devices else []
 
 
 def users() -> dict[str, list[int]]:

@@ -25,20 +25,21 @@ class OwnSupervisor(Engine):
 
     lasting = False
 
-    def submit(self, request: Request, follower: int | None = None) -> str:
+    def submit(self, request: Request, follower: int | None = None, kept: Sequence[int] = ()) -> str:
+        """Submits; the supervisor has the descriptors `kept`, too, under numbers that its command line names."""
         environment, found = keys.apart(request.environment)
         keys_file = keys.put_away(found)
         passed = [keys_file] if follower is None else [keys_file, follower]
         with open(request.log, "ab") as log, os.fdopen(keys_file, "rb"):
             os.fchmod(log.fileno(), 0o600)
-            pid = early.hand_over(request.argv, environment, [log.fileno(), *passed])
-            pid = pid or _start(request, {**environment, keys.VARIABLE: str(keys_file)}, log.fileno(), passed)
+            pid = None if kept else early.hand_over(request.argv, environment, [log.fileno(), *passed])
+            pid = pid or _start(request, {**environment, keys.VARIABLE: str(keys_file)}, log.fileno(), passed, kept)
         return _handle(pid) or f"{pid}:0:{_boot_id()}:{_pid_namespace()}:{os.uname().nodename}"
 
     def find(self, run_dir: str) -> str | None:
         # Agents are forked from the supervisor and share its command line: it is the one without such a parent.
         wanted = os.fsencode(f"supervise\0{run_dir}\0")
-        found = {pid for pid in proc.pids() if wanted in proc.command_line(pid)}
+        found = {pid for pid in proc.pids() if wanted in proc.command_line(pid) and proc.users(pid) <= _owners(run_dir)}
         return next((_handle(pid) for pid in found if (stat := proc.stat(pid)) and stat.parent not in found), None)
 
     def status(self, handles: Iterable[str]) -> dict[str, Status]:
@@ -56,11 +57,19 @@ class OwnSupervisor(Engine):
                 time.sleep(0.02)
 
 
-def _start(request: Request, environment: Mapping[str, str], log: int, passed: Sequence[int]) -> int:
+def _owners(run_dir: str) -> set[int]:
+    """The users whose process a supervisor can be; a job of another account may call its own as it likes."""
+    try:
+        return {0, os.stat(run_dir).st_uid}
+    except FileNotFoundError:
+        return {0, os.getuid()}
+
+
+def _start(request: Request, environment: Mapping[str, str], log: int, passed: Sequence[int], kept: Sequence[int]) -> int:
     """Starts a supervisor; `passed` are the descriptors of its keys and of its follower, if it has one."""
     argv = [*request.argv, *(word for number in passed[1:] for word in ("--command", str(number)))]
     with held():
-        return spawn(argv, environment, log, passed, request.cwd)  # it outlives this process, or `status` reaps it
+        return spawn(argv, environment, log, [*passed, *kept], request.cwd)  # it outlives this process, or `status` reaps it
 
 
 def _status(handle: str) -> Status:

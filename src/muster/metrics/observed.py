@@ -7,19 +7,23 @@ import os
 from collections import ChainMap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from muster.dataclass import replace
 from muster.job import Job
 from muster.metrics import log_numbers, result_files, sources
 from muster.metrics.log_numbers import LogContent, Unread
-from muster.metrics.rank_map import Rank
+from muster.metrics.rank_map import Rank, all_ranks
 from muster.metrics.recorded import Edge, read_record
 from muster.metrics.values import DataPoint, RankReport
+from muster.records import clocks
 from muster.records.files import read_events
 from muster.records.layout import AttemptDir, NodeDir
 from muster.records.untrusted import number
 from muster.records.warnings import separate
 
 SKEW = 60.0  # seconds by which the clocks of nodes may differ
+Timed = TypeVar("Timed", DataPoint, Edge)
 
 
 @dataclass
@@ -68,30 +72,40 @@ def observe(attempt: AttemptDir, job: Job, unread: Unread | None = None) -> Obse
     records, files = sources.record_files(attempt, job), sources.from_files(job, listed)
     logs = log_numbers.logs(attempt, job) if log_numbers.wanted(job) else {}
     read = {} if unread and unread.logs else logs
-    patterns, began = log_numbers.patterns(job, unread), _began(attempt)
+    patterns, began, ahead = log_numbers.patterns(job, unread), _began(attempt), clocks.ahead(attempt)
     problems = [*result_files.wrong_sizes(job, listed), *result_files.refused_folders(attempt)]
     found = Observed(job, problems=problems, unseen=list(result_files.unseen(attempt)), separate=separate(attempt, job))
     found.problems += filter(None, [found.separate])
     for metric, name in [*files.strays, *_stray_records(records, found)]:
         found.strays.setdefault(metric, []).append(name)
     with patterns.timed():
-        for rank in range(job.ranks):
-            log = log_numbers.read(read[rank], patterns) if rank in read else None
-            _observe_rank(found, rank, records.get(rank, []), files, log, began)
+        for rank in all_ranks(job):
+            log = log_numbers.read(read[rank.index], patterns) if rank.index in read else None
+            _observe_rank(found, rank, records.get(rank.index, []), files, log, began, ahead.get(rank.node, 0.0))
     given_up = (*(unread.metrics if unread else ()), *patterns.given_up)
     found.leave_unread(Unread(unread.logs if unread else "", given_up), logs)
     return found
 
 
 def _observe_rank(
-    found: Observed, rank: int, records: Sequence[str], files: sources.FileValues, log: LogContent | None, began: float
+    found: Observed,
+    rank: Rank,
+    records: Sequence[str],
+    files: sources.FileValues,
+    log: LogContent | None,
+    began: float,
+    ahead: float,
 ) -> None:
-    """Adds what a rank reported; data points in its log that are older than `began` are not of this attempt."""
+    """Adds what a rank reported, by the clock of the supervisor, which that of its node is ahead of.
+
+    Data points in its log that are older than `began` are not of this attempt.
+    """
     points, edges, problems = _read_records(records)
+    points, edges = _set_back(points, ahead), _set_back(edges, ahead)
     found.problems += problems
-    by_source = [sources.from_points(found.job, "record", points), files.fresh.get(rank, {})]
+    by_source = [sources.from_points(found.job, "record", points), files.fresh.get(rank.index, {})]
     if log is not None:
-        logged, phases, matches = log
+        logged, phases, matches = _set_back(log[0], ahead), _set_back(log[1], ahead), log[2]
         fresh = [point for point in logged if point.t is not None and point.t >= began]
         older = [point for point in logged if point.t is not None and point.t < began]
         by_source.append(sources.from_points(found.job, "mllog", fresh))
@@ -99,10 +113,15 @@ def _observe_rank(
         by_source.append(sources.outdated("mllog", older))
         known = {edge.name for edge in edges}
         edges += [edge for edge in phases if edge.name not in known]
-    found.edges[rank] = edges
-    by_source += [files.stale.get(rank, {}), sources.unreadable("; ".join(problems))]
+    found.edges[rank.index] = edges
+    by_source += [files.stale.get(rank.index, {}), sources.unreadable("; ".join(problems))]
     for name, value in ChainMap(*by_source).items():  # the first source that has a metric counts
-        found.values.setdefault(name, {})[rank] = value
+        found.values.setdefault(name, {})[rank.index] = value
+
+
+def _set_back(reported: list[Timed], ahead: float) -> list[Timed]:
+    """Gives what a rank reported the times of its supervisor."""
+    return [replace(each, t=each.t - ahead) if each.t is not None else each for each in reported] if ahead else reported
 
 
 def _began(attempt: AttemptDir) -> float:

@@ -15,6 +15,7 @@ from muster.linux.proc import listed
 from muster.metrics import numbers, result_files
 from muster.metrics.log_numbers import Matches
 from muster.metrics.rank_map import rank_in_run
+from muster.metrics.recorded import read_record
 from muster.metrics.result_files import Claim, ResultFile
 from muster.metrics.values import DataPoint, RankReport
 from muster.records.layout import AttemptDir
@@ -39,6 +40,17 @@ def record_files(attempt: AttemptDir, job: Job) -> dict[int, list[str]]:
                 if not job.alone and rank // job.ranks_per_node != node:  # a program that numbers ranks of its own
                     rank = -1
                 found.setdefault(rank, []).append(os.path.join(folder, name))
+    return found
+
+
+def curves(attempt: AttemptDir, job: Job) -> dict[str, list[tuple[float, float]]]:
+    """What rank 0 recorded in the course of an attempt, by metric: steps, or seconds where there are none, and values."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    points = [point for path in record_files(attempt, job).get(0, []) for point in read_record(path)[0] if not point.final]
+    for point in points:
+        place = point.step if point.step is not None else (point.t or 0.0) - (points[0].t or 0.0)
+        if math.isfinite(point.value) and math.isfinite(place):
+            found.setdefault(point.name, []).append((float(place), point.value))
     return found
 
 

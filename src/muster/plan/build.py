@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from muster.dataclass import replace
 from muster.job import PLACE, Job
+from muster.job.data import local_path
 from muster.plan import compat, frameworks, ssh
 from muster.plan.compat import Compat
-from muster.plan.node import File, NodePlan, Places, PlanError, Process, local_path
+from muster.plan.node import File, NodePlan, Places, PlanError, Process
 from muster.plan.world import PS, Node, World
 
 MOST_ENV = 131072 - 1  # Linux' limit on one `name=value`, less the closing zero

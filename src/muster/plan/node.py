@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from muster.dataclass import asdict, dataclass, field
+from muster.job.data import local_path
 
 
 class PlanError(Exception):
@@ -76,10 +77,6 @@ class Transfer:
     def local(self) -> str:
         """The path that the URL names, where that is one of this machine."""
         return local_path(self.url)
-
-
-def local_path(url: str) -> str:
-    return url[len("file://") :] if url.startswith("file://") else "" if "://" in url else url
 
 
 @dataclass(frozen=True)

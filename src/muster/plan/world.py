@@ -47,6 +47,27 @@ class NodeInfo:
         others = {name: tuple(data.get(name, ())) for name in ("ports", "ssh", "launcher", "reception")}
         return cls(**{**data, "devices": devices, **others})
 
+    @classmethod
+    def read(cls, node: int, data: dict[str, Any]) -> NodeInfo:
+        """The facts that a node published. Raises ValueError where it has written something else: others build on them."""
+        try:
+            info = cls.from_json(data)
+            texts = (
+                info.host,
+                info.address,
+                info.device,
+                info.user,
+                *(text for one in info.devices for text in (one.id, one.ip)),
+            )
+            numbers = (info.cpus, info.agent, info.uid, info.gid, *info.ports, *info.ssh)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(str(error)) from None
+        proper = all(isinstance(text, str) and text.isprintable() for text in texts)
+        proper = proper and all(isinstance(word, str) for word in (*info.launcher, *info.reception))
+        if info.node != node or not proper or not all(isinstance(number, int) for number in numbers):
+            raise ValueError("facts of another kind")
+        return info
+
 
 @dataclass(frozen=True)
 class Node:

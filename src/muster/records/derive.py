@@ -14,7 +14,7 @@ from muster.records.logs import last_lines
 from muster.records.run_view import AttemptOutcome, Cause, Failure, RunView, State, Stop, count, moment, optional, text
 from muster.records.state import AttemptRecord, Record, read, recorded
 from muster.records.status import Status
-from muster.records.warnings import separate
+from muster.records.warnings import left_on_hosts, separate
 
 IN_VAIN = 5  # times that a run is cut off before a rank has started, and goes on all the same
 _STOPPED = (Cause.STOP, Cause.ABANDONED, Cause.TERMINATED, Cause.PREEMPTED)
@@ -160,7 +160,8 @@ def final(record: Record, status: Status | None = None) -> RunView:
     else:
         state, reason = _unrecorded(record, status)
     if state in (State.FAILED, State.SUCCEEDED) and len(attempts) > 1:
-        again = sum(1 for attempt in attempts[:-1] if attempt.state is not State.FAILED)  # those cost no retry
+        paid = (State.FAILED, State.LOST) if record.run.get("engine") == "ssh" else (State.FAILED,)
+        again = sum(1 for attempt in attempts[:-1] if attempt.state not in paid)  # those cost no retry
         reason += f" (attempt {len(attempts)} of {record.job.retries + 1 + again})"
     moments = [event["time"] for event in record.events if event["event"] in ("attempt-ended", "ended")]
     return replace(
@@ -168,8 +169,14 @@ def final(record: Record, status: Status | None = None) -> RunView:
         ended=moment(moments[-1] if moments else None),
         failure=attempts[-1].failure if attempts and state is attempts[-1].state else None,
         attempts=tuple(attempts),
-        warnings=tuple(filter(None, [separate(record.attempts[-1].dir, record.job)])) if record.attempts else (),
+        warnings=tuple(_warnings(record)),
     )
+
+
+def _warnings(record: Record) -> Iterator[str]:
+    if record.attempts and (warning := separate(record.attempts[-1].dir, record.job)):
+        yield warning
+    yield from left_on_hosts(record.events)
 
 
 def _unrecorded(record: Record, status: Status | None) -> tuple[State, str]:

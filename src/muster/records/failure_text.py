@@ -24,11 +24,11 @@ SHELL = (
 WORDS = {  # by kinds of failures
     "start": "{who} could not be started: {of.message}",
     "setup": "{who} failed: {of.message}",
-    "memory": "the processes of node {of.node} used {used} together, more than the job's `memory: {limit}`",
+    "memory": "the processes of {where} used {used} together, more than the job's `memory: {limit}`",
     "plan": "{of.message}",
-    "code": "the code could not be brought to node {of.node} (code {of.code}): {of.message}",
-    "input": "the inputs of node {of.node} could not be fetched: {of.message}",
-    "output": "the outputs of node {of.node} could not be uploaded and are kept in its directory: {of.message}",
+    "code": "the code could not be brought to {where} (code {of.code}): {of.message}",
+    "input": "the inputs of {where} could not be fetched: {of.message}",
+    "output": "the outputs of {where} could not be uploaded and are kept in its directory: {of.message}",
 }
 NO_MODULE = "; `python` in the job file, or --set python=/path/to/python, names a Python that has it"
 
@@ -44,7 +44,11 @@ def over_time(limit: float) -> str:
 
 def who(failure: Failure) -> str:
     is_rank = failure.rank >= 0 and failure.process != "main"
-    return f"{f'rank {failure.rank}' if is_rank else failure.process} on node {failure.node}"
+    return f"{f'rank {failure.rank}' if is_rank else failure.process} on {_where(failure)}"
+
+
+def _where(failure: Failure) -> str:
+    return f"node {failure.node} ({failure.host})" if failure.host else f"node {failure.node}"
 
 
 def sentence(failure: Failure, exception: str = "") -> str:
@@ -60,7 +64,8 @@ def sentence(failure: Failure, exception: str = "") -> str:
 
 def _what(failure: Failure) -> str:
     if failure.kind in WORDS:
-        return WORDS[failure.kind].format(of=failure, who=who(failure), used=size(failure.used), limit=size(failure.limit))
+        names = {"who": who(failure), "where": _where(failure)}
+        return WORDS[failure.kind].format(of=failure, used=size(failure.used), limit=size(failure.limit), **names)
     if failure.kind == "signal":
         return f"{who(failure)} was killed ({signal_name(failure.signal or 0)})"
     shell = f" (128 + {signal_name(failure.code - 128)})" if failure.code and _as_signal(failure.code) else ""

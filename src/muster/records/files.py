@@ -15,6 +15,7 @@ from typing import Any, Callable
 from muster.records.untrusted import LARGEST, MOST_LINES, NotRegular, TooLarge, parse_json, read_lines, read_regular
 
 LOCK_PAUSE = 0.02  # seconds between two tries at a lock
+_FOR_GROUP = stat.S_ISVTX | stat.S_ISGID
 TRIES = 3  # at opening a log, where something else appears in its place
 
 
@@ -30,23 +31,28 @@ def write_text(path: str, text: str, mode: int = 0o600) -> None:
 
 def write_bytes(path: str, data: bytes, mode: int = 0o600) -> None:
     temporary = temporary_name(path)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # also where others may make links
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             os.fchmod(file.fileno(), mode)
-            _give_to_owner(file.fileno(), os.path.dirname(path))
+            _give_to_owner(file.fileno(), os.path.dirname(path), mode)
         os.rename(temporary, path)
     except OSError:
         os.unlink(temporary)  # half of a file is of no use
         raise
 
 
-def _give_to_owner(descriptor: int, folder: str) -> None:
-    """Gives a file that root writes to the owner of its directory: an administrator may stop a run, and its owner reads why."""
+def _give_to_owner(descriptor: int, folder: str, mode: int) -> None:
+    """Gives a file that root writes to the owner of its directory: an administrator may stop a run, and its owner reads why.
+
+    In a directory of root's that is sticky and set-group-ID its group may read it: the account that a run was started as.
+    """
     owner = os.stat(folder or ".")
     if os.geteuid() == 0 and owner.st_uid != 0:
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    elif os.geteuid() == 0 and owner.st_mode & _FOR_GROUP == _FOR_GROUP:
+        os.fchmod(descriptor, mode | stat.S_IRGRP)
 
 
 def write_json(path: str, data: Any) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster.dataclass import asdict, dataclass, replace
+from muster.dataclass import asdict, dataclass, fields, replace
 from muster.job import Job
+from muster.records import clocks
 from muster.records.files import read_events, read_object
 from muster.records.layout import AttemptDir
 from muster.records.run_view import State
@@ -26,6 +27,11 @@ class RankView:
     started: float | None = None
     ended: float | None = None
     log: str = ""
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> RankView:
+        """Reads a process as `muster show --json` has it; other keys are ignored."""
+        return cls(**{**{each.name: data[each.name] for each in fields(cls)}, "state": State(data["state"])})
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "state": self.state.value}
@@ -52,6 +58,7 @@ class NodeView:
 def ranks(attempt: AttemptDir, job: Job, ended: bool) -> list[RankView]:
     """Every process that was started, and the ranks that were not."""
     found = {name: _unstarted(name, rank, node, attempt) for name, rank, node in job.programs}
+    ahead = clocks.ahead(attempt)
     for index in range(job.nodes + job.ps):
         for process in _processes(attempt, index):
             name = process["process"]
@@ -59,8 +66,8 @@ def ranks(attempt: AttemptDir, job: Job, ended: bool) -> list[RankView]:
             found[name] = replace(
                 entry,
                 pid=whole(process.get("pid")),
-                started=number(process.get("started")),
-                ended=number(process.get("ended")),
+                started=_moment(process.get("started"), ahead.get(index, 0.0)),
+                ended=_moment(process.get("ended"), ahead.get(index, 0.0)),
                 code=whole(process.get("code")),
                 signal=whole(process.get("signal")),
                 state=_state(process, ended),
@@ -70,10 +77,17 @@ def ranks(attempt: AttemptDir, job: Job, ended: bool) -> list[RankView]:
 
 def nodes(attempt: AttemptDir, job: Job) -> list[NodeView]:
     """The nodes of an attempt, with what their agents found out and how they ended."""
-    return [_node(attempt, index) for index in range(job.nodes + job.ps)]
+    ahead = clocks.ahead(attempt)
+    return [_node(attempt, index, ahead.get(index, 0.0)) for index in range(job.nodes + job.ps)]
 
 
-def _node(attempt: AttemptDir, index: int) -> NodeView:
+def _moment(value: Any, ahead: float) -> float | None:
+    """A time that a node wrote down, by the clock of the supervisor."""
+    found = number(value)
+    return None if found is None else found - ahead
+
+
+def _node(attempt: AttemptDir, index: int, ahead: float) -> NodeView:
     folder = attempt.node(index)
     facts, ended = read_object(folder.facts), read_object(folder.exit)
     return NodeView(
@@ -81,7 +95,7 @@ def _node(attempt: AttemptDir, index: int) -> NodeView:
         state="ended" if ended else "up" if facts else "missing",
         **{name: facts.get(name) for name in ("host", "address", "device", "agent")},
         devices=tuple(device["id"] for device in facts.get("devices", [])),
-        ended=ended.get("ended"),
+        ended=_moment(ended.get("ended"), ahead),
         dir=folder.path,
     )
 

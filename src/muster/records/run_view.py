@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Callable, TypeVar
 
-from muster.dataclass import dataclass, field, fields
+from muster.dataclass import dataclass, field, fields, replace
 from muster.records.untrusted import number, whole
 
 T = TypeVar("T")
@@ -183,6 +183,7 @@ class Failure:
     oom: bool = _key(bool, False)
     oom_before: bool = _key(bool, False)
     message: str = _key(lambda value: str(value or ""), "")
+    host: str = _key(lambda value: str(value or ""), "")  # of the node, where the run's engine names it
     used: float = _key(lambda value: number(value) or 0.0, 0.0)
     limit: float = _key(lambda value: number(value) or 0.0, 0.0)
     written: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -230,6 +231,13 @@ class AttemptOutcome:
     def from_json(cls, data: Any) -> AttemptOutcome:
         return cls(**_values(cls, mapping(data)))
 
+    @classmethod
+    def from_shown(cls, data: Any) -> AttemptOutcome:
+        """Reads an attempt as `muster show --json` has it: one that goes on has no cause."""
+        going = mapping(data).get("cause") is None
+        found = cls.from_json({**data, "cause": ""} if going else data)
+        return replace(found, cause=None) if going else found
+
     def to_json(self) -> dict[str, Any]:
         return _to_json(self)
 
@@ -268,6 +276,13 @@ class RunView:
         if not found.state.ended:
             raise ValueError("it is no final record")
         return found
+
+    @classmethod
+    def from_shown(cls, data: Mapping[str, Any]) -> RunView:
+        """Reads a run as `muster ps --json` and `muster show --json` have it, ended or not. Raises ValueError."""
+        attempts = tuple(map(AttemptOutcome.from_shown, sequence(data.get("attempts") or [])))
+        found = cls(**_values(cls, {**data, "attempts": []}))
+        return replace(found, attempts=attempts, recorded=True) if found.state.ended else found
 
     def to_json(self) -> dict[str, Any]:
         found = _to_json(self)

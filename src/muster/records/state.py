@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from muster.dataclass import dataclass, field
@@ -58,6 +59,7 @@ def read(run: RunDir) -> Record:
 
 def _read_attempt(attempt: AttemptDir, events: list[dict[str, Any]]) -> AttemptRecord:
     known = {event["event"]: event for event in events if event.get("attempt") == attempt.number}
+    hosts = {event.get("node"): event.get("host") for event in events if event["event"] == "host"}
     begun, ended = known.get("attempt", {}), known.get("attempt-ended", {})
     stop = _stop(attempt)
     if stop and stop.cause is Cause.TERMINATED:  # as an agent requested, perhaps; its supervisor asked for the cause
@@ -68,12 +70,18 @@ def _read_attempt(attempt: AttemptDir, events: list[dict[str, Any]]) -> AttemptR
         up=_count(attempt, "up"),
         uploading=_count(attempt, "uploading") > 0,
         stop=stop,
-        failures=list(map(Failure.from_json, _failures(attempt, events))),
+        failures=[_on_host(failure, hosts) for failure in map(Failure.from_json, _failures(attempt, events))],
         started=begun.get("time", 0.0),
         ended=ended.get("until", ended.get("time")),
         cut=ended.get("reason", ""),
         cut_by=ended.get("cause", "lost"),
     )
+
+
+def _on_host(failure: Failure, hosts: Mapping[Any, Any]) -> Failure:
+    """Returns a failure with the host of its node, which its agent does not know under the user's name for it."""
+    host = hosts.get(failure.node)
+    return Failure.from_json({**failure.written, "host": host}) if host else failure
 
 
 def _count(attempt: AttemptDir, topic: str) -> int:

@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ LONGEST_LINE = 1 << 20  # bytes of one JSON line; a longer one is not read
 MOST_LINES = 128 << 20  # bytes of a file of JSON lines
 DEEPEST = 64  # levels of nested JSON
 LONGEST_INTEGER = 4300  # digits
+_IN_NODE = re.compile(r"(.*/attempts/[0-9]+/nodes/[0-9]+)/[^/]+/")
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFDIR: "a directory",
@@ -40,8 +42,10 @@ def open_regular(path: str, below: str = "") -> BufferedReader:
     """Opens a regular file for reading; never waits for a FIFO and never follows a link.
 
     `below` is a directory whose path may lead through links: every part of `path` behind it may not. Without it that is the
-    directory of the file. Raises NotRegular, or another OSError where the file is missing or cannot be read.
+    directory of the node that the file is of, else that of the file. Raises NotRegular, or another OSError where the file is
+    missing or cannot be read.
     """
+    below = below or _node_above(path)
     base = below or os.path.dirname(path) or "."
     parts = os.path.relpath(path, base).split(os.sep) if below else [os.path.basename(path)]
     folder = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -58,6 +62,12 @@ def open_regular(path: str, below: str = "") -> BufferedReader:
         os.close(descriptor)
         raise _not_regular(kind, path)
     return os.fdopen(descriptor, "rb")
+
+
+def _node_above(path: str) -> str:
+    """The directory of the node in whose directories a file lies: a rank can replace those by links to what others may read."""
+    found = _IN_NODE.match(path)
+    return found.group(1) if found else ""
 
 
 def _open_at(folder: int, name: str, flags: int, path: str) -> int:

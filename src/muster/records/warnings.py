@@ -1,15 +1,17 @@
-"""Warnings about a run that may have succeeded: ranks that did not train together, keys that its program can read."""
+"""Warnings about a run that may have succeeded: ranks that trained apart, files left on hosts, keys that it can read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from muster.job import Job
 from muster.records.files import read_events, read_object
 from muster.records.layout import AttemptDir, RunDir
+from muster.records.untrusted import printable, whole
 
 MOST_PLACES = 4
+MOST_FILES = 3  # that are named
 
 
 def separate(attempt: AttemptDir, job: Job) -> str:
@@ -58,6 +60,19 @@ def _places(nodes: list[int]) -> str:
     if len(named) > MOST_PLACES:
         return f"{', '.join(named[:MOST_PLACES])} and {len(named) - MOST_PLACES} more nodes"
     return " and ".join(filter(None, [", ".join(named[:-1]), named[-1]]))
+
+
+def left_on_hosts(events: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Warns of files that ranks wrote and that did not come into the run directory, host by host."""
+    for event in events:
+        files, place = event.get("files"), printable("{}:{}".format(event.get("host"), event.get("folder")))
+        if event["event"] == "not-delivered":
+            yield f"what node {event.get('node')} wrote at last may be missing: its host did not come back; see {place}"
+        if event["event"] == "left-on-host" and isinstance(files, dict):
+            shown = [f"{printable(name)} ({printable(str(reason))})" for name, reason in list(files.items())[:MOST_FILES]]
+            more = (whole(event.get("count")) or 0) - len(shown)
+            named = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+            yield f"not all that node {event.get('node')} wrote is here: {named}; the rest is in {place}, for 14 days"
 
 
 def exposed_keys(run: RunDir) -> str | None:

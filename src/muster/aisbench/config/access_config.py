@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.aisbench.config import cluster_files
 from muster.aisbench.config.mode import OFFLINE
 from muster.aisbench.config.values import UNREAD, ConfigValue, Findings
 from muster.aisbench.package import Package
@@ -32,11 +31,8 @@ class Credentials:
 
 
 def secrets(package: Package) -> dict[str, str]:
-    """Returns the passwords of a package by their names in a profile: variables of config.sh, and logins of hosts."""
-    found = {name: str(package.variables[name].value) for name in own_secrets(package)}
-    at = package.variable("NODEINFO_FILE") if package.kind == OFFLINE else None
-    hosts = cluster_files.hosts(at, package.root, Findings()) if at is not None else None
-    return {**found, **(hosts.passwords if hosts else {})}
+    """Returns the passwords and keys of config.sh by their names in a profile."""
+    return {name: str(package.variables[name].value) for name in own_secrets(package)}
 
 
 def own_secrets(package: Package) -> list[str]:

@@ -2,10 +2,13 @@
 
 import os
 import re
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from muster.aisbench.config.values import ConfigValue, Findings, parse_json, read_text
+from muster.job.kinds import EngineOptions, Wrong, typed
 
 
 @dataclass(frozen=True)
@@ -17,11 +20,25 @@ class RankTable:
 
 
 @dataclass(frozen=True)
-class Hosts:
-    """The hosts of a nodeinfo file in their order, and their passwords by variable."""
+class Host:
+    """A host of a nodeinfo file: its name there, how ssh reaches it, and whether the file holds a password for it."""
 
-    names: tuple[str, ...] = ()
-    passwords: dict[str, str] = field(default_factory=dict, repr=False)
+    name: str
+    user: str
+    port: str
+    has_password: bool
+
+    @property
+    def login(self) -> str:
+        """The host as `hosts` of a job names it."""
+        name = f"[{self.name}]" if ":" in self.name else self.name
+        return (f"{self.user}@" if self.user else "") + name + (f":{self.port}" if self.port else "")
+
+    @property
+    def key_command(self) -> str:
+        """The command that installs the user's key there."""
+        port = ["-p", self.port] if self.port else []
+        return shlex.join(["ssh-copy-id", *port, f"{self.user}@{self.name}" if self.user else self.name])
 
 
 def rank_table(at: ConfigValue, base: str, findings: Findings) -> RankTable | None:
@@ -46,8 +63,8 @@ def rank_table(at: ConfigValue, base: str, findings: Findings) -> RankTable | No
     return RankTable(names, tuple(len(entry) for entry in devices))
 
 
-def hosts(at: ConfigValue, base: str, findings: Findings) -> Hosts | None:
-    """Reads the hosts that NODEINFO_FILE names, relative to `base`, and checks them."""
+def hosts(at: ConfigValue, base: str, findings: Findings) -> tuple[Host, ...] | None:
+    """Reads the hosts that NODEINFO_FILE names, relative to `base`, in their order, and checks them."""
     data, file = _json(at, base, "NODEINFO_FILE", findings)
     cluster = data.get("cluster") if isinstance(data, dict) else None
     if data is None:
@@ -55,15 +72,26 @@ def hosts(at: ConfigValue, base: str, findings: Findings) -> Hosts | None:
     if not isinstance(cluster, dict) or not cluster or not all(isinstance(entry, dict) for entry in cluster.values()):
         findings.problem(file, "cluster", "is missing or empty", 'write {"cluster": {"192.168.1.2": {"user": "root"}}}')
         return None
-    for name, login in cluster.items():
-        for unknown in sorted(set(login) - {"user", "pd", "port"}):
-            findings.problem(file, f"cluster.{name}.{unknown}", "is not known", "a host has `user`, `pd` and `port`")
-        port = str(login.get("port", "22") or "22")
-        if not port.isdigit() or not 0 < int(port) < 65536:
-            findings.problem(file, f"cluster.{name}.port", "is not a port", "write a number such as 22, or leave it out")
-    variables = {name: "NODE_PASSWORD_" + re.sub(r"[^A-Za-z0-9]", "_", name) for name in cluster}
-    passwords = {variables[name]: str(login["pd"]) for name, login in cluster.items() if login.get("pd")}
-    return Hosts(tuple(cluster), passwords)
+    return tuple(_host(name, login, file, findings) for name, login in cluster.items())
+
+
+def _host(name: str, login: Mapping[str, Any], file: ConfigValue, findings: Findings) -> Host:
+    for unknown in sorted(set(login) - {"user", "pd", "port"}):
+        findings.problem(file, f"cluster.{name}.{unknown}", "is not known", "a host has `user`, `pd` and `port`")
+    host = Host(name, str(login.get("user") or ""), str(login.get("port") or ""), bool(login.get("pd")))
+    if host.port and (not re.fullmatch("[0-9]{1,5}", host.port) or not 0 < int(host.port) < 65536):
+        findings.problem(file, f"cluster.{name}.port", "is not a port", "write a number such as 22, or leave it out")
+    elif not _is_one_host(host.login):
+        message = f"is no host that ssh reaches as `{host.login}`"
+        findings.problem(file, f"cluster.{name}", message, "write its address or name, and a user without spaces, `@` and `:`")
+    return host
+
+
+def _is_one_host(login: str) -> bool:
+    try:
+        return bool(EngineOptions("ssh").read(typed([login])).nodes == (login,))
+    except Wrong:
+        return False
 
 
 def _json(at: ConfigValue, base: str, name: str, findings: Findings) -> tuple[Any, ConfigValue]:

@@ -39,10 +39,13 @@ def fields(package: Package, choices: Choices, code: str, findings: Findings) ->
         JobField("framework", "mindspore" if ranks > 1 else "command", "one process" if reader.gpus else "a rank per device"),
         JobField("code", code, "the training code of the package"),
         JobField("boot", boot, "from --boot" if choices.boot else "what the package starts"),
-        *common.python(package, findings),
+        *(reader.python_of_hosts() if reader.hosts else common.python(package, findings)),
         JobField("nodes", nodes, reader.origin("RANK_SIZE", "divided by DEVICE_NUM")),
         JobField("devices", devices, reader.origin("CUDA_VISIBLE_DEVICES" if reader.gpus else "DEVICE_NUM")),
     ]
+    if reader.hosts:
+        logins = tuple(host.login for host in reader.hosts)
+        made.append(JobField("hosts", logins, reader.origin("NODEINFO_FILE", "which --engine ssh takes")))
     if ranks > 1:
         made.append(JobField("rank_table", "1.0", reader.origin("RANK_TABLE_FILE", "which Muster makes anew for every run")))
     made.append(JobField("workdir", "rank", "as train_parallel0, train_parallel1, ..."))
@@ -56,6 +59,9 @@ class _Fields:
         self.package = package
         self.findings = findings
         self.gpus = package.variable("CUDA_VISIBLE_DEVICES") if not any(map(package.variable, RANKS)) else None
+        self.info = package.variable("NODEINFO_FILE") if not self.gpus else None
+        self.listed = cluster_files.hosts(self.info, package.root, findings) if self.info is not None else None
+        self.hosts = () if findings.here else self.listed or ()  # those that the job runs on
 
     def size(self) -> tuple[int, int]:
         """Returns nodes and devices per node, and checks the rules of the offline mode between variables and files."""
@@ -84,9 +90,9 @@ class _Fields:
         return int(found.value)
 
     def _table(self, ranks: int, devices: int) -> None:
-        at, info = self.package.variable("RANK_TABLE_FILE"), self.package.variable("NODEINFO_FILE")
+        at, info = self.package.variable("RANK_TABLE_FILE"), self.info
         table = cluster_files.rank_table(at, self.package.root, self.findings) if at is not None else None
-        hosts = cluster_files.hosts(info, self.package.root, self.findings) if info is not None else None
+        names = tuple(host.name for host in self.listed or ())
         size = self.package.variable("RANK_SIZE")
         if at is None and ranks > 1:
             self.findings.cloud_problem(size, "RANK_TABLE_FILE", f"is not set, and RANK_SIZE is {ranks}", "name the rank table")
@@ -97,9 +103,12 @@ class _Fields:
             self.findings.cloud_problem(size, "NODEINFO_FILE", message, "name the file with their logins")
         if at is not None and table is not None and ranks > 1:
             self._compare(at, table, ranks // devices, devices)
-        if info is not None and table is not None and hosts is not None and hosts.names != table.servers:
-            message = f"lists {', '.join(hosts.names)}, and the rank table {', '.join(table.servers)}"
+        if table is not None and names and names != table.servers:
+            message = f"lists {', '.join(names)}, and the rank table {', '.join(table.servers)}"
             self.findings.problem(info, "NODEINFO_FILE", message, "name the same servers in the same order")
+        elif self.hosts and len(names) != ranks // devices:
+            message = f"lists {len(names)} servers, and RANK_SIZE / DEVICE_NUM is {ranks // devices}"
+            self.findings.problem(info, "NODEINFO_FILE", message, "correct one of them")
 
     def _compare(self, at: ConfigValue, table: cluster_files.RankTable, nodes: int, devices: int) -> None:
         if len(table.servers) != nodes:
@@ -118,6 +127,8 @@ class _Fields:
             self.findings.problem(at, "SINGLE_CARD_INDEX", message, "it goes with one rank on one device alone")
         elif not str(at.value).isdigit():
             self.findings.problem(at, "SINGLE_CARD_INDEX", f"`{at.value}` is not the number of a card", "write 0 to 7")
+        elif self.hosts:
+            self.findings.leave_out(at, "SINGLE_CARD_INDEX", f"picks card {at.value}; the first free one of the host is taken")
         else:
             message = f"picks card {at.value}; set ASCEND_RT_VISIBLE_DEVICES={at.value} when you start the job"
             self.findings.leave_out(at, "SINGLE_CARD_INDEX", message)
@@ -135,14 +146,20 @@ class _Fields:
             self.findings.problem(ConfigValue(None, self.package.folder), "", message, "say `--boot FILE`")
         return found
 
+    def python_of_hosts(self) -> list[JobField]:
+        """The field `python`, which is looked for on the hosts."""
+        found = self.package.variable("PYTHON_COMMAND")
+        return [JobField("python", str(found.value), self.origin("PYTHON_COMMAND", "on the hosts"))] if found else []
+
     def data(self, given: Mapping[str, str]) -> list[JobField]:
         inputs, env = [], [JobField(name, value, "one rank alone") for name, value in given.items()]
         for name, at in self.package.variables.items():
             if name in TAKEN or at.empty or SECRET.search(name) or not re.fullmatch(ENV_NAME, name):
                 continue
             comment = origin(name, at)
-            if name not in DATA:
-                env.append(JobField(name, str(at.value), comment))
+            if name not in DATA or self.hosts:
+                where = ", a path on the hosts" if name in DATA else ""
+                env.append(JobField(name, str(at.value), comment + where))
                 continue
             if not os.path.isdir(str(at.value)):
                 self.findings.note(at, name, f"names {at.value}, which is no directory of this machine")
@@ -152,13 +169,13 @@ class _Fields:
         return [field for field in fields if field.value]
 
     def leave_out(self) -> None:
-        info = self.package.variable("NODEINFO_FILE")
-        found = cluster_files.hosts(info, self.package.root, Findings()) if info is not None else None
-        if info is not None and found is not None:
-            message = f"lists {', '.join(found.names)}; the nodes of the job are simulated on this machine"
-            self.findings.leave_out(
-                info, "NODEINFO_FILE", message, "their passwords are in the profile" if found.passwords else ""
-            )
+        if self.listed and not self.hosts:
+            names = ", ".join(host.name for host in self.listed)
+            message = f"lists {names}; the nodes of the job are simulated on this machine"
+            self.findings.leave_out(self.info, "NODEINFO_FILE", message)
+        for host in (host for host in self.hosts if host.has_password):
+            message = f"has a password for {host.name}, which is kept nowhere: ssh takes keys"
+            self.findings.leave_out(self.info, "NODEINFO_FILE", message, f"install yours with `{host.key_command}`")
         if at := self.package.variable("CUDA_VISIBLE_DEVICES"):
             message = f"picks {at.value}; set CUDA_VISIBLE_DEVICES={at.value} when you start the job"
             self.findings.leave_out(at, "CUDA_VISIBLE_DEVICES", message)
@@ -173,7 +190,12 @@ class _Fields:
             self._start_script(path)
         for path in self.package.env_scripts:
             message = "sets up the environment of the training"
-            self.findings.leave_out(ConfigValue(None, path), "", message, f"add `setup: . {path}` to the job if it needs it")
+            hint = f"add `. {path}` to `setup` of the job if it needs it"
+            if self.hosts:  # only the training code is brought there
+                hint = (
+                    f"if it needs it, copy it to the training code and add `. ./{os.path.basename(path)}` to `setup` of the job"
+                )
+            self.findings.leave_out(ConfigValue(None, path), "", message, hint)
 
     def _started(self) -> list[str]:
         """Python files that shell scripts of the package start; the first is the training."""

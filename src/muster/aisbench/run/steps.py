@@ -9,8 +9,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from muster.aisbench import importing
+from muster.aisbench import importing, package
 from muster.aisbench.config.mode import OFFLINE
+from muster.aisbench.config.values import Findings
 from muster.aisbench.importing import Imported
 from muster.aisbench.layout import PackageLayout
 from muster.aisbench.package import Choices
@@ -52,7 +53,7 @@ def init(base: str, choices: Choices, store: RunStore) -> int:
     _say(f"[INFO] mode {imported.package.mode}")
     for note in imported.findings.notes:
         _say(f"[WARNING] {note}")
-    runner.prepare(load(layout.job), store.home, None, lambda text: _say(f"[WARNING] {text}"))
+    runner.prepare(load(layout.job), store.home, imported.engine, lambda text: _say(f"[WARNING] {text}"))
     if network_mode.enabled():
         network_mode.check(imported.package.test, Path(store.home))
     return 0
@@ -67,11 +68,11 @@ def run_train(base: str, choices: Choices, store: RunStore, go_to: GoTo) -> int:
         layout.remove_results()
         if not network_mode.started_by_stubs():
             layout.remove_stubs_logs()
-        prepared = runner.prepare(load(layout.job), store.home, None)
+        prepared = runner.prepare(load(layout.job), store.home, imported.engine)
         plan = network_mode.plan(imported.package.test, Path(store.home), _say) if network_mode.enabled() else None
-        measurement = runner.create_bench(prepared, sys.argv, plan, imported.package.system or None)
-        runs = runner.run_repeats(measurement, prepared, lambda run: _follow(run, imported.package.kind, layout, store, go_to))
-        states = {view.state for view in runs}
+        measurement = runner.create_bench(prepared.job, store.home, sys.argv, plan, imported.package.system or None)
+        follow = partial(_follow, kind=imported.package.kind, layout=layout, store=store, go_to=go_to)
+        states = {view.state for view in runner.run_repeats(measurement, lambda: api.start(prepared), follow)}
         layout.store(measurement, runner.write_result(measurement))
     return 0 if states == {State.SUCCEEDED} else 1
 
@@ -126,7 +127,8 @@ def _runs(store: RunStore, name: str, code: str) -> list[Run]:
 def _import(layout: PackageLayout, choices: Choices) -> Imported:
     """Writes the job file of a package into its `tmp/`, and puts its keys into the environment of this process only."""
     layout.make_folders()
-    imported = importing.read(str(layout.base), str(layout.job), choices, here=True)
+    on_hosts = package.read(str(layout.base), choices, Findings()).names_hosts
+    imported = importing.read(str(layout.base), str(layout.job), choices, here=not on_hosts)
     if imported.findings.problems:
         raise JobError(imported.findings.problems)
     write_text(str(layout.job), imported.text)

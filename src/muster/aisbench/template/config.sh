@@ -13,4 +13,5 @@ export PYTHON_COMMAND=python3
 export RANK_SIZE=1
 export DEVICE_NUM=1
 #export RANK_TABLE_FILE=/path/to/rank_table.json
+# With it the training runs on these servers, over ssh.
 #export NODEINFO_FILE=/path/to/nodeinfo.json

@@ -18,7 +18,17 @@ OPEN = b"O"  # an object: a file of which pieces follow
 DATA = b"D"  # the number of that file, and a piece of it
 CLOSE = b"C"  # the number of a file that is complete
 RECEIVED = b"R"  # how many bytes of files were written, on this connection
-_MOST = {MESSAGE: 64 << 20, OPEN: 1 << 16, DATA: PIECE + _NUMBER.size, CLOSE: _NUMBER.size, RECEIVED: _NUMBER.size}
+BEGIN = b"B"  # the number of a connection of a node's helper
+CARRY = b"T"  # the number of such a connection, and a piece of it; without one, it has ended
+GRANT = b"G"  # the number of such a connection, and how many bytes of it were taken
+CARRIED = (BEGIN, CARRY, GRANT)
+_MOST = {
+    MESSAGE: 64 << 20,
+    OPEN: 1 << 16,
+    **dict.fromkeys((DATA, CARRY), PIECE + _NUMBER.size),
+    **dict.fromkeys((CLOSE, RECEIVED, BEGIN), _NUMBER.size),
+    GRANT: _NUMBER.size + 4,
+}
 
 
 class Broken(Exception):
@@ -60,7 +70,7 @@ def with_number(kind: bytes, number: int, piece: bytes = b"") -> bytes:
     return _frame(kind, _NUMBER.pack(number) + piece)
 
 
-def message(say: str, **data: Any) -> bytes:
+def message(say: str, /, **data: Any) -> bytes:
     return with_object(MESSAGE, {"say": say, **data})
 
 
@@ -69,10 +79,11 @@ def _frame(kind: bytes, payload: bytes) -> bytes:
 
 
 class Parser:
-    """Bytes as they come, turned into frames."""
+    """Bytes as they come, turned into frames; `message` is the most bytes of one message."""
 
-    def __init__(self) -> None:
+    def __init__(self, message: int = _MOST[MESSAGE]) -> None:
         self._rest = bytearray()
+        self._most = {**_MOST, MESSAGE: message}
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that are complete now. Raises Broken."""
@@ -81,7 +92,7 @@ class Parser:
         try:
             while len(self._rest) - start >= _HEADER.size:
                 kind, length = _HEADER.unpack_from(self._rest, start)
-                if length > _MOST.get(kind, -1):
+                if length > self._most.get(kind, -1):
                     raise Broken(f"a frame of kind {kind!r} with {length} bytes")
                 end = start + _HEADER.size + length
                 if len(self._rest) < end:

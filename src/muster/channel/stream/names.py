@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Iterator
 from itertools import islice
 
 from muster.records.files import files_below
 from muster.records.layout import NODE_FILES, NODE_TOPICS
-from muster.records.untrusted import LARGEST, open_regular
+from muster.records.untrusted import open_regular
 
 FOLDERS = ("logs", "stacks", "results")
-MOST_FILES = 20000
+MOST_FILES = 20000  # in each folder
 DEEPEST = 16
 LONGEST = 1024  # bytes of a name
+LARGEST = 16 << 30  # bytes of a file that is sent whole
+SMALL = 1 << 20  # bytes of one that is read at once; larger ones are read piece by piece while they are sent
 TAIL = 1 << 16  # bytes of a log by which both sides see that they have the same one
 TOPICS = frozenset(f"{topic}.json" for topic in NODE_TOPICS)
 LAST = "exit.json"  # sent when all else is
+
+
+class Admitted:
+    """Names of files that have come up: so many in each folder, and declared ones always, whatever ranks write."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, set[str]] = {folder: set() for folder in FOLDERS}
+
+    def admit(self, name: str) -> bool:
+        """Takes in a mirrored name; false where its folder has too many."""
+        if name in NODE_FILES:
+            return True
+        known = self._names[name.partition("/")[0]]
+        if name not in known and len(known) >= MOST_FILES:
+            return False
+        known.add(name)
+        return True
 
 
 def is_mirrored(name: str) -> bool:
@@ -25,12 +45,25 @@ def is_mirrored(name: str) -> bool:
     if len(parts) == 1:
         return name in NODE_FILES
     proper = all(part not in ("", ".", "..") and "\0" not in part for part in parts)
-    return proper and parts[0] in FOLDERS and len(parts) <= DEEPEST and len(name.encode("utf-8", "surrogateescape")) <= LONGEST
+    return proper and parts[0] in FOLDERS and len(parts) <= DEEPEST and 0 < _length(name) <= LONGEST
+
+
+def _length(name: str) -> int:
+    """The bytes of a name on a disk; 0 for one that no disk can have: halves of characters that stand for no byte."""
+    try:
+        return len(name.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return 0
 
 
 def is_log(name: str) -> bool:
     """True if a file only grows: it is sent by offset, all others whole."""
     return name.endswith((".log", ".jsonl"))
+
+
+def is_large(name: str, size: int) -> bool:
+    """True if a file is sent piece by piece, when nobody has written to it for a moment; topics never are."""
+    return size > SMALL and name not in TOPICS and not is_log(name)
 
 
 def most_bytes(name: str) -> int:
@@ -49,8 +82,14 @@ def mirrored_below(folder: str) -> Iterator[str]:
 
 
 def fingerprint(folder: str, name: str, size: int | None = None) -> tuple[int, int]:
-    """The size of a file, and a checksum: of all of it, or of the end of a log, before `size`. Raises OSError."""
+    """The size of a file, and a checksum: of all of it, or of the end of a log, before `size`. Raises OSError.
+
+    In the place of the checksum, large files have the time of their last change, which their mirror has from them.
+    """
     with open_regular(f"{folder}/{name}", folder) as file:
+        info = os.fstat(file.fileno())
+        if is_large(name, info.st_size):
+            return info.st_size, info.st_mtime_ns
         if not is_log(name):
             data = file.read(most_bytes(name) + 1)
             return len(data), zlib.crc32(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muster.dataclass import fields, replace
-from muster.engines.ssh.options import DIRECTORY, LOST_AFTER, Common, HostsOptions, Site, expanded
+from muster.engines.ssh.options import DIRECTORY, LOST_AFTER, ONCE, Common, HostsOptions, Site, expanded, named_twice
 from muster.job import Job
 from muster.job.kinds import Wrong
 
@@ -15,6 +15,19 @@ Problem = tuple[str, str, str]
 def choose(job: Job, groups: Mapping[str, Site]) -> tuple[HostsOptions, list[Problem]]:
     """The hosts of a job with all settings, as many as it has nodes; or why that cannot be."""
     own: HostsOptions = job.hosts or HostsOptions()
+    chosen, problems = meant(own, groups)
+    needed = job.nodes + job.ps
+    if not problems and needed > len(chosen.nodes):
+        place = f"`{own.group}`" if own.group else "`hosts`"
+        message = f"asks for {needed} nodes, and {place} has {len(chosen.nodes)}"
+        return chosen, [("nodes", message, "name more hosts, or use fewer nodes")]
+    if twice := named_twice(chosen.nodes):
+        problems.append(("hosts", f"names `{twice}` twice", ONCE))
+    return replace(chosen, nodes=chosen.nodes[:needed]), problems
+
+
+def meant(own: HostsOptions, groups: Mapping[str, Site]) -> tuple[HostsOptions, list[Problem]]:
+    """All hosts that options mean, with all settings; or why there are none."""
     if not own.nodes and not own.hostfile and not own.group and len(groups) == 1:
         own = replace(own, group=next(iter(groups)))
     group = groups.get(own.group, Site())
@@ -35,12 +48,7 @@ def choose(job: Job, groups: Mapping[str, Site]) -> tuple[HostsOptions, list[Pro
     if not chosen.nodes:
         hint = "write `hosts: [node1, node2]`, use `--hosts node1,node2`, or make a group `[hosts.lab]` in config.toml"
         return chosen, [("hosts", "is needed by the engine ssh", hint)]
-    needed = job.nodes + job.ps
-    if needed > len(chosen.nodes):
-        place = f"`{own.group}`" if own.group else "`hosts`"
-        message = f"asks for {needed} nodes, and {place} has {len(chosen.nodes)}"
-        return chosen, [("nodes", message, "name more hosts, or use fewer nodes")]
-    return replace(chosen, nodes=chosen.nodes[:needed]), []
+    return chosen, []
 
 
 def _over(own: HostsOptions, group: Common) -> HostsOptions:
@@ -61,7 +69,10 @@ def _unknown_group(name: str, groups: Mapping[str, Site]) -> Problem:
 
 
 def read_hostfile(path: str) -> list[str]:
-    """The hosts of a hostfile: the first word of each line; what follows, such as `slots=8`, is for MPI. Raises Wrong."""
+    """The hosts of a hostfile: the first word of each line; what follows, such as `slots=8`, is for MPI. Raises Wrong.
+
+    A host on several lines is one host, which MPI gives more slots.
+    """
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = [line.partition("#")[0].split() for line in file.read(1 << 20).splitlines()]
-    return [host for words in lines if words for host in expanded(words[0])]
+    return list(dict.fromkeys(host for words in lines if words for host in expanded(words[0])))

@@ -6,6 +6,8 @@ They are declared here once, for the job's `hosts:`, `[hosts.NAME]` in config.to
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from muster.dataclass import dataclass
@@ -29,6 +31,7 @@ from muster.job.kinds import (
 LOST_AFTER = 60.0
 DIRECTORY = "~/.muster"
 MOST_HOSTS = 20000
+ONCE = "each host takes part once"
 _RANGE = re.compile(r"(?P<before>[^\[\]]*)\[(?P<inside>[0-9]+(?:[-,][0-9]+)*)\](?P<behind>.*)")
 HOST = r"^([^@\s:\-][^@\s:]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][\w.\-]*)(:[0-9]{1,5})?$"
 
@@ -37,17 +40,45 @@ def expanded(text: str) -> list[str]:
     """The hosts that a text with ranges means: `node[01-16]`, `train@rack[1,3-5]:2222`. Raises Wrong."""
     found = _RANGE.fullmatch(text)
     if found is None or ":" in found["inside"]:
-        if not re.fullmatch(HOST, text):
-            raise Wrong(f"`{text}` is not a host", "write `name`, `user@name` or `name:port`, ranges as `node[01-16]`")
-        return [text]
+        return [_checked(text)]
+    hosts: list[str] = []
+    for number in _numbers(found["inside"], text):
+        hosts += expanded(found["before"] + number + found["behind"])
+        _check_count(len(hosts), text)
+    return hosts
+
+
+def _checked(host: str) -> str:
+    if not re.fullmatch(HOST, host):
+        raise Wrong(f"`{host}` is not a host", "write `name`, `user@name` or `name:port`, ranges as `node[01-16]`")
+    port = re.search(r":([0-9]+)$", host)
+    if port and not 0 < int(port[1]) < 1 << 16:
+        raise Wrong(f"`{host}` has no port", "ports are 1 to 65535")
+    return host
+
+
+def _numbers(inside: str, text: str) -> list[str]:
+    """The numbers of a range such as `1,08-11`, as they are written."""
     numbers: list[str] = []
-    for part in found["inside"].split(","):
+    for part in inside.split(","):
         first, _, last = part.partition("-")
-        width = len(first) if first.startswith("0") else 0
-        if last and not 0 <= int(last) - int(first) < MOST_HOSTS:
+        width, count = len(first) if first.startswith("0") else 0, int(last or first) - int(first) + 1
+        if count < 1:
             raise Wrong(f"`{text}` is a range without an order", "write the smaller number first")
-        numbers += [f"{number:0{width}}" for number in range(int(first), int(last or first) + 1)]
-    return [host for number in numbers for host in expanded(found["before"] + number + found["behind"])]
+        _check_count(len(numbers) + count, text)
+        numbers += [f"{number:0{width}}" for number in range(int(first), int(first) + count)]
+    return numbers
+
+
+def _check_count(count: int, text: str) -> None:
+    if count > MOST_HOSTS:
+        raise Wrong(f"`{text}` is more than {MOST_HOSTS} hosts", "name those of this run")
+
+
+def named_twice(hosts: Sequence[str]) -> str:
+    """The first host that is named more than once; empty where there is none."""
+    counts = Counter(hosts)
+    return next((host for host in hosts if counts[host] > 1), "")
 
 
 class HostNames(Kind):
@@ -60,9 +91,8 @@ class HostNames(Kind):
             said = "an empty list" if isinstance(item.value, list) else item.shown
             raise Wrong(f"is {said}; it takes {self.words}", "ranges are written as `node[01-16]`")
         found = [host for hosts in each(numbered(item), self._hosts) for host in hosts]
-        twice = next((host for host in found if found.count(host) > 1), "") if len(found) < 5000 else ""
-        if twice:
-            raise Wrong(f"names `{twice}` twice", "each host takes part once")
+        if twice := named_twice(found):
+            raise Wrong(f"names `{twice}` twice", ONCE)
         return tuple(found)
 
     def _hosts(self, name: str, item: Item) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from muster.job import Job
-from muster.plan.node import File, Places, Transfer, local_path
+from muster.job.data import local_path
+from muster.plan.node import File, Places, Transfer
 from muster.plan.world import PS, WORKER, Node, World
 
 

@@ -6,6 +6,9 @@ from muster.job import Job
 from muster.plan.frameworks.base import Launcher
 from muster.plan.world import World
 
+# horovodrun gives all ranks the PATH of the first node; a login knows the directory of its own.
+OWN_RANK = ("sh", "-c", 'exec "${MUSTER_RESULTS%/*}/bin/"$0 "$@"')
+
 
 class Horovod(Launcher):
     def argv(self, job: Job, world: World, folder: str, program: tuple[str, ...]) -> tuple[str, ...]:
@@ -13,4 +16,4 @@ class Horovod(Launcher):
         # is in the user's home and remembers for an hour what was true of another run.
         start = ("horovodrun", "-np", str(world.size), "--hostfile", self.hostfile(folder), "--disable-cache")
         network = ("--network-interface", "lo") if world.loopback else ()
-        return (*start, *network, self.rank_program, *program)
+        return (*start, *network, *OWN_RANK, self.rank_program, *program)

@@ -1,11 +1,14 @@
-"""The first program on a host: it finds a Python there, takes the agent in where the host lacks it, and becomes a relay.
+"""The first program on a host: it finds a Python there, takes the agent in where the host lacks it, and runs a word of it.
 
 The shell of the host's user is given one quoted text for /bin/sh, whatever it is itself.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
+from typing import Any
 
 MARK = b"MUSTER-HOST "  # before it, a host's shell may have written anything
 NO_PYTHON = "no-python"
@@ -46,9 +49,14 @@ try:
         data = read(int.from_bytes(read(8), "big"))
         if hashlib.sha256(data).hexdigest() != digest:
             sys.exit(1)
-        with open(path + ".%d.tmp" % os.getpid(), "wb") as file:
-            file.write(data)
-        os.rename(path + ".%d.tmp" % os.getpid(), path)
+        temporary = path + ".%d.tmp" % os.getpid()
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data)
+            os.rename(temporary, path)
+        except OSError:
+            os.path.exists(temporary) and os.unlink(temporary)
+            raise
         say(agent=True)
     os.utime(path)
 except OSError as error:
@@ -57,16 +65,24 @@ except OSError as error:
 sys.path.insert(0, path)
 sys.argv[0] = path
 from muster.agent.main import main
-sys.exit(main(["engine", "ssh", "relay", root] + sys.argv[3:]))
+sys.exit(main(["engine", "ssh", sys.argv[3], root] + sys.argv[4:]))
 """.replace("{mark}", repr(MARK))
 
 
-def command(root: str, agent: str, python: str, run_id: str, node: int) -> str:
-    """The text for the shell of a host; `agent` is the digest of the packed agent, `python` a path there or empty."""
+def answer(**data: Any) -> None:
+    """Says something on standard output, as the bootstrap does before it."""
+    os.write(1, b"\n" + MARK + json.dumps(data).encode() + b"\n")
+
+
+def command(root: str, agent: str, python: str, *words: object) -> str:
+    """The text for the shell of a host, which ends as `words` of the engine's node side.
+
+    `agent` is the digest of the packed agent, `python` a path there or empty.
+    """
     script = _SHELL.format(
         pythons=" ".join(map(shlex.quote, (python,) if python else PYTHONS)),
         program=shlex.quote(_PROGRAM),
-        words=" ".join(map(shlex.quote, (root, agent, run_id, str(node)))),
+        words=" ".join(map(shlex.quote, (root, agent, *map(str, words)))),
         mark=MARK.decode(),
         no_python=NO_PYTHON,
     )

@@ -1,24 +1,25 @@
-"""One ssh connection to a host: the system's own ssh, and the relay at its other end.
+"""One ssh connection to a host: the system's own ssh, and the relay or the survey at its other end.
 
 The user's configuration, agent, jump hosts and known hosts count. Nothing is asked: what needs an answer is a refusal.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import select
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from muster.dataclass import dataclass
 from muster.engines.ssh.node import bootstrap
-from muster.linux.watch import readable
 from muster.records.untrusted import parse_json
 
 CONNECT_LIMIT = 15  # seconds for a host to answer
-OPENING_LIMIT = 60.0  # for the bootstrap to begin
+OPENING_LIMIT = 60.0  # for the bootstrap to begin, or to take in a piece of the agent
 GARBAGE = 1 << 16  # bytes that a host's shell may write before
 OPTIONS = {
     "BatchMode": "yes",
@@ -31,11 +32,11 @@ OPTIONS = {
     "ForwardX11": "no",
     "ClearAllForwardings": "yes",
     "PermitLocalCommand": "no",
-    "RequestTTY": "no",
     "LogLevel": "ERROR",
 }
 _HOST = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<name>\[[0-9A-Fa-f:.]+\]|[^@:\s\[\]]+)(?::(?P<port>[0-9]+))?")
 
+UNRESOLVED = "its name cannot be resolved"
 # What ssh says, why that is, and what to do; the first that is found in its words counts.
 _REASONS = (
     (
@@ -54,7 +55,7 @@ _REASONS = (
         "it does not accept any of your keys",
         "name the right one with IdentityFile and IdentitiesOnly in ~/.ssh/config",
     ),
-    ("Could not resolve hostname", "its name cannot be resolved", "check the name, or give its address"),
+    ("Could not resolve hostname", UNRESOLVED, "check the name, or give its address"),
     ("Connection refused", "nothing listens at its ssh port", "start sshd there, or give the port as `{name}:PORT`"),
     ("timed out", "it does not answer", "check that it is up and that `ssh {target}` works"),
     ("No route to host", "there is no route to it", "check that it is up and that `ssh {target}` works"),
@@ -82,11 +83,13 @@ class Host:
         """The words for ssh and ssh-copy-id, as people type them."""
         return " ".join([*(["-p", self.port] if self.port else []), f"{self.user}@{self.name}" if self.user else self.name])
 
-    def argv(self, command: str) -> list[str]:
-        options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
+    def argv(self, command: str, terminal: bool = False) -> list[str]:
+        """The command line of ssh; with `terminal`, the command has one on the host."""
+        chosen = {**OPTIONS, "RequestTTY": "yes" if terminal else "no"}
+        options = [word for name, value in chosen.items() for word in ("-o", f"{name}={value}")]
         user = ["-l", self.user] if self.user else []
         port = ["-p", self.port] if self.port else []
-        return ["ssh", "-T", *options, *user, *port, "--", self.name, command]
+        return ["ssh", *options, *user, *port, "--", self.name, command]
 
 
 class Unreachable(Exception):
@@ -95,6 +98,18 @@ class Unreachable(Exception):
     def __init__(self, reason: str, lasting: bool = True) -> None:
         super().__init__(reason)
         self.lasting = lasting
+
+
+class Unfit(Unreachable):
+    """Why a host that was reached cannot be used."""
+
+
+class Closed(Exception):
+    """The other end was closed before an answer came; `said` is what came instead."""
+
+    def __init__(self, said: bytes) -> None:
+        super().__init__()
+        self.said = said
 
 
 class Connection:
@@ -114,44 +129,41 @@ class Connection:
         self.writer, self.reader = self._process.stdin.fileno(), self._process.stdout.fileno()
         self.early = b""  # what came behind the answer of the bootstrap
 
-    def open(self, agent: bytes) -> None:
-        """Waits for the bootstrap, and gives it the agent where the host does not have it. Raises Unreachable."""
-        deadline = time.monotonic() + OPENING_LIMIT
-        if not self._has_agent(deadline):
-            view = memoryview(len(agent).to_bytes(8, "big") + agent)
-            try:
-                while view:
-                    view = view[os.write(self.writer, view) :]
-            except BrokenPipeError:
-                raise self.why_closed() from None
-            self._has_agent(deadline + OPENING_LIMIT)
+    def open(self, agent: bytes, limit: float = math.inf) -> None:
+        """Waits for the bootstrap, and gives it the agent where the host does not have it; all in `limit` seconds.
+
+        Raises Unreachable.
+        """
         os.set_blocking(self.writer, False)
         os.set_blocking(self.reader, False)
+        end = time.monotonic() + limit
+        if not self._has_agent(end):
+            self.send(len(agent).to_bytes(8, "big") + agent, end)
+            self._has_agent(end)
 
-    def _has_agent(self, deadline: float) -> bool:
-        answer = self._answer(deadline)
-        if error := answer.get("error"):
-            if error == bootstrap.NO_PYTHON:
-                hint = "install one, or name it with `python` in the group of hosts"
-                raise Unreachable(f"it has no Python 3.9 or newer; {hint}")
-            raise Unreachable(f"its directory for Muster cannot be used ({error}); free or name another with `directory`")
+    def send(self, data: bytes, end: float = math.inf) -> None:
+        """Writes all of the data, which ssh has to take until the time `end`. Raises Unreachable."""
+        view = memoryview(data)
+        while view:
+            await_ready(self.writer, select.POLLOUT, end, self.host)
+            try:
+                view = view[os.write(self.writer, view) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                raise self.why_closed() from None
+
+    def receive(self, most: int, end: float = math.inf) -> bytes:
+        """Some bytes, which have to come until the time `end`; none when the connection has ended. Raises Unreachable."""
+        await_ready(self.reader, select.POLLIN, end, self.host)
+        return os.read(self.reader, most)
+
+    def _has_agent(self, end: float) -> bool:
+        try:
+            answer, self.early = read_answer(lambda: self.receive(GARBAGE, end))
+        except Closed as closed:
+            raise self.why_closed(closed.said) from None
         return bool(answer.get("agent"))
-
-    def _answer(self, deadline: float) -> dict[str, object]:
-        data = b""
-        while len(data) < GARBAGE:
-            if not readable([self.reader], max(0.0, deadline - time.monotonic())):
-                raise Unreachable(f"nothing is heard of it within {OPENING_LIMIT:g} s", lasting=False)
-            piece = os.read(self.reader, GARBAGE)
-            if not piece:
-                raise self.why_closed(data)
-            data += piece
-            _, mark, line = data.partition(b"\n" + bootstrap.MARK)
-            text, end, rest = line.partition(b"\n")
-            if mark and end:
-                self.early = rest
-                return _object(text)
-        raise Unreachable("its shell writes too much at the start of a session; make its start-up files silent")
 
     def why_closed(self, output: bytes = b"") -> Unreachable:
         """Why ssh ended, in words: its own, or those of the host's shell."""
@@ -163,8 +175,12 @@ class Connection:
         said = (self._errors.read(GARBAGE).strip() or output.strip()).decode("utf-8", "replace")
         return explained(self.host, said, code)
 
-    def close(self) -> None:
+    def kill(self) -> None:
+        """Ends ssh, and with it the connection for whoever waits for it."""
         self._process.kill()
+
+    def close(self) -> None:
+        self.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._errors):
             if stream is not None:
@@ -183,6 +199,43 @@ def explained(host: Host, said: str, code: int | None) -> Unreachable:
             return Unreachable(f"{reason}; {advice}", lasting=reason not in TRANSIENT)
     last = said.strip().splitlines()[-1] if said.strip() else f"ssh ended with code {code} and left no word"
     return Unreachable(f"ssh failed: {last}", lasting=False)
+
+
+def read_answer(receive: Callable[[], bytes], early: bytes = b"") -> tuple[dict[str, object], bytes]:
+    """Reads the next answer of the program on a host, behind whatever its shell has written; returns what follows it, too.
+
+    Raises Unfit and Closed.
+    """
+    data = early
+    while True:
+        _, mark, line = data.partition(b"\n" + bootstrap.MARK)
+        text, end, rest = line.partition(b"\n")
+        if mark and end:
+            return _checked(_object(text)), rest
+        if len(data) >= GARBAGE:
+            raise Unfit("its shell writes too much at the start of a session; make its start-up files silent")
+        piece = receive()
+        if not piece:
+            raise Closed(data)
+        data += piece
+
+
+def await_ready(descriptor: int, event: int, end: float, host: Host) -> None:
+    """Waits until ssh can be read from or written to, until the time `end` and not too long. Raises Unreachable."""
+    limit = max(0.0, min(OPENING_LIMIT, end - time.monotonic()))
+    poll = select.poll()
+    poll.register(descriptor, event)
+    if not poll.poll(math.ceil(limit * 1000)):
+        raise Unreachable(f"nothing is heard of it; check that `ssh {host.target} true` returns", lasting=False)
+
+
+def _checked(answer: dict[str, object]) -> dict[str, object]:
+    """Raises Unfit for an answer that says what is wrong with the host."""
+    if error := answer.get("error"):
+        if error == bootstrap.NO_PYTHON:
+            raise Unfit("it has no Python 3.9 or newer; install one, or name it with `python` in the group of hosts")
+        raise Unfit(f"its directory for Muster cannot be used ({error}); free or name another with `directory`")
+    return answer
 
 
 def _object(text: bytes) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The entry of the ssh engine's node side: the supervisor's site, and the relay on a host."""
+"""The entry of the ssh engine's node side: the supervisor's site, and what ssh starts on a host."""
 
 from __future__ import annotations
 
@@ -14,10 +14,18 @@ def site(assignment: Assignment, events: Events) -> Site:
 
 
 def main(words: list[str]) -> int:
-    """Runs the relay."""
-    from muster.engines.ssh.node import relay
-
+    """Runs the relay, the survey, or a command beside a rank."""
     word, *rest = words
     if word == "relay":
+        from muster.engines.ssh.node.host import relay
+
         relay.main(rest)
+    if word == "survey":
+        from muster.engines.ssh.node.host import survey
+
+        return survey.main(rest)
+    if word == "exec":
+        from muster.engines.ssh.node.host import exec as host_exec
+
+        return host_exec.main(rest)
     raise SystemExit(f"unknown: {word}")

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
+import re
 import signal
 import socket
-import tarfile
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.agent.node import environment
 from muster.agent.sandbox import agent_process
 from muster.agent.supervisor.site import Assignment, Cut, NodeEnded, NotReady, Site
 from muster.channel.base import SupervisorChannel
 from muster.channel.stream import frames
 from muster.channel.stream.frames import Parser
-from muster.engines.ssh.node import bootstrap
-from muster.engines.ssh.node.connection import Host
-from muster.engines.ssh.node.link import Handover, Link
-from muster.linux import keys, syscalls
+from muster.engines.ssh.node import addresses, handover
+from muster.engines.ssh.node.addresses import Place, Unsuitable
+from muster.engines.ssh.node.handover import Handover
+from muster.engines.ssh.node.link import Link
+from muster.linux import syscalls
 from muster.linux.held_signals import held
 from muster.linux.signals import reap_children, send
+from muster.records import clocks
 from muster.records.files import Events
 from muster.records.layout import AttemptDir
 from muster.records.logs import last_lines
@@ -36,8 +36,10 @@ NAMED = 5  # hosts that are named in a reason
 RESTARTED = "was started again, or its daemon was killed"
 CONNECTING = 32  # connections that are opened at a time
 READ = 1 << 18
+PIECES = 16  # that are read of a link before the next one is
 CLOSE_LIMIT = 5.0  # for hosts to take leave
-RETRY = (0.5, 2.0)  # seconds before devices are asked for again, by chance: two runs must not take turns for ever
+MOST_LEFT, LONGEST = 20, 1024  # files that stay on a host and are named, letters of what it says of them
+AGAIN = 1.0  # seconds before devices are asked for again, at most and by chance, beside what asking takes
 MARGIN = 12.0  # for a host that was cut off to end what its ranks' grace has left
 
 
@@ -51,14 +53,22 @@ class Node:
     pid: int
     line: socket.socket
     parser: Parser = field(default_factory=Parser)
-    reached: str = ""
+    place: Place | None = None
     address: str = ""
+    ahead: float = 0.0  # seconds by which its clock is ahead of this machine's
     ready: bool = False
-    held: bool | None = None  # None while it was not asked or has not answered
+    asked: bool = False  # for its devices, without an answer so far
+    held: bool = False
+    busy: str = ""  # whom it waits for, until its devices are free
     trouble: str = ""  # why its connection is broken
     running: bool = False
     lost: bool = False
+    killed_at: float | None = None  # since when it was told to end its agent, and nothing came of it
     linked: bool = True  # whether its link process lives
+
+    def order(self) -> str:
+        """A text by which all runs put hosts in the same order."""
+        return self.place.network if self.place else ""
 
     def say(self, say: str, **data: Any) -> None:
         try:
@@ -68,6 +78,8 @@ class Node:
 
 
 class SshSite(Site):
+    nodes_return = True
+
     def __init__(self, assignment: Assignment, events: Events) -> None:
         self.assignment = assignment
         self.job = assignment.job
@@ -76,7 +88,8 @@ class SshSite(Site):
         self._nodes: list[Node] = []
         self._begun = time.monotonic()
         self._ask_at = 0.0  # when devices are asked for again
-        self._asked = False
+        self._asked_at = 0.0  # when they were asked for
+        self._refused = False  # whether others had some of them
         self._ended: list[NodeEnded] = []
         self._attempt: AttemptDir | None = None
         self._cut: list[str] = []  # hosts that were lost in this attempt, and how
@@ -93,6 +106,7 @@ class SshSite(Site):
         if waiting:
             self.reason = self._connecting(waiting)
         elif all(node.held for node in self._nodes):
+            self._check_addresses()
             for node in self._nodes:
                 self.events.add("host", node=node.index, host=node.spec, address=node.address)
             return True
@@ -104,53 +118,61 @@ class SshSite(Site):
         """Which hosts are waited for, once that takes a while."""
         if time.monotonic() < self._begun + QUICK:
             return ""
-        more = f" and {len(waiting) - NAMED} more" if waiting[NAMED:] else ""
-        named = ", ".join(node.spec for node in waiting[:NAMED]) + more
+        named = _some([node.spec for node in waiting], ", ")
         trouble = next((f" ({node.spec}: {node.trouble})" for node in waiting if node.trouble), "")
         return f"connecting to {named}{trouble}"
 
     def _hold(self) -> None:
-        """Asks all hosts for devices; where one has none to give, the others let theirs go, and all are asked again later."""
+        """Asks all hosts for devices. Where one has none to give, the others let theirs go until it says that they are free.
+
+        From then on one host is asked before all others, by an order that does not depend on the run: of two runs that want
+        the same hosts one is refused there, and takes nothing from the other. Chance does the rest.
+        """
         now = time.monotonic()
-        if now < self._ask_at or (self._asked and any(node.held is None for node in self._nodes)):
-            return  # it is too early, or answers are on their way
-        for index, node in enumerate(self._nodes):
-            peer = self._nodes[index == 0].reached if len(self._nodes) > 1 else ""
-            node.held = None
-            node.say("let-go") if self._asked else node.say("hold", peer=peer)
-        self._ask_at = now + random.uniform(*RETRY) if self._asked else 0.0
-        self._asked = not self._asked
+        if any(node.asked for node in self._nodes) or now < self._ask_at:
+            return  # answers are on their way, or it is too early
+        if busy := [node for node in self._nodes if node.busy]:
+            if not self._refused or any(node.held for node in self._nodes):
+                self._ask_at = now + random.uniform(0.0, AGAIN + now - self._asked_at)
+            self._refused = True
+            self.reason = _some([f"{node.spec}: {node.busy}" for node in busy], "; ")
+            for node in (node for node in self._nodes if node.held):
+                node.held = False
+                node.say("let-go")
+            return
+        self._asked_at = now
+        missing = sorted((node for node in self._nodes if not node.held), key=Node.order)
+        peers = self._choose_addresses()
+        for node in missing[:1] if self._refused and len(missing) == len(self._nodes) else missing:
+            node.asked = True
+            node.say("hold", peer=peers.get(node.index, ""))
+
+    def _choose_addresses(self) -> dict[int, str]:
+        """Chooses the addresses of all nodes; returns the peers of those that have to look for a route. Raises NotReady."""
+        places = [node.place for node in self._nodes if node.place is not None]
+        try:
+            for node, address in zip(self._nodes, addresses.choose(places, self._hosts.interface)):
+                node.address = address
+            return {node.index: addresses.peer(places, node.index) for node in self._nodes if not node.address}
+        except Unsuitable as error:
+            raise NotReady(f"{self._nodes[error.host].spec}: {error}") from None
+
+    def _check_addresses(self) -> None:
+        """Raises NotReady where hosts cannot reach each other at their addresses."""
+        machines = {node.place.network for node in self._nodes if node.place is not None}
+        for node in self._nodes:
+            if len(machines) > 1 and not addresses.is_usable(node.address):
+                what = f"the other hosts do not reach it at {node.address}" if node.address else "it has no route to the others"
+                raise NotReady(f"{node.spec}: {what}; name a network that they share with `interface`")
 
     def _connect(self, attempt: int = 0) -> None:
-        hosts = self._hosts
-        agent = _read(self.assignment.tools.archive)
-        digest = hashlib.sha256(agent).hexdigest()
-        code, code_digest = _archive(self.assignment.code)
-        submitters = environment.given()
-        travelling = {*self.job.secrets, "MUSTER_POWER"}
-        of_ssh = {name: value for name, value in submitters.items() if name not in travelling and name != keys.VARIABLE}
-        begin = {
-            "job": self.job.to_json(),
-            "code": code_digest,
-            "agent": digest,
-            "environment": {name: value for name, value in submitters.items() if name in travelling},
-            "keys": keys.read(),
-            "namespaces": self.assignment.namespaces,
-            "interface": hosts.interface,
-            "shared": hosts.shared,
-        }
         self._tokens = os.pipe()
         os.write(self._tokens[1], b"." * CONNECTING)
+        given = handover.of_each_node(self.assignment, attempt)
         with held():
-            for index, spec in enumerate(hosts.nodes):
-                host = Host.parse(spec)
-                assert host is not None  # checked when the job was submitted
-                command = bootstrap.command(hosts.directory, digest, hosts.python, self.assignment.run.id, index)
-                given = Handover(
-                    self.assignment.run, index, host, command, of_ssh, agent, code, begin, hosts.lost_after, attempt
-                )
-                self._nodes.append(self._fork(given, spec))
-        os.close(code)
+            for one, spec in zip(given, self._hosts.nodes):
+                self._nodes.append(self._fork(one, spec))
+        os.close(given[0].code)
 
     def _fork(self, given: Handover, spec: str) -> Node:
         near, far = socket.socketpair()
@@ -177,7 +199,7 @@ class SshSite(Site):
     def _listen(self) -> None:
         reap_children()
         for node in [node for node in self._nodes if node.linked]:
-            while True:
+            for _ in range(PIECES):  # a host that never stops talking keeps nobody from being heard
                 try:
                     data = node.line.recv(READ, socket.MSG_DONTWAIT)
                 except BlockingIOError:
@@ -203,36 +225,49 @@ class SshSite(Site):
 
     def _take(self, node: Node, say: str, data: dict[str, Any]) -> None:
         if say == "connected":
-            node.reached, node.trouble = str(data.get("reached")), ""
-            if not node.name or node.name.replace(".", "").isdigit() or ":" in node.name:
-                node.name = str(data.get("host"))
+            self._meet(node, data)
+        elif say == "clock":
+            node.ahead = float(data["ahead"])
         elif say == "ready":
             node.ready = True
+        elif say == "moved":
+            node.killed_at = None  # what it has written may take long
         elif say == "held":
-            node.held, node.address = True, str(data.get("address"))
-        elif say == "busy":
-            node.held = False
-            self.reason = f"{node.spec}: {data.get('reason')}"
+            node.asked, node.held, node.busy = False, True, ""
+            node.address = node.address or addresses.read(data.get("address"))
+        elif say in ("busy", "free"):
+            node.asked, node.busy = False, _reason(data) if say == "busy" else ""
         elif say == "unfit" and self._attempt is not None:
-            self._lose(node, str(data.get("reason")))
+            self._lose(node, _reason(data))
         elif say == "unfit":
-            raise NotReady(f"{node.spec}: {data.get('reason')}")
+            raise NotReady(f"{node.spec}: {_reason(data)}")
         elif say == "broken":
-            node.trouble = str(data.get("reason"))
+            node.trouble = _reason(data)
             self.events.add("link-broken", node=node.index, host=node.spec, reason=node.trouble)
         elif say == "lost":
             self._lose(node, f"was not reached for {duration(self._hosts.lost_after)}: {node.trouble}")
         elif say == "ended" and self._attempt is not None and data.get("attempt") == self._attempt.number:
-            if refused := data.get("refused"):
-                self.events.add("left-on-host", attempt=self._attempt.number, node=node.index, host=node.spec, left=refused)
+            if left := _left(data.get("left")):
+                self.events.add("left-on-host", attempt=self._attempt.number, node=node.index, host=node.spec, **left)
             self._take_end(node, self._attempt, data.get("status"))
+
+    def _meet(self, node: Node, hello: dict[str, Any]) -> None:
+        """Takes in what a host tells of itself on each new connection."""
+        node.trouble = ""
+        if not node.name or node.name.replace(".", "").isdigit() or ":" in node.name:
+            node.name = _host_name(hello.get("host")) or node.name
+        node.place = Place.from_json(hello["place"])
+        if self._attempt is None:  # what was said to it may be lost, and it has let its devices go
+            node.ready = node.asked = node.held = False
+            node.busy = ""
 
     def _take_end(self, node: Node, attempt: AttemptDir, status: object) -> None:
         """Takes in that an agent has ended, and that all that it wrote is here."""
-        if node.running and not isinstance(status, int) and not os.path.exists(attempt.node(node.index).exit):
+        known = status if isinstance(status, int) and 0 <= status < 1 << 16 else None  # a wait status
+        if node.running and known is None and not os.path.exists(attempt.node(node.index).exit):
             self._lose(node, RESTARTED)
         elif node.running:
-            how = _how(attempt, node.index, status) if isinstance(status, int) else ""
+            how = _how(attempt, node.index, known) if known is not None else ""
             self._ended.append(NodeEnded(node.index, f"({node.spec}) {how}"))
         node.running = node.lost = False
 
@@ -243,7 +278,9 @@ class SshSite(Site):
         left = None if self.deadline is None else self.deadline - time.monotonic()
         names = [[node.name, node.address] for node in self._nodes]
         for node in self._nodes:
-            node.running = True
+            if node.ahead:
+                self.events.add(clocks.EVENT, attempt=attempt.number, node=node.index, ahead=node.ahead)
+            node.running, node.killed_at = True, None
             node.say("start", attempt=attempt.number, nodes=names, left=left, count=self.assignment.count)
             if not node.linked:
                 self._lose(node, LINK_KILLED)
@@ -257,9 +294,13 @@ class SshSite(Site):
         return Cut(", ".join(self._cut)) if self._cut else None
 
     def kill(self, nodes: Collection[int]) -> None:
+        now = time.monotonic()
         for node in self._nodes:
             if node.index in nodes:
                 node.say("kill")
+                node.killed_at = node.killed_at or now
+                if now - node.killed_at > self._hosts.lost_after:
+                    self._lose(node, f"did not end its processes within {duration(self._hosts.lost_after)}")
 
     def sweep(self, attempt: AttemptDir) -> None:
         """Waits for hosts that were lost: their ranks end by themselves, and have done so when the time is up."""
@@ -267,6 +308,9 @@ class SshSite(Site):
         while any(node.lost for node in self._nodes) and time.monotonic() < deadline:
             self._listen()
             time.sleep(0.1)
+        for node in (node for node in self._nodes if node.lost):
+            folder = f"{self._hosts.directory}/nodes/{node.index}/runs/{self.assignment.run.id}"
+            self.events.add("not-delivered", attempt=attempt.number, node=node.index, host=node.spec, folder=folder)
 
     def close(self) -> None:
         for node in self._nodes:
@@ -306,36 +350,33 @@ def _be_link(
         os._exit(code)
 
 
+def _reason(data: Mapping[str, Any]) -> str:
+    """Returns why a host cannot go on, as it says itself, bounded in length."""
+    return str(data.get("reason"))[:LONGEST]
+
+
+def _host_name(said: object) -> str:
+    """The name that a host gives itself, which other nodes find in their files; nothing where it is none."""
+    return said if isinstance(said, str) and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}", said) else ""
+
+
+def _left(said: object) -> dict[str, Any] | None:
+    """What a host says that it keeps, as far as that can be meant."""
+    if not isinstance(said, dict) or not isinstance(said.get("files"), dict) or not isinstance(said.get("count"), int):
+        return None
+    files = {str(name)[:LONGEST]: str(reason)[:LONGEST] for name, reason in list(said["files"].items())[:MOST_LEFT]}
+    return {"folder": str(said.get("folder"))[:LONGEST], "count": said["count"], "files": files}
+
+
+def _some(words: list[str], between: str) -> str:
+    """The first few words, and how many there are beside them."""
+    more = f" and {len(words) - NAMED} more" if words[NAMED:] else ""
+    return between.join(words[:NAMED]) + more
+
+
 def _how(attempt: AttemptDir, node: int, status: int) -> str:
     """How an agent ended that left no record of its end."""
     if os.WIFSIGNALED(status):
         return f"killed its agent ({signal_name(os.WTERMSIG(status))})"
     said = last_lines(attempt.node(node).agent_log, 1) or ["it left no word"]
     return f"has an agent that failed (code {os.WEXITSTATUS(status)}): {said[0]}"
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def _archive(folder: str) -> tuple[int, str]:
-    """The code as a tar without a name on this machine, the same for the same code; returns a descriptor and the digest."""
-    descriptor = keys.memory_file()
-    with (
-        os.fdopen(os.dup(descriptor), "wb") as file,
-        tarfile.open(fileobj=file, mode="w:", format=tarfile.PAX_FORMAT) as archive,
-    ):
-        for name in sorted(os.listdir(folder)):
-            archive.add(f"{folder}/{name}", name, filter=_anonymous)
-    digest, offset = hashlib.sha256(), 0
-    while piece := os.pread(descriptor, 1 << 20, offset):
-        digest.update(piece)
-        offset += len(piece)
-    return descriptor, digest.hexdigest()
-
-
-def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    entry.uid = entry.gid = 0
-    entry.uname = entry.gname = ""
-    return entry

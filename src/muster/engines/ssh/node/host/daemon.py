@@ -14,14 +14,15 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NoReturn
 
 from muster.agent.sandbox import agent_process
+from muster.agent.supervisor.device_locks import HOST_DAEMON
 from muster.channel.stream import frames
 from muster.channel.stream.frames import Broken, Frame, Parser
-from muster.engines.ssh.node.host_node import HostNode
-from muster.engines.ssh.node.host_paths import HostPaths
+from muster.channel.stream.tunnel import Tunnel
+from muster.engines.ssh.node.host.node import HostNode
+from muster.engines.ssh.node.host.paths import HostPaths
 from muster.linux import syscalls
 from muster.linux.held_signals import release
 from muster.linux.signals import Signals
@@ -30,22 +31,22 @@ from muster.records.files import delete_tree
 PING = 2.0  # seconds between two signs of life
 AHEAD = 1 << 18  # bytes that are handed to the socket before they are asked for
 READ = 1 << 18
+HELPERS = 1024  # connections of helpers that wait for the submitter's machine
 POLL = 0.1  # where changes of files cannot be waited for
+UNSTARTED = 10.0  # seconds without an answer after which devices are for others, and the daemon ends, if nothing has started
 
 
 def be_daemon(paths: HostPaths, node: int, listening: int) -> NoReturn:
     """Never returns. `listening` is a pipe that is closed when the daemon can be reached."""
     try:
         os.makedirs(paths.run.path, 0o700, exist_ok=True)
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        listener.bind(paths.socket)
-        listener.listen(8)
+        listener = _listener(paths.socket[1:], 8)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         agent_process.write_to(paths.log)
         os.close(listening)
         os.chdir("/")
-        syscalls.set_name(f"muster-host-{node}")
+        syscalls.set_name(f"{HOST_DAEMON}{node}")
         Daemon(paths, node, listener).serve()
     except BaseException:
         traceback.print_exc()
@@ -60,11 +61,14 @@ class Daemon:
         self._parser = Parser()
         self._out = bytearray()
         self._heard = time.monotonic()  # when the last ping was sent that was answered
-        self._pinged = 0.0
+        self._pinged = self._accepted = 0.0
+        self._asked: tuple[object, float] | None = None  # for the time, by the other side's clock, and when by this one
         self._given = False  # whether the run was handed over
         self._over = False
         self._lost_after = 60.0
-        self._node = HostNode(paths, node, self._say)
+        self._tunnel = Tunnel()
+        self._helpers = _listener("muster-store-" + os.urandom(12).hex(), HELPERS)
+        self._node = HostNode(paths, node, self._say, self._helpers.getsockname()[1:].decode())
         self._signals = Signals((signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
         release()
 
@@ -74,6 +78,8 @@ class Daemon:
             self._signals.take()
             self._accept()
             self._receive()
+            self._accept_helpers()
+            self._tunnel.act()
             self._node.look()
             self._keep_lease()
             self._send()
@@ -89,27 +95,34 @@ class Daemon:
             poll.register(descriptor, select.POLLIN)
         if self._connection is not None:
             poll.register(self._connection.fileno(), select.POLLIN | (select.POLLOUT if self._out else 0))
+            self._tunnel.register(poll)
+            if not self._tunnel.full:
+                poll.register(self._helpers.fileno(), select.POLLIN)
         poll.poll((POLL if self._node.polling else PING / 2) * 1000)
 
     def _accept(self) -> None:
         """Takes a new connection, the last one of which counts."""
-        self._listener.setblocking(False)
-        with suppress(BlockingIOError):
-            connection, _ = self._listener.accept()
-            _, user, _ = struct.unpack("iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-            if user not in (os.getuid(), 0):
-                connection.close()
-                return
+        if (connection := _accepted(self._listener)) is not None:
             self._disconnect()
             connection.setblocking(False)
             self._connection, self._parser, self._pinged = connection, Parser(), 0.0
+            self._accepted = time.monotonic()
             self._say("hello", given=self._given, **self._node.hello())
+
+    def _accept_helpers(self) -> None:
+        """Carries the connections of helpers to the submitter's machine; without a connection there, they wait."""
+        while self._connection is not None and not self._tunnel.full:
+            helper = _accepted(self._helpers)
+            if helper is None:
+                return
+            self._tunnel.begin(helper)
 
     def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
         self._out.clear()
+        self._tunnel.close()
         self._node.disconnected()
 
     def _receive(self) -> None:
@@ -136,6 +149,9 @@ class Daemon:
         if frame.kind == frames.RECEIVED:
             self._node.received(frame.number)
             return
+        if frame.kind in frames.CARRIED:
+            self._tunnel.take(frame)
+            return
         if frame.kind in (frames.DATA, frames.CLOSE):
             self._node.take_blob(frame)
             return
@@ -143,6 +159,8 @@ class Daemon:
         say = message.pop("say", None)
         if say == "pong":
             self._heard = max(self._heard, float(message["sent"]))
+        elif say == "clock":
+            self._asked = message.get("asked"), time.time()
         elif say == "over":
             self._over = True
         elif say == "begin":
@@ -158,6 +176,7 @@ class Daemon:
                 "announce": self._node.announce,
                 "deliver": self._node.deliver,
                 "kill": self._node.kill,
+                "refuse": self._node.refuse,
             }
             if say not in actions:
                 raise Broken(f"an unknown message: {say}")
@@ -174,21 +193,55 @@ class Daemon:
         if now >= self._pinged + PING:
             self._pinged = now
             self._say("ping", sent=now)
-        while len(self._out) < AHEAD and (data := self._node.next_frames()):
-            self._out += data
+        if self._asked is not None:
+            asked, heard = self._asked
+            self._asked = None
+            self._say("clock", asked=asked, heard=heard, told=time.time())
         try:
-            if self._out:
+            while self._fill():
                 del self._out[: self._connection.send(self._out)]
         except BlockingIOError:
             return
         except OSError:
             self._disconnect()
 
+    def _fill(self) -> bool:
+        """Adds files and what helpers send, in turn, to what is sent next; false if there is nothing."""
+        while len(self._out) < AHEAD and (data := self._node.next_frames() + self._tunnel.next()):
+            self._out += data
+        return bool(self._out)
+
     # -- without a connection
 
     def _keep_lease(self) -> None:
         """Ends the ranks when the supervisor was not heard of for too long, and then itself."""
-        silent = time.monotonic() - self._heard
+        now = time.monotonic()
+        silent = now - self._heard
+        if not self._node.started and now - max(self._heard, self._accepted) > UNSTARTED:
+            self._over |= self._connection is None
+            self._disconnect()
         if silent > self._lost_after:
             self._node.cut_off()
             self._over |= not self._node.running
+
+
+def _listener(name: str, backlog: int) -> socket.socket:
+    """A socket without a place on a disk."""
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    found.bind(f"\0{name}")
+    found.listen(backlog)
+    found.setblocking(False)
+    return found
+
+
+def _accepted(listener: socket.socket) -> socket.socket | None:
+    """A new connection of this user's own, if there is one."""
+    try:
+        connection, _ = listener.accept()
+    except OSError:
+        return None
+    _, user, _ = struct.unpack("iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    if user in (os.getuid(), 0):
+        return connection
+    connection.close()
+    return None

@@ -11,7 +11,7 @@ import struct
 import threading
 from typing import NoReturn
 
-from muster.engines.ssh.node.host_paths import HostPaths
+from muster.engines.ssh.node.host.paths import HostPaths
 
 PIECE = 1 << 18
 
@@ -64,7 +64,7 @@ def _start_daemon(paths: HostPaths, node: int) -> None:
         if os.fork():
             os._exit(0)
         os.close(reader)
-        from muster.engines.ssh.node.daemon import be_daemon
+        from muster.engines.ssh.node.host.daemon import be_daemon
 
         be_daemon(paths, node, writer)
     os.close(writer)

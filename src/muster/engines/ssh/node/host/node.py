@@ -24,37 +24,42 @@ from muster.channel.stream.frames import Broken, Frame
 from muster.channel.stream.source import Source
 from muster.dataclass import replace
 from muster.devices import resolve
+from muster.engines.local.node.leftovers import kill_marked
 from muster.engines.ssh.node import addresses
-from muster.engines.ssh.node.host_agent import run_agent
-from muster.engines.ssh.node.host_paths import HostPaths, prune
+from muster.engines.ssh.node.host.agent import run_agent
+from muster.engines.ssh.node.host.paths import HostPaths, prune
 from muster.job import Job
 from muster.linux import keys, syscalls
 from muster.linux.held_signals import held
 from muster.linux.signals import reap_children
-from muster.records.files import delete_tree, read_object, temporary_name, write_json
+from muster.linux.watch import readable
+from muster.records.files import delete_tree, read_object, temporary_name, write_json, write_text
 from muster.records.layout import AttemptDir, run_dir
 from muster.records.run_view import Cause, Stop
-from muster.storage.settings import Settings
+from muster.storage.settings import Access, Settings
 
 SHOWN = 20  # files that are named of those that cannot be sent
+USED = 3600.0  # seconds after which the agent is said to be in use again
 KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
+LOOK_PAUSE = 2.0  # between two looks at the devices' own process lists
 DROPPED = ("SSH_", "MUSTER_RUN", "MUSTER_KEYS", "MUSTER_POWER")  # of the session, or of a run from which this one was started
 
 
 class HostNode:
-    """`say` sends a message to the supervisor's side, if it is connected."""
+    """`say` sends a message to the supervisor's side, if it is connected; `store` is a socket that leads to its files."""
 
-    def __init__(self, paths: HostPaths, node: int, say: Callable[..., None]) -> None:
+    def __init__(self, paths: HostPaths, node: int, say: Callable[..., None], store: str) -> None:
         self._paths = paths
         self._index = node
         self._say = say
-        self._reached = addresses.reached()
+        self._store = store
+        self._place = addresses.here()
         self._job: Job | None = None
         self._settings: Mapping[str, Any] = {}
         self._blob: Any = None  # a file that is being received
         self._queue: device_locks.Queue | None = None
         self._devices: device_locks.Held | None = None
-        self._address = ""
+        self._look_again: float | None = None  # for devices that others have
         self._attempt: AttemptDir | None = None
         self._channel: DirectorySupervisor | None = None
         self._announced: set[str] = set()
@@ -65,12 +70,18 @@ class HostNode:
         self._told = False  # whether the supervisor's side knows that it ended
         self._kill_at: float | None = None
         self._cut = False
+        self._used = time.monotonic()  # when the agent was last said to be in use
 
     # -- what the daemon asks
 
     @property
     def running(self) -> bool:
         return self._agent != 0
+
+    @property
+    def started(self) -> bool:
+        """True from the first attempt on."""
+        return self._attempt is not None
 
     @property
     def disposable(self) -> bool:
@@ -90,13 +101,16 @@ class HostNode:
 
     def hello(self) -> dict[str, Any]:
         attempt = self._attempt.number if self._attempt else 0
-        return {"host": os.uname().nodename, "reached": self._reached, "attempt": attempt, "running": self.running}
+        place = self._place.to_json()
+        return {"host": os.uname().nodename, "place": place, "attempt": attempt, "running": self.running}
 
     def disconnected(self) -> None:
         if self._blob is not None:
             self._blob.close()
             self._blob = None
         self._have = False
+        if not self.started:  # its submitter may be gone, and others wait
+            self.let_go()
 
     _have = False  # whether this connection's other side has said what it has of the attempt
 
@@ -111,16 +125,20 @@ class HostNode:
             self._share("shared")
             os.makedirs(f"{self._paths.home}/store", 0o700, exist_ok=True)
             own = {name: value for name, value in environment.given().items() if not name.startswith(DROPPED)}
-            found = str(keys.put_away(self._keys(given["keys"])))
+            found = str(keys.put_away(self._keys(given["keys"], given["certificates"])))
             environment.replace({**own, **given["environment"], keys.VARIABLE: found})
             syscalls.adopt_orphans()
             prune(self._paths)
         self._unpack()
 
-    def _keys(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The keys of the run, with the settings of storage as they are on this host."""
-        storage = Settings.from_json(given[keys.STORAGE])
-        return {**given, keys.STORAGE: replace(storage, home=self._paths.home, embedded=False).to_json()}
+    def _keys(self, given: Mapping[str, str], certificates: Mapping[str, str]) -> dict[str, str]:
+        """The keys of the run, with the settings of storage as they are on this host; `certificates` are texts of files."""
+        places = {path: f"{self._paths.run.path}/ca-{number}.pem" for number, path in enumerate(certificates)}
+        for path, place in places.items():
+            write_text(place, certificates[path])
+        storage = Settings.from_json(given[keys.STORAGE]).with_certificates(places)
+        submitter = Access("http://submitter", "us-east-1", socket=self._store, timeout=float(self._settings["patience"]))
+        return {**given, keys.STORAGE: replace(storage, home=self._paths.home).through(submitter).to_json()}
 
     def _share(self, name: str) -> None:
         """Makes a directory of the run that ranks share: of this host alone, or where the group of hosts has one for all."""
@@ -170,27 +188,52 @@ class HostNode:
     # -- devices and address
 
     def hold(self, peer: str) -> None:
-        """Takes the devices of this node, or says who has them."""
+        """Takes the devices of this node, or says who has them; with a peer, tells the address on the route to it, too."""
+        queue = self._open_queue()
+        if queue is not None and (lacking := queue.lacking()):
+            self._say("unfit", reason=f"the job {lacking}")
+        elif queue is not None and not self._take_devices(queue):
+            self._look_again = time.monotonic() + LOOK_PAUSE
+            self._say("busy", reason=queue.reason)
+        else:
+            self._say("held", address=addresses.source(peer) if peer else "")
+
+    def _open_queue(self) -> device_locks.Queue | None:
+        """The queue for the devices of this node; None where it has what it needs."""
         job = self._known_job()
-        interface = str(self._settings["interface"])
-        self._address = addresses.own(interface, peer, self._reached)
-        if not self._address:
-            self._say("unfit", reason=f"it has no network interface `{interface}` with an address")
-            return
-        if self._queue is None:
-            self._queue = device_locks.Queue(resolve(job.device), 1, job.devices)
-        if self._devices is None and self._index < job.nodes:
-            self._devices = self._queue.take()
-            if self._devices is None:
-                self._say("busy", reason=self._queue.reason)
-                return
-            self._queue.close()
-        self._say("held", address=self._address)
+        if self._devices is not None or self._index >= job.nodes:
+            return None
+        self._queue = self._queue or device_locks.Queue(resolve(job.device), 1, job.devices)
+        return self._queue
+
+    def _take_devices(self, queue: device_locks.Queue) -> bool:
+        self._devices = queue.take()
+        if self._devices is not None:
+            queue.close()
+        return self._devices is not None
 
     def let_go(self) -> None:
+        """Gives the devices back, and stops waiting for them."""
+        self._look_again = None
+        if self._queue is not None:
+            self._queue.close()
         if self._devices is not None:
             self._devices.close()
             self._devices = None
+
+    def _look_for_devices(self) -> None:
+        """Tells when devices that were waited for could be had; whom else they wait for, before."""
+        queue, now = self._queue, time.monotonic()
+        if self._look_again is None or queue is None or (now < self._look_again and not readable(queue.filenos(), 0)):
+            return
+        before = queue.reason
+        found = queue.take()
+        self._look_again = None if found else now + LOOK_PAUSE
+        if found is not None:
+            found.close()
+            self._say("free")
+        elif queue.reason != before:
+            self._say("busy", reason=queue.reason)
 
     # -- an attempt
 
@@ -198,6 +241,13 @@ class HostNode:
         """Starts the agent of an attempt; `nodes` are names and addresses, `left` the seconds of the time limit."""
         if self._attempt is not None and self._attempt.number == attempt:
             return  # said again on a new connection
+        if os.path.isdir(self._paths.run.attempt(attempt).node(self._index).path):  # by an earlier daemon, which was killed
+            self._look_at(attempt)
+            return
+        queue = self._open_queue()
+        if queue is not None and not self._take_devices(queue):  # those that were held were let go with a lost connection
+            self._say("unfit", reason=queue.reason)
+            return
         self._look_at(attempt)
         assert self._attempt is not None and self._channel is None
         self._share(os.path.relpath(self._attempt.root, self._paths.run.path))
@@ -235,6 +285,8 @@ class HostNode:
         """Sends what is left of an attempt whose agent died with an earlier daemon."""
         if self._attempt is None or self._attempt.number != attempt:
             self._look_at(attempt)
+            assert self._source is not None
+            self._source.finish()
         else:
             self._say("attempt", attempt=attempt)
 
@@ -256,6 +308,11 @@ class HostNode:
         if self._source is not None:
             self._source.received(count)
 
+    def refuse(self, name: str, reason: str) -> None:
+        """Takes in that the supervisor's side has no place for a file."""
+        if self._source is not None:
+            self._source.refuse(name, reason)
+
     def next_frames(self) -> bytes:
         return self._source.next() if self._source is not None and self._have else b""
 
@@ -264,6 +321,8 @@ class HostNode:
         for pid, status in reap_children():
             if pid == self._agent:
                 self._ended(status)
+        self._look_for_devices()
+        self._keep_agent()
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self.kill()
         if self._source is None:
@@ -271,9 +330,22 @@ class HostNode:
         self._source.look()
         if self._have and not self.running and not self._told and self._source.delivered:
             self._told = True
-            files = sorted(self._source.refused)[:SHOWN]
-            refused = {"folder": self._paths.run.path, "files": files} if files else None
-            self._say("ended", attempt=self._attempt.number if self._attempt else 0, status=self._status, refused=refused)
+            self._say("ended", attempt=self._attempt.number if self._attempt else 0, status=self._status, left=self._left())
+
+    def _keep_agent(self) -> None:
+        """Lets others see now and then that the agent is in use: a run may last longer than what is not used is kept."""
+        if self._settings and time.monotonic() > self._used + USED:
+            self._used = time.monotonic()
+            with suppress(OSError):
+                os.utime(self._archive())
+
+    def _left(self) -> dict[str, Any] | None:
+        """What stays here of the attempt because it cannot be sent."""
+        if self._source is None or self._attempt is None or not self._source.refused:
+            return None
+        refused = self._source.refused
+        shown = dict(sorted(refused.items())[:SHOWN])
+        return {"folder": self._attempt.node(self._index).path, "count": len(refused), "files": shown}
 
     def _ended(self, status: int) -> None:
         """Leaves nothing of the agent running."""
@@ -281,11 +353,13 @@ class HostNode:
         os.close(self._tie)
         Processes(contained=False).kill_all()
         run = self._paths.run.id
+        while kill_marked(run, f"MUSTER_NODE={self._index}"):  # what `exec` put beside its ranks
+            time.sleep(0.002)
         memory.remove_group(memory.group(run, self._index))
         if self._attempt is not None:
             delete_tree(self._attempt.ssh)
         if self._source is not None:
-            self._source.look_at_all()
+            self._source.finish()
 
     def kill(self) -> None:
         if self.running:
