@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from test_run_states import Written
 
+from behaviour import NodeName
 from conftest import Muster, WriteJob
 from muster.agent.node.processes import Processes, why_not_started
 from muster.records.failure_text import sentence
@@ -189,7 +190,7 @@ def test_the_last_twenty_lines_of_the_rank_that_failed(run_json: RunJson, muster
 
 @pytest.mark.conformance
 def test_the_rank_that_failed_first_is_named_not_the_ones_it_dragged_along(
-    containment: str, run_json: RunJson, write_job: WriteJob
+    containment: str, run_json: RunJson, write_job: WriteJob, node_name: NodeName
 ) -> None:
     train = """
     import os, pathlib, signal, sys, time
@@ -205,7 +206,7 @@ def test_the_rank_that_failed_first_is_named_not_the_ones_it_dragged_along(
     time.sleep(1000)
     """
     view = run_json(write_job({"per": "device", "nodes": 2, "devices": 2}, **{"train.py": train}))
-    assert view["reason"] == "rank 2 on node 1 exited with code 1: FloatingPointError: loss is not a number"
+    assert view["reason"] == f"rank 2 on {node_name(1)} exited with code 1: FloatingPointError: loss is not a number"
     assert view["failure"]["others"] == []
 
 

@@ -36,6 +36,12 @@ def test_signals_have_names_as_far_as_linux_names_them() -> None:
     ("failure", "words", "kind"),
     [
         ({"kind": "exit", "code": 3}, "rank 5 on node 2 exited with code 3", "exit"),
+        ({"kind": "exit", "code": 3, "host": "ada@lab3:22"}, "rank 5 on node 2 (ada@lab3:22) exited with code 3", "exit"),
+        (
+            {"kind": "input", "host": "lab3", "message": "no"},
+            "the inputs of node 2 (lab3) could not be fetched: no",
+            "input",
+        ),
         ({"kind": "exit", "code": 137}, "rank 5 on node 2 exited with code 137 (128 + SIGKILL)", "exit"),
         ({"kind": "signal", "signal": 9}, "rank 5 on node 2 was killed (SIGKILL)", "signal"),
         (

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from live import Live
 
+from behaviour import NodeName
 from conftest import Muster, WriteJob, processes_with, until
 
 RunJson = Callable[..., dict[str, Any]]
@@ -42,7 +43,9 @@ def nothing_left(view: dict[str, Any]) -> bool:
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("failing", [0, 1, 2, 3])
-def test_one_rank_that_fails_stops_all_others(failing: int, containment: str, run_json: RunJson, write_job: WriteJob) -> None:
+def test_one_rank_that_fails_stops_all_others(
+    failing: int, containment: str, run_json: RunJson, write_job: WriteJob, node_name: NodeName
+) -> None:
     fail = f"""
     import os, pathlib, sys, time
     shared = pathlib.Path(os.environ["MUSTER_SHARED"])
@@ -54,7 +57,7 @@ def test_one_rank_that_fails_stops_all_others(failing: int, containment: str, ru
     train = fail.replace("\n    ", "\n") + PATIENT.replace('print("up", flush=True)', "(shared / str(os.getpid())).touch()")
     train = train.replace("str(os.getpid())", 'os.environ["MUSTER_RANK"]')
     view = run_json(write_job(GANG, **{"train.py": train}))
-    assert view["reason"] == f"rank {failing} on node {failing // 2} exited with code 7"
+    assert view["reason"] == f"rank {failing} on {node_name(failing // 2)} exited with code 7"
     ranks = view["attempts"][0]["ranks"]
     assert [rank["state"] for rank in ranks] == ["failed" if rank["rank"] == failing else "stopped" for rank in ranks]
     assert [rank["code"] for rank in ranks] == [7 if rank["rank"] == failing else 3 for rank in ranks]
@@ -218,15 +221,15 @@ time.sleep(1000)
 
 @pytest.mark.conformance
 def test_muster_stop_gives_grace_and_waits_until_nothing_is_left(
-    containment: str, command: list[str], muster: Muster, write_job: WriteJob
+    containment: str, command: list[str], muster: Muster, write_job: WriteJob, stopper: str
 ) -> None:
     with Live(command, write_job(GANG, **{"train.py": PATIENT})) as live:
         live.until_running(4)
         done = muster("stop", live.run.id)
         assert done.returncode == 0
-        assert "stopped by the user" in done.stdout
+        assert f"stopped by {stopper}" in done.stdout
         view = live.end()
-        assert (view["exit"], view["state"], view["reason"]) == (130, "stopped", "stopped by the user")
+        assert (view["exit"], view["state"], view["reason"]) == (130, "stopped", f"stopped by {stopper}")
         assert live.logs().count("told SIGTERM") == 4
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from live import Live
 
-from behaviour import no_namespaces
+from behaviour import NodeName, no_namespaces
 from conftest import Muster, WriteJob, gone, processes_with, until
 
 HANG = {
@@ -141,14 +141,14 @@ def test_the_supervisor_and_an_agent_together(containment: str, command: list[st
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("rank", [0, 3])
-def test_a_rank(rank: int, containment: str, command: list[str], hang: Path) -> None:
+def test_a_rank(rank: int, containment: str, command: list[str], hang: Path, node_name: NodeName) -> None:
     with Live(command, hang) as live:
         live.until_running(4)
         os.kill(live.rank(rank), signal.SIGKILL)
         view = live.end()
         assert left_of(live) == []
         assert (view["exit"], view["state"]) == (1, "failed")
-        assert view["reason"] == f"rank {rank} on node {rank // 2} was killed (SIGKILL)"
+        assert view["reason"] == f"rank {rank} on {node_name(rank // 2)} was killed (SIGKILL)"
         assert view["attempts"][0]["cause"] == "signal"
 
 

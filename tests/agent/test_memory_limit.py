@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from live import Live
 
+from behaviour import NodeName
 from conftest import Muster, WriteJob
 from muster.agent.sandbox import memory
 
@@ -52,11 +53,12 @@ def without_groups(command: list[str]) -> list[str]:
 
 @pytest.mark.conformance
 def test_the_kernel_keeps_the_limit_and_the_reason_says_so(
-    kernel: None, containment: str, run_json: RunJson, write_job: WriteJob
+    kernel: None, containment: str, run_json: RunJson, write_job: WriteJob, node_name: NodeName
 ) -> None:
     view = run_json(write_job({"per": "device", "devices": 2, "memory": "200M"}, **{"train.py": HUNGRY}))
     assert (view["state"], view["attempts"][0]["cause"]) == ("failed", "oom")
-    assert view["reason"] == "rank 1 on node 0 was killed (SIGKILL); the kernel's counters show out of memory"
+    told = f"rank 1 on {node_name(0)} was killed (SIGKILL); the kernel's counters show out of memory"
+    assert view["reason"] == told
     assert groups(view["run"]) == []
 
 

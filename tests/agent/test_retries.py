@@ -13,6 +13,7 @@ import pytest
 from live import Live
 from test_run_states import Written
 
+from behaviour import NodeName
 from conftest import Muster, WriteJob, until
 from muster.agent.supervisor.supervisor import tries_again
 from muster.job import Job
@@ -31,12 +32,14 @@ def logs(view: dict[str, Any], rank: int = 0) -> list[str]:
 
 
 @pytest.mark.conformance
-def test_a_run_is_tried_again_until_it_succeeds(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
+def test_a_run_is_tried_again_until_it_succeeds(
+    containment: str, run_json: RunJson, write_job: WriteJob, node_name: NodeName
+) -> None:
     command = "echo attempt $MUSTER_ATTEMPT; test $MUSTER_ATTEMPT = 3 -o $MUSTER_RANK != 2 || exit 4"
     view = run_json(write_job({**GANG, "command": command, "retries": 5}))
     assert (view["exit"], view["state"]) == (0, "succeeded")
     assert [attempt["state"] for attempt in view["attempts"]] == ["failed", "failed", "succeeded"]
-    assert [attempt["reason"] for attempt in view["attempts"][:2]] == ["rank 2 on node 1 exited with code 4"] * 2
+    assert [attempt["reason"] for attempt in view["attempts"][:2]] == [f"rank 2 on {node_name(1)} exited with code 4"] * 2
     assert [attempt["failure"]["tail"] for attempt in view["attempts"][:2]] == [["attempt 1"], ["attempt 2"]]
     assert logs(view, rank=2) == ["attempt 1\n", "attempt 2\n", "attempt 3\n"]
     assert [[rank["state"] for rank in attempt["ranks"]][2] for attempt in view["attempts"]] == [
@@ -119,6 +122,15 @@ def test_an_attempt_that_was_lost_with_its_supervisor_costs_no_retry(tmp_path: P
     assert not tries_again(Job(retries=9), [lost])
     assert tries_again(Job(retries=1), [lost, failed], earlier=1)
     assert not tries_again(Job(), [lost, failed], earlier=1)
+
+
+def test_lost_nodes_that_can_be_had_again_use_up_retries(tmp_path: Path) -> None:
+    failed, lost = outcome(tmp_path / "failed", {"code": 1}), AttemptOutcome(1, State.LOST, "", Cause.LOST, None, None)
+    assert tries_again(Job(retries=1), [lost], nodes_return=True)
+    assert tries_again(Job(retries=2, retry_on=("lost",)), [failed, lost], nodes_return=True)
+    assert not tries_again(Job(retries=1, retry_on=("exit",)), [lost], nodes_return=True)
+    assert not tries_again(Job(retries=1), [failed, lost], nodes_return=True)
+    assert not tries_again(Job(), [lost], nodes_return=True)
 
 
 def test_a_failed_setup_is_tried_again_where_the_job_says_so(run_json: RunJson, write_job: WriteJob) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from behaviour import NodeName
 from conftest import WriteJob, processes_with
 from muster.agent.node.environment import Setup
 
@@ -134,10 +135,12 @@ def test_the_last_lines_of_a_failed_setup_are_told(run_json: RunJson, write_job:
 
 
 @pytest.mark.conformance
-def test_a_setup_that_fails_on_one_node_stops_the_others(containment: str, run_json: RunJson, write_job: WriteJob) -> None:
+def test_a_setup_that_fails_on_one_node_stops_the_others(
+    containment: str, run_json: RunJson, write_job: WriteJob, node_name: NodeName
+) -> None:
     setup = 'test "$MUSTER_NODE" != 1 || exit 5'
     view = run_json(write_job({"setup": setup, "nodes": 3, "command": "sleep 1000"}))
-    assert view["reason"] == "setup on node 1 exited with code 5"
+    assert view["reason"] == f"setup on {node_name(1)} exited with code 5"
     assert [rank["state"] for rank in view["attempts"][0]["ranks"]][1] == "pending"
 
 

@@ -28,6 +28,11 @@ def main(argv: list[str]) -> int:
     if word == "supervise":
         return _supervise(rest[0], dict(zip(rest[1::2], rest[2::2])))
     release()
+    if word == "as":  # an account, with whose rights alone a helper with keys opens files
+        from muster.linux import accounts
+
+        accounts.open_files_as(accounts.Account.from_text(rest[0]))
+        word, *rest = rest[1:]
     if word == "engine":
         return int(_node_side(rest[0]).main(rest[1:]))
     if word == "storage":
@@ -53,6 +58,10 @@ def _supervise(path: str, given: dict[str, str]) -> int:
     from muster.records.files import Events
 
     assignment = Assignment.read(path, given)
+    if "--variables" in given:
+        from muster.agent.node import environment
+
+        environment.take_of_job(int(given["--variables"]))
     events = Events(assignment.run.events)
     command = int(given["--command"]) if "--command" in given else None
     site: Site = _node_side(given.get("--site", "local")).site(assignment, events)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muster import config
 from muster.dataclass import dataclass, field
 from muster.engines import EngineError, Refused
 from muster.job import Job
+from muster.linux import nsenter
 from muster.records.status import Status
 
-__all__ = ["Capacity", "Engine", "EngineError", "Order", "Refused", "Request"]
+if TYPE_CHECKING:
+    from muster.linux.accounts import Account
+
+__all__ = ["Beside", "Capacity", "Engine", "EngineError", "Order", "Refused", "Request"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,19 @@ class Request:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """A command that is to run beside a process of a run."""
+
+    run_id: str
+    job: Job
+    node: int
+    pid: int  # of the process, on the machine of its node
+    words: tuple[str, ...]
+    collected: bool  # whether its output is returned, and not written to this process' own
+    agent: Callable[[], str]  # returns the path of the packed agent
+
+
+@dataclass(frozen=True)
 class Capacity:
     """A part of the resources of an engine, as `muster doctor` shows it."""
 
@@ -49,10 +67,25 @@ class Engine:
     name: str
     shares_files = True  # whether nodes see the files of this machine: a job's Python, its data, the embedded store
     lasting: bool  # whether a run goes on when the command that started it is gone
+    takes_accounts = False  # whether root can have the nodes of a run be processes of another user
 
-    def __init__(self, home: str, settings: config.Config | None = None) -> None:
+    def __init__(
+        self,
+        home: str,
+        settings: config.Config | None = None,
+        agent: Callable[[], bytes] | None = None,
+        account: Account | None = None,
+    ) -> None:
+        """`agent` gives the packed agent to an engine that sends it to machines before a run is submitted.
+
+        `account` is the user whose processes the ranks are. Raises EngineError where this engine takes none.
+        """
+        if account is not None and not self.takes_accounts:
+            raise EngineError(f"the engine {self.name} cannot start a run as another user")
         self.home = home
+        self.account = account
         self._given = settings
+        self._agent = agent
 
     @cached_property
     def settings(self) -> config.Config:
@@ -69,6 +102,13 @@ class Engine:
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
         """Lists what a job asks for that this engine can never do: field, message, hint."""
         raise NotImplementedError
+
+    def examine(self, job: Job, code: int, say: Callable[[str], None]) -> list[tuple[str, str, str]]:
+        """Asks the machines of a job what they lack for it and for `code` bytes of code: field, message, hint.
+
+        `say` is called with warnings.
+        """
+        return []
 
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
         """Returns exactly what would be submitted."""
@@ -102,5 +142,9 @@ class Engine:
         return None
 
     def remote_shell(self, job: Job, handle: str, node: int) -> str:
-        """Returns the command that opens a shell on a node of a run; nothing where nodes are on this machine."""
+        """Returns the command that opens a shell on a node of a run; nothing where `execute` reaches its nodes."""
         return ""
+
+    def execute(self, command: Beside) -> tuple[int, str]:
+        """Runs a command beside a process; returns its exit code and its output, if it is collected. Raises NotStarted."""
+        return nsenter.run(command.pid, command.words, subprocess.PIPE if command.collected else None)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from muster.engines import EngineError
@@ -11,6 +13,7 @@ from muster.engines import EngineError
 if TYPE_CHECKING:  # commands that only need the names do not wait for these
     from muster.config import Config
     from muster.engines.base import Engine
+    from muster.linux.accounts import Account
     from muster.records.layout import RunDir
 
 ENGINES = {
@@ -21,18 +24,43 @@ ENGINES = {
 NAMES = tuple(ENGINES)
 
 
-def get(name: str, home: str, settings: Config | None = None) -> Engine:
-    """Returns the engine with this name, for runs of a home. Raises EngineError for unknown names."""
+def get(
+    name: str,
+    home: str,
+    settings: Config | None = None,
+    agent: Callable[[], bytes] | None = None,
+    account: Account | None = None,
+) -> Engine:
+    """Returns the engine with this name, for runs of a home. `agent` packs the agent; `account` is whose ranks are.
+
+    Raises EngineError for unknown names, and for an account that the engine does not take.
+    """
     if name not in ENGINES:
         raise EngineError(f"`{name}` is not an engine; known are {', '.join(NAMES)}")
     module, _, kind = ENGINES[name].partition(":")
-    engine: Engine = getattr(importlib.import_module(module), kind)(home, settings)
+    engine: Engine = getattr(importlib.import_module(module), kind)(home, settings, agent, account)
     return engine
 
 
 def engine_of(run: RunDir) -> Engine:
-    """The engine of a run."""
-    return get(engine_name(run), run.home)
+    """The engine of a run, with the account that the run was started as."""
+    account = account_of(run)
+    return get(engine_name(run), run.home) if account is None else get(engine_name(run), run.home, account=account)
+
+
+def account_of(run: RunDir) -> Account | None:
+    """The account that a run was started as. It is on record in a file of root's, which no job can write."""
+    from muster.records.files import read_object
+
+    text = read_object(run.run).get("account")
+    if text is None or os.lstat(run.run).st_uid != 0:
+        return None
+    from muster.linux.accounts import Account, AccountError
+
+    try:
+        return Account.from_text(str(text))
+    except AccountError as error:
+        raise EngineError(f"the record of {run.id} is damaged: {error}") from None
 
 
 def engine_name(run: RunDir) -> str:

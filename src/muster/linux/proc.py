@@ -46,6 +46,13 @@ def alive(pid: int) -> bool:
     return found is not None and found.state not in ("Z", "X")
 
 
+def alive_in(folder: int) -> bool:
+    """The same for the process whose directory in a /proc is open."""
+    with suppress(OSError):
+        return read_at("stat", folder).rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
+    return False
+
+
 def descendants(root: int) -> list[int]:
     """All living descendants of a process. Where it adopts orphans, none can have slipped away."""
     found: list[int] = []
@@ -105,6 +112,11 @@ def user_name(number: int) -> str | None:
     with suppress(KeyError):
         return pwd.getpwuid(number).pw_name
     return None
+
+
+def users(pid: int) -> set[int]:
+    """Returns the numbers of the users whose process it is: real, effective, saved and for files; none for one that is gone."""
+    return set(map(int, (search(f"/proc/{pid}/status", r"^Uid:(.*)$") or "").split()))
 
 
 def name(pid: int) -> str:

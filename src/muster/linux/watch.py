@@ -67,6 +67,13 @@ class Watch:
         self._known[path] = number
         return True
 
+    def remove(self, path: str) -> None:
+        """Watches a directory no more."""
+        number = self._known.pop(path, -1)
+        self._paths.pop(number, None)
+        if number >= 0 and not self.polling:
+            self._libc.inotify_rm_watch(self._descriptor, number)
+
     def drain(self) -> list[tuple[str, str]]:
         """Returns changes as (directory, name); ("", "") when events were lost and everything must be looked at."""
         if self.polling:

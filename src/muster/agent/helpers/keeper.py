@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from muster.agent.helpers.helpers import MOST
 from muster.agent.node import environment
@@ -25,6 +25,9 @@ from muster.linux.watch import readable
 from muster.records.files import open_log
 from muster.records.layout import NodeDir
 
+if TYPE_CHECKING:
+    from muster.linux.accounts import Account
+
 NAMES = frozenset(("inputs", "outputs", "storage", "note", "harvest", "power"))
 PROGRAMS = frozenset(("storage", "power"))
 MOST_FILES = 4
@@ -32,18 +35,26 @@ NOT_STARTED = 127 << 8  # as the status of a process
 
 
 class Keeper:
-    """`proc` is a descriptor of the machine's own /proc: that of the node does not show this process."""
+    """`proc` is a descriptor of the machine's own /proc: that of the node does not show this process.
 
-    def __init__(self, line: socket.socket, tools: Tools, folder: NodeDir, proc: int) -> None:
+    Where the node has an `account`, keeper and helpers are root's and open files with the rights of the account alone.
+    """
+
+    def __init__(self, line: socket.socket, tools: Tools, folder: NodeDir, proc: int, account: Account | None = None) -> None:
         self._line = line
         self._tools = tools
         self._folder = folder
         self._proc = proc
-        self._environment = environment.given()
+        self._account = account
+        self._environment = environment.own()
         self._running: dict[int, int] = {}  # the agent's numbers of helpers, by process id
 
     def carry_on(self) -> NoReturn:
         """Never returns: this process is killed when the node ends."""
+        if self._account is not None:
+            from muster.linux import accounts
+
+            accounts.open_files_as(self._account)
         signals = Signals((signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP))  # the agent handles these
         while True:
             readable([self._line.fileno(), signals.fileno()], None)
@@ -75,9 +86,14 @@ class Keeper:
         if name not in NAMES or words[0] not in PROGRAMS:
             self._send(ended=number, status=NOT_STARTED)
             return
-        log = open_log(self._folder.log(name))
         try:
-            argv = self._tools.own(*words, *map(str, files))
+            log = open_log(self._folder.log(name))
+        except OSError:  # ranks have put something in its place that cannot be written
+            self._send(ended=number, status=NOT_STARTED)
+            return
+        try:
+            rights = () if self._account is None else ("as", self._account.to_text())
+            argv = self._tools.own(*rights, *words, *map(str, files))
             pid = spawn(argv, self._environment, log, [*files, keys.held()], before=syscalls.die_with_parent)
         except (OSError, subprocess.SubprocessError) as error:
             os.write(log, (f"muster: {error}\n").encode())

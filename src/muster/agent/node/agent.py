@@ -45,7 +45,8 @@ class Agent(Listener):
     """`keeper` leads to the process that starts helpers, where the node is a namespace.
 
     `patience` is the time between a signal to the agent and its death, where a batch system counts it. `parent` is a
-    descriptor that is readable when the supervisor is gone.
+    descriptor that is readable when the supervisor is gone. `memory` is the limit of the node where it was made already, by
+    root for an account.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Agent(Listener):
         patience: float | None = None,
         parent: int | None = None,
         deadline: float | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self.run = assignment.run
         self.job = job = assignment.job
@@ -67,6 +69,7 @@ class Agent(Listener):
         self.dir = attempt.node(info.node)
         self.contained = keeper is not None
         self.patience = patience
+        self._given_memory = memory
         for folder in (self.dir.logs, self.dir.results, self.dir.work):
             os.makedirs(folder, exist_ok=True)
         self.events = Events(self.dir.events)
@@ -97,7 +100,7 @@ class Agent(Listener):
 
     def carry_out(self) -> None:
         """The whole life of the agent."""
-        self.memory = Memory(group(self.run.id, self.info.node), self.job.memory)
+        self.memory = self._given_memory or Memory(group(self.run.id, self.info.node), self.job.memory)
         ports = Ports(self.job.ports_per_node)
         if self.job.ssh:
             self.launcher.ssh = server.listen(self.info.address, self.run.id, self.attempt.number)
@@ -322,7 +325,7 @@ class Agent(Listener):
                 self.events.add(result_files.REFUSED, path=path, reason=reason)
             self.collector.harvest(self.plan)
             cut_off = self.channel.announced("cut") is not None  # another attempt may write to the same outputs
-            self.unsaved = CUT_OFF if cut_off else self.outputs.save(self.plan, self.job.log_url)
+            self.unsaved = self._keep_outputs(self.plan) if cut_off else self.outputs.save(self.plan, self.job.log_url)
         if stop.cause is Cause.FINISHED and not self.unsaved:
             staging.clear(self.dir.root + "/cache")
         end = {
@@ -334,6 +337,10 @@ class Agent(Listener):
             "processes": [process.to_json() for process in self.processes.all if not process.service],
         }
         write_json(self.dir.exit, end)
+
+    def _keep_outputs(self, plan: NodePlan) -> str:
+        """Why outputs stay here, where there are any."""
+        return CUT_OFF if plan.outputs or plan.log else ""
 
     def _terminate(self, ranks_alone: bool) -> None:
         """Sends SIGTERM. A launcher that got it would kill its ranks, on all nodes: it ends when they have."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -29,6 +30,7 @@ set -- $?; {show}; exit $1
 """
 
 _given_later: dict[str, str] = {}
+_of_job: dict[str, str] = {}  # variables that came apart, because root starts no program with them
 
 
 def base(submitter: Mapping[str, str]) -> dict[str, str]:
@@ -66,15 +68,28 @@ def compose(
 
 
 def given() -> dict[str, str]:
+    """The submitter's environment."""
+    return {**own(), **_of_job}
+
+
+def own() -> dict[str, str]:
     """The environment that this process was started with, or given later: os.environ may hold a locale that Python added."""
     return dict(_given_later) or proc.environment(os.getpid())
+
+
+def take_of_job(descriptor: int) -> None:
+    """Takes in the variables of a job that runs as another user, from a file in memory."""
+    _of_job.update(json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0)))
+    os.close(descriptor)
 
 
 def replace(environment: Mapping[str, str]) -> None:
     """Replaces the environment that this process was started with."""
     os.environ.clear()
     os.environ.update(environment)
+    _given_later.clear()
     _given_later.update(environment)
+    _of_job.clear()
 
 
 class Setup:

@@ -6,8 +6,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
-from typing import Callable, NoReturn
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Callable, NoReturn
 
 from muster.agent.helpers.keeper import Keeper
 from muster.agent.node import environment
@@ -15,12 +16,16 @@ from muster.agent.node.processes import Processes
 from muster.agent.sandbox import namespaces, rootfs
 from muster.agent.supervisor.site import Assignment
 from muster.linux import keys, syscalls
-from muster.linux.proc import user_name
+from muster.linux.proc import alive_in, user_name
 from muster.plan import compat
 from muster.records.files import Events, write_text
 from muster.records.layout import AttemptDir, NodeDir
 
+if TYPE_CHECKING:
+    from muster.linux.accounts import Account
+
 CRASHED = 70
+OF_ROOT = ("XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "MAIL")  # variables that lead to what is root's alone
 
 
 def be_agent(carry_out: Callable[[], int]) -> None:
@@ -73,13 +78,14 @@ def enter(
     `names` are the host name and the address of each node. Returns this process' id as the machine sees it, and a
     socket at whose other end is the keeper.
     """
-    folder = attempt.node(index)
-    write_text(folder.hosts, _hosts(assignment, index, names))
+    folder, account = attempt.node(index), assignment.account
+    write_text(folder.hosts, _hosts(assignment, index, names), 0o600 if account is None else 0o644)
     named = [part for value in environment.given().values() for part in value.split(":")]  # paths, perhaps
-    view = rootfs.plan(assignment.job, user(), folder.path, attempt.path, _needed(assignment), named, private)
+    who, home = (user(), "~") if account is None else (account.name, account.home)
+    view = rootfs.plan(assignment.job, who, folder.path, attempt.path, _needed(assignment), named, private, home)
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    keeper = Keeper(far, assignment.tools, folder, proc)  # now: the /proc of the node will not show it
+    keeper = Keeper(far, assignment.tools, folder, proc, account)  # now: the /proc of the node will not show it
 
     def keep() -> NoReturn:
         near.close()
@@ -90,10 +96,46 @@ def enter(
     far.close()
     os.close(proc)
     keys.drop()
-    rootfs.enter(view)
+    _show_files(assignment, view)
     namespaces.show_hosts(folder.hosts)
     syscalls.set_name(f"muster-node-{index}")
     return seen, near
+
+
+def _show_files(assignment: Assignment, view: rootfs.Root) -> None:
+    """Enters the root of the node, which is that of an account where the run has one."""
+    account = assignment.account
+    if account is None:
+        rootfs.enter(view)
+        return
+    from muster.agent.sandbox import account_view
+
+    kept = account_view.needed(assignment, account)
+    with account_view.plain_modes():
+        rootfs.enter(account_view.restricted(view, account, kept))
+        account_view.hide(assignment.run.home, account, kept)
+        account_view.show_user(account)
+
+
+def become(account: Account, kept: Collection[int], outside: int) -> None:
+    """Makes the agent a process of the account, with the descriptors `kept` and none of the supervisor's.
+
+    `outside` is a descriptor of the directory in /proc of the process that it has to die with, which the kernel forgets when
+    the user changes.
+    """
+    from muster.linux import accounts
+
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number > 2 and number not in (*kept, outside):
+            with suppress(OSError):  # that of the list itself
+                os.close(number)
+    given = {name: value for name, value in environment.given().items() if name not in (*OF_ROOT, keys.VARIABLE)}
+    environment.replace({**given, "HOME": account.home, "USER": account.name, "LOGNAME": account.name})
+    accounts.become(account)
+    syscalls.die_with_parent()
+    if not alive_in(outside):
+        os._exit(1)
+    os.close(outside)
 
 
 def may_be_contained(assignment: Assignment, folder: NodeDir) -> bool:

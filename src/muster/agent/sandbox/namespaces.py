@@ -19,8 +19,11 @@ from muster.linux.signals import send
 FIRST_PIDS = range(300, 30000)  # below the least that machines count to
 
 
-def available(place: str = "") -> str:
-    """Why nodes cannot be namespaces on this machine; empty when they can. Found out by making one, in a directory to be."""
+def available(place: str = "", inside: Callable[[], None] = lambda: None) -> str:
+    """Why nodes cannot be namespaces on this machine; empty when they can. Found out by making one, in a directory to be.
+
+    `inside` is called there, and may raise OSError.
+    """
     folder = place or f"{os.environ.get('TMPDIR', '/tmp')}/muster-probe-{os.getpid()}"
     reader, writer = os.pipe()
     child = os.fork()
@@ -29,6 +32,7 @@ def available(place: str = "") -> str:
         try:
             enter("muster-probe")
             rootfs.enter(rootfs.Root(folder, {}, rootfs.machine(())))
+            inside()
             code = 0
         except OSError as error:
             os.write(writer, str(error).encode())

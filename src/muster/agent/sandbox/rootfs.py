@@ -10,13 +10,14 @@ import os
 import re
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from muster.dataclass import dataclass
 from muster.job import Job
+from muster.job.data import local_path
 from muster.linux import syscalls
 from muster.linux.proc import listed
 from muster.plan import compat
-from muster.plan.node import local_path
 
 PRIVATE = ("/cache", "/tmp", "/home/work", "/home/ma-user")  # of every simulated node
 # What platforms put into these directories: never that of the machine, unless the run itself lies there.
@@ -33,12 +34,23 @@ class Root:
     folder: str  # an empty directory of the node, over which the root is made
     own: dict[str, str]  # real directories, by the path at which they appear
     shown: dict[str, str]  # what of the machine appears, by path: the paths on the machine
+    owner: tuple[int, int] | None = None  # the user and group of directories that are made, where not this process'
 
 
 def plan(
-    job: Job, user: str, node: str, attempt: str, needed: list[str], named: list[str], private: Sequence[str] = PRIVATE
+    job: Job,
+    user: str,
+    node: str,
+    attempt: str,
+    needed: list[str],
+    named: list[str],
+    private: Sequence[str] = PRIVATE,
+    home: str = "~",
 ) -> Root:
-    """The root of a node; `needed` are paths that a run cannot do without, `named` texts that may name what it wants."""
+    """The root of a node; `needed` are paths that a run cannot do without, `named` texts that may name what it wants.
+
+    `home` is the home of the user on the machine.
+    """
     platform = compat.of(job)
     node, common = os.path.realpath(node), os.path.realpath(attempt + "/root")  # links lead elsewhere while the root is filled
     own = {path: node + "/root" + path for path in (*private, *platform.private)}
@@ -46,15 +58,21 @@ def plan(
     visible = [path for path in _named(own, (*_texts(job), *named)) if os.path.basename(path) not in MADE_HERE]
     folders = {path: os.path.realpath(os.path.dirname(path)) for path in (*visible, *_named(own, needed))}  # not by links
     shown = {path: os.path.join(folder, os.path.basename(path)) for path, folder in folders.items()}
-    real = os.path.realpath(os.path.expanduser("~"))
-    home = platform.user_home(user)
-    if home:
-        own[home] = common + home
-    if home or real in own:
-        left_out = OF_SHELLS if home not in ("", real) else ()
+    real = os.path.realpath(os.path.expanduser(home))
+    given = platform.user_home(user)
+    if given:
+        own[given] = common + given
+    if given or real in own:
+        left_out = OF_SHELLS if given not in ("", real) else ()
         names = [name for name in listed(real) if name not in (*MADE_HERE, *left_out)]  # not everybody has a home
-        shown.update({f"{home or real}/{name}": f"{real}/{name}" for name in names})
+        shown.update({f"{given or real}/{name}": f"{real}/{name}" for name in names})
     return Root(node + "/rootfs", own, {**machine(own, [*needed, *named, real]), **shown})
+
+
+def own_folders(job: Job, user: str) -> list[str]:
+    """The directories that a simulated node, or a run, has for itself."""
+    platform = compat.of(job)
+    return list(filter(None, (*PRIVATE, *platform.private, *platform.shared, platform.user_home(user))))
 
 
 def machine(own: Collection[str], known: Iterable[str] = ()) -> dict[str, str]:
@@ -108,7 +126,7 @@ def _texts(job: Job) -> list[str]:
 def enter(root: Root) -> None:
     """Makes this the root of the namespace that this process is in."""
     for path in (root.folder, *root.own.values()):
-        os.makedirs(path, exist_ok=True)
+        _make(path, root.owner)
     if "/tmp" in root.own:
         os.chmod(root.own["/tmp"], 0o1777)
     syscalls.mount_memory(root.folder)
@@ -123,6 +141,18 @@ def enter(root: Root) -> None:
     syscalls.unmount(_MACHINE)
     os.rmdir(_MACHINE)
     os.rmdir(root.folder)
+
+
+def _make(path: str, owner: tuple[int, int] | None) -> None:
+    """Makes a directory and those above it that are missing; several nodes may do so at once."""
+    if owner is None:
+        os.makedirs(path, exist_ok=True)
+        return
+    missing = [folder for folder in (path, *_above(path)) if not os.path.lexists(folder)]
+    for folder in reversed(missing):
+        with suppress(FileExistsError):
+            os.mkdir(folder)
+            os.chown(folder, *owner)
 
 
 def _show(source: str, target: str) -> None:

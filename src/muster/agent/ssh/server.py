@@ -46,7 +46,7 @@ def listen(address: str, run: str, attempt: int) -> dict[int, socket.socket]:
 
 def make_keys(folder: str) -> dict[str, str]:
     """Makes keys for the logins of an attempt and for its servers, which all have the same; returns them by file name."""
-    os.mkdir(folder, 0o700)
+    os.makedirs(folder, 0o700, exist_ok=True)
     words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", ssh.ALIAS]
     keys = {}
     for name in ("user", "host"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from muster.agent.node.collector import notes
@@ -124,12 +125,25 @@ class Arbiter:
         self._gather_until = None
         if notes(self._job) and not self._channel.published("noted"):  # a store takes the time that it takes
             return
-        infos = [NodeInfo.from_json(data) for data in facts.values()]
+        infos = self._infos(facts)
+        if len(infos) < self._count:
+            return
         world = assemble(self._job, self._run.id, self._attempt.number, infos)
         self._channel.announce("world", world.to_json())
         for path, text in world_files(self._job, world, self._attempt.path).items():
             write_text(path, text)  # for people: each node has its own
         self._use(world)
+
+    def _infos(self, facts: Mapping[int, dict[str, Any]]) -> list[NodeInfo]:
+        """The facts of the nodes, without those that cannot be read, which are a failure of their node."""
+        found = []
+        for node, data in facts.items():
+            try:
+                found.append(NodeInfo.read(node, data))
+            except ValueError:
+                if self._settled is None:
+                    self._learn(node, {"kind": "plan", "message": f"node {node} published facts that cannot be read"})
+        return found
 
     def _use(self, world: World) -> None:
         self._world, self._gather_until = world, None

@@ -14,12 +14,13 @@ import struct
 import time
 
 from muster.dataclass import dataclass
-from muster.devices import KINDS, DeviceInfo, DriverError, share
+from muster.devices import KINDS, DeviceInfo, DriverError, share, shortage
 from muster.linux import proc
 from muster.linux.watch import readable
 
 TURN = b"\0muster/devices"  # held while a run chooses, so that two of them do not take each half of what both need
 MOST_WAITING = 4096
+HOST_DAEMON = "muster-host-"  # how the names of daemons on hosts begin; their command lines end with run and node
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,14 @@ class Queue:
         self.reason = ""  # whom it waits for, in words
         self._found: list[DeviceInfo] = []
         self._holders: dict[bytes, _Holder] = {}  # by the name of the lock
+
+    def lacking(self) -> str:
+        """Why this machine can never give the devices, in words; empty if it can, or while its driver does not work."""
+        try:
+            self._found = self._found or KINDS[self.kind].found()
+        except DriverError:
+            return ""
+        return shortage(self.kind, self._found, self.nodes, self.count, "it")
 
     def take(self) -> Held | None:
         """Tries to hold the devices. Until then `reason` says what is in the way, and `filenos` when to try again."""
@@ -179,4 +188,6 @@ def _process(pid: int, user: int | None = None) -> str:
         path = words[words.index(word) + 1]
         if "/runs/" in path:
             return f"run {os.path.basename(path)} of {name}"
+    if proc.name(pid).startswith(HOST_DAEMON) and len(words) > 3:
+        return f"run {words[-3]} of {name}"
     return f"process {pid} ({program}) of {name}" if program else f"process {pid} of {name}"

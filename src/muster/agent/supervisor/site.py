@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muster.agent.tools import Tools
 from muster.channel.base import SupervisorChannel
@@ -15,6 +15,9 @@ from muster.job import Job
 from muster.records.files import need_json
 from muster.records.layout import AttemptDir, RunDir
 from muster.records.run_view import Cause, Stop
+
+if TYPE_CHECKING:
+    from muster.linux.accounts import Account
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,18 @@ class Assignment:
     code: str
     tools: Tools
     namespaces: bool  # whether nodes may be namespaces
+    account: Account | None = None  # whose processes agents and ranks are, where not the supervisor's user's
 
     @classmethod
     def read(cls, path: str, given: Mapping[str, str]) -> Assignment:
         """Reads the job of a run; `given` are the arguments of this program."""
         run, tools = RunDir(path), Tools(given["--python"], sys.argv[0])
-        return cls(run, Job.from_json(need_json(run.job)), given["--code"], tools, given.get("--namespaces") != "off")
+        job, namespaces = Job.from_json(need_json(run.job)), given.get("--namespaces") != "off"
+        if "--account" not in given:
+            return cls(run, job, given["--code"], tools, namespaces)
+        from muster.linux.accounts import Account
+
+        return cls(run, job, given["--code"], tools, namespaces, Account.from_text(given["--account"]))
 
     @property
     def count(self) -> int:
@@ -67,6 +76,7 @@ class Site:
     """The nodes of a run. Methods with a body are those that a site may leave out."""
 
     starts_again = False  # whether a batch system starts a supervisor again that it has ended
+    nodes_return = False  # whether nodes that were lost can be used again by this supervisor
     pause: float | None = None  # seconds between two calls of `ended` where no descriptor or signal announces all events
     reason = ""  # what is in the way while `ready` is false
     deadline: float | None = None  # by the monotonic clock; the supervisor keeps it, and agents of its machine in its stead

@@ -167,15 +167,18 @@ class Supervisor:
         self._start_clock(made)
         if self.resumed is not None:
             made.append(self._attempt(self.resumed.dir.number, resumed=True))
-            if tries_again(self.job, made) and not self._ready():
+            if self._tries_again(made) and not self._ready():
                 return made[-1]
-        while not made or tries_again(self.job, made, len(earlier)):
+        while not made or self._tries_again(made, len(earlier)):
             if self.stop is not None:
                 return None
             if made:
                 self.events.add("retry", attempt=made[-1].attempt, reason=made[-1].reason)
             made.append(self._attempt((self.run.attempt_numbers() or [0])[-1] + 1))
         return made[-1]
+
+    def _tries_again(self, made: Sequence[AttemptOutcome], earlier: int = 0) -> bool:
+        return tries_again(self.job, made, earlier, self.site.nodes_return)
 
     def _start_clock(self, earlier: Sequence[AttemptOutcome]) -> None:
         """The time limit holds for all attempts together, those that were cut off included; waiting for nodes is free."""
@@ -251,9 +254,11 @@ class Supervisor:
             os._exit(1)  # the record was deleted; agents and ranks end with this process
         asked = read_object(self.run.stop) if self.stop is None else {}
         now = read_object(self.run.kill) if not self.kill else {}
-        self.kill |= bool(now)
         if asked or now:
             self._must_stop(Cause.STOP, str((asked or now).get("reason", "stopped")))
+        if now:
+            self.kill = True
+            self.events.add("killing")
         if signals and self.stop is None:
             self._say_farewell(signal_name(min(signals)))
         if self.command is not None and readable([self.command], 0):
@@ -284,16 +289,17 @@ class Supervisor:
         readable(readers, timeout)
 
 
-def tries_again(job: Job, made: Sequence[AttemptOutcome], earlier: int = 0) -> bool:
+def tries_again(job: Job, made: Sequence[AttemptOutcome], earlier: int = 0, nodes_return: bool = False) -> bool:
     """Returns whether another attempt follows those that were made, the first `earlier` of them by earlier supervisors.
 
-    Only failures of the program use up retries.
+    Failures of the program use up retries, and lost nodes do where the same ones can be had again.
     """
     done = made[-1]
     if len(made) == earlier and done.state in (State.LOST, State.STOPPED):
         return True  # whoever ended it has started this supervisor
-    failures = sum(1 for each in made if each.state is State.FAILED)
-    if done.state is not State.FAILED or done.cause is Cause.TIME_LIMIT or failures > job.retries:
+    retried = (State.FAILED, State.LOST) if nodes_return else (State.FAILED,)
+    failures = sum(1 for each in made if each.state in retried)
+    if done.state not in retried or done.cause is Cause.TIME_LIMIT or failures > job.retries:
         return False
     failure = done.failure.failure if done.failure else None
     if failure and failure.kind in ("plan", "output"):  # it would fail again, or the training is done

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from muster import devices
 from muster.job import LAUNCHERS, PORTS, Job
+from muster.linux.ssh_programs import ssh_unavailable
 
 Problem = tuple[str, str, str]
 """Why a job cannot run: field, message, hint."""
 
-PROGRAMS = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh-client"}
 LAUNCHER = {"horovod": ("horovodrun", "`pip install horovod`"), "mpi": ("mpirun", "install openmpi-bin (Debian)")}
-NO_LOGIN = ("nologin", "false")  # login shells that run no commands
-SYSTEM = ":/usr/local/sbin:/usr/sbin:/sbin"  # where sshd is, and not on everybody's PATH
 
 
 def lacking(job: Job) -> list[Problem]:
@@ -42,23 +38,28 @@ def _ports(job: Job) -> list[Problem]:
 
 def _devices(job: Job) -> list[Problem]:
     """The devices that a job asks for and that this machine does not have, in use or not."""
-    kind = devices.KINDS[job.device]
     trouble: list[str] = []
-    there = devices.found(job.device, trouble.append)
-    if devices.share(job.device, there, job.nodes, job.devices) is not None:
+    return lacking_devices(job, job.nodes, devices.found(job.device, trouble.append), trouble, "this machine")
+
+
+def lacking_devices(
+    job: Job,
+    nodes: int,
+    there: Sequence[devices.DeviceInfo],
+    trouble: Sequence[str],
+    machine: str,
+    doctor: str = "muster doctor",
+) -> list[Problem]:
+    """Why so many nodes of a job cannot have their devices from those that are there on a machine."""
+    lacking = devices.shortage(job.device, there, nodes, job.devices, machine)
+    if not lacking:
         return []
     simulate = "`device: cpu` simulates them"
     if not there:
-        hint = f"{simulate}; `muster doctor` shows what was found"
-        reason = "; ".join(["and this machine has none", *trouble])
-        return [("device", f"asks for {job.device} devices, {reason}", hint)]
-    if reason := kind.impossible(job.devices):
+        return [("device", "; ".join([lacking, *trouble]), f"{simulate}; `{doctor}` shows what was found")]
+    if reason := devices.KINDS[job.device].impossible(job.devices):
         return [("devices", f"cannot be given: {reason}", f"ask for one of these; {simulate}")]
-    asked = f"{job.nodes} times {job.devices}" if job.nodes > 1 else str(job.devices)
-    had = str(len(there))
-    if job.nodes * job.devices <= len(there):  # enough, but not beside each other
-        had = "no ring with as many: it has " + ", ".join(device.id for device in there)
-    return [("devices", f"asks for {asked} {job.device} devices, and this machine has {had}", f"use fewer; {simulate}")]
+    return [("devices", lacking, f"use fewer; {simulate}")]
 
 
 def _ssh(job: Job) -> list[Problem]:
@@ -72,31 +73,16 @@ def _ssh(job: Job) -> list[Problem]:
     return [*found, *_launcher(job)]
 
 
-def ssh_unavailable() -> tuple[str, str] | None:
-    """Why there can be no ssh between nodes on this machine, and what to do about it."""
-    import shutil  # here, because it takes long to import
-
-    path = os.environ.get("PATH", os.defpath) + SYSTEM
-    missing = [name for name in PROGRAMS if not shutil.which(name, path=path)]
-    if missing:
-        packages = " and ".join(dict.fromkeys(PROGRAMS[name] for name in missing))
-        return f"there is no {', '.join(missing)}", f"install {packages} (Debian); no service has to run"
-    try:
-        user = pwd.getpwuid(os.getuid())
-    except KeyError:
-        return f"the user {os.getuid()} has no name", "run as a user that /etc/passwd names"
-    if os.path.basename(user.pw_shell) in NO_LOGIN:
-        return f"the login shell of {user.pw_name} is {user.pw_shell}", "give it one that runs commands, such as /bin/bash"
-    return None
+def launcher(job: Job) -> str:
+    """The program that has to be on the PATH of a job's machines; none where its own settings may bring it."""
+    return "" if job.framework not in LAUNCHERS or job.setup or "PATH" in job.env else LAUNCHER[job.framework][0]
 
 
 def _launcher(job: Job) -> list[Problem]:
-    if job.framework not in LAUNCHERS or job.setup or "PATH" in job.env:  # which may bring it
-        return []
-    name, advice = LAUNCHER[job.framework]
     import shutil
 
-    if shutil.which(name):
+    name = launcher(job)
+    if not name or shutil.which(name):
         return []
-    hint = f"{advice}, or activate the environment that has it"
+    hint = f"{LAUNCHER[job.framework][1]}, or activate the environment that has it"
     return [("framework", f"is {job.framework}, and there is no {name} on your PATH", hint)]

@@ -55,10 +55,10 @@ def _remove_groups(run_id: str) -> bool:
     return done
 
 
-def kill_marked(run_id: str) -> bool:
-    """Kills the processes that have the run in their environment; returns False if there were none that this user may see."""
-    mark = b"MUSTER_RUN=" + os.fsencode(run_id)
-    return _kill(pid for pid in proc.pids() if mark in proc.read(f"/proc/{pid}/environ").split(b"\0"))
+def kill_marked(run_id: str, *more: str) -> bool:
+    """Kills the processes with the run, and `more`, in their environment; False if there were none that this user may see."""
+    marks = set(map(os.fsencode, (f"MUSTER_RUN={run_id}", *more)))
+    return _kill(pid for pid in proc.pids() if marks <= set(proc.read(f"/proc/{pid}/environ").split(b"\0")))
 
 
 def _kill_writing(run_id: str) -> bool:

@@ -9,15 +9,16 @@ import time
 import zlib
 from collections.abc import Collection
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from muster.agent.node.agent import Agent
 from muster.agent.node.processes import Processes
 from muster.agent.sandbox import agent_process, memory, namespaces
 from muster.agent.supervisor import device_locks
-from muster.agent.supervisor.site import Assignment, NodeEnded, Site
+from muster.agent.supervisor.site import Assignment, NodeEnded, NotReady, Site
 from muster.channel.base import SupervisorChannel
 from muster.channel.directory import DirectoryNode
-from muster.devices import resolve
+from muster.devices import files, resolve
 from muster.engines.local.node.leftovers import kill_marked
 from muster.job import Job
 from muster.linux import keys, syscalls
@@ -25,9 +26,12 @@ from muster.linux.held_signals import held
 from muster.linux.signals import reap_children
 from muster.plan import Device, NodeInfo
 from muster.records.files import Events
-from muster.records.layout import AttemptDir
+from muster.records.layout import AttemptDir, NodeDir
 from muster.records.logs import last_lines
 from muster.records.units import signal_name
+
+if TYPE_CHECKING:
+    from muster.linux.accounts import Account
 
 PER_NET = 250  # nodes per 127.x.y.*
 
@@ -79,6 +83,7 @@ class LocalSite(Site):
         self._tie = -1  # a pipe: agents see its end when the supervisor is gone
 
     def ready(self) -> bool:
+        self._refuse_account()
         self._held = self._queue.take()
         self.reason = self._queue.reason
         if self._held is None:
@@ -86,8 +91,43 @@ class LocalSite(Site):
         self._queue.close()  # its lines to other runs are none of the agents' business
         refused = namespaces_refused() if self.assignment.namespaces else "switched off"
         self.contained = not refused
+        self._open_to_account()
         self.events.add("nodes", contained=self.contained, reason=refused, keys=not self.contained and keys.any_held())
         return True
+
+    def _refuse_account(self) -> None:
+        """Raises NotReady for an account without what keeps it apart from the supervisor and its keys."""
+        account = self.assignment.account
+        if account is None:
+            return
+        if os.geteuid() != 0:
+            raise NotReady(f"only root can start a run as {account.name}")
+        if refused := namespaces_refused() if self.assignment.namespaces else "switched off":
+            raise NotReady(f"a run as {account.name} needs namespaces, which are not to be had: {refused}")
+
+    def _open_to_account(self) -> None:
+        """Lets the account of the run at its files. Raises NotReady with what it lacks, before anything of the job starts."""
+        account = self.assignment.account
+        if account is None:
+            return
+        from muster.agent.sandbox import account_checks, account_view
+
+        if reason := account_checks.exposed(self.assignment, account):
+            raise NotReady(f"the job cannot run as {account.name}: {reason}")
+        account_view.open_run(self.assignment, account)
+        held = [device for node in (self._held.nodes if self._held else ()) for device in node]
+        found = [path for path in files(self.kind, held) if os.path.exists(path)]
+        place = f"{sys.argv[0]}.{os.getpid()}.account"
+        if reason := namespaces.available(place, partial(account_checks.check, self.assignment, account, found)):
+            raise NotReady(f"the job cannot run as {account.name}: {reason}")
+
+    def channel(self, assignment: Assignment, attempt: AttemptDir) -> SupervisorChannel:
+        channel = super().channel(assignment, attempt)
+        if assignment.account is not None:
+            from muster.agent.sandbox import account_view
+
+            account_view.open_attempt(attempt, assignment.account, bool(self.job.ssh))
+        return channel
 
     def filenos(self) -> list[int]:
         return self._queue.filenos()
@@ -129,7 +169,7 @@ class LocalSite(Site):
     def _agent(self, attempt: AttemptDir, index: int, parent: int) -> int:
         supervisor = os.getppid()
         agent_process.begin(attempt.node(index), index)
-        seen, keeper = os.getpid(), None
+        seen, keeper, limit = os.getpid(), None, None
         cpus, bound = cpu_share(self.job), cpu_set(self.job, index)
         if bound:
             os.sched_setaffinity(0, bound)
@@ -138,15 +178,28 @@ class LocalSite(Site):
             if os.getppid() != supervisor:
                 return 1
             names = [(host(node), address(self.run.id, node)) for node in range(self.assignment.count)]
+            account = self.assignment.account
+            outside = -1 if account is None else os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             seen, keeper = agent_process.enter(self.assignment, attempt, index, names)
+            if account is not None:
+                limit = self._become(account, attempt.node(index), index, (parent, keeper.fileno()), outside)
         else:
             syscalls.adopt_orphans()
         name = host(index) if self.contained else os.uname().nodename
         place, user = address(self.run.id, index), agent_process.user()
         info = NodeInfo(index, name, place, self.kind, self._devices(index), (), cpus, seen, user)
         channel = DirectoryNode(attempt, index)
-        Agent(self.assignment, attempt, info, channel, keeper, None, parent, self.deadline).carry_out()
+        Agent(self.assignment, attempt, info, channel, keeper, None, parent, self.deadline, limit).carry_out()
         return 0
+
+    def _become(self, account: Account, folder: NodeDir, index: int, kept: tuple[int, int], outside: int) -> memory.Memory:
+        """Makes what only root can, and then this process that of the account; returns the memory limit of the node."""
+        from muster.agent.sandbox import account_view
+
+        account_view.give_node(folder.path, 1, account)
+        limit = memory.Memory(memory.group(self.run.id, index), self.job.memory)
+        agent_process.become(account, kept, outside)
+        return limit
 
     def _devices(self, index: int) -> tuple[Device, ...]:
         given = self._held.nodes[index] if self._held is not None and index < self.job.nodes else []
