@@ -9,11 +9,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from muster.server.core.database import Database
 
 NUMBERS = itertools.count(1)
 Serve = Callable[..., "Served"]
@@ -69,12 +73,24 @@ class Served:
     def port(self) -> int:
         return int(self.url.rsplit(":", 1)[1])
 
+    @contextmanager
+    def database(self) -> Iterator[Database]:
+        """Its database, while it runs."""
+        from muster.server.core.database import Database
+
+        with closing(Database(f"sqlite:///{self.data / 'server.db'}")) as database:
+            yield database
+
+    @property
+    def unfinished(self) -> Path:
+        """Where uploads grow."""
+        return self.data / "bundles" / "unfinished"
+
     def token(self, name: str = "", role: str = "submit") -> str:
         """A token for somebody who has none."""
-        from muster.server.core.database import Database
-        from muster.server.core.tokens import Tokens
+        from muster.server.results.tokens import Tokens
 
-        with closing(Database(self.data / "tester.db")) as database:
+        with self.database() as database:
             return Tokens(database).add(name or f"lab-{next(NUMBERS)}", role)
 
 

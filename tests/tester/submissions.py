@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 from bundles import make_bundle, measured
+from sqlalchemy import func, select
 
-from muster.server.core.database import Database
 from muster.server.results.plans import Plans
+from muster.server.results.tables import results
 from muster.tester.protocol import Plan
 from tester_server import NUMBERS, Served
 
@@ -30,7 +30,7 @@ def bundle(folder: Path, name: str = "resnet", noise: int = 0, key: Path | None 
 def planned(tester: Served, **fields: str) -> Plan:
     """A plan that the tester has."""
     plan = Plan(**{"test_id": f"20261115-plan{next(NUMBERS)}", "model": "resnet50_v1.5", **fields})
-    with closing(Database(tester.data / "tester.db")) as database:
+    with tester.database() as database:
         Plans(database).add(plan)
     return plan
 
@@ -63,6 +63,5 @@ def sent(http: httpx.Client, path: Path, test_id: str | None = None) -> httpx.Re
 
 
 def result_count(tester: Served) -> int:
-    with closing(Database(tester.data / "tester.db")) as database, database.reading() as connection:
-        count: int = connection.execute("SELECT COUNT(*) FROM results").fetchone()[0]
-        return count
+    with tester.database() as database, database.read() as connection:
+        return int(connection.scalar(select(func.count()).select_from(results)) or 0)

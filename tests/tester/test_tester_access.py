@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from submissions import announced, bundle, program, sent
 
+from authority import certify
 from conftest import Muster
 from muster.tester.client import Client
 from muster.tester.errors import Misused, Unreachable
@@ -76,12 +76,12 @@ def test_a_session_reads_and_does_not_write(tester: Served, tmp_path: Path) -> N
         answer = browser.post("/login", data={"token": token, "next": "/ranking"})
         assert (answer.status_code, answer.headers["location"]) == (303, "/ranking")
         cookie = answer.headers["set-cookie"]
-        assert "HttpOnly" in cookie and "SameSite=strict" in cookie and "Secure" not in cookie
+        assert "HttpOnly" in cookie and "SameSite=lax" in cookie and "Secure" not in cookie
         assert token not in cookie
         assert browser.get("/api/results").status_code == 200
         assert browser.post("/api/uploads", json=announced(bundle(tmp_path))).status_code == 401
         assert browser.post("/logout").status_code == 303
-        browser.cookies.set("muster_session", cookie.split("=")[1].split(";")[0])
+        browser.cookies.set("muster", cookie.split("=")[1].split(";")[0])
         assert browser.get("/").status_code == 303
 
 
@@ -135,22 +135,13 @@ def test_tokens_are_shown_once_and_kept_as_hashes(muster: Muster, home: Path) ->
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate authority of our own, and a certificate of it for 127.0.0.1."""
     folder = tmp_path_factory.mktemp("authority")
-
-    def openssl(*words: str) -> None:
-        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
-
-    new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    openssl(*new, "-x509", "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=Test", "-days", "2")
-    openssl(*new, "-keyout", "tester.key", "-out", "tester.csr", "-subj", "/CN=tester")
-    (folder / "names").write_text("subjectAltName=IP:127.0.0.1\n")
-    signed = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names", "-days", "2"]
-    openssl("x509", "-req", "-in", "tester.csr", *signed, "-out", "tester.pem")
+    certify(folder, "127.0.0.1")
     return folder
 
 
 @pytest.mark.long
 def test_tls_with_a_certificate_of_an_own_authority(serve: Serve, tmp_path: Path, authority: Path) -> None:
-    tester = serve("--cert", authority / "tester.pem", "--key", authority / "tester.key")
+    tester = serve("--cert", authority / "server.pem", "--key", authority / "server.key")
     assert tester.url.startswith("https://127.0.0.1:")
     token = tester.token()
     with Client(tester.url, token, authority / "ca.pem") as client:
@@ -165,7 +156,7 @@ def test_tls_with_a_certificate_of_an_own_authority(serve: Serve, tmp_path: Path
 def test_the_command_finds_authority_and_token_in_the_settings(
     serve: Serve, muster: Muster, home: Path, tmp_path: Path, authority: Path
 ) -> None:
-    tester = serve("--cert", authority / "tester.pem", "--key", authority / "tester.key")
+    tester = serve("--cert", authority / "server.pem", "--key", authority / "server.key")
     home.mkdir(parents=True)
     settings = home / "config.toml"
     settings.write_text(f'[tester]\nurl = "{tester.url}"\ntoken = "{tester.token()}"\nca = "{authority / "ca.pem"}"\n')
@@ -198,7 +189,7 @@ def test_two_testers_share_neither_a_port_nor_a_directory(tester: Served, muster
     taken = muster("tester", "serve", "--port", tester.port, "--data", tmp_path / "other")
     assert (taken.returncode, "address already in use" in taken.stderr) == (2, True)
     held = muster("tester", "serve", "--port", "0", "--data", tester.data)
-    assert (held.returncode, "another tester serves" in held.stderr) == (2, True)
+    assert (held.returncode, "another server uses" in held.stderr) == (2, True)
 
 
 def test_others_can_listen_where_there_is_no_tls(serve: Serve) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -11,7 +13,7 @@ import pytest
 
 from conftest import Muster
 from muster.cli.tester_command import command
-from muster.server.core.app import protocol
+from muster.server.results.web.app import protocol
 
 PLAN = {
     "test_id": "20210126-ljp0IY",
@@ -69,3 +71,21 @@ def test_the_written_protocol_is_the_one_that_is_served() -> None:
 
 def test_the_port_is_that_of_aisbench(muster: Muster) -> None:
     assert "[default: 9527;" in " ".join(muster("tester", "serve", "--help").stdout.split())
+
+
+WITHOUT_EXTRA = """
+import sys
+for name in ("alembic", "argon2", "cryptography", "fastapi", "sqlalchemy", "starlette", "uvicorn"):
+    sys.modules[name] = None
+from muster.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [(["outbox"], 0, "nothing waits"), (["send", "--help"], 0, "Usage"), (["token", "list"], 2, "the server needs alembic")],
+)
+def test_who_only_sends_needs_no_packages_of_the_server(words: list[str], code: int, said: str) -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_EXTRA, "tester", *words], capture_output=True, text=True)
+    assert (done.returncode, said in done.stdout + done.stderr) == (code, True), done.stderr

@@ -25,7 +25,7 @@ from tester_server import Serve, Served
 
 WORKERS = 2
 SHORT_TIMEOUT = (
-    "from muster.server.core import slow_clients as s; s.REQUEST_TIMEOUT = 0.5; from muster.cli.main import main; main()"
+    "from muster.server.core.web import slow_clients as s; s.REQUEST_TIMEOUT = 0.5; from muster.cli.main import main; main()"
 )
 SHORT_LIMIT = "from muster.server.results import verify_worker as w; w.TIME_LIMIT = 1; w.main()"
 
@@ -106,7 +106,7 @@ def test_a_database_that_cannot_grow_is_told(serve: Serve, tmp_path: Path) -> No
         limit([tester.process.pid], 0)
         full = http.post("/api/uploads", json=announced(bundle(tmp_path)))
         limit([tester.process.pid], resource.RLIM_INFINITY)
-    assert (full.status_code, "the tester cannot write" in full.json()["reason"]) == (507, True)
+    assert (full.status_code, "the server cannot write" in full.json()["reason"]) == (507, True)
 
 
 def test_a_command_that_cannot_write_says_so(command: list[str], tester: Served) -> None:

@@ -15,8 +15,8 @@ from records import RunRecord
 from submissions import planned, program, sent
 
 from browser import open_page
-from muster.server.results import api
 from muster.server.results.result_row import ResultRow
+from muster.server.results.web import csv_files
 from tester_server import Served
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def test_spreadsheets_run_nothing(http: httpx.Client) -> None:
 @pytest.mark.parametrize("first", [*"=+-@\t\r\n＝＋－＠"])
 def test_no_spreadsheet_takes_a_name_for_a_formula(first: str) -> None:
     nothing: dict[str, Any] = dict.fromkeys(ResultRow.__dataclass_fields__)
-    text = api.csv_table(api.LISTED, [{**nothing, "received": 0.0, "name": f"{first}1"}])
+    text = csv_files.csv_table(csv_files.LISTED, [{**nothing, "received": 0.0, "name": f"{first}1"}])
     assert [row["name"] for row in csv.DictReader(io.StringIO(text, newline=""))] == [f"'{first}1"]
 
 
@@ -111,7 +111,7 @@ def test_no_spreadsheet_takes_a_name_for_a_formula(first: str) -> None:
     "path", ["/", "/results/4", "/ranking", "/refused", "/plans", "/login", "/nothing", "/compare?result=1&result=4"]
 )
 def test_every_page_is_escaped_and_guarded(http: httpx.Client, path: str) -> None:
-    answer = http.get(path)
+    answer = http.get(path, headers={"Accept": "text/html"})
     assert answer.headers["content-type"].startswith("text/html")
     assert EVIL not in answer.text
     policy = answer.headers["content-security-policy"]

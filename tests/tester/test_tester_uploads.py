@@ -7,14 +7,14 @@ import os
 import signal
 import threading
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 from submissions import announced, bundle, program, result_count, sent
 
 from conftest import gone, processes_with, until
-from muster.server.core.database import Database
+from muster.server.results.tables import uploads
 from muster.server.results.uploads import CHUNK, EXPIRY
 from muster.tester.client import Client
 from muster.tester.protocol import Verdict
@@ -34,7 +34,7 @@ def test_a_bundle_goes_up_in_pieces_and_gets_its_verdict(tester: Served, tmp_pat
         assert verdict["value"] == 901.1636550985727
         kept = http.get(f"/api/results/{verdict['number']}/bundle")
         assert kept.content == path.read_bytes()
-    assert not list((tester.data / "uploads").iterdir())
+    assert not list(tester.unfinished.iterdir())
 
 
 def test_what_a_tester_keeps_is_for_its_owner_alone(tester: Served, tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_what_a_tester_keeps_is_for_its_owner_alone(tester: Served, tmp_path: Pa
         assert sent(http, bundle(tmp_path)).json()["accepted"]
         http.post("/api/uploads", json=announced(bundle(tmp_path)))
     kept = [tester.data, *tester.data.rglob("*")]
-    assert {path.parent.name for path in kept} >= {"bundles", "uploads"}
+    assert {path.parent.name for path in kept} >= {"bundles", "unfinished"}
     assert [path for path in kept if path.stat().st_mode & 0o077] == []
 
 
@@ -94,7 +94,7 @@ def test_too_large_a_bundle_is_refused_before_it_is_sent(serve: Serve, tmp_path:
         answer = sent(http, bundle(tmp_path, noise=1 << 20))
         assert (answer.status_code, "1.0M at most" in answer.json()["reason"]) == (413, True)
         assert sent(http, bundle(tmp_path)).json()["accepted"]
-    assert not list((tester.data / "uploads").iterdir())
+    assert not list(tester.unfinished.iterdir())
 
 
 def test_a_request_carries_one_piece_at_most(tester: Served) -> None:
@@ -151,10 +151,10 @@ def test_the_client_outlives_a_tester_that_is_killed_in_the_middle(serve: Serve,
     with Client(tester.url, tester.token()) as client:
         sending = threading.Thread(target=lambda: verdicts.append(client.send(path)))
         sending.start()
-        until(lambda: any(part.stat().st_size for part in (tester.data / "uploads").iterdir()))
+        until(lambda: any(part.stat().st_size for part in tester.unfinished.iterdir()))
         port = tester.port
         tester.kill()
-        assert [part.stat().st_size < path.stat().st_size for part in (tester.data / "uploads").iterdir()] == [True]
+        assert [part.stat().st_size < path.stat().st_size for part in tester.unfinished.iterdir()] == [True]
         tester.start(port)
         sending.join()
     assert verdicts[0].accepted
@@ -178,11 +178,11 @@ def test_an_upload_that_nobody_went_on_with_is_dropped(serve: Serve, tmp_path: P
     with program(tester, tester.token()) as http:
         upload = http.post("/api/uploads", json=announced(path)).json()["id"]
         http.patch(f"/api/uploads/{upload}", content=path.read_bytes()[:10], headers={"Upload-Offset": "0"})
-        with closing(Database(tester.data / "tester.db")) as database, database.writing() as connection:
-            connection.execute("UPDATE uploads SET touched = ?", (time.time() - EXPIRY - 1,))
+        with tester.database() as database, database.begin() as connection:
+            connection.execute(update(uploads).values(touched=time.time() - EXPIRY - 1))
         http.post("/api/uploads", json=announced(other))
         assert http.get(f"/api/uploads/{upload}").status_code == 404
-        assert len(list((tester.data / "uploads").iterdir())) == 1
+        assert len(list(tester.unfinished.iterdir())) == 1
         assert sent(http, path).json()["accepted"]
 
 

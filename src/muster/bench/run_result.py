@@ -15,6 +15,7 @@ from muster.metrics.observed import Observed, observe
 from muster.metrics.rank_map import Rank
 from muster.metrics.totals import NOBODY, measure, names
 from muster.metrics.values import DataPoint, MetricTotals, RankReport, Value
+from muster.records import clocks
 from muster.records.damage import Damaged, guarded
 from muster.records.files import read_object
 from muster.records.layout import RunDir, is_number
@@ -61,7 +62,8 @@ def _read(run: RunDir, end: RunView | None) -> MeasuredRun:
         metrics = {name: replace(measured, whole=void) for name, measured in metrics.items()}
     found = phases(observed, times)
     window = _window(found)
-    sampled = [samples.read(attempt.node(index), index) for index in range(job.nodes)] if attempt else []
+    ahead = clocks.ahead(attempt) if attempt else {}
+    sampled = [samples.read(attempt.node(index), index, ahead.get(index, 0.0)) for index in range(job.nodes)] if attempt else []
     training = training_start([*_earlier(run, job), (times, found["proc"])])
     result = RunResult(
         run=run.id,

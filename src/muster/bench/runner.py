@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from muster.bench.aggregate import FEWEST_OLYMPIC
 from muster.bench.model.result import BENCH_FORMAT, BenchRecord, Result
@@ -14,8 +14,7 @@ from muster.bench.result import make
 from muster.job import Bench, Job
 from muster.job.load import LoadedJob
 from muster.job.source import JobError, Problem
-from muster.launch import api
-from muster.launch.run import Run
+from muster.launch.any_run import AnyRun
 from muster.launch.start import submit
 from muster.launch.start.prepare import Prepared
 from muster.launch.start.prepare import prepare as prepare_job
@@ -24,8 +23,7 @@ from muster.records.layout import BenchDir, bench_dir, benches_dir, run_dir
 from muster.records.run_view import RunView, State
 from muster.records.untrusted import plain
 
-Follow = Callable[[Run], RunView]
-"""Shows a run while it lasts, and returns how it ended."""
+R = TypeVar("R", bound=AnyRun)
 
 _SINGLE_SERVER = re.compile(r"^\s*(?:export\s+)?SINGLESERVER_MODE=['\"]?True['\"]?\s*(?:#.*)?$", re.MULTILINE)
 
@@ -53,11 +51,15 @@ class Measurement:
 def prepare(loaded: LoadedJob, home: str, engine: str | None, say: Callable[[str], None] = lambda text: None) -> Prepared:
     """Checks a job that is to be measured; one that does not say how is measured in the plain way."""
     prepared = prepare_job(loaded, home, engine, say)
-    job, bench = prepared.job, prepared.job.bench or Bench()
-    impossible = [Problem(loaded.file, None, f"bench.{field}", *words) for field, *words in _problems(job, bench)]
-    if impossible:
+    check(prepared.job, loaded.file)
+    return replace(prepared, job=replace(prepared.job, bench=prepared.job.bench or Bench()))
+
+
+def check(job: Job, file: str) -> None:
+    """Raises JobError for settings that no measurement of a job can satisfy."""
+    found = _problems(job, job.bench or Bench())
+    if impossible := [Problem(file, None, f"bench.{field}", *words) for field, *words in found]:
         raise JobError(impossible)
-    return replace(prepared, job=replace(job, bench=bench))
 
 
 def _problems(job: Job, bench: Bench) -> Iterator[tuple[str, str, str]]:
@@ -93,14 +95,13 @@ def _script_making_worlds(job: Job) -> str:
 
 
 def create_bench(
-    prepared: Prepared,
+    job: Job,
+    home: str,
     command: Sequence[str],
     plan: Mapping[str, Any] | None = None,
     system: Mapping[str, Any] | None = None,
 ) -> Measurement:
-    """Creates the record of a benchmark that has no runs yet."""
-    job = prepared.job
-    home = prepared.context.home
+    """Creates the record of a benchmark that has no runs yet, beside the records of its runs under `home`."""
     os.makedirs(home, mode=0o700, exist_ok=True)
     os.makedirs(benches_dir(home), 0o700, exist_ok=True)
     found = Measurement(bench_dir(home, submit.new_id(job.name)))
@@ -120,10 +121,13 @@ def create_bench(
     return found
 
 
-def run_repeats(measurement: Measurement, prepared: Prepared, follow: Follow) -> Iterator[RunView]:
-    """Runs the job as often as it says, or until a run does not succeed; yields how each run ended."""
+def run_repeats(measurement: Measurement, start: Callable[[], R], follow: Callable[[R], RunView]) -> Iterator[RunView]:
+    """Runs the job as often as it says, or until a run does not succeed; yields how each run ended.
+
+    `start` starts a run; `follow` shows it while it lasts, and returns how it ended.
+    """
     for _ in range(measurement.record.repeats):
-        run = api.start(prepared)
+        run = start()
         record = measurement.record
         measurement.write(replace(record, runs=(*record.runs, run.id)))
         view = follow(run)

@@ -20,6 +20,7 @@ from typing import Any
 from muster.bench.model.result import Window
 from muster.bench.phases import moment
 from muster.metrics import numbers
+from muster.records import clocks
 from muster.records.files import read_objects
 from muster.records.layout import NodeDir, RunDir
 from muster.records.untrusted import LONGEST_LINE, number, parse_json, plain, read_lines
@@ -31,6 +32,7 @@ LONGEST = 3600.0  # seconds between two samples
 LINES = 100_000  # of all nodes of a run together, where they are drawn
 LEAST = 100  # of one node
 UNDRAWN = ("energy", "ranks")  # parts of a sample that no drawing shows
+_EVENTS = re.compile(r"[^/]+/runs/([^/]+)/events\.jsonl")
 _MEMBER = re.compile(r"[^/]+/runs/([^/]+)/attempts/(\d+)/nodes/(\d+)/metrics\.jsonl")
 
 
@@ -92,8 +94,8 @@ class NodeSamples:
     ranks: dict[str, Columns] = field(default_factory=dict)
 
     @classmethod
-    def from_rows(cls, node: int, rows: Iterable[dict[str, Any]]) -> NodeSamples:
-        """The samples in the lines of a `metrics.jsonl`, of which the first is the header."""
+    def from_rows(cls, node: int, rows: Iterable[dict[str, Any]], ahead: float = 0.0) -> NodeSamples:
+        """The samples in the lines of a `metrics.jsonl`, of which the first is the header; `ahead` is the node's clock."""
         remaining = iter(rows)
         header = next(remaining, {})
         if header.get("format") != FORMAT:
@@ -105,7 +107,7 @@ class NodeSamples:
         for row in remaining:
             time = moment(row.get("t"))
             if time is not None:
-                samples._add(time, row)
+                samples._add(time - ahead, row)
         return samples
 
     def _add(self, time: float, row: dict[str, Any]) -> None:
@@ -120,9 +122,9 @@ class NodeSamples:
         return any((self.own, self.power, self.energy, self.devices, self.ranks))
 
 
-def read(folder: NodeDir, node: int) -> NodeSamples:
-    """All samples of a node."""
-    return NodeSamples.from_rows(node, _all_rows(folder.metrics))
+def read(folder: NodeDir, node: int, ahead: float = 0.0) -> NodeSamples:
+    """All samples of a node, whose clock is ahead of the supervisor's by so many seconds."""
+    return NodeSamples.from_rows(node, _all_rows(folder.metrics), ahead)
 
 
 def _all_rows(path: str) -> Iterator[dict[str, Any]]:
@@ -137,12 +139,12 @@ Rows = list[dict[str, Any]]
 def of_run(run: RunDir, attempt: int) -> ByNode:
     """The samples of the nodes of one attempt of a run."""
     folder = run.attempt(attempt)
-    nodes = folder.node_indexes()
+    nodes, ahead = folder.node_indexes(), clocks.ahead(folder)
     found = {}
     for node in nodes:
         try:
             lines = read_lines(folder.node(node).metrics, most=MOST_BYTES)
-            found[node] = NodeSamples.from_rows(node, _rows(thinned(lines, _most(len(nodes)))))
+            found[node] = NodeSamples.from_rows(node, _rows(thinned(lines, _most(len(nodes)))), ahead.get(node, 0.0))
         except OSError:
             continue
     return found
@@ -160,14 +162,32 @@ def from_rows(nodes: dict[Any, Rows]) -> ByNode:
 def bundle_rows(path: Path) -> dict[str, dict[int, Rows]]:
     """The thinned lines of `metrics.jsonl` by run and node, of each run's last attempt. Nothing is unpacked to the disk."""
     found: dict[str, dict[int, dict[int, Rows]]] = {}
+    events: dict[str, Rows] = {}
     with tarfile.open(path, "r:*") as bundle:
-        members = [(member, match) for member in bundle if member.isfile() and (match := _MEMBER.fullmatch(member.name))]
+        files = [member for member in bundle if member.isfile()]
+        members = [(member, match) for member in files if (match := _MEMBER.fullmatch(member.name))]
         for member, match in members:
-            file = bundle.extractfile(member)
-            if file is not None:
-                lines = thinned(iter(partial(file.readline, LONGEST_LINE), b""), _most(len(members)))
-                found.setdefault(match[1], {}).setdefault(int(match[2]), {})[int(match[3])] = list(_rows(lines))
+            lines = thinned(_lines(bundle, member), _most(len(members)))
+            found.setdefault(match[1], {}).setdefault(int(match[2]), {})[int(match[3])] = list(_rows(lines))
+        for member in files:
+            if match := _EVENTS.fullmatch(member.name):
+                events[match[1]] = [row for row in _rows(_lines(bundle, member)) if row.get("event") == clocks.EVENT]
+    for run, attempts in found.items():
+        for node, ahead in clocks.ahead_in(events.get(run, []), max(attempts)).items():
+            _set_back(attempts[max(attempts)].get(node, []), ahead)
     return {run: attempts[max(attempts)] for run, attempts in found.items()}
+
+
+def _lines(bundle: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
+    file = bundle.extractfile(member)
+    return iter(partial(file.readline, LONGEST_LINE), b"") if file is not None else iter(())
+
+
+def _set_back(rows: Rows, ahead: float) -> None:
+    """Gives the samples of a node the times of its supervisor."""
+    for row in rows:
+        if (time := moment(row.get("t"))) is not None:
+            row["t"] = time - ahead
 
 
 def thinned(lines: Iterable[bytes], most: int) -> list[bytes]:

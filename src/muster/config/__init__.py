@@ -2,6 +2,7 @@
 
 ```toml
 engine = "slurm"             # where jobs run unless the command says so; without it `local`
+server = "default"           # the login, or the address, of the server that commands use; without it this machine
 
 [local]
 namespaces = true            # false: simulated nodes share the machine's process ids and host name
@@ -22,6 +23,10 @@ python = "/usr/bin/python3"  # of the nodes
 [hosts.lab]                  # servers that the engine `ssh` reaches; see docs/ssh-hosts.md
 nodes = ["10.0.0.11", "train@node12:2222", "node[20-27]"]
 
+[pools.lab]                  # of `muster serve`: where its users' jobs run; see docs/server.md
+engine = "ssh"
+hosts = "lab"
+
 [tester]                     # where `muster bench` and `muster tester send` send results
 url = "https://tester.example:9527"
 token = "..."                # or MUSTER_TESTER_TOKEN, in the environment or a profile's secrets
@@ -40,12 +45,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from muster.config import power, stores, tester
-from muster.config.sections import ConfigError, Secrets, TomlSection, TomlTable
+from muster.config import pools, power, stores, tester
+from muster.config.sections import ConfigError, Secrets, Setting, TomlSection, TomlTable
 from muster.dataclass import dataclass, field
 from muster.job.kinds import Choice, Flag, Item, Kind, Wrong, declared, engine_options, typed
 
-__all__ = ["ENGINES", "Config", "ConfigError", "load"]
+__all__ = ["ENGINES", "Config", "ConfigError", "load", "server"]
 
 ENGINES = ("local", "slurm", "ssh")  # the names; the engines themselves are in `muster.engines`
 
@@ -87,12 +92,14 @@ class Sections:
     """All that config.toml can hold."""
 
     engine: str = declared(Choice(ENGINES), "local", "Where jobs run unless the command says so.")
+    server: str = declared(Setting(), "", "The login or address of the server that commands use.")
     local: Local = declared(TomlSection(Local), Local(), "Simulated nodes.")
     storage: stores.Stores = declared(stores.SECTION, stores.Stores(), "Stores.")
     power: power.Power = declared(power.SECTION, power.Power(), "The power of nodes.")
     tester: tester.Tester = declared(tester.SECTION, tester.Tester(), "The tester that results are sent to.")
     slurm: Any = declared(Site("slurm"), None, "The Slurm site.")
     hosts: Any = declared(Groups(), None, "Groups of hosts that are reached over ssh.")
+    pools: dict[str, pools.Pool] = declared(pools.Pools(), {}, "Pools of `muster serve`.")
     profiles: dict[str, Profile] = declared(TomlTable(TomlSection(Profile), pattern=r"[\s\S]*"), {}, "Profiles by name.")
 
 
@@ -107,6 +114,8 @@ class Config:
     tester: tester.Tester = field(default_factory=tester.Tester, repr=False)
     power: power.Power = field(default_factory=power.Power, repr=False)
     sites: Mapping[str, Any] = field(default_factory=dict)  # by engine, where its section is given
+    pools: Mapping[str, pools.Pool] = field(default_factory=dict)
+    server: str = ""  # the login or the address of a server, where commands use one
 
     def options(self, engine: str) -> Any:
         """The site's options of an engine."""
@@ -134,7 +143,19 @@ def load(home: str) -> Config:
         tester.completed(sections.tester, profile.secrets, path.parent),
         sections.power,
         {name: found for name, found in (("slurm", sections.slurm), ("ssh", sections.hosts)) if found is not None},
+        sections.pools,
+        sections.server,
     )
+
+
+def server(home: str) -> str:
+    """The server that the settings name, if any; most have none, which is seen without reading them all."""
+    try:
+        if b"server" not in (Path(home) / "config.toml").read_bytes():
+            return ""
+    except OSError:  # whoever needs the settings says what is wrong with them
+        return ""
+    return load(home).server
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -22,6 +22,11 @@ class Data:
         return replace(self, url=f"{self.url.rstrip('/')}/{name}{closing}")
 
 
+def local_path(url: str) -> str:
+    """The path that a URL names on the machine that reads it; empty for one of a store."""
+    return url[len("file://") :] if url.startswith("file://") else "" if "://" in url else url
+
+
 class Urls(Kind):
     """A mapping of names to URLs or paths; the long form also has `access`."""
 

@@ -80,10 +80,14 @@ def load(source: Source, sets: Sequence[str] = (), base: str | os.PathLike[str] 
     if isinstance(source, Mapping):
         return _loaded(from_python(dict(source)), [], name, _folder(base, name), sets)
     file = os.fspath(source)
-    text = decode(_read(file), file)
-    item, problems = parse(text, file)
     folder = _folder(file, file).parent if os.path.isfile(file) else _folder(".", file)  # a pipe lies nowhere
-    return replace(_loaded(item, problems, file, folder, sets, clean_name(Path(file).stem)), text=text)
+    return load_text(decode(_read(file), file), sets, folder, file)
+
+
+def load_text(text: str, sets: Sequence[str], base: Path, file: str) -> LoadedJob:
+    """Reads the text of a job file, whose mistakes are reported under the name `file`. Raises JobError as `load` does."""
+    item, problems = parse(text, file)
+    return replace(_loaded(item, problems, file, base, sets, clean_name(Path(file).stem)), text=text)
 
 
 def _read(file: str) -> bytes:

@@ -1,1 +1,1 @@
-"""The server: `core` has accounts, database and requests, `results` what a tester collects, `pages` what people see."""
+"""The server: `core` has accounts, database and requests, `results` the tester with its database, `pages` what people see."""

@@ -10,6 +10,7 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -26,27 +27,43 @@ LATER_PAUSES = (*FIRST_PAUSES, 4.0, 8.0, 15.0)  # once the tester has answered: 
 ANSWERING = httpx.Timeout(60.0, connect=10.0)  # seconds
 VERIFYING = httpx.Timeout(3600.0, connect=10.0)
 BUSY = (423, 429, 502, 503, 504)
-NOT_FOUND = 404
+NO_CONTENT, NOT_FOUND = 204, 404
+WHAT = "a tester", "https://tester.example:9527"
 
 
-def connect(home: Path, url: str | None = None) -> Client:
-    """Returns a client of the given tester, else of the one in config.toml under `home`."""
+@dataclass(frozen=True)
+class Login:
+    """A token of `muster login` and the authority of the server's certificate."""
+
+    url: str
+    token: str
+    ca: str | None
+
+
+def connect(home: Path, url: str | None = None, login: Login | None = None) -> Client:
+    """Returns a client of the given tester, else of the one in config.toml under `home`.
+
+    Without a token of a tester, that of a login is used, at its own address alone.
+    """
     settings = config.load(str(home)).tester
     chosen = url or settings.url
     if not chosen:
         raise Misused("no tester is named; give --tester URL, or write its `url` under [tester] in config.toml")
-    return Client(chosen, settings.token_for(chosen, os.environ), Path(settings.ca) if settings.ca else None)
+    token, ca = settings.token_for(chosen, os.environ), settings.ca
+    if token is None and login is not None and base_url(chosen, *WHAT) == base_url(login.url, *WHAT):
+        token, ca = login.token, ca or login.ca
+    return Client(chosen, token, Path(ca) if ca else None)
 
 
 class Client:
     """A client of one tester. The token goes to this address and no other: redirects are not followed."""
 
     def __init__(self, url: str, token: str | None = None, ca: Path | None = None) -> None:
-        self.url = _base_url(url)
+        self.url = base_url(url, *WHAT)
         self._http = httpx.Client(
             base_url=self.url,
-            headers=_credentials(token),
-            verify=_ssl_context(ca),
+            headers=credentials(token),
+            verify=ssl_context(ca),
             timeout=ANSWERING,
             trust_env=not is_loopback(urlsplit(self.url).hostname or ""),
         )
@@ -67,6 +84,15 @@ class Client:
 
     def plan(self, test_id: str) -> Plan:
         return Plan.from_json(self._request("GET", f"/api/plans/{quote(test_id, safe='')}"))
+
+    def plans(self) -> list[Plan]:
+        return [Plan.from_json(plan) for plan in self._request("GET", "/api/plans")]
+
+    def add_plan(self, plan: Plan) -> None:
+        self._request("POST", "/api/plans", json=plan.to_json())
+
+    def remove_plan(self, test_id: str) -> None:
+        self._request("DELETE", f"/api/plans/{quote(test_id, safe='')}")
 
     def send(self, path: Path, test_id: str | None = None) -> Verdict:
         """Sends a bundle and returns its verdict; continues where an earlier attempt was cut off."""
@@ -105,7 +131,7 @@ class Client:
                 self._raise_untrusted(error)
         raise Unreachable(f"the tester at {self.url} takes no more of the bundle; try later")
 
-    def _request(self, method: str, path: str, **settings: Any) -> dict[str, Any]:
+    def _request(self, method: str, path: str, **settings: Any) -> Any:
         """Sends a request, with retries while the tester does not answer or is busy."""
         reason = "it does not answer"
         for _ in self._tries():
@@ -126,33 +152,31 @@ class Client:
             time.sleep(pause)
         yield
 
-    def _parse(self, response: httpx.Response) -> dict[str, Any]:
-        """Returns the JSON object of a response; raises the tester's own reason where it rejected the request."""
+    def _parse(self, response: httpx.Response) -> Any:
+        """Returns the JSON object or list of a response; raises the tester's own reason where it rejected the request."""
         if response.is_redirect:
             target = printable(response.headers.get("location", "nowhere"))
             raise Misused(f"{self.url} answers with a redirect to {target}; write the tester's own address")
         try:
             data = response.json()
         except ValueError:
-            data = {} if response.is_server_error else None
-        if not isinstance(data, dict):
+            data = {} if response.is_server_error or response.status_code == NO_CONTENT else None
+        if not isinstance(data, dict | list):
             raise Unreachable(f"{self.url} does not answer as a tester does; check the address")
         if response.is_success or "accepted" in data:
             self._pauses = LATER_PAUSES
             return data
         if response.status_code == NOT_FOUND and "/uploads/" in str(response.url):
             raise _UploadGone
-        reason = printable(str(data.get("reason", f"it answers {response.status_code}")))
+        known = data.get("reason") if isinstance(data, dict) else None
+        reason = printable(str(known or f"it answers {response.status_code}"))
         raise (Unreachable if response.is_server_error else Misused)(f"the tester at {self.url} says: {reason}")
 
     def _raise_untrusted(self, error: BaseException) -> None:
         """Raises Unreachable for a certificate that is not trusted, which no retry changes."""
-        cause: BaseException | None = error
-        while cause is not None:
-            if isinstance(cause, ssl.SSLCertVerificationError):
-                hint = "name the file of its authority as `ca` under [tester] in config.toml"
-                raise Unreachable(f"the certificate of {self.url} is not trusted ({cause.verify_message}); {hint}") from None
-            cause = cause.__cause__ or cause.__context__
+        if reason := untrusted(error):
+            hint = "name the file of its authority as `ca` under [tester] in config.toml"
+            raise Unreachable(f"the certificate of {self.url} is not trusted ({reason}); {hint}") from None
 
 
 class _UploadGone(Exception):
@@ -167,8 +191,18 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _base_url(url: str) -> str:
-    """Checks and normalizes the address of a tester; `host:port` means http."""
+def untrusted(error: BaseException) -> str | None:
+    """Why the certificate of a server is not trusted, where that is what made a request fail."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return str(cause.verify_message)
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def base_url(url: str, what: str, example: str) -> str:
+    """Checks and normalizes the address of `what`; `host:port` means http."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
         valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -176,11 +210,11 @@ def _base_url(url: str) -> str:
         valid = False
     if not valid or parts.username or parts.password or parts.query or parts.fragment:
         shown = url.rsplit("@", 1)[-1]  # what stands before may be a password
-        raise Misused(f"`{shown}` is not the address of a tester; write one such as https://tester.example:9527")
+        raise Misused(f"`{shown}` is not the address of {what}; write one such as {example}")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
-def _credentials(token: str | None) -> dict[str, str]:
+def credentials(token: str | None) -> dict[str, str]:
     if not token:
         return {}
     if not re.fullmatch(r"[!-~]+", token):  # httpx would show it in its error
@@ -188,7 +222,7 @@ def _credentials(token: str | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def _ssl_context(ca: Path | None) -> ssl.SSLContext:
+def ssl_context(ca: Path | None) -> ssl.SSLContext:
     """Trusts the given authority alone, else all that this machine trusts."""
     try:
         return ssl.create_default_context(cafile=ca)

@@ -14,6 +14,8 @@ from muster.bench.phases import moment, read_timeline
 from muster.job import Job
 from muster.metrics import log_numbers
 from muster.metrics.observed import SKEW
+from muster.metrics.rank_map import all_ranks
+from muster.records import clocks
 from muster.records.files import read_json
 from muster.records.layout import AttemptDir, RunDir
 
@@ -35,13 +37,17 @@ class AttemptLog:
 
     logs: Mapping[int, str] = field(default_factory=dict)  # by rank
     began: float = -math.inf
+    ahead: Mapping[int, float] = field(default_factory=dict)  # by rank, of its clock
     first_ranks: Mapping[str, int] = field(default_factory=dict)  # by key, the first rank that logged it
 
     def lines(self) -> Iterator[Line]:
         return heapq.merge(*map(self._kept, sorted(set(self.first_ranks.values()))), key=lambda line: line.time_ms)
 
     def _kept(self, rank: int) -> Iterator[Line]:
-        return (line for line in _lines(self.logs[rank], self.began) if self.first_ranks.get(line.key) == rank)
+        return (line for line in self.of_rank(rank) if self.first_ranks.get(line.key) == rank)
+
+    def of_rank(self, rank: int) -> Iterator[Line]:
+        return _lines(self.logs[rank], self.began, self.ahead.get(rank, 0.0))
 
 
 def read(run: RunDir) -> Callable[[], Iterator[Line]]:
@@ -56,12 +62,14 @@ def read(run: RunDir) -> Callable[[], Iterator[Line]]:
 def _of_attempt(run: RunDir, attempt: AttemptDir, job: Job) -> AttemptLog:
     started = read_timeline(run, attempt, job).started
     began = -math.inf if started is None else started - SKEW
-    logs = log_numbers.logs(attempt, job)
+    of_nodes = clocks.ahead(attempt)
+    ahead = {rank.index: of_nodes[rank.node] for rank in all_ranks(job) if rank.node in of_nodes}
+    found = AttemptLog(log_numbers.logs(attempt, job), began, ahead)
     first_ranks: dict[str, int] = {}
-    for rank in sorted(logs):
-        for line in _lines(logs[rank], began):
+    for rank in sorted(found.logs):
+        for line in found.of_rank(rank):
             first_ranks.setdefault(line.key, rank)
-    return AttemptLog(logs, began, first_ranks)
+    return replace(found, first_ranks=first_ranks)
 
 
 def _joined(began: AttemptLog, resumed: AttemptLog) -> Iterator[Line]:
@@ -81,11 +89,11 @@ def _joined(began: AttemptLog, resumed: AttemptLog) -> Iterator[Line]:
         trains = trains or line.key == BEGIN
 
 
-def _lines(path: str, began: float) -> Iterator[Line]:
+def _lines(path: str, began: float, ahead: float) -> Iterator[Line]:
     """The lines of one log; older ones are of another run, whose log the script prints again."""
     latest = -math.inf
     for event, text in log_numbers.events(path):
         time = moment(event.time_ms / 1000)
-        if time is not None and time >= began:
-            latest = max(latest, event.time_ms)
+        if time is not None and time - ahead >= began:
+            latest = max(latest, event.time_ms - 1000 * ahead)
             yield Line(latest, event.key, text)

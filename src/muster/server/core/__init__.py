@@ -1,1 +1,1 @@
-"""The application: requests, tokens, the database, the data directory, serving."""
+"""The application of `muster serve`: requests, accounts, the database, the data directory, serving."""

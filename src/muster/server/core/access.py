@@ -1,61 +1,144 @@
-"""Authentication: a bearer token for programs, a session cookie for browsers, and neither where the tester is open."""
+"""Who may do what. Routes ask here and never compare roles themselves."""
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
-from fastapi import Depends, Request, Security
-from fastapi.security import HTTPBearer
-from fastapi.security.http import HTTPAuthorizationCredentials
-
-from muster.server.core.context import AppContext
-from muster.server.core.tokens import ANYONE, Token
 from muster.tester.errors import Denied
 
-COOKIE = "muster_session"
-NO_TOKEN = "this tester wants a token; ask who runs it for one and put it into MUSTER_TESTER_TOKEN"
-BAD_TOKEN = "this token is not known here, or was revoked; ask who runs the tester for a new one"
-
-bearer = HTTPBearer(auto_error=False, description="A token made by `muster tester token add`.")
-
-
-def app_context(request: Request) -> AppContext:
-    context: AppContext = request.app.state.context
-    return context
+READ_ONLY = "this token may only read; make one that may write with `muster tokens add NAME --scope write`"
+ONLY_ADMINISTRATORS = "only administrators may do this; ask one of yours"
+ONLY_MEMBERS = "your role in the project lets you look and not run jobs; ask a manager of the project"
+ONLY_MANAGERS = "your role in the project does not allow this; ask a manager of the project"
 
 
-Context = Annotated[AppContext, Depends(app_context)]
-Bearer = Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
+@dataclass(frozen=True)
+class Principal:
+    """A user who was authenticated, and what the credential allows."""
+
+    user_id: str
+    name: str
+    role: str  # administrator, or member
+    scope: str  # write, or read
+    projects: Mapping[str, str] = field(default_factory=dict)  # the user's role (manager, member, viewer) by project id
+    expires: float | None = None  # when the token does that was shown; None for a session
+    session: str | None = None  # the hash of the session, where it is one
 
 
-def submitter(context: Context, given: Bearer) -> str:
-    """Returns the name of the token that submits. A cookie is not accepted, so no other site can submit for a user."""
-    if given is None:
-        if context.open:
-            return ANYONE
-        raise Denied(401, NO_TOKEN)
-    token = _valid_token(context, given)
-    if token.role != "submit":
-        raise Denied(403, f"the token of `{token.name}` may read and not submit; ask who runs the tester for another")
-    return token.name
+@dataclass(frozen=True)
+class Caller:
+    """Who sends a request, and from where: what the audit log says of it."""
+
+    name: str
+    address: str
+    principal: Principal
 
 
-def reader(request: Request, context: Context, given: Bearer) -> str:
-    """Returns the name of the token that reads, given as a bearer token or as a session."""
-    if given is not None:
-        return _valid_token(context, given).name
-    token = context.tokens.in_session(request.cookies.get(COOKIE, ""))
-    if token:
-        return token.name
-    if context.open:
-        return ANYONE
-    raise Denied(401, NO_TOKEN)
+@dataclass(frozen=True)
+class Owned:
+    """Whose a bucket or a run is."""
+
+    owner: str | None
+    project: str | None
 
 
-Submitter = Annotated[str, Depends(submitter)]
-Reader = Annotated[str, Depends(reader)]
+Target = str | Owned | None  # the id of a user or project, or whose a bucket or a run is
+Rule = Callable[[Principal, Target], bool]
 
 
-def _valid_token(context: AppContext, given: HTTPAuthorizationCredentials) -> Token:
-    token = context.tokens.find(given.credentials)
-    if token is None:
-        raise Denied(401, BAD_TOKEN)
-    return token
+def _anyone(principal: Principal, target: Target) -> bool:
+    return True
+
+
+def _administrator(principal: Principal, target: Target) -> bool:
+    return principal.role == "administrator"
+
+
+def _own(principal: Principal, target: Target) -> bool:
+    return principal.user_id == target
+
+
+def _own_or_administrator(principal: Principal, target: Target) -> bool:
+    return _own(principal, target) or _administrator(principal, target)
+
+
+def _in_project(*roles: str) -> Rule:
+    return lambda principal, target: _administrator(principal, target) or principal.projects.get(str(target)) in roles
+
+
+def _of_owned(*roles: str) -> Rule:
+    def rule(principal: Principal, target: Target) -> bool:
+        if not isinstance(target, Owned):
+            return False
+        owned = target.owner is not None and target.owner == principal.user_id
+        return owned or (target.project is not None and _in_project(*roles)(principal, target.project))
+
+    return rule
+
+
+RULES: dict[str, Rule] = {
+    "users.list": _administrator,
+    "users.read": _own_or_administrator,
+    "users.create": _administrator,
+    "users.change": _administrator,
+    "tokens.read": _own_or_administrator,
+    "tokens.create": _own,
+    "tokens.revoke": _own_or_administrator,
+    "keys.read": _own_or_administrator,
+    "keys.create": _own,
+    "keys.revoke": _own_or_administrator,
+    "password.change": _own,
+    "projects.read": _in_project("manager", "member", "viewer"),
+    "projects.create": _administrator,
+    "projects.change": _in_project("manager"),
+    "projects.delete": _administrator,
+    "buckets.read": _of_owned("manager", "member", "viewer"),
+    "buckets.write": _of_owned("manager", "member"),
+    "buckets.own": _of_owned("manager"),
+    "buckets.create": _anyone,
+    "buckets.limit": _administrator,
+    "projects.work": _in_project("manager", "member"),
+    "runs.submit": _in_project("manager", "member"),
+    "runs.read": _of_owned("manager", "member", "viewer"),
+    "runs.change": _of_owned("manager"),
+    "code.send": _anyone,
+    "plans.read": _anyone,
+    "plans.change": _administrator,
+    "results.read": _anyone,
+    "results.submit": _anyone,
+    "uploads.use": _own,
+    "refusals.read": _own_or_administrator,
+    "audit.read": _administrator,
+    "metrics.read": _administrator,
+    "logout": _anyone,
+}
+READING = {"users.list", "logout", *(action for action in RULES if action.endswith(".read"))}
+SEEN_BY = {
+    "users": "users.read",
+    "tokens": "tokens.read",
+    "keys": "keys.read",
+    "projects": "projects.read",
+    "runs": "runs.read",
+    "uploads": "uploads.use",
+    "buckets": "buckets.read",
+}
+BY_MANAGERS = ("projects.change", "projects.work", "runs.change", "buckets.own")
+
+
+def may(principal: Principal, action: str, target: Target = None) -> bool:
+    """True if a role and the credential allow an action on a target."""
+    return (principal.scope == "write" or action in READING) and RULES[action](principal, target)
+
+
+def demand(principal: Principal, action: str, target: Target = None, missing: str = "") -> None:
+    """Raises Denied unless an action is allowed: with `missing`, the text for what does not exist, where it may not be seen."""
+    if may(principal, action, target):
+        return
+    if may(replace(principal, scope="write"), action, target):
+        raise Denied(403, READ_ONLY)
+    if not missing:
+        raise Denied(403, ONLY_ADMINISTRATORS)
+    if action == "runs.submit" and may(principal, "projects.read", target):
+        raise Denied(403, ONLY_MEMBERS)
+    if may(principal, SEEN_BY[action.split(".")[0]], target):
+        raise Denied(403, ONLY_MANAGERS if action in BY_MANAGERS else ONLY_ADMINISTRATORS)
+    raise Denied(404, missing)

@@ -1,31 +1,30 @@
-"""Server application state."""
+"""Application state of `muster serve`."""
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
+from muster.server.core.database import Database
 from muster.server.core.layout import ServerLayout
-from muster.server.core.tokens import Tokens
-from muster.server.results.submissions import Submissions
-from muster.server.results.uploads import Limits
-from muster.server.results.verify_pool import VerifyPool
-
-VERIFY_WORKERS = 2
+from muster.server.core.lock import Ownership
+from muster.server.core.vault import Vault
+from muster.server.core.web.metrics import Metrics
 
 
 @dataclass(frozen=True)
-class AppContext:
+class ServerContext:
     layout: ServerLayout
-    tokens: Tokens
-    submissions: Submissions
-    open: bool  # no token is needed
-    secure: bool  # the server speaks TLS
+    database: Database
+    ownership: Ownership
+    vault: Vault
+    url: str  # at which people reach the server, without a slash at its end
+    metrics: Metrics
+    store: str | None = None  # where people reach its store; not known behind a proxy
 
+    @property
+    def secure(self) -> bool:
+        """True if browsers reach the server over TLS."""
+        return self.url.startswith("https://")
 
-@contextmanager
-def opened(folder: Path, limits: Limits, signers: Path | None, free: bool, secure: bool) -> Iterator[AppContext]:
-    """Locks a tester's directory and opens its database and worker pool; closes all of them at the end."""
-    layout = ServerLayout(folder)
-    with layout.locked(), closing(layout.database()) as database, closing(VerifyPool(VERIFY_WORKERS, layout.scratch)) as pool:
-        yield AppContext(layout, Tokens(database), Submissions(layout, database, pool, limits, signers), free, secure)
+    @property
+    def cookie(self) -> str:
+        """The name of the session's cookie; browsers take `__Host-` from this very host and over TLS alone."""
+        return "__Host-muster" if self.secure else "muster"

@@ -1,105 +1,176 @@
-"""The tester's database: one SQLite file that the server and `muster tester` commands use at the same time."""
+"""The server's database: SQLite or PostgreSQL behind one class, with migrations. What differs between the two is here alone."""
 
 import os
-import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Column, Connection, Engine, Select, create_engine, event, func, make_url, select, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from muster.tester.errors import Misused
 
-VERSION = 1
-LOCK_TIMEOUT = 30.0  # seconds to wait for another writer
-
-SCHEMA = """
-CREATE TABLE tokens (name TEXT PRIMARY KEY, role TEXT NOT NULL, hash TEXT NOT NULL UNIQUE, created REAL NOT NULL, revoked REAL);
-CREATE TABLE sessions (hash TEXT PRIMARY KEY, token TEXT NOT NULL REFERENCES tokens(hash), until REAL NOT NULL);
-CREATE TABLE plans (
-  test_id TEXT PRIMARY KEY, model TEXT NOT NULL, mode TEXT NOT NULL, division TEXT NOT NULL, scenario TEXT NOT NULL,
-  object_type TEXT NOT NULL, created REAL NOT NULL
-);
-CREATE TABLE uploads (
-  id TEXT PRIMARY KEY, submitter TEXT NOT NULL, sha256 TEXT NOT NULL, size INTEGER NOT NULL, test_id TEXT,
-  touched REAL NOT NULL, UNIQUE (submitter, sha256)
-);
-CREATE TABLE results (
-  number INTEGER PRIMARY KEY AUTOINCREMENT, bench TEXT NOT NULL UNIQUE, sha256 TEXT NOT NULL UNIQUE, size INTEGER NOT NULL,
-  submitter TEXT NOT NULL, received REAL NOT NULL, test_id TEXT, model TEXT NOT NULL, mode TEXT NOT NULL,
-  division TEXT NOT NULL, scenario TEXT NOT NULL, object_type TEXT NOT NULL, name TEXT NOT NULL, created REAL,
-  passed INTEGER NOT NULL, metric TEXT NOT NULL, value REAL, unit TEXT NOT NULL, better TEXT NOT NULL, accuracy REAL,
-  nodes INTEGER, devices INTEGER, hardware TEXT NOT NULL, samples_per_joule REAL,
-  signature TEXT NOT NULL, signed_by TEXT, result TEXT NOT NULL, system TEXT
-);
-CREATE TABLE runs (run TEXT PRIMARY KEY, number INTEGER NOT NULL REFERENCES results(number));
-CREATE TABLE refusals (
-  sha256 TEXT NOT NULL, submitter TEXT NOT NULL, bench TEXT, test_id TEXT, received REAL NOT NULL, problems TEXT NOT NULL,
-  PRIMARY KEY (sha256, submitter)
-);
-"""
+MIGRATIONS = Path(__file__).with_name("migrations")
+LOCK_TIMEOUT = 30  # seconds to wait for another writer of SQLite
+CONNECT_TIMEOUT = 5  # seconds for PostgreSQL to answer
+STATEMENT_TIMEOUT = 30_000  # milliseconds for one statement on PostgreSQL
+POOL = 20  # connections to PostgreSQL at once
+READING = {"reading": True}  # an execution option: the transaction takes no write lock
 
 
 class Database:
-    """Opens a connection for each transaction, so that any thread may use it."""
+    """Opens connections for transactions, so that any thread may use it."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        self._anchor = self._connect()  # while one connection is open, closing another writes nothing back
-        try:
-            self._prepare()
-        except BaseException:
-            self.close()
-            raise
+    def __init__(self, url: str) -> None:
+        self.url = checked_url(url)
+        self.engine = _engine(self.url)
+        self.fence: Callable[[Connection], None] | None = None  # raises where this server no longer owns the database
 
     def close(self) -> None:
-        self._anchor.close()
+        self.engine.dispose()
 
-    def select(self, statement: str, *values: object) -> list[sqlite3.Row]:
-        with self.reading() as connection:
-            return connection.execute(statement, values).fetchall()
+    @property
+    def is_sqlite(self) -> bool:
+        return self.url.get_backend_name() == "sqlite"
+
+    @property
+    def name(self) -> str:
+        """The database in words, without its password."""
+        return str(self.url.database) if self.is_sqlite else self.url.render_as_string(hide_password=True)
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        with closing(self._connect()) as connection:
+    def begin(self) -> Iterator[Connection]:
+        """One write transaction; an exception rolls it back. A server that lost the database cannot begin one."""
+        with self.engine.begin() as connection:
+            if self.fence:
+                self.fence(connection)
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """One exclusive write transaction; an exception rolls it back."""
-        with closing(self._connect()) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
+    def read(self) -> Iterator[Connection]:
+        """One transaction that only reads, and does not wait for writers."""
+        with self.engine.connect().execution_options(**READING) as connection, connection.begin():
+            yield connection
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = FULL")  # what was acknowledged survives a power failure
-        return connection
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """One transaction in which all tables are read as of one moment."""
+        options: dict[str, Any] = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
+        with self.engine.connect().execution_options(**READING, **options) as connection, connection.begin():
+            yield connection
 
-    def _prepare(self) -> None:
+    def migrate(self) -> None:
+        """Brings an earlier or empty database to this version's tables; raises Misused for a later one."""
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
         try:
-            self._anchor.execute("PRAGMA journal_mode = WAL")
-            with self.writing() as connection:
-                version = connection.execute("PRAGMA user_version").fetchone()[0]
-                if version == 0:
-                    for statement in SCHEMA.split(";"):
-                        connection.execute(statement)
-                    connection.execute(f"PRAGMA user_version = {VERSION}")
-        except sqlite3.DatabaseError as error:
-            raise Misused(f"{self._path} cannot be used as the tester's database ({error}); name another directory") from None
-        if version > VERSION:
-            raise Misused(f"{self._path} was written by a newer Muster; upgrade Muster on this machine")
+            with self.engine.begin() as connection:
+                current = MigrationContext.configure(connection).get_current_revision()
+                if current is not None and current not in known:
+                    raise Misused(f"{self.name} was written by a newer Muster; upgrade Muster on this machine")
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+        except SQLAlchemyError as error:
+            raise self.unusable(error) from None
+
+    def unusable(self, error: SQLAlchemyError) -> Misused:
+        return Misused(f"{self.name} cannot be used as the server's database ({reason_of(error)}); check --database and --data")
 
 
-def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, object], verb: str = "INSERT") -> int:
-    """Inserts a row, given by the names of its columns, and returns its rowid; `verb` may be INSERT OR REPLACE."""
-    statement = f"{verb} INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
-    number = connection.execute(statement, list(row.values())).lastrowid
-    assert number is not None
-    return number
+def checked_url(url: str) -> URL:
+    """Parses the URL of a database; `postgresql://` means psycopg."""
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        parsed = URL.create("unknown")
+    kind = parsed.get_backend_name() if parsed.drivername in ("postgresql", "postgresql+psycopg", "sqlite") else "unknown"
+    if kind == "unknown" or (kind == "sqlite" and not parsed.database):
+        raise Misused("this is not the URL of a database; write postgresql://HOST/NAME or sqlite:////DIR/FILE")
+    return parsed.set(drivername="postgresql+psycopg") if kind == "postgresql" else parsed
+
+
+def reason_of(error: BaseException) -> str:
+    """What a driver says of an error, in one line and without the statement."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    return " ".join(str(cause).split())[:300]
+
+
+def is_full(error: SQLAlchemyError) -> bool:
+    """True if a disk is full or broken, whichever database says so."""
+    cause = error.orig if isinstance(error, DBAPIError) else None
+    return (
+        any(words in str(cause) for words in ("disk is full", "disk I/O error")) or getattr(cause, "sqlstate", None) == "53100"
+    )
+
+
+def locking(connection: Connection, statement: Select[Any]) -> Select[Any]:
+    """Locks the selected rows until a write transaction ends; SQLite has one writer anyhow, and readers lock nothing."""
+    return statement if connection.get_execution_options().get("reading") else statement.with_for_update()
+
+
+def upsert(connection: Connection, table: Any, row: dict[str, Any], changes: Callable[[Any], dict[str, Any]]) -> None:
+    """Inserts a row, or changes the one that has its primary key; `changes` is called with the columns of the new row."""
+    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    statement = insert(table).values(row)
+    keys = list(table.primary_key.columns)
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changes(statement.excluded)))
+
+
+def continue_numbers(connection: Connection, column: Column[int]) -> None:
+    """Lets PostgreSQL number rows on behind the last one, after rows came with their numbers; SQLite does it by itself."""
+    if connection.dialect.name == "postgresql":
+        last = func.max(column)
+        sequence = func.pg_get_serial_sequence(column.table.name, column.name)
+        connection.execute(select(func.setval(sequence, func.coalesce(last, 1), last.is_not(None))))
+
+
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url)
+    try:
+        return create_engine(
+            url,
+            hide_parameters=True,  # else errors show them, secrets included
+            pool_size=POOL,
+            max_overflow=0,
+            pool_timeout=CONNECT_TIMEOUT,
+            pool_pre_ping=True,  # a connection that broke while nobody used it is replaced
+            connect_args={"connect_timeout": CONNECT_TIMEOUT, "options": f"-c statement_timeout={STATEMENT_TIMEOUT}"},
+        )
+    except ImportError as error:
+        raise Misused(f"PostgreSQL needs {error.name}; run `pip install 'psycopg[binary]'`") from None
+
+
+def _sqlite(url: URL) -> Engine:
+    path = Path(str(url.database)).absolute()
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise Misused(f"{path} cannot be the server's database: {str(error.strerror).lower()}; name another place") from None
+    engine = create_engine(url.set(database=str(path)), hide_parameters=True, connect_args={"timeout": LOCK_TIMEOUT})
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # Python begins no transactions by itself
+    for pragma in (
+        "journal_mode = WAL",
+        "foreign_keys = ON",
+        "synchronous = FULL",
+    ):  # the last: a commit survives a power failure
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    reading = connection.get_execution_options().get("reading")
+    connection.execute(text("BEGIN" if reading else "BEGIN IMMEDIATE"))

@@ -1,13 +1,8 @@
-"""Paths in a tester's data directory: database, bundles, uploads, scratch space; and its lock."""
+"""Paths in the server's data directory."""
 
-import fcntl
-import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from muster.server.core.database import Database
 from muster.tester.errors import Misused
 
 
@@ -16,32 +11,22 @@ class ServerLayout:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.store = folder / "store"  # buckets as directories, objects as files
         self.bundles = folder / "bundles"
-        self.uploads = folder / "uploads"
-        self.scratch = folder / "scratch"  # where bundles are unpacked while they are verified
+        self.code = folder / "code"  # files of jobs' code, by user
+        self.scratch = folder / "scratch"  # emptied when the server starts
+        self.key = folder / "secrets.key"  # in no backup
         try:
-            for path in (folder, self.bundles, self.uploads, self.scratch):
+            for path in (folder, self.store, self.bundles, self.code, self.scratch):
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             reason = str(error.strerror).lower()
-            raise Misused(f"{folder} cannot hold a tester's data: {reason}; name another directory with --data") from None
+            raise Misused(f"{folder} cannot hold the server's data: {reason}; name another directory with --data") from None
 
-    def database(self) -> Database:
-        return Database(self.folder / "tester.db")
+    @property
+    def database_url(self) -> str:
+        return f"sqlite:///{self.folder / 'server.db'}"
 
-    def bundle(self, sha256: str) -> Path:
-        return self.bundles / f"{sha256}.tar.gz"
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Locks the directory against a second server, and removes scratch files of a killed one."""
-        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for leftover in self.scratch.iterdir():
-                shutil.rmtree(leftover, ignore_errors=True)
-            yield
-        except BlockingIOError:
-            raise Misused(f"another tester serves {self.folder}; stop it, or name another directory with --data") from None
-        finally:
-            os.close(descriptor)
+    def clear_scratch(self) -> None:
+        for leftover in self.scratch.iterdir():
+            shutil.rmtree(leftover, ignore_errors=True)

@@ -1,98 +1,237 @@
-"""Runs the server: a socket, TLS where a certificate is given, and uvicorn until a signal."""
+"""Runs `muster serve`: opens data directory, database and socket, and answers requests until a signal or a lost lock."""
 
+import ipaddress
 import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import uvicorn
+from sqlalchemy.exc import SQLAlchemyError
+
+from muster.server.core import app
+from muster.server.core.accounts import links, projects, users
+from muster.server.core.api.users import password_link
+from muster.server.core.context import ServerContext
+from muster.server.core.database import Database
+from muster.server.core.layout import ServerLayout
+from muster.server.core.lock import Ownership, locked
+from muster.server.core.store_access import StoreAccess
+from muster.server.core.vault import open_vault
+from muster.server.core.web import logs, slow_clients
+from muster.server.core.web.listening import (
+    MAX_CONNECTIONS,
+    address_of,
+    bound,
+    check_certificate,
+    raise_file_limit,
+    uvicorn_settings,
+)
+from muster.server.core.web.lost_lock import watched
+from muster.server.core.web.metrics import Metrics
+from muster.server.results.context import ResultsContext, opened
 from muster.server.results.uploads import Limits
+from muster.server.runs import rows
+from muster.server.runs.code import CodeStore
+from muster.server.runs.environment import Environments, StoreAddress
+from muster.server.runs.platform import Platform
+from muster.server.runs.pools.os_accounts import OsAccounts
+from muster.server.runs.pools.pool import Pools
+from muster.server.runs.rows import Changes
+from muster.server.runs.scheduling import recovery
+from muster.server.runs.scheduling.loop import Loop
+from muster.server.store.serve import BACKLOG
+from muster.server.store.serve import serve as serve_store
+from muster.server.store.store import Store
 from muster.tester.client import is_loopback
 from muster.tester.errors import Misused
 
-MAX_CONNECTIONS = 256
-GRACE = 30  # seconds for requests that are being answered when the server is stopped
+SWITCH = 0.0005  # seconds after which a thread that computes lets the one go on that answers connections
 
 
 @dataclass(frozen=True)
 class Settings:
     data: Path
+    database: str | None = None
     host: str = "127.0.0.1"
-    port: int = 9527
-    open: bool = False
+    port: int = 9530
+    store_port: int | None = None  # the one after `port` unless told
     cert: Path | None = None
     key: Path | None = None
-    signers: Path | None = None
-    limits: Limits = field(default_factory=Limits)
+    external_url: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    signers: Path | None = None  # whose bundles alone are accepted
+    limits: Limits = field(default_factory=Limits)  # on bundles
 
     @property
     def unencrypted(self) -> bool:
-        """True if tokens and results travel over a network without TLS."""
-        return self.cert is None and not is_loopback(self.host)
+        """True if passwords and tokens travel over a network without TLS, as far as this server knows."""
+        encrypted = self.cert is not None or (self.external_url or "").startswith("https://")
+        return not encrypted and not is_loopback(self.host)
+
+    def check(self) -> None:
+        """Raises Misused for settings that cannot be meant."""
+        check_certificate(self.cert, self.key)
+        parts = urlsplit(self.external_url or "http://localhost")
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or parts.username
+            or parts.query
+            or parts.path not in ("", "/")
+        ):
+            raise Misused("--external-url is not an address; write one such as https://muster.example, without a path")
+        for proxy in self.trusted_proxies:
+            try:
+                ipaddress.ip_network(proxy, strict=False)
+            except ValueError:
+                raise Misused(f"`{proxy}` is not an address; write that of the proxy, such as 10.0.0.5") from None
 
 
-def serve(settings: Settings, listening: Callable[[str], None]) -> None:
-    """Serves until a signal; calls `listening` with the address once requests are answered."""
-    try:
-        import uvicorn
+@dataclass(frozen=True)
+class Listening:
+    """What a server that has started tells whoever started it."""
 
-        from muster.server.core import app, slow_clients
-    except ImportError as error:
-        raise Misused(f"the tester's server needs {error.name}; run `pip install fastapi uvicorn`") from None
-    from muster.server.core.context import opened
+    url: str
+    database: str
+    store: str | None  # where S3 and OBS are served
+    first_administrator: str | None  # a one-time link, where no administrator can log in
+    own_user: tuple[str, ...] = ()  # pools whose jobs are processes of the server's own user
 
-    _check_files(settings)
+
+def serve(settings: Settings, listening: Callable[[Listening], None]) -> None:
+    """Serves until a signal; calls `listening` once requests are answered. Raises LostLock where another server took over."""
+    settings.check()
+    logs.configure()
+    sys.setswitchinterval(SWITCH)
+    raise_file_limit()
+    layout = ServerLayout(settings.data)
     with (
-        opened(settings.data, settings.limits, settings.signers, settings.open, settings.cert is not None) as context,
-        _bound(settings.host, settings.port) as bound,
+        closing(Database(settings.database or layout.database_url)) as database,
+        locked(database) as ownership,
+        bound(settings.host, settings.port) as listener,
+        bound(settings.host, _store_port(settings)) as store_listener,
+        ExitStack() as stack,
     ):
-        config = uvicorn.Config(
-            app.make(context),
-            log_level="warning",
-            lifespan="off",
-            http="h11",
-            ws="none",
-            limit_concurrency=MAX_CONNECTIONS,
-            timeout_graceful_shutdown=GRACE,
-            proxy_headers=False,
-            server_header=False,
-            ssl_certfile=settings.cert,
-            ssl_keyfile=settings.key,
-        )
+        own = address_of(listener, settings.host, settings.cert is not None)
+        url = (settings.external_url or own).rstrip("/")
+        layout.clear_scratch()
+        link = _prepare(database, ownership, url)
+        vault = open_vault(layout.key)
+        store_address = None if settings.external_url else address_of(store_listener, settings.host, settings.cert is not None)
+        context = ServerContext(layout, database, ownership, vault, url, Metrics(), store_address)
+        platform = _platform(settings, context, store_listener)
+        results = stack.enter_context(opened(layout, database, settings.limits, settings.signers))
+        server = slow_clients.Server(_configuration(settings, context, platform, results))
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises it again once it has stopped
-        bound.listen(MAX_CONNECTIONS)
-        scheme, host = "https" if settings.cert else "http", settings.host
-        listening(f"{scheme}://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}")
-        slow_clients.Server(config).run(sockets=[bound])
+        store = _store(layout, StoreAccess(database, vault, platform.temporary), url)
+        with (
+            watched(ownership, server),
+            closing(store),
+            _served(settings, store_listener, store) as store_url,
+            Loop(platform).running(),
+        ):
+            listener.listen(MAX_CONNECTIONS)
+            own_user = tuple(name for name, pool in platform.pools.all.items() if pool.is_own_user)
+            listening(Listening(url, database.name, store_url, link, own_user))
+            logs.log("serving", url=url, port=listener.getsockname()[1], database=database.name)
+            server.run(sockets=[listener])
 
 
-def _check_files(settings: Settings) -> None:
-    if settings.signers and not settings.signers.is_file():
-        raise Misused(f"{settings.signers} is no list of signers; each of its lines is a name and a public key")
-    if (settings.cert is None) != (settings.key is None):
-        raise Misused("a certificate and its key belong together; give both --cert and --key")
-    if settings.cert and settings.key:
-        try:
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(settings.cert, settings.key, password="")
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            files = f"{settings.cert} and {settings.key}"
-            raise Misused(f"{files} cannot be used: {reason}; both are PEM files, the key without a passphrase") from None
+def _platform(settings: Settings, context: ServerContext, store_listener: socket.socket) -> Platform:
+    """Opens the pools and takes up the runs that are there."""
+    database, data = context.database, context.layout.folder
+    store = StoreAddress(address_of(store_listener, settings.host, settings.cert is not None), str(settings.cert or ""))
+    platform = Platform(
+        database,
+        context.vault,
+        data,
+        context.url,
+        Pools(data),
+        CodeStore(context.layout.code),
+        Environments(database, context.vault, store),
+        Changes(database),
+        OsAccounts(database),
+    )
+    _need_pools(platform)
+    _make_projects(platform)
+    recovery.recover(platform)
+    return platform
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _need_pools(platform: Platform) -> None:
+    """Raises Misused where runs wait or go on in a pool that the settings do not have any more."""
+    with platform.database.read() as connection:
+        gone = rows.used_pools(connection) - platform.pools.all.keys()
+    if gone:
+        name = sorted(gone)[0]
+        raise Misused(f"runs wait or go on in the pool `{name}`, which config.toml does not have; put it back until they ended")
+
+
+def _make_projects(platform: Platform) -> None:
+    """Makes the projects that pools serve alone, where there are none of these names."""
+    for name in {pool.settings.project for pool in platform.pools.all.values() if pool.settings.project}:
+        with platform.database.begin() as connection:
+            if projects.find(connection, name) is None:
+                projects.create(connection, None, name, {})
+
+
+def _store_port(settings: Settings) -> int:
+    """Returns the port of the store: the one after the server's unless told; any where the server took any."""
+    if settings.store_port is not None:
+        return settings.store_port
+    return settings.port + 1 if settings.port else 0
+
+
+def _store(layout: ServerLayout, access: StoreAccess, url: str) -> Store:
+    """Opens the store. Raises Misused where its file system cannot hold it."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        bound = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise Misused(f"`{host}` is no address of this machine ({error.strerror}); write one with --host") from None
+        return Store(str(layout.store), access, _domains(url))
+    except ValueError as error:
+        raise Misused(str(error)) from None
+
+
+def _domains(url: str) -> list[str]:
+    """Returns the host names before which the name of a bucket may stand; an address is none."""
+    host = urlsplit(url).hostname or ""
+    return [host] if any(letter.isalpha() for letter in host) and ":" not in host else []
+
+
+@contextmanager
+def _served(settings: Settings, listener: socket.socket, store: Store) -> Iterator[str]:
+    """Serves the store beside the server's own requests; yields its address."""
+    context = None
+    if settings.cert is not None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(settings.cert, settings.key)
+    listener.listen(BACKLOG)
+    with closing(serve_store(listener, context, store)):
+        yield address_of(listener, settings.host, settings.cert is not None)
+
+
+def _prepare(database: Database, ownership: Ownership, url: str) -> str | None:
+    """Migrates the database and claims it; returns the link of the first administrator where there is none."""
+    database.migrate()
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-    except OSError as error:
-        bound.close()
-        reason = str(error.strerror).lower()
-        raise Misused(f"port {port} of {host} cannot be had: {reason}; choose another with --port") from None
-    return bound
+        ownership.claim()
+        with database.begin() as connection:
+            if users.has_administrator(connection):
+                return None
+            token, _ = links.create(connection, None, links.FIRST, None)
+    except SQLAlchemyError as error:
+        raise database.unusable(error) from None
+    return password_link(url, token)
+
+
+def _configuration(settings: Settings, context: ServerContext, platform: Platform, results: ResultsContext) -> uvicorn.Config:
+    return uvicorn.Config(
+        app.make(context, platform, results, settings.trusted_proxies),
+        log_config=None,
+        access_log=False,  # RequestLog writes it, without queries
+        **uvicorn_settings(settings.cert, settings.key),
+    )

@@ -35,6 +35,10 @@ def style() -> str:
     return as_html.style() + resources.files("muster.server.pages").joinpath("templates", "tester.css").read_text("utf-8")
 
 
+def script() -> str:
+    return as_html.script()
+
+
 def page(
     request: Request, template: str, title: tuple[str, str], reader: str | None, values: Mapping[str, Any], status: int = 200
 ) -> HTMLResponse:

@@ -1,1 +1,1 @@
-"""The tester's section: plans, uploads, verification, results and rankings."""
+"""The tester: its application, tokens and database; plans, uploads, verification, results and rankings."""

@@ -6,8 +6,7 @@ Contents that the tester does not accept raise Refused.
 from __future__ import annotations
 
 import re
-import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,7 @@ from muster.tester.protocol import Plan, Verdict
 REPLAYED, INVALID = 409, 422  # HTTP status
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 MAX_TEXT = 300  # characters of a submitted text
+MAX_COUNT = 1 << 62  # nodes and devices; databases take no number that is much larger
 
 
 class Refused(Exception):
@@ -117,28 +117,33 @@ class ResultRow:
             unit=storable(measured.unit) if measured else "",
             better=(measured and measured.better) or "higher",
             accuracy=accuracy.value if accuracy else None,
-            nodes=nodes,
-            devices=nodes * (devices or 1) if nodes else None,
+            nodes=_countable(nodes),
+            devices=_countable(nodes * (devices or 1)) if nodes else None,
             hardware=_hardware(result.provenance.nodes),
             samples_per_joule=result.power.samples_per_joule,
             signature=contents.signature,
-            signed_by=contents.signed_by,
+            signed_by=storable(contents.signed_by) if contents.signed_by is not None else None,
         )
 
     @classmethod
-    def from_row(cls, row: sqlite3.Row) -> ResultRow:
-        return cls(**{**{name: row[name] for name in cls.__dataclass_fields__}, "passed": bool(row["passed"])})
+    def from_row(cls, row: Mapping[Any, Any]) -> ResultRow:
+        return cls(**{name: row[name] for name in cls.__dataclass_fields__})
 
     def to_row(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "number"}
+        """The columns of the table, without the number, which the database assigns, and the submitter, who is a user there."""
+        return {name: value for name, value in vars(self).items() if name not in ("number", "submitter")}
 
     def verdict(self) -> Verdict:
         return Verdict.from_json({**vars(self), "accepted": True, "page": f"/results/{self.number}"})
 
 
 def storable(text: str) -> str:
-    """Shortens a submitted text, and replaces what cannot be encoded."""
-    return text[:MAX_TEXT].encode("utf-8", "replace").decode()
+    """Shortens a submitted text, and replaces what cannot be encoded or stored."""
+    return text[:MAX_TEXT].encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
+
+
+def _countable(number: int | None) -> int | None:
+    return number if number is not None and abs(number) < MAX_COUNT else None
 
 
 def _hardware(nodes: Iterable[Machine]) -> str:

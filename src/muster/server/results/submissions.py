@@ -1,13 +1,13 @@
 """Submissions: a bundle that has arrived is checked for replays, verified, matched with its plan, and accepted or refused."""
 
 import hashlib
-import os
-import sqlite3
 import time
 from pathlib import Path
 
+from sqlalchemy.exc import IntegrityError
+
 from muster.server.core.database import Database
-from muster.server.core.layout import ServerLayout
+from muster.server.results.layout import BundleFolder, move_durably
 from muster.server.results.plans import Plans
 from muster.server.results.result_row import INVALID, REPLAYED, BundleContents, Refused, ResultRow, storable, valid_id
 from muster.server.results.results import Refusal, Results
@@ -20,15 +20,13 @@ MAX_PROBLEMS = 20  # in a verdict
 
 
 class Submissions:
-    def __init__(
-        self, layout: ServerLayout, database: Database, pool: VerifyPool, limits: Limits, signers: Path | None
-    ) -> None:
-        self._layout = layout
+    def __init__(self, files: BundleFolder, database: Database, pool: VerifyPool, limits: Limits, signers: Path | None) -> None:
+        self._files = files
         self._database = database
         self._pool = pool
         self._limits = limits
         self._signers = signers
-        self.uploads = Uploads(layout, database, limits)
+        self.uploads = Uploads(files, database, limits)
         self.results = Results(database)
         self.plans = Plans(database)
 
@@ -102,10 +100,10 @@ class Submissions:
     def _store(self, upload: Upload, path: Path, contents: BundleContents, plan: Plan | None) -> Verdict:
         row = ResultRow.from_bundle(upload, time.time(), contents, plan)
         try:
-            with self._database.writing() as connection:
-                stored = self.results.add(connection, row, contents)
-                _move(path, self._layout.bundle(upload.sha256))
-        except sqlite3.IntegrityError:  # the same bundle arrived twice at the same moment
+            with self._database.begin() as connection:
+                stored = self.results.add(connection, upload.user, row, contents)
+                move_durably(path, self._files.bundle(upload.sha256))
+        except IntegrityError:  # the same bundle arrived twice at the same moment
             if known := self._replayed(upload, contents):
                 return known
             raise Refused(REPLAYED, "it names one run twice; a run counts once") from None
@@ -115,17 +113,6 @@ class Submissions:
         more = len(refused.problems) - MAX_PROBLEMS
         problems = [storable(problem) for problem in refused.problems[:MAX_PROBLEMS]]
         problems += [f"and {more:,} more"] if more > 0 else []
-        self.results.refuse(Refusal(upload.submitter, time.time(), upload.sha256, refused.bench, upload.test_id, problems))
+        refusal = Refusal(upload.submitter, time.time(), upload.sha256, refused.bench, upload.test_id, problems)
+        self.results.refuse(upload.user, refusal)
         return Verdict(False, problems, refused.bench)
-
-
-def _move(path: Path, target: Path) -> None:
-    """Moves a bundle to its final path, durably, before the database commits."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-    os.rename(path, target)
-    folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

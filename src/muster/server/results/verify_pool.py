@@ -14,6 +14,7 @@ from muster.server.results.verify_worker import Verification
 from muster.tester.errors import Denied
 
 BROKEN = "it could not be verified: it took too much memory or time, or broke the program that reads it"
+SECRET = ("MUSTER_DATABASE",)  # variables of the server that a worker does not get: bundles are not trusted
 EXIT_TIMEOUT = 10.0  # seconds in which a worker that closed its output exits
 
 
@@ -57,7 +58,7 @@ class VerifyPool:
                 [sys.executable, "-m", "muster.server.results.verify_worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env={**os.environ, "TMPDIR": str(self._scratch)},
+                env={**{name: os.environ[name] for name in os.environ if name not in SECRET}, "TMPDIR": str(self._scratch)},
             )
         self._workers.add(worker)
         return worker

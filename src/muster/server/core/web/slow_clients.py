@@ -6,7 +6,7 @@ from typing import cast
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from muster.server.core.middleware import is_piece
+from muster.server.core.web.middleware import is_piece
 
 PIECE_TIMEOUT = 300.0  # seconds for a piece of a bundle to arrive; it takes that long at 14 kB/s
 REQUEST_TIMEOUT = 30.0  # seconds for any other request, all of which are small

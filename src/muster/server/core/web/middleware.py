@@ -5,8 +5,6 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from muster.server.results.uploads import CHUNK
-
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self';"
@@ -14,10 +12,15 @@ HEADERS = {
     ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with none, forms of own pages would have the origin `null`
     "Cache-Control": "no-store",
 }
+CHUNK = 4 << 20  # bytes of a piece of a bundle
 SMALL_BODY = 16 << 10  # bytes of a request other than a piece of a bundle: a form, or a few fields
+CODE = "/api/v1/code/"
+CODE_BODY = 640 << 20  # bytes of the files of some code, with the headers of their archive
+JOBS = ("/api/v1/runs", "/api/v1/code")
+JOB_BODY = 8 << 20  # bytes of a job, or of the names of the files of its code
 
 
 class SecurityMiddleware:
@@ -30,7 +33,7 @@ class SecurityMiddleware:
             return
         send_with_headers = _with_headers(send)
         announced = Headers(scope=scope).get("content-length", "0")
-        most = CHUNK if is_piece(scope) else SMALL_BODY
+        most = most_bytes(scope)
         if not (announced.isascii() and announced.isdigit()) or int(announced) > most:
             refusal = JSONResponse({"reason": _reason(most)}, 413, {"connection": "close"})
             await refusal(scope, receive, send_with_headers)
@@ -39,8 +42,16 @@ class SecurityMiddleware:
 
 
 def is_piece(scope: Scope) -> bool:
-    """True if a request carries a piece of a bundle, which is read after authentication."""
-    return bool(scope["method"] == "PATCH" and scope["path"].startswith("/api/uploads/"))
+    """True if a request carries a piece of a bundle or the files of some code, which are read after authentication."""
+    method, path = scope["method"], scope["path"]
+    return bool((method == "PATCH" and path.startswith("/api/uploads/")) or (method == "PUT" and path.startswith(CODE)))
+
+
+def most_bytes(scope: Scope) -> int:
+    """How many bytes the body of a request may have."""
+    if is_piece(scope):
+        return CODE_BODY if scope["path"].startswith(CODE) else CHUNK
+    return JOB_BODY if scope["method"] == "POST" and scope["path"].startswith(JOBS) else SMALL_BODY
 
 
 def _reason(most: int) -> str:

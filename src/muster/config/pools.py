@@ -1,0 +1,67 @@
+"""Pools of `muster serve`: named engines on which its users' jobs run, and what these jobs may ask for."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from muster.config.sections import Setting, TomlSection, TomlTable
+from muster.dataclass import dataclass
+from muster.job.kinds import Choice, Count, Flag, Item, Kind, Wrong, declared, each, numbered, one_line, word
+
+ENGINES = ("local", "slurm", "ssh")
+USERS = "users"  # one operating-system account for each user of the server
+NAME = r"^[a-z0-9][a-z0-9-]{0,31}$"
+MOST_RUNS = 300
+UIDS = 700_000  # the first user id that is given out
+
+
+class Words(Kind):
+    """A list of texts."""
+
+    words = "a list of texts"
+
+    def read(self, item: Item) -> tuple[str, ...]:
+        if not isinstance(item.value, list):
+            raise Wrong(f"is not {self.words}", 'write it as `["a", "b"]`')
+        return tuple(each(numbered(item), lambda name, entry: one_line(word(entry))))
+
+
+class Accounts(Kind):
+    """`users`, or operating-system accounts by the names of users and projects."""
+
+    def read(self, item: Item) -> str | dict[str, str]:
+        if item.value == USERS:
+            return USERS
+        if not isinstance(item.value, dict) or not item.value:
+            raise Wrong("names no accounts", 'write `accounts = "users"`, or `{ann = "ann", vision = "train"}`')
+        return dict(each(item.value.items(), lambda name, entry: (name, one_line(word(entry)))))
+
+
+@dataclass(frozen=True)
+class Pool:
+    """An engine with a name."""
+
+    engine: str = declared(Choice(ENGINES), "local", "What runs its jobs.")
+    hosts: str = declared(Setting(), "", "With the engine ssh: the group of hosts.")
+    accounts: Any = declared(
+        Accounts(), None, "The operating-system accounts of its jobs: `users`, or a table by user or project."
+    )
+    project: str = declared(Setting(), "", "The one project that it serves; without it, and with accounts, all of them.")
+    trusted: bool = declared(Flag(), False, "Whether projects may share its one account.")
+    python: str = declared(Setting(), "", "The Python of jobs that name none; without it `python3` of the machine.")
+    runs: int = declared(Count(1, 100_000), MOST_RUNS, "How many runs it has at once at most.")
+    paths: tuple[str, ...] = declared(Words(), (), "Directories beneath which jobs may name inputs and outputs.")
+    options: tuple[str, ...] = declared(Words(), (), "Options of its engine that jobs may set, such as `partition`.")
+    uids: int = declared(Count(1000, 2**31), UIDS, "The first user id that `users` gives out where there is no account.")
+
+
+class Pools(Kind):
+    """Pools by name."""
+
+    def read(self, item: Item) -> dict[str, Pool]:
+        found: dict[str, Pool] = TomlTable(TomlSection(Pool)).read(item)  # type: ignore[assignment]
+        for name in found:
+            if not re.fullmatch(NAME, name):
+                raise Wrong(f"`{name}` cannot name a pool", "use up to 32 small letters, digits and dashes")
+        return found

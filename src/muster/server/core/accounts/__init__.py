@@ -1,0 +1,1 @@
+"""Accounts: users, passwords, sessions, tokens, access keys, one-time links and projects."""

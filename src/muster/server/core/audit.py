@@ -1,0 +1,54 @@
+"""The audit log: who changed what, from where, with what was before and after. Written in the transaction of the change."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Select, insert, select
+
+from muster.server.core.access import Caller
+from muster.server.core.tables import audit
+
+Values = Mapping[str, Any]
+SERVER = "(server)"  # who acts where nobody is logged in; no user can have this name
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """One change. `before` and `after` hold what differs and never a secret."""
+
+    id: int
+    at: float
+    who: str
+    what: str
+    target: str
+    address: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+def record(
+    connection: Connection,
+    caller: Caller | None,
+    what: str,
+    target: str,
+    before: Values | None = None,
+    after: Values | None = None,
+) -> None:
+    """Adds an entry; of `before` and `after` only what differs is kept."""
+    if before is not None and after is not None:
+        changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+        before = {name: before.get(name) for name in changed}
+        after = {name: after.get(name) for name in changed}
+    who, address = (caller.name, caller.address) if caller else (SERVER, "")
+    row = {"at": time.time(), "who": who, "what": what, "target": target, "address": address, "before": before, "after": after}
+    connection.execute(insert(audit).values(row))
+
+
+def entries(who: str | None = None, target: str | None = None) -> Select[Any]:
+    """The statement that lists entries, of one who acted or of one target where given."""
+    found = select(audit)
+    if who is not None:
+        found = found.where(audit.c.who == who)
+    return found if target is None else found.where(audit.c.target == target)

@@ -1,0 +1,1 @@
+"""Under every application: sockets, limits of requests, slow clients, logs and numbers."""

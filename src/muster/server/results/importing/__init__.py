@@ -1,0 +1,1 @@
+"""Taking the data of a tester over into the server's database."""

@@ -1,0 +1,1 @@
+"""Routes of runs and of their code."""

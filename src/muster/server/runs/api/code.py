@@ -1,0 +1,53 @@
+"""Routes with which clients send the code of jobs: what it consists of, and the files of it that are not here."""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+
+from muster.launch.start.snapshot import MOST_FILES
+from muster.server.core.access import demand
+from muster.server.core.api.models import PREFIX, Body, errors
+from muster.server.core.authentication import Asking, Context
+from muster.server.runs.api.models import Digest, Shared, Text
+
+router = APIRouter(prefix=PREFIX + "/code")
+Entry = Annotated[list[Text], Field(min_length=2, max_length=3)]
+
+
+class Listing(Body):
+    entries: Annotated[list[Entry], Field(max_length=MOST_FILES)]
+
+
+@dataclass(frozen=True)
+class Code:
+    """Code by its digest, and the files of it that are not here."""
+
+    code: str
+    missing: list[str]
+
+
+@router.post("", responses=errors(401, 403))
+def announce_code(platform: Shared, caller: Asking, given: Listing) -> Code:
+    """Says what some code consists of; the answer has the SHA-256 of files that are to be sent."""
+    demand(caller.principal, "code.send")
+    platform.need_disk()
+    return Code(*platform.code.announce(caller.principal.user_id, given.entries))
+
+
+@router.put("/{code}", responses=errors(401, 403, 404))
+async def send_code(request: Request, context: Context, platform: Shared, caller: Asking, code: Digest) -> Code:
+    """Takes a tar archive of missing files, each named by its SHA-256."""
+    demand(caller.principal, "code.send")
+    platform.need_disk()
+    user = caller.principal.user_id
+    await run_in_threadpool(platform.code.missing, user, code)
+    with tempfile.TemporaryFile(dir=context.layout.scratch) as archive:
+        async for piece in request.stream():
+            await run_in_threadpool(archive.write, piece)
+        archive.seek(0, os.SEEK_SET)
+        return Code(code, await run_in_threadpool(platform.code.receive, user, code, archive))

@@ -1,0 +1,97 @@
+"""Routes with which a command runs beside a rank: its output is a stream, its input comes in requests."""
+
+import base64
+import binascii
+import json
+import queue
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from fastapi.responses import StreamingResponse
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+
+from muster.server.core import audit
+from muster.server.core.api.models import PREFIX, Body, errors
+from muster.server.core.authentication import Asking, AskingAgain, Context
+from muster.server.runs import rows
+from muster.server.runs.api.logs import LINES, QUIET
+from muster.server.runs.api.models import Changed, Shared, Text
+from muster.server.runs.logs import Bell
+from muster.server.runs.platform import Platform
+from muster.server.runs.rows import Row
+from muster.tester.errors import Denied
+
+router = APIRouter(prefix=PREFIX + "/runs/{run}")
+Size = Annotated[int, Field(ge=1, le=2000)]
+NOT_RUNNING = "{} is not running ({}); a command can only run beside a running rank"
+
+
+class Command(Body):
+    command: Annotated[list[Annotated[Text, Field(max_length=1 << 16)]], Field(min_length=1, max_length=1000)]
+    rank: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
+    rows: Size | None = Field(None, description="With `columns`: the command has a terminal of this size.")
+    columns: Size | None = None
+
+
+class Input(Body):
+    data: Annotated[str, Field(max_length=1 << 20)] | None = Field(None, description="Base64; empty is the end of the input.")
+    rows: Size | None = None
+    columns: Size | None = None
+
+
+@router.post("/exec", responses={**errors(401, 403, 404, 409), 200: {"content": {LINES: {}}}}, response_class=StreamingResponse)
+async def run_command(
+    context: Context, platform: Shared, caller: Asking, again: AskingAgain, row: Changed, given: Command
+) -> StreamingResponse:
+    """Runs a command beside a rank: the first line has its session, the last its exit code, others what it writes."""
+    if row.stage != rows.RUNNING:
+        raise Denied(409, NOT_RUNNING.format(row.id, row.state))
+    await run_in_threadpool(_audit, context, caller, row, given)
+    return StreamingResponse(_lines(platform, again, caller.principal.user_id, row, given), media_type=LINES)
+
+
+@router.post("/exec/{session}", responses=errors(401, 403, 404), status_code=204)
+def send_input(platform: Shared, caller: Asking, row: Changed, session: str, given: Input) -> None:
+    """Sends input to a command, or tells the size of its terminal."""
+    found = platform.sessions.find(session, caller.principal.user_id, row.id)
+    if given.rows and given.columns:
+        found.resize(given.rows, given.columns)
+    if given.data is not None:
+        try:
+            found.send(base64.b64decode(given.data, validate=True))
+        except binascii.Error:
+            raise Denied(400, "`data` is not Base64") from None
+
+
+async def _lines(platform: Platform, again: AskingAgain, user: str, row: Row, given: Command) -> AsyncIterator[bytes]:
+    bell, home = Bell(), platform.pools[row.pool].home(row.account)
+    size = (given.rows, given.columns) if given.rows and given.columns else None
+    with platform.sessions.open(user, row.id, home, given.rank, given.command, size, bell.ring) as (name, session):
+        yield _line(session=name)
+        while True:
+            try:
+                found = session.output.get_nowait()
+            except queue.Empty:
+                if not await bell.wait(QUIET):
+                    yield b"{}\n"
+                    try:
+                        await run_in_threadpool(again)
+                    except Denied:
+                        return  # the credential has ended
+                continue
+            if found is None:
+                yield _line(code=session.process.returncode)
+                return
+            stream, data = found
+            yield _line(**{stream: base64.b64encode(data).decode()})
+
+
+def _audit(context: Context, caller: Asking, row: Row, given: Command) -> None:
+    with context.database.begin() as connection:
+        audit.record(connection, caller, "run.exec", row.id, after={"command": given.command[:20], "rank": given.rank})
+
+
+def _line(**fields: Any) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"

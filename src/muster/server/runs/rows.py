@@ -1,0 +1,240 @@
+"""Rows of the table of runs: the index that lists read, and the queue. Each change gets a number, by which followers go on."""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Select, func, insert, or_, select, update
+
+from muster.records.run_view import State
+from muster.server.core.access import Principal
+from muster.server.core.database import Database
+from muster.server.core.tables import projects, runs, users
+from muster.tester.errors import Denied
+
+AT_ONCE = 500  # ids in one statement
+WAITING, STARTING, RUNNING, ENDED = "waiting", "starting", "running", "ended"
+NO_RUN = "there is no such run"
+COLUMNS = [column for column in runs.columns if column.name not in ("secrets_encrypted", "key_digest", "need")]
+QUEUED = (runs.c.id, runs.c.pool, runs.c.stage, runs.c.stop, runs.c.need)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run as the database has it, without its secrets."""
+
+    number: int
+    id: str
+    user: str
+    project: str
+    pool: str
+    account: str
+    name: str
+    key: str | None
+    job: dict[str, Any]
+    source: str
+    code: str
+    access_key: str | None
+    stage: str
+    stop: dict[str, Any] | None
+    view: dict[str, Any] | None
+    state: str
+    created: float
+    ended: float | None
+    removed: float | None
+    changed: int
+    user_name: str
+    project_name: str
+
+
+@dataclass(frozen=True)
+class Queued:
+    """What the queue has to know of a run: a long one is read often."""
+
+    id: str
+    pool: str
+    stage: str
+    stop: dict[str, Any] | None
+    need: dict[str, Any]
+
+
+def queued(connection: Connection, stages: Iterable[str], most: int | None = None) -> list[Queued]:
+    """Returns runs in some stages, in the order of submission."""
+    wanted = select(*QUEUED).where(runs.c.stage.in_(list(stages))).order_by(runs.c.number)
+    return [Queued(*row) for row in connection.execute(wanted.limit(most) if most else wanted)]
+
+
+def many(connection: Connection, ids: Collection[str]) -> list[Row]:
+    """Returns the runs of some ids."""
+    wanted = list(ids)
+    parts = [wanted[first : first + AT_ONCE] for first in range(0, len(wanted), AT_ONCE)]
+    return [of(row) for part in parts for row in connection.execute(_selected().where(runs.c.id.in_(part))).mappings()]
+
+
+def _selected() -> Select[Any]:
+    names = (users.c.name.label("user_name"), projects.c.name.label("project_name"))
+    return select(*COLUMNS, *names).join(users, runs.c.user == users.c.id).join(projects, runs.c.project == projects.c.id)
+
+
+def visible(principal: Principal) -> Select[Any]:
+    """The statement that lists the runs that a user may see: the own ones, and those of the user's projects."""
+    found = _selected().where(runs.c.removed.is_(None))
+    if principal.role == "administrator":
+        return found
+    return found.where(or_(runs.c.user == principal.user_id, runs.c.project.in_(list(principal.projects))))
+
+
+def of(row: Any) -> Row:
+    return Row(**row)
+
+
+def find(connection: Connection, principal: Principal, name: str) -> Row:
+    """Returns the run of an id, of a unique beginning of one, or the caller's `last`. Raises Denied."""
+    found = visible(principal)
+    if name == "last":
+        wanted = found.where(runs.c.user == principal.user_id).order_by(runs.c.number.desc()).limit(1)
+    else:
+        exact = connection.execute(found.where(runs.c.id == name)).mappings().first()
+        if exact is not None:
+            return of(exact)
+        wanted = found.where(runs.c.id.startswith(name, autoescape=True)).limit(2)
+    rows = connection.execute(wanted).mappings().all()
+    if len(rows) == 1:
+        return of(rows[0])
+    if rows:
+        raise Denied(400, f"`{name}` could be several runs; write more of the id")
+    raise Denied(404, NO_RUN)
+
+
+def get(connection: Connection, run_id: str) -> Row:
+    return of(connection.execute(_selected().where(runs.c.id == run_id)).mappings().one())
+
+
+def used_code(connection: Connection) -> set[str]:
+    """Returns the digests of code that runs which have not ended need."""
+    return set(connection.scalars(select(runs.c.code).where(runs.c.stage != ENDED).distinct()))
+
+
+def used_pools(connection: Connection) -> set[str]:
+    """Returns the pools of runs that have not ended."""
+    return set(connection.scalars(select(runs.c.pool).where(runs.c.stage != ENDED).distinct()))
+
+
+def since(connection: Connection, principal: Principal, changed: int, most: int) -> list[Row]:
+    """Returns runs that a user may see and that have changed after a number, in the order of their changes."""
+    wanted = visible(principal).where(runs.c.changed > changed).order_by(runs.c.changed).limit(most)
+    return [of(row) for row in connection.execute(wanted).mappings()]
+
+
+def position(connection: Connection, row: Row) -> int | None:
+    """Returns the place of a waiting run in the queue of its pool, from 1."""
+    if row.stage != WAITING:
+        return None
+    before = (runs.c.stage == WAITING, runs.c.pool == row.pool, runs.c.number < row.number)
+    return 1 + int(connection.scalar(select(func.count()).select_from(runs).where(*before)) or 0)
+
+
+def by_key(connection: Connection, user_id: str, key: str) -> tuple[Row, str] | None:
+    """Returns the run that a user submitted with a key, and the digest of that submission."""
+    wanted = _selected().add_columns(runs.c.key_digest).where(runs.c.user == user_id, runs.c.key == key)
+    found = connection.execute(wanted).mappings().first()
+    if found is None:
+        return None
+    fields = dict(found)
+    digest = fields.pop("key_digest")
+    return of(fields), digest
+
+
+def secrets_of(connection: Connection, run_id: str) -> bytes | None:
+    found: bytes | None = connection.scalar(select(runs.c.secrets_encrypted).where(runs.c.id == run_id))
+    return found
+
+
+class Changes:
+    """Writes rows one transaction after the other, so that followers see the numbers of changes in their order."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._last = -1
+        self._listeners: dict[str, set[Callable[[], None]]] = {}  # by the run that they are about; "" is any
+
+    @contextmanager
+    def heard(self, run_id: str, listener: Callable[[], None]) -> Iterator[None]:
+        """Has a function called after each change of a run, or of any where it is `""`; it must return at once."""
+        with self._lock:
+            self._listeners.setdefault(run_id, set()).add(listener)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._listeners[run_id].discard(listener)
+                if not self._listeners[run_id]:
+                    del self._listeners[run_id]
+
+    @property
+    def last(self) -> int:
+        with self._lock:
+            if self._last < 0:
+                with self._database.read() as connection:
+                    self._last = int(connection.scalar(select(func.max(runs.c.changed))) or 0)
+            return self._last
+
+    @contextmanager
+    def begin(self, run_id: str) -> Iterator[tuple[Connection, int]]:
+        """A transaction that changes a run, with the number of the change."""
+        number = self.last + 1
+        with self._lock:
+            number = max(number, self._last + 1)
+            with self._database.begin() as connection:
+                yield connection, number
+            self._last = number
+            heard = [*self._listeners.get(run_id, ()), *self._listeners.get("", ())]
+        for listener in heard:
+            listener()
+
+    def insert(self, connection: Connection, number: int, fields: dict[str, Any]) -> None:
+        connection.execute(insert(runs).values(**fields, changed=number))
+
+    def change(self, run_id: str, **fields: Any) -> bool:
+        """Changes a run that has not ended; false if it has."""
+        with self.begin(run_id) as (connection, number):
+            wanted = (runs.c.id == run_id, runs.c.stage != ENDED)
+            return bool(connection.execute(update(runs).where(*wanted).values(**fields, changed=number)).rowcount)
+
+    def end(self, run_id: str, view: dict[str, Any]) -> bool:
+        """Records the end of a run, once; its secrets and keys go with it."""
+        ended = {"stage": ENDED, "state": view["state"], "view": view, "ended": view.get("ended") or time.time()}
+        return self.change(run_id, **ended, secrets_encrypted=None, access_key=None)
+
+    def ask_to_stop(self, connection: Connection, number: int, run_id: str, asked: dict[str, Any]) -> bool:
+        """Notes a request to stop a run; false if it has ended."""
+        wanted = (runs.c.id == run_id, runs.c.stage != ENDED)
+        return bool(connection.execute(update(runs).where(*wanted).values(stop=asked, changed=number)).rowcount)
+
+    def remove(self, connection: Connection, number: int, run_id: str) -> None:
+        connection.execute(update(runs).where(runs.c.id == run_id).values(removed=time.time(), changed=number))
+
+
+def pending_view(row: Row, reason: str) -> dict[str, Any]:
+    """How a run stands that has no directory yet."""
+    return {
+        "run": row.id,
+        "state": State.PENDING.value,
+        "phase": "waiting",
+        "reason": reason,
+        "result": None,
+        "warnings": [],
+        "name": row.name,
+        "framework": row.job.get("framework"),
+        "nodes": row.job.get("nodes"),
+        "ranks": None,
+        "up": 0,
+        "attempt": 0,
+        "created": row.created,
+        "started": None,
+        "ended": None,
+    }

@@ -1,0 +1,1 @@
+"""From the queue to running: what starts when, and how runs are looked after."""

@@ -1,0 +1,137 @@
+"""Putting jobs into the queue, once each: new ones, and those of runs again."""
+
+import hashlib
+import json
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from muster.dataclass import replace
+from muster.job import Job
+from muster.job.load import load
+from muster.job.source import JobError, Problem
+from muster.launch.start import snapshot
+from muster.launch.start.submit import new_id
+from muster.server.core import audit
+from muster.server.core.access import Caller
+from muster.server.core.store_access import RUN_KEY
+from muster.server.runs import rows
+from muster.server.runs.checking import Checked, Submission, check, pool_of, project_of, validated
+from muster.server.runs.environment import sealed
+from muster.server.runs.platform import Platform
+from muster.server.runs.rows import Row
+from muster.tester.errors import Denied
+
+OTHER_KEY = "this Idempotency-Key was used for another submission; send a new one"
+
+
+def submit(platform: Platform, caller: Caller, given: Submission, key: str | None) -> Row:
+    """Puts a job into the queue, once for each key; its id is committed before anything starts. Raises Denied, JobError."""
+    if (earlier := _before(platform, caller, given.digest, key)) is not None:
+        return earlier
+    checked = check(platform, caller, given)
+    return _queued(platform, caller, checked, given.job, given.code or "", given.secrets, given.digest, key)
+
+
+def submit_again(
+    platform: Platform, caller: Caller, row: Row, sets: tuple[str, ...], secrets: dict[str, str], key: str | None
+) -> Row:
+    """Puts the job of a run into the queue again, with its code and overrides, as one of the caller's."""
+    digest = hashlib.sha256(json.dumps([row.id, sets, secrets], sort_keys=True).encode()).hexdigest()
+    if (earlier := _before(platform, caller, digest, key)) is not None:
+        return earlier
+    with platform.database.read() as connection:
+        project = project_of(connection, caller, row.project)
+    pool, account = pool_of(platform, caller, project, row.pool)
+    tree = _same_code(platform, row, pool.home(account))
+    if any(text.partition("=")[0].strip() == "code" for text in sets):
+        raise JobError([Problem("--set code", None, "code", "cannot be changed", "submit the job anew with other code")])
+    job = replace(Job.from_json(row.job), hosts=None)  # these were the pool's
+    job = replace(job, code=str(tree)) if tree else job
+    loaded = load(job, sets, pool.home(account), row.id)
+    found = validated(platform, caller, project, pool, account, loaded, secrets, tree)
+    return _queued(platform, caller, found, row.source, row.code, secrets, digest, key)
+
+
+def _same_code(platform: Platform, row: Row, home: str) -> Path | None:
+    """The code of a run in the home of another one; None for code at a URL."""
+    if not row.code:
+        return None
+    old = platform.pools[row.pool].home(row.account)
+    if not snapshot.intact(old, row.code):
+        raise Denied(409, f"the code of {row.id} is not here any more; submit the job anew")
+    if old != home:
+        snapshot.keep(snapshot.take(str(snapshot.folder(old, row.code)), old), home)
+    return snapshot.folder(home, row.code)
+
+
+def _before(platform: Platform, caller: Caller, digest: str, key: str | None) -> Row | None:
+    """The run that was submitted with this key already. Raises Denied where nothing new can be taken."""
+    if key is not None:
+        with platform.database.read() as connection:
+            if (earlier := _earlier(connection, caller, digest, key)) is not None:
+                return earlier
+    platform.need_disk()
+    return None
+
+
+def _queued(
+    platform: Platform,
+    caller: Caller,
+    checked: Checked,
+    source: str,
+    code: str,
+    secrets_given: dict[str, str],
+    digest: str,
+    key: str | None,
+) -> Row:
+    fields = {
+        "id": new_id(checked.job.name),
+        "user": caller.principal.user_id,
+        "project": checked.project.id,
+        "pool": checked.pool.name,
+        "account": checked.account,
+        "name": checked.job.name,
+        "key": key,
+        "key_digest": digest if key is not None else None,
+        "job": checked.job.to_json(),
+        "need": checked.pool.need(checked.job),
+        "source": source,
+        "code": code,
+        "secrets_encrypted": sealed(platform.vault, secrets_given),
+        "access_key": RUN_KEY + secrets.token_hex(9).upper(),
+        "stage": rows.WAITING,
+        "state": "pending",
+        "created": time.time(),
+    }
+    return _inserted(platform, caller, fields, digest, key)
+
+
+def _inserted(platform: Platform, caller: Caller, fields: dict[str, Any], digest: str, key: str | None) -> Row:
+    run_id = str(fields["id"])
+    try:
+        with platform.changes.begin(run_id) as (connection, number):
+            platform.changes.insert(connection, number, fields)
+            audit.record(connection, caller, "run.submit", run_id, after={"pool": fields["pool"]})
+            row = rows.get(connection, run_id)
+    except IntegrityError:
+        with platform.database.read() as connection:  # the same key at the same time
+            earlier = _earlier(connection, caller, digest, str(key))
+        if earlier is None:
+            raise
+        return earlier
+    platform.wake()
+    return row
+
+
+def _earlier(connection: Connection, caller: Caller, digest: str, key: str) -> Row | None:
+    found = rows.by_key(connection, caller.principal.user_id, key)
+    if found is None:
+        return None
+    if found[1] != digest:
+        raise Denied(409, OTHER_KEY)
+    return found[0]

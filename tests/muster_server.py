@@ -1,0 +1,238 @@
+"""A real server for tests: `muster serve` as a process of its own, and a program that speaks its API."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from muster.client.profiles import Profile, Profiles
+from postgres_server import PostgresServer, needed
+
+PASSWORD = "correct horse battery"
+NUMBERS = itertools.count(1)  # for names on a server that many tests share
+ServeMuster = Callable[..., "MusterServer"]
+
+
+@dataclass
+class MusterServer:
+    """A server with a directory of its own, which may be stopped and started again."""
+
+    folder: Path
+    words: list[str]
+    url: str = ""
+    store: str = ""
+    link: str | None = None
+    trust: ssl.SSLContext | bool = True  # for a certificate of the test's own
+    process: subprocess.Popen[bytes] | None = None
+    program: list[str] = field(default_factory=lambda: [sys.executable, "-m", "muster.cli.main"])
+
+    def start(self, port: int = 0) -> MusterServer:
+        """Starts it and waits until it listens."""
+        command = [*self.program, "serve", "--json", "--port", str(port), "--data", str(self.data), *self.words]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "MUSTER_HOME": str(self.folder / "home")},
+            )
+        assert self.process.stdout
+        text = b""
+        while not text.endswith(b"}\n"):
+            line = self.process.stdout.readline()
+            assert line, self.log.read_text()
+            text += line
+        said = json.loads(text)
+        self.url, self.store, self.link = said["url"], said["store"], said["first_administrator"]
+        return self
+
+    def kill(self, how: signal.Signals = signal.SIGKILL) -> int:
+        if self.process is None:
+            return 0
+        self.process.send_signal(how)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Waits for its end and returns the exit code."""
+        assert self.process and self.process.stdout
+        code = self.process.wait(60)
+        self.process.stdout.close()
+        self.process = None
+        return code
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "stderr"
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1])
+
+    def entries(self, event: str) -> list[dict[str, Any]]:
+        """The entries of its log with this event."""
+        whole = self.log.read_text().rpartition("\n")[0].splitlines()
+        read = [json.loads(line) for line in whole if line.startswith("{")]
+        return [entry for entry in read if entry["event"] == event]
+
+    def http(self, token: str | None = None, headers: dict[str, str] | None = None) -> httpx.Client:
+        """A program that speaks the API without Muster's client."""
+        credentials = {"Authorization": f"Bearer {token}"} if token else {}
+        return httpx.Client(
+            base_url=self.url, headers={**credentials, **(headers or {})}, timeout=30, trust_env=False, verify=self.trust
+        )
+
+    def make_administrator(self, name: str = "admin") -> str:
+        """Uses the link of the first administrator; returns a token of that user."""
+        assert self.link
+        with self.http() as http:
+            sent = {"token": self.link.split("token=")[1], "name": name, "password": PASSWORD}
+            answer = http.post("/api/v1/set-password", json=sent)
+            assert answer.status_code == 200, answer.text
+        return self.token(name)
+
+    def token(self, name: str, scope: str = "write") -> str:
+        """A new token of a user who has the password of tests."""
+        with self.session(name) as http:
+            made = http.post("/api/v1/tokens", json={"name": "test", "scope": scope})
+            assert made.status_code == 201, made.text
+            return str(made.json()["secret"])
+
+    @contextmanager
+    def session(self, name: str, password: str = PASSWORD) -> Iterator[httpx.Client]:
+        """A browser on the server's own pages, logged in."""
+        with self.http() as http:
+            http.headers["Origin"] = self.url
+            answer = http.post("/api/v1/login", json={"name": name, "password": password})
+            assert answer.status_code == 200, answer.text
+            yield http
+
+    def make_user(self, administrator: str, name: str, role: str = "member") -> str:
+        """Makes a user with the password of tests; returns the id."""
+        with self.http(administrator) as http:
+            made = http.post("/api/v1/users", json={"name": name, "role": role, "password": PASSWORD})
+            assert made.status_code == 201, made.text
+            return str(made.json()["user"]["id"])
+
+
+def server_folder() -> Path:
+    """A new directory that is not in /tmp, which each node of an account has for itself."""
+    return Path(tempfile.mkdtemp(prefix="muster-server-", dir="/var/tmp"))
+
+
+@pytest.fixture
+def serve_muster() -> Iterator[ServeMuster]:
+    """Starts a server with these words on its command line."""
+    served: list[MusterServer] = []
+
+    def start(*words: object, port: int = 0) -> MusterServer:
+        served.append(MusterServer(server_folder(), [*map(str, words)]))
+        return served[-1].start(port)
+
+    yield start
+    for one in served:
+        one.kill(signal.SIGTERM)
+        shutil.rmtree(one.folder)
+
+
+@dataclass
+class Administered:
+    """A server with an administrator, for all tests of this process; each test makes users of its own."""
+
+    server: MusterServer
+    administrator: str  # a token
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def administered(request: pytest.FixtureRequest, _postgres_of_worker: PostgresServer | None) -> Iterator[Administered]:
+    """A server with an administrator, on both kinds of database."""
+    words = ["--database", needed(_postgres_of_worker).new_database()] if request.param == "postgresql" else []
+    server = MusterServer(server_folder(), words).start()
+    yield Administered(server, server.make_administrator())
+    server.kill(signal.SIGTERM)
+    shutil.rmtree(server.folder)
+
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class User:
+    """A user who is a member of one project, logged in as the profile `default`."""
+
+    name: str
+    token: str
+    server: MusterServer
+
+
+def make_user(administered: Administered, home: Path, url: str = "", profile: str = "default") -> User:
+    """Makes a user with a project, who logs in: at the server itself, or at an address that leads to it."""
+    server, name = administered.server, f"user{next(_numbers)}"
+    server.make_user(administered.administrator, name)
+    with server.http(administered.administrator) as http:
+        made = http.post("/api/v1/projects", json={"name": f"of-{name}"})
+        assert made.status_code == 201, made.text
+        joined = http.put(f"/api/v1/projects/of-{name}/members/{name}", json={"role": "member"})
+        assert joined.status_code == 200, joined.text
+    token = server.token(name)
+    Profiles(home).save(Profile(profile, url or server.url, name, token))
+    return User(name, token, server)
+
+
+@pytest.fixture
+def user(administered: Administered, home: Path) -> User:
+    """A user whose commands work against the server."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "config.toml").write_text('server = "default"\n')
+    return make_user(administered, home)
+
+
+@pytest.fixture(scope="session")
+def _server_of_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+    """A user of a server whose one pool is this machine, for all tests of this process."""
+    folder = tmp_path_factory.mktemp("server")
+    server = MusterServer(folder, [])
+    server.data.mkdir(mode=0o700)
+    (server.data / "config.toml").write_text('[pools.local]\ntrusted = true\npaths = ["/"]\n')
+    server.start()
+    assert server.process and server.process.stdout
+    server.process.stdout.close()  # it writes no more there, and the test that comes first opened it
+    yield make_user(Administered(server, server.make_administrator()), folder / "home")
+    server.kill(signal.SIGTERM)
+
+
+@contextmanager
+def served_home(user: User, home: Path) -> Iterator[None]:
+    """Logs `home` in, in which the runs of the pool are seen, too; afterwards the server has none."""
+    runs = user.server.data / "homes" / "local" / "one" / "runs"
+    runs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "runs").symlink_to(runs)
+    Profiles(home).save(Profile("default", user.server.url, user.name, user.token))
+    yield
+    with user.server.http(user.token) as http:
+        for run in http.get("/api/v1/runs", params={"limit": 500}).json()["items"]:
+            if run["ended"] is None:
+                http.post(f"/api/v1/runs/{run['run']}/stop", json={"now": True})
+                http.get(f"/api/v1/runs/{run['run']}/wait", params={"seconds": 20})
+            assert http.delete(f"/api/v1/runs/{run['run']}").status_code == 204
+    assert not list(runs.iterdir()), "this run was not started by the server"

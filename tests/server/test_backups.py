@@ -1,0 +1,129 @@
+"""Backups of the server's database, and restoring them, also into the other kind of database."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Muster
+from muster_server import MusterServer, ServeMuster
+
+
+def filled(serve_muster: ServeMuster, *words: object) -> tuple[MusterServer, str, dict[str, Any]]:
+    """A server with an administrator, a user in a project and an access key; and what it shows of them."""
+    server = serve_muster(*words)
+    token = server.make_administrator()
+    server.make_user(token, "ann")
+    with server.http(token) as http:
+        http.post("/api/v1/projects", json={"name": "vision", "defaults": {"note": "显示", "nodes": 2}})
+        http.put("/api/v1/projects/vision/members/ann", json={"role": "manager"})
+        key = http.post("/api/v1/keys", json={"name": "s5cmd"}).json()
+    return server, token, key
+
+
+def shown(server: MusterServer, token: str) -> list[Any]:
+    lists = ("users", "projects", "projects/vision/members", "keys", "audit?limit=500")
+    with server.http(token) as http:
+        return [http.get(f"/api/v1/{name}").json()["items"] for name in lists]
+
+
+@pytest.mark.parametrize("target", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("source", ["sqlite", "postgresql"])
+def test_a_backup_of_a_running_server_is_restored_on_either_database(
+    serve_muster: ServeMuster, muster: Muster, request: pytest.FixtureRequest, tmp_path: Path, source: str, target: str
+) -> None:
+    words = ["--database", request.getfixturevalue("postgres_url")] if source == "postgresql" else []
+    server, token, _ = filled(serve_muster, *words)
+    before = shown(server, token)
+    file = tmp_path / "muster.backup"
+    done = muster("serve", "backup", file, "--data", server.data, *words)
+    assert done.returncode == 0, done.stderr
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with server.http(token) as http:
+        http.post("/api/v1/projects", json={"name": "later"})
+        http.patch("/api/v1/users/ann", json={"disabled": True})
+    server.kill(signal.SIGTERM)
+    other = ["--database", request.getfixturevalue("postgres").new_database()] if target == "postgresql" else []
+    restored = MusterServer(tmp_path, other)
+    restored.data.mkdir(mode=0o700)
+    (restored.data / "secrets.key").write_bytes((server.data / "secrets.key").read_bytes())
+    done = muster("serve", "restore", file, "--data", restored.data, *other)
+    assert (done.returncode, done.stderr) == (0, "")
+    restored.start()
+    try:
+        assert restored.link is None
+        assert shown(restored, token) == before
+        with restored.http(token) as http:
+            assert http.post("/api/v1/projects", json={"name": "new"}).status_code == 201  # the audit log is numbered on
+            newest, *_ = http.get("/api/v1/audit").json()["items"]
+            assert newest["id"] > max(entry["id"] for entry in before[4])
+    finally:
+        restored.kill(signal.SIGTERM)
+
+
+def test_neither_the_key_nor_sessions_and_links_are_in_a_backup(
+    serve_muster: ServeMuster, muster: Muster, tmp_path: Path
+) -> None:
+    server, token, key = filled(serve_muster)
+    with server.session("ann"):
+        assert muster("serve", "backup", tmp_path / "b", "--data", server.data).returncode == 0
+    text = gzip.decompress((tmp_path / "b").read_bytes())
+    vault = (server.data / "secrets.key").read_bytes()
+    assert vault not in text and vault.hex().encode() not in text
+    assert key["secret"].encode() not in text and token.encode() not in text
+    tables = {json.loads(line)[0] for line in text.decode().splitlines()[1:]}
+    assert tables == {"users", "tokens", "projects", "members", "access_keys", "audit", "end"}
+
+
+def test_a_database_with_users_is_replaced_only_on_request(serve_muster: ServeMuster, muster: Muster, tmp_path: Path) -> None:
+    server, token, _ = filled(serve_muster)
+    file = tmp_path / "b"
+    assert muster("serve", "backup", file, "--data", server.data).returncode == 0
+    running = muster("serve", "restore", file, "--data", server.data, "--replace")
+    assert (running.returncode, "another server uses" in running.stderr) == (2, True)
+    with server.session("ann") as browser:
+        server.kill(signal.SIGTERM)
+        refused = muster("serve", "restore", file, "--data", server.data)
+        assert (refused.returncode, "--replace" in refused.stderr) == (2, True)
+        assert muster("serve", "restore", file, "--data", server.data, "--replace").returncode == 0
+        port = server.port
+        server.start(port)
+        assert browser.get("/api/v1/me").status_code == 401  # sessions have ended
+    with server.http(token) as http:
+        assert http.get("/api/v1/me").status_code == 200
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "empty", "other", "row"])
+def test_a_damaged_backup_changes_nothing(serve_muster: ServeMuster, muster: Muster, tmp_path: Path, damage: str) -> None:
+    server, token, _ = filled(serve_muster)
+    file = tmp_path / "b"
+    assert muster("serve", "backup", file, "--data", server.data).returncode == 0
+    server.kill(signal.SIGTERM)
+    whole = file.read_bytes()
+    lines = gzip.decompress(whole).splitlines(keepends=True)
+    changed = {
+        "cut": whole[: len(whole) // 2],
+        "text": b"not a backup",
+        "empty": b"",
+        "other": gzip.compress(b"{}\n"),
+        "row": gzip.compress(b"".join([*lines[:3], *lines[4:]])),
+    }
+    file.write_bytes(changed[damage])
+    done = muster("serve", "restore", file, "--data", server.data, "--replace")
+    assert (done.returncode, "nothing was changed" in done.stderr) == (2, True), done.stderr
+    server.start()
+    with server.http(token) as http:
+        assert len(http.get("/api/v1/users").json()["items"]) == 2
+
+
+def test_another_key_is_told(serve_muster: ServeMuster, muster: Muster, tmp_path: Path) -> None:
+    server, _, _ = filled(serve_muster)
+    assert muster("serve", "backup", tmp_path / "b", "--data", server.data).returncode == 0
+    done = muster("serve", "restore", tmp_path / "b", "--data", tmp_path / "elsewhere")
+    assert (done.returncode, "is not the key of this backup" in done.stderr) == (0, True)

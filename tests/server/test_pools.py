@@ -1,0 +1,75 @@
+"""Pools of a server: which settings are refused when it starts, and what it warns of."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from run_client import run_client
+
+from conftest import until
+from muster_server import MusterServer, ServeMuster
+
+
+def started(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """Starts a server that is to refuse its settings."""
+    data = folder / "data"
+    data.mkdir(mode=0o700, exist_ok=True)
+    (data / "config.toml").write_text(text)
+    command = [*MusterServer(folder, []).program, "serve", "--port", "0", "--data", str(data)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[pools.x]\n", "has one account, which several projects would share"),
+        ('[pools.x]\nengine = "ssh"\ntrusted = true\n', "has no hosts"),
+        ('[pools.x]\nengine = "slurm"\naccounts = "users"\n', "which pools of Slurm do not have"),
+        ('[hosts.lab]\nnodes = ["h1"]\n[pools.x]\nengine = "ssh"\nhosts = "lab"\naccounts = "users"\n', "cannot make accounts"),
+        ("[pools.Lab]\ntrusted = true\n", "cannot name a pool"),
+        ("[pools.x]\ntrusted = true\nruns = 0\n", "runs"),
+        ("[pools.x]\naccounts = {}\n", "names no accounts"),
+        ("[pools.x]\nacounts = 1\n", "acounts"),
+    ],
+)
+def test_settings_that_cannot_work_or_would_mix_projects_are_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    done = started(tmp_path, text)
+    assert (done.returncode, said in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.stderr
+    assert ";" in done.stderr  # what to do
+
+
+def test_jobs_of_the_servers_own_user_are_warned_of_and_of_one_project(serve_muster: ServeMuster) -> None:
+    server = serve_muster()
+    administrator = server.make_administrator()
+    server.kill()
+    (server.data / "config.toml").write_text('[pools.here]\nproject = "lab"\n')
+    server.start(server.port)
+    assert "the pool `here` has no accounts" in server.log.read_text()
+    with run_client(server, administrator, project="lab") as client:  # the server has made the project
+        run = client.submit("command: id -u")
+        assert (client.wait(run)["pool"], client.log(run)) == ("here", f"{os.getuid()}\n")
+    with run_client(server, administrator, project="other") as stranger:
+        refused = stranger.post("command: id")
+        assert (refused.status_code, "there is no pool for the project `other`" in refused.json()["reason"]) == (400, True)
+
+
+def test_a_pool_is_taken_away_once_its_runs_have_ended(serve_muster: ServeMuster) -> None:
+    server = serve_muster()
+    with run_client(server, server.make_administrator()) as client:
+        run = client.submit("command: echo hello; sleep 1000\ngrace: 0s")
+        until(lambda: client.get(run)["state"] == "running")
+        server.kill()
+        done = started(server.folder, "[pools.other]\ntrusted = true\n")
+        assert (done.returncode, "runs wait or go on in the pool `local`" in done.stderr) == (2, True)
+        (server.data / "config.toml").unlink()
+        server.start(server.port)
+        client.http.post(f"/api/v1/runs/{run}/stop", json={"now": True})
+        assert client.wait(run)["state"] == "stopped"
+        server.kill()
+        (server.data / "config.toml").write_text("[pools.other]\ntrusted = true\n")
+        server.start(server.port)
+        assert (client.get(run)["pool"], client.log(run)) == ("local", "hello\n")
+        assert client.wait(client.submit("command: echo hello"))["pool"] == "other"

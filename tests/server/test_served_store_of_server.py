@@ -1,0 +1,115 @@
+"""The store of a real server, with an unmodified client: access keys, whose buckets are whose, and a restart."""
+
+from __future__ import annotations
+
+import gc
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from muster_server import Administered, MusterServer, ServeMuster
+
+MakeClient = Callable[[MusterServer, dict[str, Any]], Any]
+ONE_TRY = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}, proxies={})
+
+
+@pytest.fixture
+def client(home: Path) -> Iterator[MakeClient]:
+    """Makes clients of a server's store, which are closed at the end."""
+    made: list[Any] = []
+
+    def make(server: MusterServer, key: dict[str, Any]) -> Any:
+        keys = {"aws_access_key_id": key["id"], "aws_secret_access_key": key["secret"]}
+        made.append(boto3.client("s3", endpoint_url=server.store, region_name="us-east-1", config=ONE_TRY, **keys))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+    gc.collect()  # errors of boto3 hold its sockets
+
+
+def access_key(server: MusterServer, token: str) -> dict[str, Any]:
+    with server.http(token) as http:
+        made = http.post("/api/v1/keys", json={"name": "test"})
+        assert made.status_code == 201, made.text
+        return dict(made.json()["key"], secret=made.json()["secret"])
+
+
+def refused(call: Any, **words: Any) -> str:
+    with pytest.raises(ClientError) as found:
+        call(**words)
+    return str(found.value.response["Error"]["Code"])
+
+
+def test_users_have_buckets_of_their_own_that_others_do_not_see(administered: Administered, client: MakeClient) -> None:
+    server, administrator = administered.server, administered.administrator
+    for name in ("ann", "bob"):
+        server.make_user(administrator, name)
+    ann, bob = (client(server, access_key(server, server.token(name))) for name in ("ann", "bob"))
+    ann.create_bucket(Bucket="of-ann")
+    ann.put_object(Bucket="of-ann", Key="deep/file", Body=b"content")
+    assert ann.get_object(Bucket="of-ann", Key="deep/file")["Body"].read() == b"content"
+    assert [bucket["Name"] for bucket in ann.list_buckets()["Buckets"]] == ["of-ann"]
+    assert bob.list_buckets()["Buckets"] == []
+    assert refused(bob.get_object, Bucket="of-ann", Key="deep/file") == "NoSuchBucket"
+    assert refused(bob.put_object, Bucket="of-ann", Key="more", Body=b"") == "NoSuchBucket"
+    assert refused(bob.delete_bucket, Bucket="of-ann") == "NoSuchBucket"
+    assert refused(bob.create_bucket, Bucket="of-ann") == "BucketAlreadyExists"
+
+
+def test_a_revoked_key_and_a_disabled_user_are_refused(administered: Administered, client: MakeClient) -> None:
+    server, administrator = administered.server, administered.administrator
+    user = server.make_user(administrator, "eve")
+    token = server.token("eve")
+    first, second = access_key(server, token), access_key(server, token)
+    client(server, first).create_bucket(Bucket="of-eve")
+    with server.http(token) as http:
+        assert http.delete(f"/api/v1/keys/{first['id']}").status_code in (200, 204)
+    assert refused(client(server, first).list_buckets) == "InvalidAccessKeyId"
+    client(server, second).list_buckets()
+    with server.http(administrator) as http:
+        assert http.patch(f"/api/v1/users/{user}", json={"disabled": True}).status_code == 200
+    assert refused(client(server, second).list_buckets) == "InvalidAccessKeyId"
+
+
+def test_objects_outlive_a_kill_of_the_server(serve_muster: ServeMuster, client: MakeClient) -> None:
+    server = serve_muster()
+    key = access_key(server, server.make_administrator())
+    store = client(server, key)
+    store.create_bucket(Bucket="kept")
+    store.put_object(Bucket="kept", Key="file", Body=b"content")
+    server.kill(signal.SIGKILL)
+    server.start()
+    assert client(server, key).get_object(Bucket="kept", Key="file")["Body"].read() == b"content"
+
+
+def test_a_bucket_is_shared_with_a_project_and_limited(administered: Administered, client: MakeClient) -> None:
+    server, administrator = administered.server, administered.administrator
+    roles = {"gail": "manager", "hal": "viewer", "ivy": "member"}
+    with server.http(administrator) as admin:
+        assert admin.post("/api/v1/projects", json={"name": "shared"}).status_code == 201
+        for name, role in roles.items():
+            server.make_user(administrator, name)
+            assert admin.put(f"/api/v1/projects/shared/members/{name}", json={"role": role}).status_code == 200
+        gail, hal, ivy = (client(server, access_key(server, server.token(name))) for name in roles)
+        gail.create_bucket(Bucket="of-the-lab")
+        assert refused(ivy.get_object, Bucket="of-the-lab", Key="file") == "NoSuchBucket"
+        with server.http(server.token("gail")) as http:
+            assert http.patch("/api/v1/buckets/of-the-lab", json={"project": "shared"}).json()["project"] == "shared"
+            assert http.patch("/api/v1/buckets/of-the-lab", json={"project": "nowhere"}).status_code == 404
+            assert http.patch("/api/v1/buckets/of-the-lab", json={"quota": 8}).status_code == 403
+        ivy.put_object(Bucket="of-the-lab", Key="file", Body=b"content")
+        assert hal.get_object(Bucket="of-the-lab", Key="file")["Body"].read() == b"content"
+        assert refused(hal.put_object, Bucket="of-the-lab", Key="more", Body=b"") == "AccessDenied"
+        assert admin.patch("/api/v1/buckets/of-the-lab", json={"quota": 8}).json()["quota"] == 8
+        assert refused(ivy.put_object, Bucket="of-the-lab", Key="more", Body=b"too much") == "QuotaExceeded"
+    with server.http(server.token("hal")) as http:
+        found = http.get("/api/v1/buckets").json()["items"]
+    assert [(bucket["name"], bucket["owner"], bucket["project"]) for bucket in found] == [("of-the-lab", "gail", "shared")]

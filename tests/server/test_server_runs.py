@@ -1,0 +1,379 @@
+"""Runs of a server: submitted, followed, stopped, started again and deleted through its API."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import os
+import ssl
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from run_client import RunClient, any_client, run_client, tar
+from sqlalchemy import select
+from test_accounts import database
+
+from authority import certify
+from conftest import until
+from muster.server.core.tables import runs
+from muster.server.runs.code import CodeStore
+from muster_server import Administered, ServeMuster
+
+STEPS = "import time\nfor step in range(5):\n    print('step', step, flush=True)\n    time.sleep(0.05)\n"
+
+
+@pytest.fixture
+def client(administered: Administered) -> Iterator[RunClient]:
+    with any_client(administered) as found:
+        yield found
+
+
+def test_a_run_is_followed_with_every_byte_once_until_its_end(client: RunClient) -> None:
+    run = client.submit("boot: train.py\ndevices: 2\nframework: pytorch", code=client.send_code(train__py=STEPS))
+    lines = list(client.follow(run))
+    written = "".join(f"step {step}\n" for step in range(5)).encode()
+    for rank in ("rank-0", "rank-1"):
+        pieces = [line for line in lines if line.get("log") == [1, 0, rank]]
+        assert b"".join(piece["data"] for piece in pieces) == written
+        assert pieces[-1]["offset"] == len(written)
+    assert lines[0]["run"]["state"] in ("pending", "starting", "running")
+    assert list(lines[-1]) == ["end"]
+    assert lines[-1]["end"]["state"] == "succeeded"
+    resumed = [line for line in client.follow(run, offsets={"1/0/rank-0": 7}, processes=["rank-0"]) if "log" in line]
+    assert b"".join(line["data"] for line in resumed) == written[7:]
+    assert client.log(run, offset=7, limit=6) == "step 1"
+    found = client.http.get(f"/api/v1/runs/{run}/logs").json()["items"]
+    assert {("rank-0", len(written)), ("rank-1", len(written))} <= {(log["process"], log["size"]) for log in found}
+
+
+def test_a_run_shows_what_the_command_line_shows_and_whose_it_is(client: RunClient, administered: Administered) -> None:
+    run = client.submit("command: exit 3\nname: broken")
+    ended = client.wait(run)
+    assert (ended["state"], ended["project"], ended["pool"], ended["position"]) == ("failed", client.project, "local", None)
+    assert ended["dir"] == f"{administered.server.url}/runs/{run}"
+    details = client.get("last")
+    assert details["failure"]["code"] == 3 and details["attempts"][0]["ranks"][0]["code"] == 3
+    assert details["job"]["command"] == "exit 3"
+    listed = client.http.get("/api/v1/runs", params={"state": "failed", "name": "broken"}).json()["items"]
+    assert [one["run"] for one in listed] == [run]
+
+
+def test_the_same_key_gives_the_same_run_and_no_other(client: RunClient) -> None:
+    run = client.submit("command: echo once", key="nightly-1")
+    assert client.submit("command: echo once", key="nightly-1") == run
+    other = client.post("command: echo twice", key="nightly-1")
+    assert (other.status_code, "another submission" in other.json()["reason"]) == (409, True)
+    assert len(client.http.get("/api/v1/runs").json()["items"]) == 1
+
+
+def test_all_mistakes_of_a_job_come_back_with_their_lines(client: RunClient) -> None:
+    answer = client.post("boot: trian.py\nnodse: 2\n", code=client.send_code(train__py=STEPS))
+    assert answer.status_code == 400
+    found = [(problem["line"], problem["field"], problem["hint"]) for problem in answer.json()["problems"]]
+    assert found == [(1, "boot", "did you mean `train.py`?"), (2, "nodse", "did you mean `nodes`?")]
+    assert client.http.get("/api/v1/runs").json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("job", "field"),
+    [
+        ("command: cat\ninputs: {data: /etc}", "inputs.data"),
+        ("command: cat\noutputs: {data: /var/lib}", "outputs.data"),
+        ("command: cat\nlog_url: /root/logs", "log_url"),
+        ("command: cat\nhosts: {hostfile: /etc/shadow}", "hosts"),
+        ("command: cat\nslurm: {partition: x}", "slurm"),
+    ],
+)
+def test_what_a_pool_does_not_allow_is_refused_before_it_is_looked_at(client: RunClient, job: str, field: str) -> None:
+    answer = client.post(job)
+    assert (answer.status_code, [problem["field"] for problem in answer.json()["problems"]]) == (400, [field])
+
+
+def test_a_running_run_is_stopped_and_then_deleted(client: RunClient) -> None:
+    run = client.submit("command: echo ready; sleep 1000\ngrace: 1s")
+    next(line for line in client.follow(run) if "log" in line)
+    refused = client.http.delete(f"/api/v1/runs/{run}")
+    assert (refused.status_code, "has not ended" in refused.json()["reason"]) == (409, True)
+    assert client.http.post(f"/api/v1/runs/{run}/stop", json={}).status_code == 200
+    ended = client.wait(run)
+    assert (ended["state"], "stopped by runner" in ended["reason"]) == ("stopped", True)
+    assert client.http.delete(f"/api/v1/runs/{run}").status_code == 204
+    assert client.http.get(f"/api/v1/runs/{run}").status_code == 404
+
+
+def test_a_run_is_started_again_with_its_code_and_changes(client: RunClient) -> None:
+    first = client.submit(
+        "boot: say.py\nparameters: {word: one}", code=client.send_code(say__py="import sys; print(sys.argv[1:])")
+    )
+    assert client.wait(first)["state"] == "succeeded"
+    again = client.http.post(f"/api/v1/runs/{first}/rerun", json={"set": ["parameters.word=two"]})
+    assert again.status_code == 201, again.text
+    run = again.json()["run"]
+    assert client.wait(run)["state"] == "succeeded"
+    assert (client.log(first), client.log(run)) == ("['--word=one']\n", "['--word=two']\n")
+    other = client.http.post(f"/api/v1/runs/{first}/rerun", json={"set": ["code=/root"]})
+    assert (other.status_code, other.json()["problems"][0]["field"]) == (400, "code")
+
+
+@pytest.mark.parametrize("code", ["/root", "file:///root", ".", "file:///"])
+def test_code_comes_from_the_client_or_the_store_and_from_no_path_of_the_server(client: RunClient, code: str) -> None:
+    body = {"job": f"command: ls\ncode: {code}", "project": client.project}
+    answer = client.http.post("/api/v1/runs", json=body)
+    assert (answer.status_code, answer.json()["problems"][0]["field"]) == (400, "code"), answer.text
+
+
+def test_the_record_of_a_run_comes_as_an_archive(client: RunClient) -> None:
+    run = client.submit("command: echo 5 > $MUSTER_RESULTS/throughput_0.json; ln -s /etc/passwd $MUSTER_RESULTS/link")
+    assert client.wait(run)["result"]["throughput"]["value"] == 5
+    answer = client.http.get(f"/api/v1/runs/{run}/record")
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+        names = archive.getnames()
+    assert {"final.json", "job.json", "run.json", "attempts/1/nodes/0/results/throughput_0.json"} <= set(names)
+    assert not [name for name in names if name.endswith("link") or name.startswith(("/", ".."))]
+
+
+def test_secrets_reach_the_job_and_are_nowhere_else(serve_muster: ServeMuster) -> None:
+    server = serve_muster()
+    with run_client(server, server.make_administrator()) as client:
+        missing = client.post("command: echo ${#API_SECRET}\nsecrets: [API_SECRET]")
+        assert [problem["field"] for problem in missing.json()["problems"]] == ["secrets"]
+        run = client.submit("command: echo ${#API_SECRET}\nsecrets: [API_SECRET]", secrets={"API_SECRET": "s3cr3t-and-long"})
+        assert client.wait(run)["state"] == "succeeded"
+        assert client.log(run) == "15\n"
+    found = subprocess.run(["grep", "-rl", "s3cr3t-and-long", str(server.folder)], capture_output=True, text=True)
+    assert found.stdout == ""
+
+
+def test_nothing_of_the_servers_environment_reaches_a_job(serve_muster: ServeMuster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_THE_SERVER", "yes")
+    server = serve_muster()
+    with run_client(server, server.make_administrator()) as client:
+        run = client.submit("command: env")
+        assert client.wait(run)["state"] == "succeeded"
+        names = {line.partition("=")[0] for line in client.log(run).splitlines()}
+    assert "MUSTER_RUN" in names and "OF_THE_SERVER" not in names
+    assert not [name for name in names if "KEY" in name or name == "MUSTER_HOME"]
+
+
+def test_a_job_writes_to_the_servers_store_with_a_key_that_ends_with_it(client: RunClient, administered: Administered) -> None:
+    key = client.http.post("/api/v1/keys", json={"name": "mine"}).json()
+    bucket = f"bucket-{client.project}"
+    store = boto3.client(
+        "s3",
+        endpoint_url=administered.server.store,
+        region_name="us-east-1",
+        aws_access_key_id=key["key"]["id"],
+        aws_secret_access_key=key["secret"],
+    )
+    store.create_bucket(Bucket=bucket)
+    text = f"import moxing as mox\nmox.file.write('obs://{bucket}/in/a.txt', 'from moxing')\n"
+    made = client.submit("boot: make.py", code=client.send_code(make__py=text))
+    assert client.wait(made)["state"] == "succeeded", client.log(made)
+    job = f"command: cp $data/a.txt $out/b.txt\ninputs: {{data: {{url: 'obs://{bucket}/in', access: env}}}}\n"
+    run = client.submit(f"{job}outputs: {{out: {{url: 'obs://{bucket}/out', access: env}}}}")
+    assert client.wait(run)["state"] == "succeeded", client.log(run)
+    assert store.get_object(Bucket=bucket, Key="out/b.txt")["Body"].read() == b"from moxing"
+    store.close()
+    missing = client.post(f"command: cat\ninputs: {{data: 'obs://{bucket}/nothing'}}")
+    assert (missing.status_code, [one["field"] for one in missing.json()["problems"]]) == (400, ["inputs.data"])
+    with database(administered.server) as opened, opened.read() as connection:
+        kept = connection.execute(select(runs.c.access_key, runs.c.secrets_encrypted).where(runs.c.id == run)).one()
+    assert tuple(kept) == (None, None)
+
+
+def test_only_missing_files_of_code_are_sent_and_checked(client: RunClient) -> None:
+    code = client.send_code(a__py="print(1)", b__py="print(2)")
+    entries = [["file", "0" * 64, "c.py"]]
+    found = client.http.post("/api/v1/code", json={"entries": entries}).json()
+    assert found["missing"] == ["0" * 64] and found["code"] != code
+    path = f"/api/v1/code/{found['code']}"
+    assert client.http.put(path, content=tar({"0" * 64: b"other"})).json()["missing"] == ["0" * 64]
+    assert client.http.put(path, content=tar({"1" * 64: b"other"})).status_code == 400
+    assert client.http.put(path, content=b"no archive").status_code == 400
+    refused = client.post("command: 'true'", code=found["code"])
+    assert (refused.status_code, "were not sent" in refused.json()["reason"]) == (409, True)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [["file", "0" * 64, "../x"]],
+        [["file", "0" * 64, "/x"]],
+        [["link", "/etc", "a"], ["file", "0" * 64, "a/passwd"]],
+        [["folder", "b"], ["folder", "a"]],
+        [["folder", "a"], ["folder", "a"]],
+        [["device", "a"]],
+        [["file", "short", "a"]],
+        [["file", "0" * 64, "x" * 300]],
+    ],
+)
+def test_code_that_leads_out_of_its_place_is_refused(client: RunClient, entries: list[list[str]]) -> None:
+    assert client.http.post("/api/v1/code", json={"entries": entries}).status_code == 400
+
+
+def test_the_defaults_of_a_project_are_those_of_its_jobs(client: RunClient, administered: Administered) -> None:
+    with administered.server.http(administered.administrator) as admin:
+        changed = admin.patch(f"/api/v1/projects/{client.project}", json={"defaults": {"env": {"WORD": "x"}, "retries": 1}})
+        assert changed.status_code == 200
+    run = client.submit("command: echo $WORD\nretries: 0")
+    assert client.wait(run)["state"] == "succeeded"
+    assert client.log(run) == "x\n"
+    assert client.get(run)["job"]["retries"] == 0
+
+
+def test_runs_wait_in_the_order_of_submission_and_say_why(serve_muster: ServeMuster) -> None:
+    server = serve_muster()
+    (server.data / "config.toml").write_text("[pools.small]\ntrusted = true\nruns = 1\n")
+    server.kill()
+    server.start()
+    with run_client(server, server.make_administrator()) as client:
+        made = [client.submit(f"command: echo {number}; sleep 1000\ngrace: 0s\nname: j{number}") for number in range(3)]
+        until(lambda: client.get(made[0])["state"] == "running")
+        assert [client.get(run)["position"] for run in made] == [None, 1, 2]
+        until(lambda: "takes no more at once; 1 wait before it" in client.get(made[2])["reason"])
+        assert client.http.post(f"/api/v1/runs/{made[1]}/stop", json={}).status_code == 200
+        stopped = client.wait(made[1])
+        assert (stopped["state"], stopped["attempt"]) == ("stopped", 0)
+        client.http.post(f"/api/v1/runs/{made[0]}/stop", json={"now": True})
+        until(lambda: client.get(made[2])["state"] == "running")
+        client.http.post(f"/api/v1/runs/{made[2]}/stop", json={"now": True})
+        assert client.wait(made[2])["state"] == "stopped"
+
+
+def test_events_tell_each_who_may_see_them_what_changes(administered: Administered, client: RunClient) -> None:
+    with any_client(administered) as stranger:
+        run = client.submit("command: echo hello")
+        assert client.wait(run)["state"] == "succeeded"
+        theirs = stranger.submit("command: echo hello")
+        assert stranger.wait(theirs)["state"] == "succeeded"
+        seen: list[tuple[str, str]] = []
+        with client.http.stream("GET", "/api/v1/events", params={"after": 0}) as answer:
+            for line in answer.iter_lines():
+                event = json.loads(line)
+                seen += [(event["run"]["run"], event["run"]["state"])] if event else []
+                if (run, "succeeded") in seen:
+                    break
+    assert theirs not in [found for found, _ in seen]
+
+
+def test_disabling_a_user_ends_the_runs_on_request(administered: Administered) -> None:
+    with any_client(administered) as client, administered.server.http(administered.administrator) as admin:
+        run = client.submit("command: echo ready; sleep 1000\ngrace: 0s")
+        until(lambda: client.get(run)["state"] == "running")
+        name = client.get(run)["user"]
+        changed = admin.patch(f"/api/v1/users/{name}", json={"disabled": True, "stop_runs": True})
+        assert changed.status_code == 200, changed.text
+        ended = admin.get(f"/api/v1/runs/{run}/wait", params={"seconds": 60}).json()
+        assert (ended["state"], f"{name} was disabled" in ended["reason"]) == ("stopped", True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a small disk")
+def test_new_jobs_are_refused_before_the_disk_is_full(serve_muster: ServeMuster) -> None:
+    server = serve_muster()
+    administrator = server.make_administrator()
+    with run_client(server, administrator) as client:
+        code = client.send_code()
+        server.kill()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300m", "tmpfs", server.data], check=True)
+        try:
+            server.start(server.port)
+            with run_client(server, server.make_administrator()) as other:
+                assert other.wait(other.submit("command: echo there is room"))["state"] == "succeeded"
+                sent = other.send_code()
+                (server.data / "large").write_bytes(bytes(100 << 20))
+                assert other.http.post("/api/v1/code", json={"entries": []}).status_code == 507
+                refused = other.post("command: echo hello", code=sent)
+                assert (refused.status_code, "almost full" in refused.json()["reason"]) == (507, True)
+        finally:
+            server.kill()
+            subprocess.run(["umount", "-l", server.data], check=True)
+    assert code
+
+
+def executed(client: RunClient, run: str, typed: list[bytes], **fields: object) -> tuple[bytes, bytes, int]:
+    """Runs a command beside rank 0 and types; returns what it wrote to both streams, and its exit code."""
+    written, errors, code = b"", b"", -1
+    with client.http.stream("POST", f"/api/v1/runs/{run}/exec", json=fields) as answer:
+        assert answer.status_code == 200, answer.read()
+        for line in answer.iter_lines():
+            found = json.loads(line)
+            written += base64.b64decode(found.get("data", ""))
+            errors += base64.b64decode(found.get("error", ""))
+            code = found.get("code", code)
+            for data in typed if "session" in found else ():
+                path = f"/api/v1/runs/{run}/exec/{found['session']}"
+                assert client.http.post(path, json={"data": base64.b64encode(data).decode()}).status_code == 204
+    return written, errors, code
+
+
+def test_a_command_runs_beside_a_rank_with_and_without_a_terminal(client: RunClient) -> None:
+    run = client.submit("command: echo ready; sleep 1000\ngrace: 0s")
+    next(line for line in client.follow(run) if "log" in line)
+    script = "cat; echo $MUSTER_RANK $MUSTER_RUN >&2; exit 7"
+    assert executed(client, run, [b"typed\n", b""], command=["sh", "-c", script]) == (b"typed\n", f"0 {run}\n".encode(), 7)
+    written, _, code = executed(client, run, [b"tty; stty size\nexit 3\n"], command=["bash", "--norc"], rows=33, columns=99)
+    assert (b"33 99" in written, b"/dev/pts/" in written, code) == (True, True, 3), written
+    client.http.post(f"/api/v1/runs/{run}/stop", json={"now": True})
+    assert client.wait(run)["state"] == "stopped"
+    refused = client.http.post(f"/api/v1/runs/{run}/exec", json={"command": ["id"]})
+    assert (refused.status_code, "is not running" in refused.json()["reason"]) == (409, True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives users accounts")
+def test_each_user_has_an_account_that_reads_nothing_of_others_or_of_the_server(administered: Administered) -> None:
+    data = administered.server.data
+    with any_client(administered) as ann, any_client(administered) as bob:
+        waiting = ann.submit("command: echo private > note; id -u; sleep 1000\ngrace: 0s")
+        next(line for line in ann.follow(waiting) if "log" in line)
+        script = f"id -u; whoami; for way in server.db secrets.key store code homes; do ls {data}/$way; cat {data}/$way; done"
+        script += f"; cat {data}/homes/local/*/runs/*/attempts/1/nodes/0/work/note"
+        found = bob.submit(f"command: '{script}'")
+        assert bob.wait(found)["attempt"] == 1
+        uid, name, *rest = bob.log(found).splitlines()
+        assert (int(uid) >= 700_000, name) == (True, bob.get(found)["user"])
+        assert uid != ann.log(waiting).strip()
+        assert "private" not in rest
+        refused = [line for line in rest if "cannot" in line or "No such" in line or "denied" in line.lower()]
+        assert len(refused) >= 9, rest
+        ann.http.post(f"/api/v1/runs/{waiting}/stop", json={"now": True})
+        assert ann.wait(waiting)["state"] == "stopped"
+
+
+def test_code_that_nobody_used_for_long_is_deleted_and_what_waits_keeps_its_own(tmp_path: Path) -> None:
+    store, home = CodeStore(tmp_path / "code"), str(tmp_path / "home")
+    for text in (b"old", b"needed", b"new"):
+        name = hashlib.sha256(text).hexdigest()
+        digest, missing = store.announce("u-1", [["file", name, text.decode()]])
+        assert store.receive("u-1", digest, io.BytesIO(tar({name: text}))) == [] and missing == [name]
+        store.place("u-1", digest, home)
+    folders = {next(path.iterdir()).name: path for path in Path(home, "code").iterdir()}
+    for path in [*(tmp_path / "code").glob("*/*"), folders["old"], folders["needed"]]:
+        os.utime(path, (0, 0))
+    store.prune([home], {folders["needed"].name})
+    assert list((tmp_path / "code").glob("*/*")) == []
+    assert sorted(path.name for path in Path(home, "code").glob("*/*")) == ["needed", "new"]
+    store.ensure("u-1", folders["needed"].name, home)
+
+
+def test_jobs_reach_the_store_of_a_server_that_speaks_tls(serve_muster: ServeMuster, tmp_path: Path) -> None:
+    certify(tmp_path, "127.0.0.1")
+    authority = tmp_path / "ca.pem"
+    server = serve_muster("--cert", tmp_path / "server.pem", "--key", tmp_path / "server.key")
+    server.trust = ssl.create_default_context(cafile=authority)
+    with run_client(server, server.make_administrator()) as client:
+        key = client.http.post("/api/v1/keys", json={"name": "mine"}).json()
+        keys = {"aws_access_key_id": key["key"]["id"], "aws_secret_access_key": key["secret"]}
+        store = boto3.client("s3", endpoint_url=server.store, region_name="us-east-1", verify=str(authority), **keys)
+        store.create_bucket(Bucket="over-tls")
+        store.close()
+        run = client.submit("command: echo safe > $out/word\noutputs: {out: {url: 'obs://over-tls/out', access: env}}")
+        assert client.wait(run)["state"] == "succeeded", client.get(run)
+        read = client.submit("command: cat $data/word\ninputs: {data: {url: 'obs://over-tls/out', access: env}}")
+        assert client.wait(read)["state"] == "succeeded"
+        assert client.log(read) == "safe\n"
