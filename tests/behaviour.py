@@ -5,7 +5,8 @@ Tests that are marked `conformance` run once on each engine, all others on `loca
 ```python
 @pytest.mark.conformance                     # on every engine
 @pytest.mark.conformance(every=True)         # with all of its parameters on all of them
-@pytest.mark.conformance(store=True)         # on those whose nodes reach the embedded store
+@pytest.mark.conformance(exec=True)          # on those where `muster exec` reaches the nodes
+@pytest.mark.conformance(not_on_server="why")  # not through `muster serve`
 ```
 
 Elsewhere than on the local engine a test runs with the first of its parameters unless it says so: each behaviour is seen once.
@@ -20,6 +21,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 
@@ -28,11 +30,14 @@ import pytest
 import stream_hosts
 from muster.agent.sandbox import namespaces
 from muster.engines.registry import NAMES
+from muster_server import served_home
 from slurm_cluster import Cluster
 
 Configure = Callable[[str], None]
+NodeName = Callable[[int], str]
 # In which engines keep their nodes together.
-WAYS = {"local": ("namespaces", "plain"), "slurm": ("namespaces",), "ssh": ("namespaces",)}
+WAYS = {"local": ("namespaces", "plain"), "slurm": ("namespaces",), "ssh": ("namespaces",), "server": ("namespaces",)}
+PLACES = (*NAMES, "server")  # on which the core runs: all engines, and the local one through `muster serve`
 
 
 @cache
@@ -41,7 +46,7 @@ def no_namespaces() -> str:
     return namespaces.available()
 
 
-NO_STORE = ("ssh",)  # engines whose nodes do not reach the embedded store of the submitter
+NO_EXEC = ("slurm",)  # engines on which `muster exec` says which command of theirs does the same
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,7 +60,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("conformance")
     if marker is None:
         return
-    names = [name for name in NAMES if name not in NO_STORE] if marker.kwargs.get("store") else NAMES
+    names = [name for name in PLACES if name not in NO_EXEC] if marker.kwargs.get("exec") else list(PLACES)
+    if "not_on_server" in marker.kwargs:
+        names.remove("server")
     mark = pytest.mark.parametrize("engine", names, indirect=True)
     if "containment" in metafunc.fixturenames:
         both = [(name, way) for name in names for way in WAYS[name]]
@@ -110,11 +117,27 @@ def engine(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.Monke
     if name == "ssh":
         monkeypatch.setenv("PATH", f"{stream_hosts.make(home.parent)}:{os.environ['PATH']}")
         _write(home, name, "")
-    yield name
+    with ExitStack() as stack:
+        if name == "server":
+            stack.enter_context(served_home(request.getfixturevalue("_server_of_worker"), home))
+            _write(home, name, "")
+        yield name
     if site is not None:
         site.clear()
         elsewhere = {path.parent.name: used for path in home.glob("runs/*/run.json") if (used := _used(path)) != name}
         assert not elsewhere, f"these runs were not on {name}: {elsewhere}"
+
+
+@pytest.fixture
+def node_name(engine: str) -> NodeName:
+    """Names a node as failures do: over ssh with its host."""
+    return lambda node: f"node {node} (h{node + 1})" if engine == "ssh" else f"node {node}"
+
+
+@pytest.fixture
+def stopper(engine: str, request: pytest.FixtureRequest) -> str:
+    """Who has stopped a run, in its reason: a server knows the name."""
+    return request.getfixturevalue("_server_of_worker").name if engine == "server" else "the user"
 
 
 @pytest.fixture
@@ -128,7 +151,8 @@ def _write(home: Path, engine: str, text: str) -> None:
     home.mkdir(parents=True, exist_ok=True)
     path = home / "config.toml"
     own = {"slurm": '[slurm]\nshared = ["/"]\nssh = true\n', "ssh": stream_hosts.group(home)}.get(engine, "")
-    path.write_text(f'engine = "{engine}"\n{own}{text}')
+    chosen = 'server = "default"' if engine == "server" else f'engine = "{engine}"'
+    path.write_text(f"{chosen}\n{own}{text}")
     path.chmod(0o600)
 
 

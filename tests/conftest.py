@@ -21,17 +21,28 @@ from behaviour import WAYS
 from behaviour import configure as configure
 from behaviour import engine as engine
 from behaviour import no_namespaces as no_namespaces
+from behaviour import node_name as node_name
 from behaviour import pytest_addoption as pytest_addoption
 from behaviour import pytest_collection_modifyitems as pytest_collection_modifyitems
 from behaviour import pytest_generate_tests as pytest_generate_tests
+from behaviour import stopper as stopper
 from browser import browser as browser
 from forked_command import ForkedCommand
 from host_machines import machines as machines
 from host_machines import machines_of_worker as machines_of_worker
-from muster.engines.local.requirements import ssh_unavailable
+from host_machines import on_hosts as on_hosts
+from muster.linux.ssh_programs import ssh_unavailable
+from muster_server import _server_of_worker as _server_of_worker
+from muster_server import administered as administered
+from muster_server import serve_muster as serve_muster
+from muster_server import user as user
 from no_installers import nothing_installed as nothing_installed
 from no_installers import pytest_configure as pytest_configure
 from no_installers import pytest_unconfigure as pytest_unconfigure
+from postgres_server import _postgres_of_worker as _postgres_of_worker
+from postgres_server import database_url as database_url
+from postgres_server import postgres as postgres
+from postgres_server import postgres_url as postgres_url
 from s3_server import s3 as s3
 from slurm_cluster import slurm as slurm
 from slurm_cluster import slurm_site as slurm_site
@@ -209,7 +220,7 @@ def write_job(tmp_path: Path) -> WriteJob:
 
 
 @pytest.fixture
-def run_json(muster: Muster) -> Callable[..., dict[str, Any]]:
+def run_json(muster: Muster, home: Path) -> Callable[..., dict[str, Any]]:
     """Runs a job to its end and returns what `muster show --json` says of it."""
 
     def call(job: Path, *words: object, **env: str) -> dict[str, Any]:
@@ -217,6 +228,7 @@ def run_json(muster: Muster) -> Callable[..., dict[str, Any]]:
         brief = json.loads(done.stdout)
         details: dict[str, Any] = json.loads(muster("show", brief["run"], "--json").stdout)
         assert {key: details[key] for key in brief} == brief
+        details["dir"] = str(home / "runs" / brief["run"])  # that of a server is an address
         return {**details, "exit": done.returncode, "stderr": done.stderr}
 
     return call

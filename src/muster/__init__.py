@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from muster.client.api import connect
     from muster.job.model import Job
     from muster.job.source import JobError
     from muster.launch.api import get, list_runs, load, run
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from muster.launch.run import Run
 
 __version__ = "0.1.0"
-__all__ = ["Chunk", "Job", "JobError", "Run", "RunNotFound", "get", "list_runs", "load", "run"]
+__all__ = ["Chunk", "Job", "JobError", "Run", "RunNotFound", "connect", "get", "list_runs", "load", "run"]
 
 _HOMES = {
     "Chunk": "muster.launch.follow",
@@ -24,6 +25,7 @@ _HOMES = {
     "JobError": "muster.job.source",
     "Run": "muster.launch.run",
     "RunNotFound": "muster.launch.names",
+    "connect": "muster.client.api",
     "get": "muster.launch.api",
     "list_runs": "muster.launch.api",
     "load": "muster.launch.api",

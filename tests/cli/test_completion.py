@@ -45,6 +45,13 @@ def test_bash_completes_commands_and_options(path: str) -> None:
     assert completions(path, "ps", "--state", "st") == ["starting", "stopping", "stopped"]
 
 
+def test_bash_completes_groups_of_hosts(path: str, home: Path) -> None:
+    home.mkdir()
+    (home / "config.toml").write_text('[hosts.lab]\nnodes = ["a"]\n[hosts.large]\nnodes = ["b"]\n')
+    assert completions(path, "doctor", "--hosts", "la") == ["lab", "large"]
+    assert completions(path, "run", "--hosts", "lar") == ["large"]
+
+
 def test_bash_completes_job_files(path: str) -> None:
     assert completions(path, "run", "jo")[:2] == ["-o", "default"]
 

@@ -1,7 +1,4 @@
-"""`muster exec`: a command beside a rank, in its node and with its environment.
-
-Of simulated nodes alone: on Slurm it says which srun does the same.
-"""
+"""`muster exec`: a command beside a rank, in its node and with its environment; over real ssh in `tests/ssh_hosts`."""
 
 from __future__ import annotations
 
@@ -31,6 +28,7 @@ FIELDS = {
 }
 
 
+@pytest.mark.conformance(exec=True)
 def test_it_sees_what_the_rank_sees(containment: str, muster: Muster, write_job: WriteJob) -> None:
     """Host name, processes, working directory and environment; also of a rank on another node."""
     asks = TELLS.split(";")[0]
@@ -43,6 +41,7 @@ def test_it_sees_what_the_rank_sees(containment: str, muster: Muster, write_job:
         assert "MUSTER_RANK=1" in shown
 
 
+@pytest.mark.conformance(exec=True)
 def test_it_ends_with_the_run(containment: str, muster: Muster, command: list[str], write_job: WriteJob) -> None:
     """Also when it has left the terminal, its session and its parent."""
     with going(muster, write_job({"command": "echo ready; sleep 1000"})) as run_id:
@@ -60,6 +59,7 @@ def test_in_a_namespace_no_other_node_can_be_seen(muster: Muster, write_job: Wri
         assert seen == (everything[2:] if containment == "namespaces" else everything)
 
 
+@pytest.mark.conformance(exec=True)
 def test_its_exit_code_input_and_output_pass_through(
     containment: str, muster: Muster, command: list[str], write_job: WriteJob
 ) -> None:
@@ -74,6 +74,7 @@ def test_its_exit_code_input_and_output_pass_through(
         assert told.returncode == 3
 
 
+@pytest.mark.conformance(exec=True)
 def test_what_cannot_run_is_explained(muster: Muster, write_job: WriteJob) -> None:
     with going(muster, write_job({"command": "echo ready; sleep 1000"})) as run_id:
         for words, said in (
@@ -87,12 +88,14 @@ def test_what_cannot_run_is_explained(muster: Muster, write_job: WriteJob) -> No
             assert said in done.stderr
 
 
+@pytest.mark.conformance(exec=True)
 def test_the_words_of_the_command_are_left_alone(muster: Muster, write_job: WriteJob) -> None:
     with going(muster, write_job({"command": "echo ready; sleep 1000"})) as run_id:
         done = muster("exec", run_id, "--", "printf", "%s|", "--rank", "7", "--", "--json", "a b", "$HOME")
         assert done.stdout == "--rank|7|--|--json|a b|$HOME|"
 
 
+@pytest.mark.conformance(exec=True)
 def test_an_ended_run_has_no_place_for_it(muster: Muster, write_job: WriteJob) -> None:
     muster("run", write_job({"command": "true"}))
     done = muster("exec", "last", "--", "true")
@@ -100,6 +103,7 @@ def test_an_ended_run_has_no_place_for_it(muster: Muster, write_job: WriteJob) -
     assert "is not running (succeeded); a command can only run beside a running rank" in done.stderr
 
 
+@pytest.mark.conformance(exec=True, not_on_server="signals have no route; a terminal sends Ctrl-C")
 def test_it_ends_when_it_is_told_to(muster: Muster, command: list[str], write_job: WriteJob, tmp_path: Path) -> None:
     script = f"trap 'exit 9' TERM; touch {tmp_path}/up; while :; do sleep 0.02; done"
     with going(muster, write_job({"command": "echo ready; sleep 1000"})) as run_id:
@@ -120,6 +124,7 @@ def test_in_a_namespace_it_ends_with_the_run(muster: Muster, command: list[str],
         assert inside.returncode == 128 + signal.SIGKILL
 
 
+@pytest.mark.conformance(exec=True)
 @needs_ssh
 @pytest.mark.skipif(not shutil.which("mpirun"), reason="no mpirun: install openmpi-bin")
 def test_beside_a_launcher_it_is_on_the_first_node_from_where_the_others_can_be_reached(

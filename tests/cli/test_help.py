@@ -40,6 +40,11 @@ def test_checking_a_job_imports_nothing_that_only_a_running_one_needs(write_job:
     assert _imported(LATER, ["run", str(write_job({"command": "true"})), "--check"]) == "[]"
 
 
+def test_a_run_of_this_machine_imports_no_client_of_servers(write_job: WriteJob) -> None:
+    of_servers = ("httpx", "muster.client", "muster.cli.remote", "muster.tester")
+    assert _imported(of_servers, ["run", str(write_job({"command": "true"}))]) == "[]"
+
+
 def _imported(names: tuple[str, ...], words: list[str]) -> str:
     """Returns which modules a command line has imported when it ends."""
     script = f"""

@@ -14,6 +14,7 @@ import pytest
 from going import going, log_of, says
 
 from conftest import Muster, WriteJob, outside, until
+from muster.cli.output import fit
 
 RunJson = Callable[..., dict[str, Any]]
 
@@ -115,7 +116,7 @@ def test_what_is_not_a_run_is_passed_over(muster: Muster, home: Path, write_job:
 
 
 @pytest.mark.conformance
-def test_a_run_that_goes_on_is_shown_with_its_processes(muster: Muster, write_job: WriteJob) -> None:
+def test_a_run_that_goes_on_is_shown_with_its_processes(engine: str, muster: Muster, write_job: WriteJob) -> None:
     job = write_job({"command": "echo ready; sleep 1000", "per": "device", "nodes": 2, "devices": 2})
     with going(muster, job) as run_id:
         view = json.loads(muster("show", run_id, "--json").stdout)
@@ -130,9 +131,11 @@ def test_a_run_that_goes_on_is_shown_with_its_processes(muster: Muster, write_jo
             assert rank["started"] <= time.time()
         shown = muster("show", run_id).stdout
         assert f"{run_id}  running" in shown
-        assert [line.split()[:3] for line in shown.splitlines()[-4:]] == [
-            [f"rank-{rank}", str(rank // 2), "running"] for rank in range(4)
-        ]
+        hosts = [] if engine in ("local", "server") else [node["host"] for node in attempt["nodes"]]
+        for rank, line in enumerate(shown.splitlines()[-4:]):
+            node = rank // 2
+            words = [f"rank-{rank}", str(node), *hosts[node : node + 1], "running"]
+            assert line.split()[: len(words)] == words
 
 
 def test_an_ended_run_is_shown_with_codes_signals_and_times(muster: Muster, write_job: WriteJob, run_json: RunJson) -> None:
@@ -156,6 +159,7 @@ def test_earlier_attempts_keep_their_own_reasons_while_a_later_one_runs(muster: 
     job = write_job({"command": "[ $MUSTER_ATTEMPT = 1 ] && exit 6; echo ready; sleep 1000", "retries": 1})
     run_id = muster("run", job, "--detach").stdout.strip()
     until(lambda: says(log_of(run_id, attempt=2), "ready"))
+    until(lambda: json.loads(muster("show", run_id, "--json").stdout)["state"] == "running")
     first, second = json.loads(muster("show", run_id, "--json").stdout)["attempts"]
     assert (first["state"], first["cause"], first["ranks"][0]["state"]) == ("failed", "exit", "failed")
     assert first["reason"] == "rank 0 on node 0 exited with code 6"
@@ -199,3 +203,8 @@ def test_names_that_ranks_give_stay_on_their_lines(muster: Muster, write_job: Wr
         lines = [line.strip() for line in said.splitlines()]
         assert any(line.startswith("two lines") for line in lines), said
         assert any(line.startswith("red") and line.endswith("a b") for line in lines), said
+
+
+@pytest.mark.parametrize(("letter", "shown"), [("x", "x" * 9 + "…"), ("漢", "漢" * 4 + "…")])
+def test_a_very_long_reason_is_cut_to_the_width_at_once(letter: str, shown: str) -> None:
+    assert fit(letter * 1_000_000, 10) == shown

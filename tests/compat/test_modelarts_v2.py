@@ -46,7 +46,7 @@ def variables(rank: dict[str, Any]) -> dict[str, str]:
     return {name: value for name, value in rank["env"].items() if name.startswith(("MA_", "VC_", "VK_")) or name == "WORKSPACE"}
 
 
-@pytest.mark.conformance(store=True)
+@pytest.mark.conformance(not_on_server="it puts data into the submitter's store")
 @contained
 def test_every_variable_and_place_of_two_nodes(run_json: RunJson, write_job: WriteJob) -> None:
     put(**{"cifar/1.bin": "one", "apps/resnet/train.py": TELL % True})

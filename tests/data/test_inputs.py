@@ -25,9 +25,9 @@ print(json.dumps({"names": list(named), "near": named["near"], "found": found, "
 """
 
 
-@pytest.mark.conformance(store=True)
+@pytest.mark.conformance(not_on_server="it puts data into the submitter's store")
 def test_inputs_lie_on_every_node_and_are_named_to_the_program(
-    containment: str, run_json: RunJson, write_job: WriteJob, tmp_path: Path
+    engine: str, containment: str, run_json: RunJson, write_job: WriteJob, tmp_path: Path
 ) -> None:
     put(**{"cifar/1.bin": "one", "cifar/two words.bin": "two", "labels/names.txt": "cat"})
     (tmp_path / "here").mkdir()
@@ -37,7 +37,7 @@ def test_inputs_lie_on_every_node_and_are_named_to_the_program(
     view = run_json(job)
     for rank in told(view):
         assert rank["names"] == ["data_url", "near", "epochs"], "inputs first, in order, then parameters"
-        assert rank["near"] == str(tmp_path / "here"), "a directory of this machine is passed as it is"
+        assert (rank["near"] == str(tmp_path / "here")) == (engine != "ssh"), "a directory of this machine is passed as it is"
         assert rank["found"] == {
             "data_url": {"1.bin": "one", "two words.bin": "two"},
             "labels": {"names.txt": "cat"},

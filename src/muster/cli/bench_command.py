@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
-from muster.cli import errors, exporting, output, testers
+from muster.cli import errors, exporting, output, places, testers
 from muster.cli.following import follow
 from muster.cli.interrupts import Interrupts
 from muster.cli.options import as_json, overrides, where_to_run
 from muster.cli.report_command import show, write_page
 from muster.cli.run_command import named_as_typed
+from muster.job import Job
 from muster.job.load import load
 from muster.launch import api
-from muster.launch.start.prepare import Prepared
 from muster.records.layout import home, run_dir
 from muster.records.run_view import RunView, State
 from muster.records.untrusted import parse_json
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from muster.bench.runner import Measurement
 
 HERE = "the one of config.toml"
+R = TypeVar("R")
 
 
 @click.command("bench")
@@ -36,6 +37,8 @@ HERE = "the one of config.toml"
 @click.option("--repeats", metavar="N", help="Set how often the job is run.")
 @click.option("--scope", help="Set whether nodes train together (cluster) or each alone (server).")
 @where_to_run
+@places.server_option
+@places.project_and_pool
 @exporting.options
 @click.option("--mllog", type=click.Path(path_type=Path), metavar="FILE", help="Write a log in MLPerf's style for each run.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as a page.")
@@ -49,6 +52,9 @@ def command(
     repeats: str | None,
     scope: str | None,
     engine: str | None,
+    server: str | None,
+    project: str | None,
+    pool: str | None,
     mllog: Path | None,
     html: Path | None,
     system: Path | None,
@@ -66,13 +72,13 @@ def command(
       muster bench job.yaml --scope server --html report.html
       muster bench job.yaml --export result.tar.gz --sign ~/.ssh/id_ed25519
       muster bench job.yaml --tester https://tester.example:9527 --test-id 20210126-ljp0IY
+      muster bench job.yaml --server
 
     \b
     Exit codes: 0 the result holds, 1 it does not (a number is missing, a target or limit is not held, a run failed),
-    2 the input is wrong and nothing was started, 3 an engine, a store or the tester cannot be reached, 130 stopped.
+    2 the input is wrong and nothing was started, 3 an engine, a store, the tester or the server cannot be reached,
+    130 stopped.
     """
-    from muster.bench import runner
-
     given = {"bench.repeats": repeats, "bench.scope": scope}
     changes = [*sets, *(f"{name}={value}" for name, value in given.items() if value is not None)]
     with errors.shown_as_json(json), named_as_typed(given):
@@ -82,42 +88,72 @@ def command(
         for path in (path for path in (mllog, html) if path is not None):
             exporting.writable(path)
         described = _description(system)
-        prepared = runner.prepare(load(job, changes), home(), engine, output.say)
+        if chosen := places.chosen(server):
+            from muster.cli.remote_bench import prepare
+
+            places.refuse("--engine", engine, "the pools of the server have engines, and --pool chooses one")
+            measured: Measured[Any] = prepare(chosen, project, pool, job, changes)
+        else:
+            places.need_server(project, pool)
+            measured = _prepare(job, changes, engine)
         client = testers.opened(tester) if test_id is not None else None
         plan = asdict(client.plan(test_id)) if client is not None and test_id is not None else None
-        measurement, result, stopped = _measure(prepared, plan, described, json)
+        measurement, result, stopped = _measure(measured, plan, described, json)
     if mllog is not None:
-        _log(result, plan, mllog)
+        _log(measurement, result, plan, mllog)
     if html is not None:
-        write_page([measurement.dir.id], html)
-    bundle.write(measurement.dir.id)
+        write_page(measurement.dir, html)
+    bundle.write(measurement.dir)
     code = 130 if stopped else 0 if result.verdict.passed else 1
     if client is None or stopped:
         return code
     name = f"{measurement.dir.id}.tar.gz"
-    return testers.submit(client, lambda target: bundle.pack(measurement.dir.id, target), name, test_id) or code
+    return testers.submit(client, lambda target: bundle.pack(measurement.dir, target), name, test_id) or code
+
+
+@dataclass(frozen=True)
+class Measured(Generic[R]):
+    """A job that can be measured: how its runs are started, and where their records are, or come to be when one has ended."""
+
+    job: Job
+    home: str
+    start: Callable[[], R]
+    lasting: bool  # whether a run goes on without this command
+    collect: Callable[[R], object]
+
+
+def _prepare(job: str, changes: list[str], engine: str | None) -> Measured[api.Run]:
+    from muster.bench import runner
+
+    prepared = runner.prepare(load(job, changes), home(), engine, output.say)
+    return Measured(prepared.job, home(), lambda: api.start(prepared), False, lambda run: None)
 
 
 def _measure(
-    prepared: Prepared, plan: dict[str, Any] | None, described: dict[str, Any] | None, json: bool
+    measured: Measured[Any], plan: dict[str, Any] | None, described: dict[str, Any] | None, json: bool
 ) -> tuple[Measurement, Result, bool]:
     """Runs the job as often as it says; returns the record, the result, and whether a user stopped it."""
     from muster.bench import runner
 
     with Interrupts() as interrupts:
-        measurement = runner.create_bench(prepared, ["muster", *sys.argv[1:]], plan, described)
+        measurement = runner.create_bench(measured.job, measured.home, ["muster", *sys.argv[1:]], plan, described)
 
-        def showing(run: api.Run) -> RunView:
-            interrupts.go_to(run)
-            return follow(run, json)
+        def showing(run: Any) -> RunView:
+            interrupts.go_to(run, measured.lasting)
+            view = follow(run, json, interrupts.leaving)
+            if not view.state.ended:
+                output.say(f"{run.id} goes on and is not measured; `muster logs {run.id} --follow` comes back to it")
+                raise click.exceptions.Exit(130)
+            measured.collect(run)
+            return view
 
         stopped, repeats = False, measurement.record.repeats
-        for number, view in enumerate(runner.run_repeats(measurement, prepared, showing), 1):
+        for number, view in enumerate(runner.run_repeats(measurement, measured.start, showing), 1):
             stopped = view.state is State.STOPPED
             if not json and repeats > 1:
                 click.echo(f"muster: {number} of {repeats}: {view.run} {view.state}", err=True)
     result = runner.write_result(measurement)
-    _print(result, json)
+    _print(measurement, result, json)
     return measurement, result, stopped
 
 
@@ -136,7 +172,7 @@ def _description(path: Path | None) -> dict[str, Any] | None:
     return found
 
 
-def _print(result: Result, json: bool) -> None:
+def _print(measurement: Measurement, result: Result, json: bool) -> None:
     """AISBench's lines for programs that read them, then the same in short for people."""
     if json:
         output.print_json(result.to_json())
@@ -146,15 +182,15 @@ def _print(result: Result, json: bool) -> None:
     for line in aisbench_lines.lines(result):
         click.echo(line)
     click.echo(aisbench_lines.shown(result))
-    show(result.id)
+    show(measurement.dir)
 
 
-def _log(result: Result, plan: Mapping[str, Any] | None, target: Path) -> None:
+def _log(measurement: Measurement, result: Result, plan: Mapping[str, Any] | None, target: Path) -> None:
     """Writes a log for each run: a parser wants one run in a file."""
     from muster.bench.formats import mllog, script_log
 
     for number, run in enumerate(result.runs):
         path = target if len(result.runs) == 1 else target.with_stem(f"{target.stem}-{number + 1}")
-        logged = script_log.read(run_dir(home(), run.run))
+        logged = script_log.read(run_dir(measurement.dir.home, run.run))
         with path.open("w", encoding="utf-8", errors="replace") as file:
             file.writelines(f"{line}\n" for line in mllog.lines(result, number, plan, logged))

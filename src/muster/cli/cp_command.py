@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from muster.cli import stores
+from muster.cli import places, stores
 from muster.cli.options import as_json
 from muster.storage import NotFound, Progress, Report, StorageError
 from muster.storage.urls import join
@@ -18,8 +18,9 @@ from muster.storage.urls import join
 @stores.include
 @stores.exclude
 @stores.threads
+@places.server_option
 @as_json
-def command(src: str, dst: str, json: bool, **chosen: Any) -> int:
+def command(src: str, dst: str, server: str | None, json: bool, **chosen: Any) -> int:
     """Copy a file, or what is in a directory or prefix, from SRC to DST.
 
     SRC and DST are paths or URLs: obs://bucket/name, s3://bucket/name, file:///path. A file becomes the file DST, or a file in
@@ -36,8 +37,9 @@ def command(src: str, dst: str, json: bool, **chosen: Any) -> int:
       muster cp train.tar obs://data/cifar-10/
       muster cp ./cifar-10 obs://data/cifar-10
       muster cp obs://out/resnet50 ./resnet50 --include '*.ckpt'
+      muster cp ./cifar-10 obs://data/cifar-10 --server
     """
-    with stores.open_storage() as storage:
+    with stores.open_storage(server) as storage:
 
         def copy(progress: Progress, left: list[StorageError]) -> Report:
             found = storage.stat(src)

@@ -16,12 +16,12 @@ from muster.agent.sandbox import namespaces
 from muster.agent.sandbox.memory import can_limit
 from muster.agent.sandbox.rootfs import PRIVATE
 from muster.cli import output
-from muster.cli.options import as_json
+from muster.cli.options import HostsName, Time, as_json
 from muster.engines import registry
 from muster.engines.base import EngineError
-from muster.engines.local import requirements
 from muster.launch.run_store import RunStore
 from muster.launch.start import interpreter
+from muster.linux.ssh_programs import ssh_unavailable
 from muster.records.layout import home
 from muster.records.units import size
 from muster.storage import Access, Settings, Storage, StorageError
@@ -52,15 +52,35 @@ def _finding(part: str, there: object, found: str, missing: str, advice: str) ->
 
 
 @click.command("doctor")
+@click.option("--hosts", type=HostsName(), help="Look at hosts of the engine ssh: a group, or hosts by comma.")
+@click.option("--links", is_flag=True, help="With --hosts: measure the links between them.")
+@click.option("--timeout", type=Time(), default="30s", show_default=True, help="With --hosts: how long each may take.")
 @as_json
-def command(json: bool) -> None:
+def command(json: bool, hosts: str | None, links: bool, timeout: float) -> int:
     """Say what this machine has: devices, engines, tools and where records go, each with what to do if it is missing.
+
+    With --hosts, say what servers have that are reached over ssh, and what is in the way of a run there. They are asked in
+    parallel, by Muster's own agent, which stays there as after a run. A link is measured from each host to the next, for a
+    second each, at the addresses that ranks would use.
 
     \b
     Examples:
       muster doctor
       muster doctor --json | jq '.[] | select(.ok | not)'
+      muster doctor --hosts lab
+      muster doctor --hosts node1,train@node2:2222 --links
+      muster doctor --hosts lab --json | jq '.hosts[] | .host, .in_the_way'
+
+    \b
+    Exit codes with --hosts: 0 all hosts can run jobs, 1 one of them cannot, or a
+    link does not work, 2 there is no such group or host.
     """
+    if hosts is not None:
+        from muster.cli import doctor_of_hosts
+
+        return doctor_of_hosts.examine(hosts, links, timeout, json)
+    if links:
+        raise click.UsageError("--links measures between hosts: name them with --hosts")
     try:
         settings: config.Config | config.ConfigError = config.load(home())
     except config.ConfigError as error:
@@ -69,12 +89,13 @@ def command(json: bool) -> None:
     if json:
         shown = [asdict(finding) for finding in findings]
         output.print_json([{name: value for name, value in entry.items() if value is not None} for entry in shown])
-        return
+        return 0
     for finding in findings:
         mark = output.style("✓", fg="green") if finding.ok else output.style("-", fg="yellow")
         click.echo(f"{mark} {finding.part.ljust(12)} {finding.found}")
         if finding.advice:
             click.echo(f"  {' ' * 12} {output.style(finding.advice, dim=True)}")
+    return 0
 
 
 def _muster(settings: config.Config | config.ConfigError) -> list[Finding]:
@@ -177,6 +198,6 @@ def _store(settings: Settings, schemes: str, access: Access) -> Finding:
 def _tools() -> list[Finding]:
     paths = {name: shutil.which(name) for name, _ in TOOLS}
     tools = [_finding(name, paths[name], str(paths[name]), "not found", advice) for name, advice in TOOLS]
-    why, advice = requirements.ssh_unavailable() or ("", "")
+    why, advice = ssh_unavailable() or ("", "")
     missing, needed = f"not between nodes: {why}", f"frameworks `horovod` and `mpi` need it; {advice}"
     return [*tools, _finding("ssh", not why, "nodes of a run can reach each other", missing, needed)]

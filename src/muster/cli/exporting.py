@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from muster.records.layout import bench_dir, home
+from muster.records.layout import BenchDir, home
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,16 +32,16 @@ class Export:
     key: Path | None
     force: bool
 
-    def write(self, bench: str) -> None:
+    def write(self, bench: BenchDir) -> None:
         """Writes the bundle of a measurement, where one is asked for."""
         if self.target is not None:
             self.pack(bench, self.target)
             click.echo(f"muster: bundle {self.target}", err=True)
 
-    def pack(self, bench: str, target: Path) -> None:
+    def pack(self, bench: BenchDir, target: Path) -> None:
         from muster.bench.bundle.check import export
 
-        export(Path(bench_dir(home(), bench).path), Path(home()), target, self.key, self.force)
+        export(Path(bench.path), Path(bench.home), target, self.key, self.force)
 
 
 def checked(export: Path | None, sign: str | None, force: bool, sending: bool = False) -> Export:

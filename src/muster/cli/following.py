@@ -10,23 +10,20 @@ from muster.cli import output
 from muster.cli.screen import Lines, Live
 from muster.cli.summary import show_retry
 from muster.launch import names
-from muster.launch.follow import Follower
-from muster.launch.run import GOES_ON, POLL, Run
-from muster.records import warnings
-from muster.records.files import read_events
+from muster.launch.any_run import GOES_ON, POLL, AnyRun
 from muster.records.run_view import RunView, State
 
 TICK = 0.25
 
 
-def follow(run: Run, json: bool, leaving: Callable[[], bool] = lambda: False) -> RunView:
+def follow(run: AnyRun, json: bool, leaving: Callable[[], bool] = lambda: False) -> RunView:
     """Shows what a run writes until it ends or `leaving` says that the user leaves it; returns its view then."""
     live = sys.stdout.isatty() and not json and os.environ.get("TERM") != "dumb"
     shown: Lines | Live = Live() if live else Lines(sys.stderr.buffer if json else sys.stdout.buffer)
     if not live and not json:
         output.say(f"run {run.id}")
     story = Story(run, shown, live)
-    with Follower(run.dir, lambda attempt, process: not names.in_background(process)) as follower:
+    with run.follower(lambda attempt, process: not names.in_background(process)) as follower:
         try:
             for chunk in run.pieces(follower, TICK if live else POLL):
                 story.go_on(chunk.attempt if chunk is not None else None)
@@ -45,7 +42,7 @@ def follow(run: Run, json: bool, leaving: Callable[[], bool] = lambda: False) ->
 class Story:
     """Messages between the lines of the ranks: whom the run waits for, and attempts that failed."""
 
-    def __init__(self, run: Run, shown: Lines | Live, live: bool) -> None:
+    def __init__(self, run: AnyRun, shown: Lines | Live, live: bool) -> None:
         self._run = run
         self._shown = shown
         self._live = live  # whether a live line shows whom the run waits for
@@ -61,11 +58,11 @@ class Story:
         if self._sharing:
             self._warn_of_sharing()
         if self._exposure is None:
-            self._exposure = warnings.exposed_keys(self._run.dir)
+            self._exposure = self._run.exposed_keys()
             if self._exposure:
                 self._shown.interlude()
                 output.say(self._exposure)
-        newest = attempt or (self._run.dir.attempt_numbers() or [1])[-1]
+        newest = attempt or (self._run.attempt_numbers() or [1])[-1]
         if newest > self._attempt:
             self._shown.interlude()
             ended = self._run.outcomes()[: newest - 1]
@@ -74,8 +71,9 @@ class Story:
             self._attempt = newest
         if self._run.trouble != self._trouble:
             self._trouble = self._run.trouble
-            self._shown.interlude()
-            output.say(f"{self._trouble}; the run goes on" if self._trouble else "its engine answers again")
+            if self._live:
+                self._shown.interlude()  # elsewhere lines stay whole: they go on behind a broken connection
+            output.say(f"{self._trouble}; the run goes on" if self._trouble else f"{self._run.asked} answers again")
         if self._run.halted != self._halted:
             self._halted = self._run.halted
             self._shown.interlude()
@@ -88,12 +86,16 @@ class Story:
 
     def _warn_of_sharing(self) -> None:
         """A script of another platform counts on directories that a node has for itself."""
+        events = self._run.node_events()
+        if events is None:
+            self._sharing = False
+            return
         from muster.agent.sandbox.rootfs import PRIVATE
         from muster.plan import compat
 
         job = self._run.job
         place = "attempts/*/root" if compat.of(job).shared else "attempts/*/nodes/*/root"
-        for event in (event for event in read_events(self._run.dir.events) if event["event"] == "nodes"):
+        for event in events:
             self._sharing = False
             if not event["contained"]:
                 self._shown.interlude()

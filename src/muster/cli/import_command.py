@@ -40,7 +40,8 @@ def command(folder: str, target: str, profile: str | None, here: bool, force: bo
     that only you can read. All problems are reported at once, and then nothing is written.
 
     The mode is the RUNTYPE of benchmark.sh: `modelarts` takes modelarts_config.py, `cluster_offline` takes config.sh. Where
-    nothing says which, it is modelarts if there is a modelarts_config.py. The command says what it chose and why.
+    nothing says which, it is modelarts if there is a modelarts_config.py. The command says what it chose and why. The servers
+    of NODEINFO_FILE become `hosts` of the job, for `--engine ssh`; passwords in it are not kept.
 
     \b
     Examples:
@@ -98,6 +99,8 @@ def _json(imported: Imported, problems: list[Problem], target: str | None, profi
         "kind": imported.package.kind,
         "mode": {"name": imported.package.mode.name, "why": imported.package.mode.why},
         "code": imported.package.code or None,
+        "engine": imported.engine,
+        "hosts": imported.hosts,
         "profile": profile,
         "secrets": sorted(imported.credentials.secrets),
         "problems": [vars(problem) for problem in problems],
@@ -119,4 +122,5 @@ def _print(imported: Imported, target: str, profile: str) -> None:
         click.echo(f"muster: the keys are in profile `{profile}` of {home()}/config.toml, which only you can read", err=True)
         prefix = f"MUSTER_PROFILE={profile} "
     if target != "-":
-        click.echo(f"{target}: try `{prefix}muster run {target} --check`, then `{prefix}muster bench {target}`")
+        job = target + (f" --engine {imported.engine}" if imported.engine else "")
+        click.echo(f"{target}: try `{prefix}muster run {job} --check`, then `{prefix}muster bench {job}`")

@@ -6,9 +6,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from muster.launch import api
+if TYPE_CHECKING:
+    from muster.launch.any_run import AnyRun
 
 REASONS: dict[int, str] = {
     signal.SIGINT: "stopped by the user (Ctrl-C)",
@@ -32,7 +33,7 @@ class Interrupts:
         self._asking = False
         self._count = 0
         self._reason = ""
-        self._run: api.Run | None = None
+        self._run: AnyRun | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
@@ -45,7 +46,7 @@ class Interrupts:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def go_to(self, run: api.Run, lasting: bool = False) -> None:
+    def go_to(self, run: AnyRun, lasting: bool = False) -> None:
         """From now on interrupts are for this run, those that came while it was started included."""
         self._run = run
         self._lasting = lasting
@@ -55,8 +56,9 @@ class Interrupts:
     def _note(self, number: int, frame: Any) -> None:
         if number == signal.SIGHUP and self._count:  # both the system and a shell say so
             return
-        if self._lasting and number == signal.SIGHUP:
-            self.left = True
+        often = self._count > (0 if number == signal.SIGTERM else 1)
+        if self._lasting and (number == signal.SIGHUP or (often and self._run and self._run.trouble)):
+            self.left = True  # also where it was asked to stop, and nobody answers
             return
         if self._lasting and number == signal.SIGINT and not self._count and not self._asking and _talking():
             self._asking = True
@@ -75,7 +77,7 @@ class Interrupts:
             self._asking = False
         return self.left
 
-    def _pass_on(self, run: api.Run) -> None:
+    def _pass_on(self, run: AnyRun) -> None:
         now = self._count > 1
         run.ask_to_stop(now, self._reason)
         if not now and sys.stderr.isatty():

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 
 import click
 
+from muster.cli import places
 from muster.cli.options import as_json, run_argument
 from muster.cli.screen import Lines
-from muster.launch import api, names
-from muster.launch.follow import Chunk, Follower
-from muster.records.files import file_size
-from muster.records.logs import tail_offset
+from muster.launch import names
+from muster.launch.follow import AnyLog, Chunk
 
 
 @click.command("logs")
@@ -29,6 +28,7 @@ from muster.records.logs import tail_offset
 @click.option("--tail", type=click.IntRange(0), metavar="N", help="Start with the last N lines.")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
 @click.option("--from", "skipped", type=click.IntRange(0), metavar="OFFSET", help="Leave out this many bytes.")
+@places.server_option
 @as_json
 def command(
     run: str,
@@ -39,6 +39,7 @@ def command(
     tail: int | None,
     follow: bool,
     skipped: int | None,
+    server: str | None,
     json: bool,
 ) -> int:
     """Show or follow the logs of a run.
@@ -57,19 +58,19 @@ def command(
         raise click.UsageError("--rank, --process and --all exclude each other")
     if skipped is not None and (everybody or tail is not None):
         raise click.UsageError("--from goes with one log, and without --tail")
-    found = api.get(run)
+    found = places.find(run, server)
     name = None if everybody else found.log_name(rank, process) or "rank-0"
     if attempt is not None:
-        names.attempt_number(found.dir, attempt)
+        names.attempt_number(found.id, found.attempt_numbers(), attempt)
     if name is not None and not follow and name not in found.log_names():
         raise names.RunNotFound(f"{found.id} has no log of `{name}`: it was not started" + (" yet" if not found.ended else ""))
-    last = attempt or (found.dir.attempt_numbers() or [1])[-1]
+    last = attempt or (found.attempt_numbers() or [1])[-1]
     start = Start(skipped or 0, tail, last)
-    follower = Follower(
-        found.dir,
+    follower = found.follower(
         lambda number, log: name in (None, log) and (number == last or (follow and not attempt)),
         attempt,
         start,
+        name,
     )
     shown: Objects | Lines | Bytes = Objects() if json else Lines(sys.stdout.buffer) if everybody else Bytes()
     with follower:
@@ -97,17 +98,17 @@ class Start:
     skipped: int
     tail: int | None
     last: int  # what attempts after this one write is new
-    paths: list[tuple[int, str]] = field(default_factory=list)
+    logs: list[AnyLog] = field(default_factory=list)
 
-    def __call__(self, attempt: int, path: str) -> int:
-        self.paths.append((attempt, path))
-        if self.tail is None or attempt > self.last:
-            return max(0, self.skipped - self.before(attempt)) if self.skipped else 0
-        return tail_offset(path, self.tail) if attempt == self.last else file_size(path)
+    def __call__(self, log: AnyLog) -> int:
+        self.logs.append(log)
+        if self.tail is None or log.attempt > self.last:
+            return max(0, self.skipped - self.before(log.attempt)) if self.skipped else 0
+        return log.tail_offset(self.tail) if log.attempt == self.last else log.size()
 
     def before(self, attempt: int) -> int:
         """The bytes of the attempts before this one, which write no more."""
-        return sum(file_size(path) for number, path in self.paths if number < attempt)
+        return sum(log.size() for log in self.logs if log.attempt < attempt)
 
 
 class Bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import click
 
-from muster.cli import stores
+from muster.cli import places, stores
 from muster.cli.options import as_json
 from muster.cli.output import plain, when
 from muster.storage import FileInfo, Storage
@@ -16,8 +16,9 @@ from muster.storage import FileInfo, Storage
 @click.command("ls")
 @click.argument("url", required=False)
 @click.option("-r", "--recursive", is_flag=True, help="Also what is in directories, and in those.")
+@places.server_option
 @as_json
-def command(url: str | None, recursive: bool, json: bool) -> None:
+def command(url: str | None, recursive: bool, server: str | None, json: bool) -> None:
     """List a directory or prefix, with times and sizes; without URL the buckets of the store.
 
     \b
@@ -26,7 +27,7 @@ def command(url: str | None, recursive: bool, json: bool) -> None:
       muster ls obs://data/cifar-10
       muster ls -r s3://out/resnet50
     """
-    with stores.open_storage() as storage:
+    with stores.open_storage(server) as storage:
         entries = _entries(storage, url, recursive)
         _print_json(entries) if json else _print(entries)
 

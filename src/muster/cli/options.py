@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from muster.engines import registry
-from muster.job.kinds import Duration, Item, Wrong
+from muster.job.kinds import Duration, Item, Size, Wrong
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,16 +35,46 @@ class RunName(TextType):
 
     name = "run"
 
-    def known(self) -> list[str]:
-        from muster.launch.run_store import RunStore
-        from muster.records.layout import home
+    def known(self, server: str | None) -> list[str]:
+        """The names that runs have here, or on the server that is chosen."""
+        from muster.cli import places
 
-        return ["last", *RunStore(home()).run_ids()]
+        return ["last", *places.run_ids(server)]
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
-        return [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in self.known(ctx.params.get("server")) if name.startswith(incomplete)]
+
+
+class Bytes(TextType):
+    """A size such as `2G`."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return Size().read(Item(value, value)) if isinstance(value, str) else value
+        except Wrong:
+            self.fail(f"`{value}` is not a size such as `500M` or `2G`", param, ctx)
+
+
+class HostsName(TextType):
+    """A group of hosts of config.toml, or hosts by comma."""
+
+    name = "hosts"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        from muster import config
+        from muster.records.layout import home
+
+        try:
+            groups = config.load(home()).sites.get("ssh") or {}
+        except config.ConfigError:
+            return []  # the command itself says what is wrong
+        return [CompletionItem(name) for name in groups if name.startswith(incomplete)]
 
 
 class Time(TextType):

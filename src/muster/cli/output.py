@@ -30,6 +30,8 @@ COLOURS = {
     "running": "cyan",
     "starting": "blue",
     "pending": "magenta",
+    "✓": "green",
+    "✗": "red",
 }
 EXIT_CODES = {"succeeded": 0, "failed": 1, "lost": 1, "damaged": 1, "stopped": 130}
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -70,14 +72,25 @@ def brief(view: RunView) -> dict[str, Any]:
     return {key: known[key] for key in MAIN_KEYS}
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows under headings, with colours on a terminal, where each row is one line and its last cell gives way."""
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], below: Sequence[Sequence[str]] = ()) -> None:
+    """Rows under headings, with colours on a terminal, where each row is one line and its last cell gives way.
+
+    `below` has lines that stand under each row.
+    """
     rows = [[plain(cell) for cell in row] for row in rows]
     widths = [max(map(wide, column)) for column in zip(columns, *rows, strict=True)]
-    left = terminal_width() - sum(widths[:-1]) - 2 * len(widths[:-1]) if sys.stdout.isatty() else widths[-1]
+    left = left_for_last(columns, rows) if sys.stdout.isatty() else widths[-1]
     click.echo(style(_line(columns, widths, left), bold=True))
-    for row in rows:
+    for number, row in enumerate(rows):
         click.echo(_line(row, widths, left))
+        for line in below[number] if below else ():
+            click.echo(line)
+
+
+def left_for_last(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """The places that a terminal has for the last column of a table."""
+    widths = [max(map(wide, column)) for column in zip(columns, *rows, strict=True)]
+    return terminal_width() - sum(widths[:-1]) - 2 * len(widths[:-1])
 
 
 def _line(row: Sequence[str], widths: Sequence[int], left: int) -> str:
@@ -127,6 +140,7 @@ def fit(text: str, width: int) -> str:
     text = plain(text)
     if wide(text) <= width:
         return text
+    text = text[: max(0, width)]  # a letter takes one place at least, and what hosts and ranks say may be long
     while text and wide(text) > width - 1:
         text = text[:-1]
     return text + "…" if width > 0 else ""

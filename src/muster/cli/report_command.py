@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from muster.cli import exporting, output
+from muster.cli import exporting, output, places
 from muster.cli.main import language as terminal_language
 from muster.cli.options import RunName, as_json
+from muster.launch.run_store import RunStore
 from muster.records.files import write_text
-from muster.records.layout import home
+from muster.records.layout import BenchDir, home
 
 if TYPE_CHECKING:
     from muster.bench.report.sources import Source
@@ -30,10 +31,8 @@ COLOURS: dict[str, dict[str, Any]] = {
 class Reported(RunName):
     """The id of a run or a bench, `last`, or a file."""
 
-    def known(self) -> list[str]:
-        from muster.launch.run_store import RunStore
-
-        return [*RunStore(home()).bench_ids(), *super().known()]
+    def known(self, server: str | None) -> list[str]:
+        return [*RunStore(home()).bench_ids(), *super().known(server)]
 
 
 @click.command("report")
@@ -44,6 +43,7 @@ class Reported(RunName):
 @as_json
 @click.option("-o", "target", type=click.Path(path_type=Path), metavar="FILE", help="Write what would be printed to FILE.")
 @exporting.options
+@places.server_option
 @click.option("--language", type=click.Choice(["en", "zh"]), help="Set the language.  [default: that of the terminal]")
 def command(
     names: tuple[str, ...],
@@ -51,6 +51,7 @@ def command(
     form: str | None,
     json: bool,
     target: Path | None,
+    server: str | None,
     language: str | None,
     **bundling: Any,
 ) -> None:
@@ -74,7 +75,8 @@ def command(
     if target is not None and form is None:
         raise click.UsageError("-o goes with --csv, --md or --json; --html FILE names the page")
     bundle = exporting.checked(**bundling)
-    sources = _sources(names)
+    chosen = places.chosen(server)
+    sources = _sources(names, RunStore(home())) if chosen is None else _fetched(names, chosen)
     if bundle.target is not None:
         bundle.write(_only_bench(sources))
     language = language or terminal_language()
@@ -88,23 +90,29 @@ def command(
         click.echo(f"muster: page {path}", err=True)
 
 
-def _only_bench(sources: Sequence[Source]) -> str:
+def _only_bench(sources: Sequence[Source]) -> BenchDir:
     """The one measurement that a bundle is of."""
     if len(sources) == 1 and sources[0].folder is not None and (sources[0].folder / "bench.json").exists():
-        return sources[0].folder.name
+        return BenchDir(str(sources[0].folder))
     raise click.UsageError("--export makes a bundle of one measurement of `muster bench`; name one")
 
 
-def write_page(names: Sequence[str], path: Path) -> None:
-    """Writes the page of some results, in the language of the terminal."""
-    _write(_sources(names), path, terminal_language())
+def write_page(bench: BenchDir, path: Path) -> None:
+    """Writes the page of a measurement, in the language of the terminal."""
+    _write(_sources([bench.id], RunStore(bench.home)), path, terminal_language())
 
 
-def _sources(names: Sequence[str]) -> list[Source]:
+def _fetched(names: Sequence[str], server: str) -> list[Source]:
+    """The sources of names of a server: records are fetched, and files and measurements are here."""
+    from muster.cli.remote_records import fetched
+
+    with places.opened(server) as opened:
+        return _sources(*fetched(opened, names))
+
+
+def _sources(names: Sequence[str], store: RunStore) -> list[Source]:
     from muster.bench.report import sources
-    from muster.launch.run_store import RunStore
 
-    store = RunStore(home())
     found = [sources.find(name, store) for name in names]
     for doubt in (doubt for source in found for doubt in source.doubts):
         click.echo(f"muster: {output.plain(doubt)}", err=True)
@@ -129,9 +137,9 @@ def _print(text: str, target: Path | None) -> None:
             target.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
-def show(name: str) -> None:
-    """Prints one result in short to stderr, in the language of the terminal."""
-    _show(_sources([name]), terminal_language(), err=True)
+def show(bench: BenchDir) -> None:
+    """Prints the result of a measurement in short to stderr, in the language of the terminal."""
+    _show(_sources([bench.id], RunStore(bench.home)), terminal_language(), err=True)
 
 
 def _show(sources: Sequence[Source], language: str, err: bool = False) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
-from muster.cli import output, stores
+from muster.cli import output, places, stores
 from muster.cli.options import as_json, run_argument
 from muster.launch import api, gc
+from muster.launch.any_run import AnyRun
 from muster.launch.names import RunNotFound
 from muster.launch.run_store import RunStore
 from muster.records.files import delete_tree
@@ -17,8 +20,9 @@ from muster.storage import InvalidRequest, NotFound, is_url
 @click.command("rm")
 @run_argument(nargs=-1, required=True, metavar="RUN|URL...")
 @click.option("-r", "--recursive", is_flag=True, help="Delete directories and prefixes with all that is in them.")
+@places.server_option
 @as_json
-def command(runs: tuple[str, ...], recursive: bool, json: bool) -> None:
+def command(runs: tuple[str, ...], recursive: bool, server: str | None, json: bool) -> None:
     """Delete the records of runs that have ended, and code that nothing uses any more; or files in stores.
 
     What holds :// is a URL, anything else names a run, or a measurement, whose runs go with it.
@@ -30,9 +34,16 @@ def command(runs: tuple[str, ...], recursive: bool, json: bool) -> None:
       muster rm -r obs://out/resnet50
     """
     urls = [name for name in runs if is_url(name)]
-    removed = _remove_runs([name for name in runs if not is_url(name)])
+    names, chosen = [name for name in runs if not is_url(name)], places.chosen(server)
+    if chosen is not None and names:
+        from muster.cli.remote_records import remove
+
+        with places.opened(chosen) as opened:
+            removed = remove(opened, names)
+    else:
+        removed = _remove_runs(names)
     if urls:
-        _remove_urls(urls, recursive)
+        _remove_urls(urls, recursive, server)
     if json:
         output.print_json({"removed": [*removed, *urls]})
         return
@@ -50,10 +61,7 @@ def _remove_runs(names: list[str]) -> list[str]:
     runs = [found if isinstance(found, str) else found.id for found in meant if not isinstance(found, BenchDir)]
     runs += [run for bench in benches for run in gc.remaining_runs(store, bench)]
     found = list({run.id: run for run in map(api.get, runs)}.values())
-    going = [run.id for run in found if not run.ended]
-    if going:
-        have = "has" if len(going) == 1 else "have"
-        raise RunNotFound(f"{', '.join(going)} {have} not ended; `muster stop` it first, nothing was removed")
+    refuse_going(found)
     for run in found:
         run.remove()
     for bench in benches:
@@ -62,8 +70,15 @@ def _remove_runs(names: list[str]) -> list[str]:
     return [*(run.id for run in found), *(bench.id for bench in benches)]
 
 
-def _remove_urls(urls: list[str], recursive: bool) -> None:
-    with stores.open_storage() as storage:
+def refuse_going(runs: Sequence[AnyRun]) -> None:
+    """Raises RunNotFound where a run that is to be removed has not ended."""
+    if going := [run.id for run in runs if not run.ended]:
+        have = "has" if len(going) == 1 else "have"
+        raise RunNotFound(f"{', '.join(going)} {have} not ended; `muster stop` it first, nothing was removed")
+
+
+def _remove_urls(urls: list[str], recursive: bool, server: str | None) -> None:
+    with stores.open_storage(server) as storage:
         for url in urls:
             found = storage.stat(url)
             if found is None:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from muster.cli import errors, output
+from muster.cli import errors, output, places
 from muster.cli.interrupts import Interrupts
-from muster.cli.options import WithWords, as_json, overrides, where_to_run
+from muster.cli.options import HostsName, WithWords, as_json, overrides, where_to_run
 from muster.dataclass import replace
-from muster.job import FRAMEWORKS
-from muster.job.load import LoadedJob, load
+from muster.job import FRAMEWORKS, Job
+from muster.job.load import Source, load
 from muster.job.source import JobError
 from muster.launch import api
 from muster.launch.start import prepare as preparing
 from muster.launch.start import submit
 from muster.launch.start.prepare import Prepared
 from muster.records.layout import home
+
+if TYPE_CHECKING:
+    from muster.launch.any_run import AnyRun
 
 
 @click.command("run", cls=WithWords)
@@ -32,12 +36,14 @@ from muster.records.layout import home
 @click.option("--per", help="Start the program once per node or once per device.")
 @click.option("--nodes", metavar="N", help="Set the number of nodes.")
 @click.option("--devices", metavar="N", help="Set the number of devices per node.")
-@click.option("--hosts", help="Set the hosts of the engine ssh: a group of config.toml, or hosts by comma.")
+@click.option("--hosts", type=HostsName(), help="Set the hosts of the engine ssh: a group of config.toml, or hosts by comma.")
 @click.option("--device", help="Set the kind of device: auto, cpu, nvidia, ascend.")
 @where_to_run
+@places.server_option
+@places.project_and_pool
 @click.option("--detach", is_flag=True, help="Return once the run is started.")
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted, and stop there.")
-@click.option("--check", is_flag=True, help="Check the job, and stop there.")
+@click.option("--check", is_flag=True, help="Check the job, and the hosts of the engine ssh, and stop there.")
 @as_json
 @click.pass_context
 def command(
@@ -46,6 +52,9 @@ def command(
     job: str | None,
     sets: tuple[str, ...],
     engine: str | None,
+    server: str | None,
+    project: str | None,
+    pool: str | None,
     detach: bool,
     dry_run: bool,
     check: bool,
@@ -67,17 +76,26 @@ def command(
       muster run job.yaml --check
       muster run job.yaml --engine slurm --detach
       muster run job.yaml --engine ssh --hosts node1,node2
+      muster run job.yaml --server
 
     \b
     Exit codes: 0 succeeded, 1 failed or lost, 2 the job is wrong and nothing was started,
-    3 the engine cannot be reached, 130 stopped. Ctrl-C stops the run, a second one at once; a run on
-    Slurm can be left instead: a terminal is asked which is meant.
+    3 the engine or the server cannot be reached, 130 stopped. Ctrl-C stops the run, a second one at
+    once; a run on Slurm or on a server can be left instead: a terminal is asked which is meant.
     """
+    given = partial(_source, job, ctx.meta.get("words"), shortcuts, sets)
+    if chosen := places.chosen(server):
+        from muster.cli import remote
+
+        places.refuse("--engine", engine, "the pools of the server have engines, and --pool chooses one")
+        places.refuse("--dry-run", dry_run, "--check asks it whether the job could run")
+        return remote.run(remote.Target(chosen, project, pool), given, shortcuts, detach, check, json)
     with errors.shown_as_json(json), named_as_typed(shortcuts):
-        prepare = preparing.preview if dry_run and not check else preparing.prepare
-        prepared = prepare(_loaded(job, ctx.meta.get("words"), shortcuts, sets), home(), engine, output.say)
+        places.need_server(project, pool)
+        prepare = preparing.check if check else preparing.preview if dry_run else preparing.prepare
+        prepared = prepare(load(*given()), home(), engine, output.say)
     if check:
-        return _checked(prepared, json)
+        return checked(prepared.job, json)
     if dry_run:
         return _dry_run(prepared, json)
     return begin(prepared, detach, json)
@@ -85,15 +103,24 @@ def command(
 
 def begin(prepared: Prepared, detach: bool, json: bool) -> int:
     """Starts a prepared run and follows it, as the options say."""
+    needs_machine = detach and not prepared.engine.lasting and not prepared.engine.shares_files
+    code = started(lambda: api.start(prepared, detach), detach, prepared.engine.lasting, json)
+    if needs_machine:
+        output.say("it goes on without this terminal, and needs this machine to stay up: its supervisor runs here")
+    return code
+
+
+def started(start: Callable[[], AnyRun], detach: bool, lasting: bool, json: bool) -> int:
+    """Starts a run and follows it to its end, or until the user leaves one that lasts."""
     with Interrupts() as interrupts:  # from here on Ctrl-C is for the run
         with errors.shown_as_json(json):
-            run = api.start(prepared, detach)
+            run = start()
         from muster.cli.following import follow  # while the supervisor starts
 
         if detach:
             output.show(json, output.brief(run.view), run.id)
             return 0
-        interrupts.go_to(run, lasting=prepared.engine.lasting)
+        interrupts.go_to(run, lasting)
         view = follow(run, json, interrupts.leaving)
     if json:
         output.print_json(output.brief(view))
@@ -106,7 +133,10 @@ def begin(prepared: Prepared, detach: bool, json: bool) -> int:
     return output.EXIT_CODES.get(view.state, 0)  # one that goes on was left
 
 
-def _loaded(job: str | None, words: list[str] | None, shortcuts: dict[str, str | None], sets: tuple[str, ...]) -> LoadedJob:
+def _source(
+    job: str | None, words: list[str] | None, shortcuts: dict[str, str | None], sets: tuple[str, ...]
+) -> tuple[Source, list[str]]:
+    """The job file, or the fields of a job without one, and the overrides."""
     given = {name: value for name, value in shortcuts.items() if value is not None}
     changes = [f"{name}={value}" for name, value in given.items()] + list(sets)
     if job is not None and words is not None:
@@ -115,7 +145,7 @@ def _loaded(job: str | None, words: list[str] | None, shortcuts: dict[str, str |
         program = "python" if job.endswith(".py") else "bash"
         raise click.UsageError(f"{job} is a program and no job file; did you mean `muster run -- {program} {job}`?")
     if job is not None:
-        return load(job, changes)
+        return job, changes
     if not words:
         raise click.UsageError("name a job file, or write the command behind `--`: muster run -- python train.py")
     others = [change for change in changes if change.partition("=")[0].strip() in ("boot", "command")]
@@ -124,7 +154,7 @@ def _loaded(job: str | None, words: list[str] | None, shortcuts: dict[str, str |
     data: dict[str, Any] = {"name": _name(words), "command": words}
     if given.get("framework", "command") == "command" and not any(change.startswith("per=") for change in changes):
         data["per"] = "device"
-    return load(data, changes)
+    return data, changes
 
 
 @contextmanager
@@ -144,10 +174,11 @@ def _name(words: list[str]) -> str:
     return letters.strip("-")[:40] or "job"
 
 
-def _checked(prepared: Prepared, json: bool) -> int:
-    ranks, nodes = prepared.job.ranks, prepared.job.nodes
+def checked(job: Job, json: bool) -> int:
+    """Says that nothing is wrong with a job."""
+    ranks, nodes = job.ranks, job.nodes
     size = f"{ranks} rank{'s' * (ranks != 1)} on {nodes} node{'s' * (nodes != 1)}"
-    output.show(json, {"ok": True, "job": prepared.job.to_json()}, f"{prepared.job.name}: no problems ({size})")
+    output.show(json, {"ok": True, "job": job.to_json()}, f"{job.name}: no problems ({size})")
     return 0
 
 

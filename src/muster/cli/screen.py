@@ -7,7 +7,10 @@ bytes that a rank wrote.
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from muster.cli.output import fit, plain, state_word, style, terminal_width
@@ -19,6 +22,30 @@ if TYPE_CHECKING:
 CLEAR = "\r\x1b[2K"
 DRAW_PAUSE = 0.1
 SPIN = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+@contextmanager
+def live_line(line: Callable[[float], str]) -> Iterator[None]:
+    """Draws a line on the terminal again and again, given the seconds since the start; nothing where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    ended, begun = threading.Event(), time.monotonic()
+
+    def draw() -> None:
+        while not ended.wait(DRAW_PAUSE):
+            sys.stderr.write(CLEAR + line(time.monotonic() - begun))
+            sys.stderr.flush()
+
+    drawer = threading.Thread(target=draw, daemon=True)
+    drawer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        drawer.join()
+        sys.stderr.write(CLEAR)
+        sys.stderr.flush()
 
 
 class Lines:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 
-from muster.cli import output
+from muster.cli import output, places
 from muster.cli.options import as_json, run_argument
 from muster.cli.summary import numbers, show_failure, show_warnings
-from muster.engines import registry
-from muster.launch import api
-from muster.records import warnings
+from muster.launch.any_run import AnyRun
 from muster.records.ranks import RankView
 from muster.records.run_view import RunView, State
 from muster.records.units import signal_name
@@ -19,8 +17,9 @@ from muster.records.units import signal_name
 
 @click.command("show")
 @run_argument()
+@places.server_option
 @as_json
-def command(run: str, json: bool) -> None:
+def command(run: str, server: str | None, json: bool) -> None:
     """Show one run: its state, why, its attempts, its ranks and what they recorded.
 
     \b
@@ -28,7 +27,7 @@ def command(run: str, json: bool) -> None:
       muster show last
       muster show resnet50-2026 --json
     """
-    found = api.get(run)
+    found = places.find(run, server)
     if json:
         output.print_json(found.details())
         return
@@ -45,25 +44,27 @@ def command(run: str, json: bool) -> None:
         click.echo(f"  {name.ljust(18)}  {output.plain(value)}")
     click.echo()
     if ranks := found.processes():
-        output.table(("PROCESS", "NODE", "STATE", "EXIT", "PID", "TIME"), [_row(rank) for rank in ranks])
+        hosts = {node: output.plain(host) for node, host in found.hosts().items()}
+        output.table(("PROCESS", "NODE", "STATE", "EXIT", "PID", "TIME"), [_row(rank, hosts) for rank in ranks])
 
 
-def _facts(run: api.Run, view: RunView) -> Iterator[tuple[str, str]]:
+def _facts(run: AnyRun, view: RunView) -> Iterator[tuple[str, str]]:
     """The facts of a run, each with its name."""
     yield "created", f"{output.when(view.created)} by {view.user} on engine {view.engine}"
     yield "time", output.took(view)
     yield from numbers(view.result)
     yield "run directory", view.dir
-    if run.handle and (identity := registry.engine_of(run.dir).identity(run.handle)):
-        yield identity
+    if place := run.place():
+        yield place
     for attempt in run.outcomes()[:-1]:
         yield f"attempt {attempt.attempt}", f"{attempt.state}: {attempt.reason}"
     for entry in run.submissions():
         yield "submitted again", f"{output.when(entry['time'])} as {entry['handle']}: {entry['reason']}"
-    if warning := warnings.exposed_keys(run.dir):
+    if warning := run.exposed_keys():
         yield "keys", warning
 
 
-def _row(rank: RankView) -> tuple[str, ...]:
+def _row(rank: RankView, hosts: Mapping[int, str]) -> tuple[str, ...]:
     end = signal_name(rank.signal) if rank.signal else "" if rank.code is None else str(rank.code)
-    return (rank.process, str(rank.node), rank.state.value, end, str(rank.pid or ""), output.took(rank))
+    node = f"{rank.node} {hosts.get(rank.node, '')}".strip()
+    return (rank.process, node, rank.state.value, end, str(rank.pid or ""), output.took(rank))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import click
 
-from muster.cli import output
+from muster.cli import output, places
 from muster.cli.options import as_json, run_argument
-from muster.launch import api
+from muster.launch.any_run import AnyRun
 from muster.records.units import duration
 
 
 @click.command("stop")
 @run_argument()
 @click.option("--now", is_flag=True, help="Kill at once: no grace for the ranks, no upload of outputs.")
+@places.server_option
 @as_json
-def command(run: str, now: bool, json: bool) -> None:
+def command(run: str, now: bool, server: str | None, json: bool) -> None:
     """Stop a run and wait until nothing of it is left.
 
     \b
@@ -22,7 +23,7 @@ def command(run: str, now: bool, json: bool) -> None:
       muster stop last
       muster stop resnet50-20261115 --now
     """
-    found = api.get(run)
+    found = places.find(run, server)
     if not found.listening and found.seen_to_end():
         click.echo(f"{found.id} has already ended: {found.state}", err=True)
     elif not now and not json:
@@ -32,7 +33,7 @@ def command(run: str, now: bool, json: bool) -> None:
     output.show(json, output.brief(view), output.headline(view))
 
 
-def _what_follows(run: api.Run) -> str:
+def _what_follows(run: AnyRun) -> str:
     """Describes how a run that is asked to stop will end."""
     if run.peek().phase == "queued":
         return "it still waits, and is taken out of the queue"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,9 +10,9 @@ from contextlib import contextmanager
 import click
 
 from muster import config
-from muster.cli import output
+from muster.cli import output, places
 from muster.cli.output import fit, style, terminal_width
-from muster.cli.screen import CLEAR, DRAW_PAUSE
+from muster.cli.screen import live_line
 from muster.records import units
 from muster.records.layout import home
 from muster.storage import Progress, Report, Storage, StorageError, resolve
@@ -27,9 +25,14 @@ exclude = click.option("--exclude", multiple=True, metavar="GLOB", help="Nothing
 threads = click.option("--threads", type=click.IntRange(1, 64), metavar="N", help="Files that move at the same time [24].")
 
 
-def open_storage() -> Storage:
-    """Storage with the settings of this user."""
+def open_storage(server: str | None) -> Storage:
+    """Storage with the settings of this user, or that of the server that is chosen."""
     place = home()
+    if chosen := places.chosen(server):
+        from muster.client.store import settings
+
+        with places.opened(chosen) as opened:
+            return Storage(settings(opened))
     return Storage(resolve(place, config.load(place).storage, os.environ))
 
 
@@ -88,25 +91,12 @@ def format_size(size: float) -> str:
 @contextmanager
 def progress_bar(hidden: bool) -> Iterator[Progress]:
     """Draws a line on the terminal with the progress of a transfer; nothing where there is no terminal."""
-    progress, ended, begun = Progress(), threading.Event(), time.monotonic()
-
-    def draw() -> None:
-        while not ended.wait(DRAW_PAUSE):
-            sys.stderr.write(CLEAR + _line(progress, time.monotonic() - begun, terminal_width(2)))
-            sys.stderr.flush()
-
-    if hidden or not sys.stderr.isatty():
+    progress = Progress()
+    if hidden:
         yield progress
         return
-    drawer = threading.Thread(target=draw, daemon=True)
-    drawer.start()
-    try:
+    with live_line(lambda elapsed: _line(progress, elapsed, terminal_width(2))):
         yield progress
-    finally:
-        ended.set()
-        drawer.join()
-        sys.stderr.write(CLEAR)
-        sys.stderr.flush()
 
 
 def _line(now: Progress, elapsed: float, columns: int) -> str:

@@ -1,28 +1,33 @@
-"""`muster tester token` and `muster tester plan`: tokens and test plans, on the machine of the server."""
+"""`muster tester token` and `muster tester plan`: tokens and test plans, on the machine of the server; plans also elsewhere."""
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from muster.cli import output
+from muster.cli import output, testers
 from muster.cli.options import as_json
+from muster.cli.serve_command import need_packages
 from muster.records.layout import home, make_home
-from muster.server.core.database import Database
-from muster.server.core.layout import ServerLayout
-from muster.server.core.tokens import Tokens
-from muster.server.results.plans import Plans
-from muster.tester.errors import Misused
+from muster.tester.errors import Denied, Misused
 from muster.tester.protocol import MODES, Plan, new_test_id
+
+if TYPE_CHECKING:
+    from muster.server.core.database import Database
+    from muster.server.results.plans import Plans
+    from muster.server.results.tokens import Tokens
+    from muster.tester.client import Client
 
 data_option: Callable[[Any], Any] = click.option(
     "--data", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="The tester's data [MUSTER_HOME/tester]."
+)
+tester_option: Callable[[Any], Any] = click.option(
+    "--tester", "url", metavar="URL", help="A server elsewhere, with the token of an administrator."
 )
 
 
@@ -35,12 +40,52 @@ def data_folder(data: Path | None) -> Path:
 
 @contextmanager
 def _database(data: Path | None) -> Iterator[Database]:
+    """Opens the database of a tester, or of `muster serve` on SQLite, whether it runs or not."""
+    need_packages()
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from muster.server.core.database import Database, reason_of
+    from muster.server.core.layout import ServerLayout
+    from muster.server.results.importing.take_over import prepare
+
     layout = ServerLayout(data_folder(data))
     try:
-        with closing(layout.database()) as database:
+        with closing(Database(layout.database_url)) as database:
+            prepare(layout, database)
             yield database
-    except sqlite3.OperationalError as error:
-        raise Misused(f"the tester's data in {layout.folder} cannot be written ({error}); check the disk") from None
+    except SQLAlchemyError as error:
+        raise Misused(f"the data in {layout.folder} cannot be written ({reason_of(error)}); check the disk") from None
+    except Denied as error:
+        raise Misused(str(error)) from None
+
+
+@contextmanager
+def _tokens(data: Path | None) -> Iterator[Tokens]:
+    with _database(data) as database:
+        from muster.server.results.tokens import Tokens
+
+        yield Tokens(database)
+
+
+class _RemotePlans:
+    """The plans of a tester or a server elsewhere, which an administrator changes over its protocol."""
+
+    def __init__(self, client: Client) -> None:
+        self.add, self.all, self.get, self.remove = client.add_plan, client.plans, client.plan, client.remove_plan
+
+
+@contextmanager
+def _plans(data: Path | None, url: str | None) -> Iterator[Plans | _RemotePlans]:
+    if url is not None:
+        if data is not None:
+            raise Misused("--tester and --data name two testers; give one of them")
+        with testers.opened(url) as client:
+            yield _RemotePlans(client)
+        return
+    with _database(data) as database:
+        from muster.server.results.plans import Plans
+
+        yield Plans(database)
 
 
 @click.group("token")
@@ -67,8 +112,8 @@ def add_token(name: str, read_only: bool, data: Path | None, json: bool) -> None
       muster tester token add lab-3
     """
     role = "read" if read_only else "submit"
-    with _database(data) as database:
-        secret = Tokens(database).add(name, role)
+    with _tokens(data) as tokens:
+        secret = tokens.add(name, role)
     output.show(json, {"name": name, "role": role, "token": secret}, secret)
     if not json:
         click.echo("this is the only time that it is shown; its owner puts it into MUSTER_TESTER_TOKEN", err=True)
@@ -84,11 +129,11 @@ def list_tokens(data: Path | None, json: bool) -> None:
     Example:
       muster tester token list
     """
-    with _database(data) as database:
-        tokens = Tokens(database).all()
-    rows = [(token.name, token.role, output.when(token.created), output.when(token.revoked)) for token in tokens]
+    with _tokens(data) as tokens:
+        found = tokens.all()
+    rows = [(token.name, token.role, output.when(token.created), output.when(token.revoked)) for token in found]
     empty = "there are no tokens; `muster tester token add NAME` makes one"
-    output.listing(json, [vars(token) for token in tokens], ("NAME", "MAY", "MADE", "REVOKED"), rows, empty)
+    output.listing(json, [vars(token) for token in found], ("NAME", "MAY", "MADE", "REVOKED"), rows, empty)
 
 
 @token.command("revoke")
@@ -102,14 +147,14 @@ def revoke_token(name: str, data: Path | None, json: bool) -> None:
     Example:
       muster tester token revoke lab-3
     """
-    with _database(data) as database:
-        Tokens(database).revoke(name)
+    with _tokens(data) as tokens:
+        tokens.revoke(name)
     output.show(json, {"name": name, "revoked": True}, f"the token of {name} is revoked")
 
 
 @click.group("plan")
 def plan() -> None:
-    """Make, list, show and remove test plans.
+    """Make, list, show and remove test plans: on the machine of the tester, or with --tester on any server.
 
     \b
     Examples:
@@ -125,9 +170,10 @@ def plan() -> None:
 @click.option("--division", default="close", show_default=True, help="Which rules hold: close, open, or a name of yours.")
 @click.option("--scenario", default="generic", show_default=True, help="In which situation.")
 @click.option("--object-type", default="single", show_default=True, help="What is tested: single, cluster, or a name of yours.")
+@tester_option
 @data_option
 @as_json
-def add_plan(test_id: str | None, data: Path | None, json: bool, **fields: str) -> None:
+def add_plan(test_id: str | None, url: str | None, data: Path | None, json: bool, **fields: str) -> None:
     """Make a plan and print its test id; without TEST_ID one is made up.
 
     \b
@@ -136,56 +182,60 @@ def add_plan(test_id: str | None, data: Path | None, json: bool, **fields: str) 
       muster tester plan add 20210126-ljp0IY --model bert --object-type cluster
     """
     plan = Plan(test_id or new_test_id(time.time()), **fields)
-    with _database(data) as database:
-        Plans(database).add(plan)
+    plan.check()
+    with _plans(data, url) as plans:
+        plans.add(plan)
     output.show(json, plan.to_json(), plan.test_id)
 
 
 @plan.command("list")
+@tester_option
 @data_option
 @as_json
-def list_plans(data: Path | None, json: bool) -> None:
+def list_plans(url: str | None, data: Path | None, json: bool) -> None:
     """List the plans, the newest first.
 
     \b
     Example:
       muster tester plan list
     """
-    with _database(data) as database:
-        plans = [plan.to_json() for plan in Plans(database).all()]
+    with _plans(data, url) as plans:
+        found = [plan.to_json() for plan in plans.all()]
     heads = ("TEST ID", "MODEL", "MODE", "DIVISION", "SCENARIO", "OBJECT TYPE")
     empty = "there are no plans; `muster tester plan add --model NAME` makes one"
-    output.listing(json, plans, heads, [tuple(plan.values()) for plan in plans], empty)
+    output.listing(json, found, heads, [tuple(plan.values()) for plan in found], empty)
 
 
 @plan.command("show")
 @click.argument("test_id")
+@tester_option
 @data_option
 @as_json
-def show_plan(test_id: str, data: Path | None, json: bool) -> None:
+def show_plan(test_id: str, url: str | None, data: Path | None, json: bool) -> None:
     """Show one plan.
 
     \b
     Example:
       muster tester plan show 20210126-ljp0IY
     """
-    with _database(data) as database:
-        plan = Plans(database).get(test_id)
+    with _plans(data, url) as plans:
+        plan = plans.get(test_id)
     lines = [f"{name.replace('_', ' '):<12} {output.plain(value)}" for name, value in plan.to_json().items()]
     output.show(json, plan.to_json(), "\n".join(lines))
 
 
 @plan.command("rm")
 @click.argument("test_id")
+@tester_option
 @data_option
 @as_json
-def remove_plan(test_id: str, data: Path | None, json: bool) -> None:
+def remove_plan(test_id: str, url: str | None, data: Path | None, json: bool) -> None:
     """Forget a plan; results that answered it stay.
 
     \b
     Example:
       muster tester plan rm 20210126-ljp0IY
     """
-    with _database(data) as database:
-        Plans(database).remove(test_id)
+    with _plans(data, url) as plans:
+        plans.remove(test_id)
     output.show(json, {"test_id": test_id, "removed": True}, f"plan {test_id} is removed")

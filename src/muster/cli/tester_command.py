@@ -9,32 +9,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from muster.cli import output, testers
-from muster.cli.options import TextType, as_json
+from muster.cli.options import Bytes, as_json
+from muster.cli.serve_command import LOST, need_packages
 from muster.cli.tester_admin import data_folder, data_option, plan, token
-from muster.job.kinds import Item, Size, Wrong
 from muster.records.units import size
 from muster.tester.errors import TesterError
 
 if TYPE_CHECKING:
-    from muster.server.core.serve import Settings
+    from muster.server.results.serve import Settings
     from muster.tester.client import Client
     from muster.tester.outbox import WaitingBundle
 
-MAX_EXPANSION = 10  # an unpacked bundle may have this many times the bytes of the largest packed one
 tester_option = click.option("--tester", "url", metavar="URL", help="The tester; by default that of config.toml.")
 a_file = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-
-class Bytes(TextType):
-    """A size such as `2G`."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            return Size().read(Item(value, value)) if isinstance(value, str) else value
-        except Wrong:
-            self.fail(f"`{value}` is not a size such as `500M` or `2G`", param, ctx)
 
 
 @click.group("tester")
@@ -68,7 +55,7 @@ command.add_command(plan)
 @click.option("--most", type=Bytes(), default="2G", show_default=True, metavar="SIZE", help="The largest bundle.")
 @click.option("--quota", type=Bytes(), default="100G", show_default=True, metavar="SIZE", help="All bundles together.")
 @as_json
-def serve(data: Path | None, most: int, quota: int, json: bool, **given: Any) -> None:
+def serve(data: Path | None, most: int, quota: int, json: bool, **given: Any) -> int:
     """Serve: hold plans, take in bundles, verify them, and show pages.
 
     \b
@@ -76,12 +63,19 @@ def serve(data: Path | None, most: int, quota: int, json: bool, **given: Any) ->
       muster tester serve
       muster tester serve --host 0.0.0.0 --cert tester.pem --key tester.key
     """
-    from muster.server.core.serve import Settings
-    from muster.server.core.serve import serve as run
+    need_packages()
+    from muster.server.core.lock import LostLock
+    from muster.server.results.serve import Settings
+    from muster.server.results.serve import serve as run
     from muster.server.results.uploads import Limits
 
-    settings = Settings(data_folder(data), limits=Limits(most, MAX_EXPANSION * most, quota), **given)
-    run(settings, lambda address: _announce(settings, address, json))
+    settings = Settings(data_folder(data), limits=Limits.of(most, quota), **given)
+    try:
+        run(settings, lambda address: _announce(settings, address, json))
+    except LostLock as error:
+        output.say(f"this tester has ended: {error}; only one server uses a database")
+        return LOST
+    return 0
 
 
 def _announce(settings: Settings, address: str, json: bool) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Protocol
 
 from muster.dataclass import dataclass
 from muster.launch.names import EVERYWHERE
 from muster.linux.watch import Watch
+from muster.records.files import file_size
 from muster.records.layout import RunDir, is_number
-from muster.records.logs import Cursor
+from muster.records.logs import Cursor, tail_offset
 from muster.records.state import recorded
 
 MOST_OPEN = 100  # logs that are kept open between two looks; a process may have 1024 files or less
@@ -35,18 +37,59 @@ class _Log:
     cursor: Cursor
 
 
+class AnyLog(Protocol):
+    """The log of a process in an attempt, wherever it is."""
+
+    @property
+    def attempt(self) -> int: ...
+
+    def size(self) -> int:
+        """Its bytes so far."""
+
+    def tail_offset(self, lines: int) -> int:
+        """The position from which its last lines follow."""
+
+
+class AnyFollower(Protocol):
+    """A reader of the logs of a run, wherever that is."""
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yields the output as it stands."""
+
+    def names(self) -> list[str]:
+        """The processes whose logs were found."""
+
+    def __enter__(self) -> AnyFollower: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """The log of a process on this machine."""
+
+    attempt: int
+    path: str
+
+    def size(self) -> int:
+        return file_size(self.path)
+
+    def tail_offset(self, lines: int) -> int:
+        return tail_offset(self.path, lines)
+
+
 Wanted = Callable[[int, str], bool]
-Start = Callable[[int, str], int]
+Start = Callable[[AnyLog], int]
 
 
 class Follower:
     """Reads what is new in the logs of a run.
 
-    `wanted` picks by attempt and process; `only` is the one attempt to follow, if it is one; `start` says by attempt and
-    path where a log begins.
+    `wanted` picks by attempt and process; `only` is the one attempt to follow, if it is one; `start` says where a log
+    begins.
     """
 
-    def __init__(self, run: RunDir, wanted: Wanted, only: int | None = None, start: Start = lambda attempt, path: 0) -> None:
+    def __init__(self, run: RunDir, wanted: Wanted, only: int | None = None, start: Start | None = None) -> None:
         self.run = run
         self._wanted = wanted
         self._only = only
@@ -83,6 +126,14 @@ class Follower:
     def names(self) -> list[str]:
         """The processes whose logs were found."""
         return list(dict.fromkeys(log.process for log in self._logs.values()))
+
+    def found(self) -> list[tuple[int, int, str, str]]:
+        """The logs that were found so far: attempt, node, process and path of each."""
+        return [(log.attempt, log.node, log.process, path) for path, log in self._logs.items()]
+
+    def look(self) -> None:
+        """Finds logs that have begun since the last look."""
+        self._scan()
 
     def __enter__(self) -> Follower:
         return self
@@ -122,7 +173,7 @@ class Follower:
         for index in attempt.node_indexes():
             node = attempt.node(index)
             self._watch.add(node.path)
-            if self._watch.add(node.logs, writes=True):
+            if not os.path.islink(node.logs) and self._watch.add(node.logs, writes=True):
                 self._folders[node.logs] = (number, index)
 
     def _open(self, folder: str, name: str) -> None:
@@ -134,7 +185,8 @@ class Follower:
         if process in EVERYWHERE:
             process = f"{process}-{node}"
         if self._wanted(attempt, process):
-            self._logs[path] = _Log(attempt, node, process, Cursor(path, self._start(attempt, path)))
+            begin = self._start(LogFile(attempt, path)) if self._start else 0
+            self._logs[path] = _Log(attempt, node, process, Cursor(path, begin))
 
 
 def _order(name: str) -> tuple[str, int]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from muster.job import LAUNCHERS, Job
-from muster.records.layout import RunDir
 
 SHOWN = 8  # names in an error
 # Every node may have one: `setup-1` is that of node 1.
@@ -23,23 +22,22 @@ def in_background(process: str) -> bool:
     return process in BACKGROUND or process.rpartition("-")[0] in BACKGROUND
 
 
-def attempt_number(run: RunDir, attempt: int) -> int:
-    """An attempt that the run has."""
-    numbers = run.attempt_numbers()
+def attempt_number(run: str, numbers: Sequence[int], attempt: int) -> int:
+    """An attempt among those that a run has."""
     if attempt not in numbers:
         shown = f"attempt{'s' * (len(numbers) > 1)} {some(map(str, numbers))}" if numbers else "none yet"
-        raise RunNotFound(f"{run.id} has no attempt {attempt}; it has {shown}")
+        raise RunNotFound(f"{run} has no attempt {attempt}; it has {shown}")
     return attempt
 
 
-def rank_log(run: RunDir, job: Job, rank: int) -> str:
+def rank_log(run: str, job: Job, rank: int) -> str:
     """The name of a rank's log."""
     if not 0 <= rank < job.ranks:
-        raise RunNotFound(f"{run.id} has no rank {rank}; it has {_ranks(job)}")
+        raise RunNotFound(f"{run} has no rank {rank}; it has {_ranks(job)}")
     return f"rank-{rank}" if job.framework in LAUNCHERS else job.programs[rank][0]
 
 
-def process_log(run: RunDir, job: Job, process: str, found: Iterable[str]) -> str:
+def process_log(run: str, job: Job, process: str, found: Iterable[str]) -> str:
     """The name of a process' log; `found` are the logs that there are."""
     name = f"{process}-0" if process in EVERYWHERE else process
     ranks = [name for name, _, _ in job.programs]
@@ -47,7 +45,7 @@ def process_log(run: RunDir, job: Job, process: str, found: Iterable[str]) -> st
     others += [f"setup-{node}" for node in range(job.nodes + job.ps) if job.setup]
     others += sorted({*found} - {*ranks, *others})
     if name not in ranks and name not in others:
-        raise RunNotFound(f"{run.id} has no process `{process}`; it has {some([_ranks(job), *others])}")
+        raise RunNotFound(f"{run} has no process `{process}`; it has {some([_ranks(job), *others])}")
     return name
 
 

@@ -12,6 +12,7 @@ from muster.dataclass import dataclass, replace
 from muster.engines import registry
 from muster.engines.base import Engine, Refused
 from muster.launch import resubmit, views
+from muster.launch.resubmit import Variables
 from muster.launch.start.environment import MissingSecrets
 from muster.metrics import final
 from muster.records import state, submissions
@@ -36,15 +37,18 @@ class Reconciled:
     did: tuple[str, ...] = ()
 
 
-def reconcile(run: RunDir) -> Reconciled:
-    """Does what is left to do for a run. Raises EngineError: an engine that does not answer is never an end."""
+def reconcile(run: RunDir, variables: Variables | None = None) -> Reconciled:
+    """Does what is left to do for a run. Raises EngineError: an engine that does not answer is never an end.
+
+    `variables` returns the environment of a run that is submitted again, without it that of this process.
+    """
     if found := state.recorded(run):
         return Reconciled(found)
     status = views.ask(run)
     if status.alive and not _waits_in_vain(run, status):
         return Reconciled(views.view(run, status), status)
     with locked_file(run.lock, LOCK_LIMIT) as alone:
-        return _act(run) if alone else Reconciled(views.view(run, status), status)
+        return _act(run, variables) if alone else Reconciled(views.view(run, status), status)
 
 
 def _waits_in_vain(run: RunDir, status: Status) -> bool:
@@ -52,7 +56,7 @@ def _waits_in_vain(run: RunDir, status: Status) -> bool:
     return status.state == "pending" and (os.path.exists(run.stop) or os.path.exists(run.kill))
 
 
-def _act(run: RunDir) -> Reconciled:
+def _act(run: RunDir, variables: Variables | None) -> Reconciled:
     """Does it, for the only process that does; another one may have done it meanwhile."""
     if found := state.recorded(run):
         return Reconciled(found)
@@ -64,18 +68,18 @@ def _act(run: RunDir) -> Reconciled:
         return Reconciled(views.view(run, said), said, (WITHDRAW,))
     status = views.expected(run, said)
     if status.interrupted and status.alive:
-        return _resubmit(run, engine, number + 1, said, status)
+        return _resubmit(run, engine, number + 1, said, status, variables)
     if status.alive or state.recorded(run):
         return Reconciled(views.view(run, status), status)
     return _conclude(run, engine, status)
 
 
-def _resubmit(run: RunDir, engine: Engine, number: int, said: Status, waits: Status) -> Reconciled:
+def _resubmit(run: RunDir, engine: Engine, number: int, said: Status, waits: Status, variables: Variables | None) -> Reconciled:
     """Submits a run again that was interrupted, as its engine has `said`; one that the engine refuses has ended."""
     if not resubmit.is_ours(state.read(run)):
         return Reconciled(views.view(run, waits), waits)
     try:
-        done = (RESUBMIT,) if resubmit.submit(run, engine, number, said.reason) else ()
+        done = (RESUBMIT,) if resubmit.submit(run, engine, number, said.reason, variables) else ()
     except MissingSecrets as error:
         waits = replace(waits, reason=f"{said.reason}; it cannot be submitted again from here: {error}")
         return Reconciled(views.view(run, waits), waits)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from muster.dataclass import replace
 from muster.engines.base import Engine, Order, Request
+from muster.job import Job
 from muster.launch.start import packed_agent, snapshot
-from muster.launch.start.environment import of_recorded
+from muster.launch.start.environment import of_ending, of_recorded
 from muster.launch.start.submit import user
 from muster.records import derive, state, submissions
 from muster.records.files import read_object
@@ -17,6 +19,7 @@ from muster.records.layout import RunDir
 from muster.records.state import Record
 from muster.records.status import Status
 
+Variables = Callable[[Job], dict[str, str]]
 CAUSES = ("preempted", "lost")  # with which a supervisor leaves that wants to go on
 
 
@@ -28,7 +31,7 @@ def expected(run: RunDir, status: Status) -> Status:
     record = state.read(run)
     if not _interrupted(record, status):
         return status
-    if record.stop is not None:
+    if record.stop is not None and not _has_survivors(record, status):
         return replace(status, state="stopped")
     if vain := derive.in_vain(record):
         return replace(status, state="lost", reason=f"{vain}; the last time: {status.reason}")
@@ -49,13 +52,24 @@ def _interrupted(record: Record, status: Status) -> bool:
     return status.interrupted or (status.state == "lost" and left)
 
 
-def submit(run: RunDir, engine: Engine, number: int, reason: str) -> bool:
+def _has_survivors(record: Record, status: Status) -> bool:
+    """True if another supervisor has to end what runs; not if one was told to end it at once, and is gone all the same."""
+    told = [event["event"] for event in record.events if event["event"] in ("attempt", "resumed", "killing")]
+    under_way = bool(record.attempts) and record.attempts[-1].ended is None
+    return status.survivors and under_way and told[-1:] != ["killing"]
+
+
+def submit(run: RunDir, engine: Engine, number: int, reason: str, variables: Variables | None = None) -> bool:
     """Submits a run as its submission `number`; false where another process was faster.
 
+    `variables` returns its environment, without it that of this process.
     Raises MissingSecrets, Refused, or FileNotFoundError where the batch script is gone.
     """
-    job = state.read(run).job
-    environment = {**of_recorded(job, run.home), submissions.VARIABLE: str(number)}
+    record = state.read(run)
+    job = record.job
+    own = of_recorded if record.stop is None else of_ending
+    given = own(job, run.home) if variables is None else variables(job)
+    environment = {**given, submissions.VARIABLE: str(number)}
     if os.path.exists(run.script):
         request = Request(environment=environment, script=Path(run.script).read_text())
     else:

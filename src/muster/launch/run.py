@@ -13,7 +13,7 @@ from muster.dataclass import asdict
 from muster.engines import registry
 from muster.engines.base import Engine, EngineError
 from muster.job import Job
-from muster.launch import names
+from muster.launch.any_run import GOES_ON, POLL, AnyRun
 from muster.launch.names import RunNotFound
 from muster.launch.start.prepare import prepare_again
 from muster.records import derive, submissions
@@ -27,13 +27,11 @@ from muster.records.status import Status
 
 if TYPE_CHECKING:  # what is not needed to start a run is imported where it is used: while the run starts
     from muster.launch import reconcile
-    from muster.launch.follow import Chunk, Follower
+    from muster.launch.follow import Chunk, Follower, Start, Wanted
     from muster.linux.watch import Watch
     from muster.records.ranks import RankView
 
-POLL = 1.0  # between two questions to the engine whether a run is still alive
 STUCK = 15.0  # seconds after a request to end at once, after which a run counts as not responding
-GOES_ON = "it goes on"
 HEARING = 5.0  # seconds in which a supervisor reads a request to stop, also over a slow file system
 LOOK = 0.1
 AT_WORK = ("rendezvous", "staging", "running", "uploading", "stopping", "reading")  # phases in which there is a supervisor
@@ -49,25 +47,20 @@ def release_ended() -> None:
         earlier._release()
 
 
-class Run:
-    """One run, seen through its directory. Every property reads it anew."""
+class Run(AnyRun):
+    """One run of this machine, seen through its directory. Every property reads it anew."""
 
     def __init__(self, dir: RunDir, own: bool = False, tie: int | None = None) -> None:
         self.dir = dir
         self.id = dir.id
-        self.trouble = ""  # why its engine could not be asked the last time, if it could not
         self._said: Status | None = None  # what it said when it could
         self._own = own  # whether this process started it, and looks after it
         self._tie = tie  # closed by the system with this process, which the supervisor notices
         if own:
             _started.append(self)
 
-    def __repr__(self) -> str:
-        return f"<Run {self.id}>"
-
     @property
     def view(self) -> RunView:
-        """Everything about the run as it stands."""
         return self.view_with(None)
 
     def view_with(self, status: Status | None) -> RunView:
@@ -85,28 +78,6 @@ class Run:
         return done
 
     @property
-    def state(self) -> str:
-        return self.view.state.value
-
-    @property
-    def reason(self) -> str:
-        return self.view.reason
-
-    @property
-    def result(self) -> dict[str, Any] | None:
-        """The numbers that its ranks recorded, or None."""
-        return self.view.result
-
-    @property
-    def warnings(self) -> list[str]:
-        """Warnings about the run, also if it succeeded."""
-        return list(self.view.warnings)
-
-    @property
-    def ended(self) -> bool:
-        return self.view.state.ended
-
-    @property
     def job(self) -> Job:
         """The job as it was recorded. Raises Damaged."""
         with guarded(self.dir):
@@ -114,21 +85,15 @@ class Run:
 
     @property
     def handle(self) -> str | None:
-        """The engine's handle of the run, such as the number of its batch job; None while it is not recorded."""
         return submissions.handle(self.dir)
 
-    def ranks(self, attempt: int | None = None) -> list[dict[str, Any]]:
-        """The processes of an attempt (the last one) with their states, exit codes and times."""
-        return [rank.to_json() for rank in self.processes(attempt)]
-
     def processes(self, attempt: int | None = None) -> list[RankView]:
-        """The same as objects. Raises Damaged."""
         from muster.records.ranks import ranks
 
         known = self.outcomes()
         if not known and attempt is None:
             return []
-        number = names.attempt_number(self.dir, attempt) if attempt is not None else known[-1].attempt
+        number = self._attempt(attempt) or known[-1].attempt
         over = any(entry.attempt == number and entry.state.ended for entry in known)
         with guarded(self.dir):
             return ranks(self.dir.attempt(number), self.job, over)
@@ -159,15 +124,9 @@ class Run:
         return {"handle": self.handle, "attempts": attempts, "submissions": self.submissions(), "job": job.to_json()}
 
     def submissions(self) -> list[dict[str, Any]]:
-        """How often it was submitted again after a job of it was ended for good: when, as what, and why."""
         return [asdict(submission) for submission in submissions.later(self.dir)]
 
-    def attempts(self) -> list[dict[str, Any]]:
-        """The attempts so far, each with its state, reason and times. Raises Damaged."""
-        return [attempt.to_json() for attempt in self.outcomes()]
-
     def outcomes(self) -> list[AttemptOutcome]:
-        """The same as objects. Raises Damaged."""
         with guarded(self.dir):
             return self._outcomes(self.view)
 
@@ -185,9 +144,33 @@ class Run:
                 found.append(AttemptOutcome(number, view.state, view.reason, None, attempt.started, None))
         return found
 
+    def hosts(self) -> dict[int, str]:
+        from muster.records.ranks import nodes
+
+        attempt = self.dir.last_attempt()
+        if attempt is None or registry.engine_name(self.dir) == "local":
+            return {}
+        return {node.node: str(node.host) for node in nodes(attempt, self.job) if node.host}
+
+    def curves(self) -> dict[str, list[tuple[float, float]]]:
+        from muster.metrics.sources import curves
+
+        attempt = self.dir.last_attempt()
+        return curves(attempt, self.job) if attempt else {}
+
+    def place(self) -> tuple[str, str] | None:
+        return self._engine().identity(self.handle) if self.handle else None
+
+    def exposed_keys(self) -> str | None:
+        from muster.records import warnings
+
+        return warnings.exposed_keys(self.dir)
+
+    def node_events(self) -> list[dict[str, Any]]:
+        return [event for event in read_events(self.dir.events) if event["event"] == "nodes"]
+
     @property
     def halted(self) -> str:
-        """Why its supervisor did not act when its engine was asked the last time, such as that it is stopped."""
         return self._said.halted if self._said else ""
 
     def wait(self, timeout: float | None = None, say: Callable[[str], None] = lambda text: None) -> str:
@@ -237,36 +220,15 @@ class Run:
         while time.monotonic() < deadline and recorded(self.dir) is None:
             watch.wait(deadline - time.monotonic())
 
-    def logs(self, rank: int | None = None, process: str | None = None, attempt: int | None = None) -> Iterator[bytes]:
-        """The log of one process (rank 0 unless said otherwise) as it stands, in pieces."""
+    def attempt_numbers(self) -> list[int]:
+        return self.dir.attempt_numbers()
+
+    def follower(
+        self, wanted: Wanted, only: int | None = None, start: Start | None = None, process: str | None = None
+    ) -> Follower:
         from muster.launch.follow import Follower
 
-        name = self.log_name(rank, process) or "rank-0"
-        number = names.attempt_number(self.dir, attempt) if attempt is not None else (self.dir.attempt_numbers() or [0])[-1]
-        with Follower(self.dir, lambda found, log: found == number and log == name) as follower:
-            yield from (chunk.data for chunk in follower.chunks())
-
-    def follow(self, rank: int | None = None, process: str | None = None, attempt: int | None = None) -> Iterator[Chunk]:
-        """Yields the output of the processes, in pieces and until the run ends: of all, or of the one that is named."""
-        from muster.launch.follow import Follower
-
-        name = self.log_name(rank, process)
-        number = names.attempt_number(self.dir, attempt) if attempt is not None else None
-        with Follower(self.dir, lambda found, log: number in (None, found) and name in (None, log), number) as follower:
-            yield from (chunk for chunk in self.pieces(follower) if chunk is not None)
-
-    def log_name(self, rank: int | None = None, process: str | None = None) -> str | None:
-        """The name of the log that a rank or a process writes, None for no choice. Raises RunNotFound."""
-        if process is not None:
-            return names.process_log(self.dir, self.job, process, self.log_names())
-        return names.rank_log(self.dir, self.job, rank) if rank is not None else None
-
-    def log_names(self) -> list[str]:
-        """The names of all logs that were written so far."""
-        from muster.launch.follow import Follower
-
-        with Follower(self.dir, lambda attempt, process: True) as follower:
-            return follower.names()
+        return Follower(self.dir, wanted, only, start)
 
     def pieces(self, follower: Follower, tick: float = POLL) -> Iterator[Chunk | None]:
         """Yields what a follower finds, until the run ends; None whenever nothing came for a while.

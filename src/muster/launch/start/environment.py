@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 from muster import config
@@ -53,7 +53,12 @@ def environment(job: Job, context: Context) -> dict[str, str]:
 
 def missing_secrets(job: Job, context: Context) -> list[Finding]:
     """The secrets that a job names and that are not set."""
-    variables, place = environment(job, context), f"{context.home}/config.toml"
+    return unset_secrets(job, environment(job, context), context.home)
+
+
+def unset_secrets(job: Job, variables: Container[str], home: str) -> list[Finding]:
+    """The secrets that a job names and that are not among the variables."""
+    place = f"{home}/config.toml"
     return [
         Finding("secrets", f"names `{name}`, which is not set", f"export {name}, or put it into a profile of {place}")
         for name in job.secrets
@@ -67,6 +72,11 @@ def of_recorded(job: Job, home: str) -> dict[str, str]:
     if missing := missing_secrets(job, found):
         raise MissingSecrets("; ".join(f"its `{field}` {message}; {hint}" for field, message, hint in missing))
     return environment(job, found)
+
+
+def of_ending(job: Job, home: str) -> dict[str, str]:
+    """The same for a supervisor that only ends what runs: it needs no secrets."""
+    return environment(job, context(home, config.load(home)))
 
 
 def _submitters(home: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from muster.job import Job
 from muster.job.source import Finding
+from muster.launch.start.data import Rights, own_rights
 from muster.storage.errors import InvalidName, InvalidRequest, NotFound, StorageError
 from muster.storage.local_store import find_local
 from muster.storage.settings import Settings
@@ -15,7 +16,7 @@ AT_ONCE = 16
 LIMIT = 120.0  # seconds for all probes together
 
 
-def unwritable(job: Job, settings: Settings, say: Callable[[str], None]) -> list[Finding]:
+def unwritable(job: Job, settings: Settings, say: Callable[[str], None], rights: Rights = own_rights) -> list[Finding]:
     """Finds URLs that the job cannot write to. Raises StorageError where a store cannot be used.
 
     A store gets a small object that is removed again; on this machine nothing is left that could be seen.
@@ -24,7 +25,7 @@ def unwritable(job: Job, settings: Settings, say: Callable[[str], None]) -> list
     if job.log_url:
         targets["log_url"] = job.log_url
     _warn_of_shared(job, targets, settings, say)
-    failed, left = _probed(set(targets.values()), settings)
+    failed, left = _probed(set(targets.values()), settings, rights)
     for url in left:
         say(f"{url} was written to see whether that can be done, and the keys may not remove it; it can be removed at any time")
     found = [(field, url, failed[url]) for field, url in targets.items() if url in failed]
@@ -53,7 +54,7 @@ def _identity(url: str, settings: Settings) -> Hashable:
     return settings.access(parsed.scheme), parsed.bucket, parsed.path
 
 
-def _probed(urls: Iterable[str], settings: Settings) -> tuple[dict[str, StorageError], list[str]]:
+def _probed(urls: Iterable[str], settings: Settings, rights: Rights) -> tuple[dict[str, StorageError], list[str]]:
     """Tries to write to each URL; returns the errors by URL, and the probes that could not be removed."""
     failed: dict[str, StorageError] = {}
     left: list[str] = []
@@ -61,7 +62,8 @@ def _probed(urls: Iterable[str], settings: Settings) -> tuple[dict[str, StorageE
     for url in sorted(urls):
         try:
             if found := find_local(settings, parse(url)):
-                found[0].probe(found[1])
+                with rights(url):
+                    found[0].probe(found[1])
             else:
                 remote.setdefault(_identity(url, settings), url)
         except StorageError as error:

@@ -56,6 +56,11 @@ def build(home: str) -> str:
     return target
 
 
+def content(home: str) -> bytes:
+    """The bytes of the packed agent, for machines that are asked before there is a run: nothing is made in the home."""
+    return _archive(reference(path(home)))
+
+
 def is_unchanged(target: str) -> bool:
     """Returns whether a packed agent is there and as it was packed."""
     try:
@@ -95,7 +100,7 @@ def _archive(kept: str) -> bytes:
     with suppress(OSError):  # such as a full disk: then it is packed again
         _write_first(kept, packed)
     cache, name = os.path.split(kept)
-    for older in os.listdir(cache):
+    for older in os.listdir(cache) if os.path.isdir(cache) else ():
         if older.startswith(_family()) and older.endswith(".pyz") and older != name:
             with suppress(FileNotFoundError):
                 os.unlink(f"{cache}/{older}")

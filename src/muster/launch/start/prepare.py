@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from muster import config
@@ -14,15 +16,17 @@ from muster.dataclass import dataclass, field, replace
 from muster.engines import registry
 from muster.engines.base import Engine, EngineError
 from muster.job import Job
+from muster.job.data import local_path
 from muster.job.load import LoadedJob, load
 from muster.job.source import Finding, Problem
-from muster.launch.start import data, interpreter, snapshot
+from muster.launch.start import data, interpreter, packed_agent, snapshot
 from muster.launch.start.environment import Context, context, environment, missing_secrets
 from muster.records.files import read_object
 from muster.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from muster.launch.run import Run
+    from muster.linux.accounts import Account
 
 Say = Callable[[str], None]
 """Shows the user a warning, or what takes a while."""
@@ -40,16 +44,41 @@ class Prepared:
     environment: dict[str, str] = field(repr=False)
 
 
-def prepare(loaded: LoadedJob, home: str, engine: str | None = None, say: Say = lambda text: None) -> Prepared:
+def prepare(
+    loaded: LoadedJob,
+    home: str,
+    engine: str | None = None,
+    say: Say = lambda text: None,
+    account: Account | None = None,
+) -> Prepared:
     """Checks everything that can be checked before a run exists. Without a name the engine is that of config.toml.
 
-    Raises JobError with all problems.
+    `account` is the user whose processes the ranks will be, where this process is root's. Raises JobError with all problems.
     """
-    found = preview(loaded, home, engine, say)
+    found = preview(loaded, home, engine, say, account)
     if found.job.outputs or found.job.log_url:
         from muster.launch.start import outputs
 
-        loaded.with_findings(outputs.unwritable(found.job, found.context.storage, say)).checked()
+        findings = outputs.unwritable(found.job, found.context.storage, say, rights_of(found.engine))
+        loaded.with_findings(findings).checked()
+    return found
+
+
+def rights_of(engine: Engine) -> data.Rights:
+    """Files of this machine that a job names are looked at with the rights of the account that it runs as."""
+    account = engine.account
+    if account is None:
+        return data.own_rights
+    from muster.linux import accounts
+
+    return lambda url: accounts.files_as(account) if local_path(url) else nullcontext()
+
+
+def check(loaded: LoadedJob, home: str, engine: str | None = None, say: Say = lambda text: None) -> Prepared:
+    """The same, and the machines on which the job would run are asked what they lack. Raises JobError."""
+    found = prepare(loaded, home, engine, say)
+    findings = found.engine.examine(found.job, found.code.size, say)
+    replace(loaded, problems=()).with_findings(findings).checked()
     return found
 
 
@@ -63,17 +92,23 @@ def prepare_again(run: Run, set: Sequence[str] = ()) -> Prepared:
         message = f"names {code}, whose files are not the recorded ones any more"
         hint = "start the job from its own code with `muster run`, or add `--set code=DIR`"
         loaded = loaded.with_findings([("code", message, hint)])
-    prepared = prepare(loaded, home, record.get("engine", "local"))
+    prepared = prepare(loaded, home, record.get("engine", "local"), account=registry.account_of(run.dir))
     if prepared.job.code != code:  # an override names other code
         return prepared
     return replace(prepared, job=replace(prepared.job, code=run.job.code))  # the record names where the code came from
 
 
-def preview(loaded: LoadedJob, home: str, engine: str | None = None, say: Say = lambda text: None) -> Prepared:
+def preview(
+    loaded: LoadedJob,
+    home: str,
+    engine: str | None = None,
+    say: Say = lambda text: None,
+    account: Account | None = None,
+) -> Prepared:
     """The same for what is only shown: nothing is written to see whether the outputs can be."""
     try:
         settings = config.load(home)
-        chosen = registry.get(engine or settings.engine, home, settings)
+        chosen = registry.get(engine or settings.engine, home, settings, partial(packed_agent.content, home), account)
         found = context(home, settings)
         loaded = validate(resolve(loaded, chosen, say), chosen, found)
     except (config.ConfigError, EngineError, StorageError) as error:
@@ -87,6 +122,8 @@ def preview(loaded: LoadedJob, home: str, engine: str | None = None, say: Say = 
 def resolve(loaded: LoadedJob, engine: Engine, say: Say) -> LoadedJob:
     """The job with what its file leaves open: devices by the engine, the Python by the PATH."""
     job = engine.resolve(loaded.job, say)
+    if job.hosts and engine.name != "ssh":
+        say(f"`hosts` is for the engine ssh, and this run is on {engine.name}; add `--engine ssh` to run it there")
     if not engine.shares_files:
         return _with_python_elsewhere(loaded, job)
     if job.boot and not job.python:
@@ -104,7 +141,7 @@ def _with_python_elsewhere(loaded: LoadedJob, job: Job) -> LoadedJob:
 def validate(loaded: LoadedJob, engine: Engine, context: Context) -> LoadedJob:
     """The job with the problems that the engine and the settings find."""
     job = loaded.job
-    unseen = [] if engine.shares_files else data.not_on_stores(job, context.storage)
+    unseen = [] if engine.shares_files else data.unseen(job)
     findings = [*engine.impossible(job), *missing_secrets(job, context), *unseen]
     if job.boot and not job.python:
         findings.append(Finding("python", "has no default: there is no `python` on your PATH", "set it to a path"))
@@ -114,7 +151,7 @@ def validate(loaded: LoadedJob, engine: Engine, context: Context) -> LoadedJob:
 def package(loaded: LoadedJob, engine: Engine, context: Context, say: Say) -> Prepared:
     """Checks the inputs, fetches the code and takes a snapshot of it. Raises JobError."""
     job = loaded.job
-    missing = data.missing(job, context.storage)
+    missing = data.missing(job, context.storage, rights_of(engine))
     code, wrong = _code(job, context, say)
     loaded.with_findings([*missing, *wrong]).checked()
     assert code is not None  # without it something is wrong
@@ -125,12 +162,19 @@ def _code(job: Job, context: Context, say: Say) -> tuple[snapshot.Snapshot | Non
     """The snapshot of a job's code, or why there is none."""
     try:
         folder = data.code(job, context.storage, say)
-        code = snapshot.take(folder, context.home, say)
     except data.NoCode as error:
         return None, [Finding("code", str(error), "`muster ls` shows what is there")]
+    except OSError as error:
+        return None, [_untaken(error)]
+    return taken(job, folder, context.home, say)
+
+
+def taken(job: Job, folder: str, home: str, say: Say) -> tuple[snapshot.Snapshot | None, list[Finding]]:
+    """The snapshot of a directory with the code of a job, or why there is none."""
+    try:
+        code = snapshot.take(folder, home, say)
     except (snapshot.SnapshotError, OSError) as error:
-        hint = f"name the program's own directory, or list data in {snapshot.IGNORE_FILE}"
-        return None, [Finding("code", f"cannot be taken: {error}", hint)]
+        return None, [_untaken(error)]
     boot = os.path.relpath(os.path.realpath(os.path.join(folder, job.boot)), folder)
     if not job.boot or any(entry.name == boot for entry in code.entries):
         return code, []
@@ -139,3 +183,8 @@ def _code(job: Job, context: Context, say: Say) -> tuple[snapshot.Snapshot | Non
         return None, [Finding("boot", f"names `{job.boot}`, which is not in {job.code}", shows)]
     hint = f"see {snapshot.IGNORE_FILE}, and the names that are always left out, such as `.venv`"
     return None, [Finding("boot", f"names `{job.boot}`, which is left out of the code that a run keeps", hint)]
+
+
+def _untaken(error: Exception) -> Finding:
+    hint = f"name the program's own directory, or list data in {snapshot.IGNORE_FILE}"
+    return Finding("code", f"cannot be taken: {error}", hint)

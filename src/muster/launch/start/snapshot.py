@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from muster.dataclass import dataclass, replace
@@ -47,14 +47,54 @@ class Snapshot:
     entries: list[TreeEntry]
     digest: str
 
+    @property
+    def size(self) -> int:
+        """The bytes of its files."""
+        return sum(entry.info.st_size for entry in self.entries)
+
 
 def take(source: str, home: str, say: Callable[[str], None] = lambda text: None) -> Snapshot:
     """Reads a code directory and its digest; nothing is written."""
     entries = sorted(_entries(source, home), key=lambda entry: entry.name)
-    size = sum(entry.info.st_size for entry in entries)
-    if size > LARGE:
-        say(f"taking a snapshot of {size >> 20} MB of code; {IGNORE_FILE} can leave data out")
-    return Snapshot(source, entries, _digest(source, entries))
+    found = Snapshot(source, entries, "")
+    if found.size > LARGE:
+        say(f"taking a snapshot of {found.size >> 20} MB of code; {IGNORE_FILE} can leave data out")
+    return replace(found, digest=_digest(source, entries))
+
+
+def listing(snapshot: Snapshot) -> list[list[str]]:
+    """What a snapshot holds, sorted by name, in the words of which its digest is made: type, content, name."""
+    return [[*_content(snapshot.source, entry), entry.name] for entry in snapshot.entries]
+
+
+def digest_of(listing: Iterable[Sequence[str]]) -> str:
+    """The digest of code that holds this."""
+    total = hashlib.sha256()
+    for words in listing:
+        for word in words:
+            total.update(word.encode("utf-8", "surrogateescape") + b"\0")  # what no name can hold
+    return total.hexdigest()[:32]
+
+
+def place(home: str, digest: str, fill: Callable[[Path], None]) -> None:
+    """Has `fill` make the files of some code in an empty directory, and puts that where its digest belongs."""
+    with _temporary(folder(home, digest)) as temporary:
+        fill(temporary)
+        _put(temporary, home, digest)
+
+
+@contextmanager
+def _temporary(target: Path) -> Iterator[Path]:
+    """An empty directory beside a target, of which nothing is left."""
+    import shutil  # here, because it takes long to import
+
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = Path(temporary_name(str(target)))
+    temporary.mkdir(mode=0o700)
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def keep(snapshot: Snapshot, home: str) -> Snapshot:
@@ -63,18 +103,11 @@ def keep(snapshot: Snapshot, home: str) -> Snapshot:
     if intact(home, snapshot.digest):
         os.utime(target)
         return snapshot
-    import shutil  # here, because it takes long to import
-
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = Path(temporary_name(str(target)))
-    temporary.mkdir(mode=0o700)
-    try:
+    with _temporary(target) as temporary:
         entries = [entry for entry in snapshot.entries if _store(snapshot.source, entry, temporary)]
         kept = Snapshot(snapshot.source, entries, _digest(str(temporary), entries))
         _put(temporary, home, kept.digest)
         return kept
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def intact(home: str, digest: str) -> bool:
@@ -92,13 +125,17 @@ def intact(home: str, digest: str) -> bool:
 def _put(temporary: Path, home: str, digest: str) -> None:
     """Renames a copy to where its digest belongs. A damaged one moves aside, for a run may be reading it; prune deletes it."""
     target = folder(home, digest)
-    if not intact(home, digest):
-        with suppress(FileNotFoundError):
-            target.rename(temporary_name(str(target)))
+    with suppress(OSError):  # something is there already
+        temporary.rename(target)
+        return
+    if intact(home, digest):  # another process was faster, and runs may use its copy
+        return
+    with suppress(FileNotFoundError):
+        target.rename(temporary_name(str(target)))
     try:
         temporary.rename(target)
     except OSError:
-        if not target.exists():  # another process may have been faster
+        if not target.exists():
             raise
 
 
@@ -108,11 +145,7 @@ def folder(home: str, digest: str) -> Path:
 
 
 def _digest(source: str, entries: list[TreeEntry]) -> str:
-    total = hashlib.sha256()
-    for entry in entries:
-        for word in (*_content(source, entry), entry.name):
-            total.update(word.encode("utf-8", "surrogateescape") + b"\0")  # what no name can hold
-    return total.hexdigest()[:32]
+    return digest_of(listing(Snapshot(source, entries, "")))
 
 
 def _content(source: str, entry: TreeEntry) -> tuple[str, ...]:

@@ -6,15 +6,25 @@ import fcntl
 import getpass
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from muster import __version__, config
-from muster.dataclass import replace
+from muster.dataclass import dataclass, replace
 from muster.engines.base import Order, Request
 from muster.launch.start import data, interpreter, packed_agent, snapshot
-from muster.launch.start.prepare import Prepared
+from muster.launch.start.prepare import Prepared, rights_of
 from muster.records.files import locked, try_lock, write_json, write_text
 from muster.records.layout import RunDir, run_dir
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a server gives a run that it starts for somebody: its id, and whose it is."""
+
+    run_id: str
+    owner: Mapping[str, str]
+
 
 LETTERS = "abcdefghijkmnpqrstuvwxyz"  # at the end of a run's id
 
@@ -32,7 +42,7 @@ def render(prepared: Prepared) -> Request:
     return prepared.engine.render(prepared.job, order(prepared, new_id(prepared.job.name), agent), prepared.environment)
 
 
-def start(prepared: Prepared, follower: int | None = None) -> RunDir:
+def start(prepared: Prepared, follower: int | None = None, given: Given | None = None) -> RunDir:
     """Makes the run directory and submits. `follower` is a descriptor whose end stops the run."""
     home, job = prepared.context.home, prepared.job
     try:
@@ -43,21 +53,24 @@ def start(prepared: Prepared, follower: int | None = None) -> RunDir:
     os.makedirs(f"{home}/store", 0o700, exist_ok=True)  # nodes are shown what is there when they start
     agent = packed_agent.build(home)
     prepared = replace(prepared, code=snapshot.keep(prepared.code, home))
-    if job.boot and prepared.engine.shares_files:
+    account = prepared.engine.account
+    if job.boot and prepared.engine.shares_files and given is None and account is None:  # a server runs no program of its users
         job = replace(job, python=interpreter.resolve(job.python, home))
-    data.make_outputs(job, prepared.context.storage)
-    run = _make(home, job.name)
+    data.make_outputs(job, prepared.context.storage, rights_of(prepared.engine))
+    run = _make(home, job.name, given.run_id if given else "")
     with locked(run.path):
         record = {
             "run": run.id,
             "engine": prepared.engine.name,
             "handle": None,
-            "user": user(),
+            "user": user() if account is None else account.name,
             "host": os.uname().nodename,
             "created": time.time(),
             "utc_offset": time.localtime().tm_gmtoff,
             "code": prepared.code.digest,
             "muster": __version__,
+            **({"owner": dict(given.owner)} if given else {}),
+            **({} if account is None else {"account": account.to_text()}),
         }
         try:
             write_json(run.job, job.to_json())
@@ -103,12 +116,13 @@ def new_id(name: str) -> str:
     return f"{name}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{letters}"
 
 
-def _make(home: str, name: str) -> RunDir:
+def _make(home: str, name: str, run_id: str = "") -> RunDir:
     Path(home, "runs").mkdir(mode=0o700, exist_ok=True)
     while True:
-        run = run_dir(home, new_id(name))
+        run = run_dir(home, run_id or new_id(name))
         try:
             os.mkdir(run.path, 0o700)
             return run
         except FileExistsError:
-            continue
+            if run_id:
+                raise
