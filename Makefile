@@ -1,4 +1,4 @@
-# The commands that people and CI run. Everything is installed into .venv, without root, but for `browser`, `slurm`, `hosts` and `frameworks`.
+# The commands that people and CI run. Everything is installed into .venv, without root, but for `browser`, `slurm`, `hosts`, `postgres` and `frameworks`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
@@ -16,7 +16,7 @@ WORKLOADS := resnet50 bert-large resnet50-mindspore
 # Tests start Python thousands of times: without bytecode each start compiles Muster, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all chaos test-slurm browser slurm hosts frameworks test-frameworks lint docs benchmark clean
+.PHONY: demo test test-all chaos test-slurm browser slurm hosts postgres frameworks test-frameworks lint docs benchmark clean
 
 demo: $(DEMO)  ## run the quickstart and show its result
 	PATH="$(BIN):$$PATH" muster run examples/quickstart/job.yaml
@@ -27,8 +27,9 @@ test: $(READY)  ## run the tests; long ones and those of Slurm itself in CI and 
 test-all: $(READY)  ## run everything that CI runs, but for the frameworks
 	$(BIN)/python -m pytest -n 4 --dist worksteal --all --ignore=tests/frameworks --ignore=tests/workloads $(ARGS)
 
-chaos: $(READY)  ## break the network, sessions, power and submitter of hosts over ssh at random moments, 50 times; needs root and `make hosts`
-	MUSTER_CHAOS=50 $(BIN)/python -m pytest -n 2 --all tests/ssh_hosts/test_random_breaks.py $(ARGS)
+chaos: $(READY)  ## break hosts over ssh 50 times (needs root and `make hosts`), and kill a server 200 times, at random moments
+	MUSTER_CHAOS_SERVER=200 $(BIN)/python -m pytest -n 2 --all tests/ssh_hosts/test_random_breaks.py \
+	  tests/server/test_killed_server.py $(ARGS)
 
 test-slurm: $(READY)  ## run the tests of Slurm, and of the conformance core on it
 	$(BIN)/python -m pytest -n 4 --dist worksteal tests -k slurm $(ARGS)
@@ -41,6 +42,9 @@ slurm:  ## install the Slurm of the tests by apt-get where that can be done, its
 
 hosts:  ## install what the tests of hosts need, an ssh server and iproute2, by apt-get where that can be done; no service is started
 	scripts/hosts.sh
+
+postgres:  ## install the PostgreSQL of the tests by apt-get where that can be done, its service left off; else it says what to do
+	scripts/postgres.sh
 
 frameworks: $(READY)  ## install the frameworks of the examples, each into a cached environment of its own, about 12 GB in all
 	$(BIN)/python scripts/frameworks/install.py
@@ -63,11 +67,13 @@ lint: $(LINTERS)  ## style, types, the rooms' contracts, and that what travels r
 
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -c "from muster.job.describe import page; print(page(), end='')" > docs/job-file.md
-	$(BIN)/python -c "from muster.server.core.app import protocol; print(protocol(), end='')" > docs/tester-openapi.json
+	$(BIN)/python -c "from muster.server.results.web.app import protocol; print(protocol(), end='')" > docs/tester-openapi.json
+	$(BIN)/python -c "from muster.server.core.app import protocol; print(protocol(), end='')" > docs/server-openapi.json
 
-benchmark: $(READY)  ## measure launch and storage against their peers; installs those of the launch into benchmarks/.venv
+benchmark: $(READY)  ## measure launch, storage and hosts against their peers; installs those of the launch into benchmarks/.venv
 	$(BIN)/python benchmarks/launch.py
 	$(BIN)/python benchmarks/storage.py
+	$(BIN)/python benchmarks/ssh_hosts.py
 
 # A Python without ensurepip (Debian without python3-venv) makes the environment with the pip it has.
 $(MADE):

@@ -34,6 +34,7 @@ class Command:
 class Timing:
     total_s: float
     first_line_s: float | None
+    last_line_s: float | None
     shown: int
 
 
@@ -98,7 +99,7 @@ def _run(command: Command, workdir: Path, other: IO[bytes]) -> tuple[Timing, int
         _end_group(process.pid)
         raise RunError("ended, but left a process that holds its output open")
     echoes = [stamp - start for stamp, line in lines if is_echo(line)]
-    timing = Timing(end - start, echoes[0] if echoes else None, len(echoes))
+    timing = Timing(end - start, echoes[0] if echoes else None, echoes[-1] if echoes else None, len(echoes))
     return timing, code, "".join(line for _, line in lines)
 
 
@@ -119,5 +120,7 @@ def _count_kept(workdir: Path, pattern: str) -> int:
 
 
 def last_line(text: str) -> str:
+    """The line that says how a run of Muster failed, or the last one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "no output"
+    failed = [line for line in lines if line.startswith("✗")]
+    return (failed or lines or ["no output"])[-1]

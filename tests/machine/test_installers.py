@@ -62,7 +62,7 @@ def have_slurm(machine: Machine) -> None:
 
 
 def have_hosts(machine: Machine) -> None:
-    for name in ("sshd", "ssh", "ip"):
+    for name in ("sshd", "ssh", "ip", "faketime"):
         machine.program(name)
 
 
@@ -134,3 +134,28 @@ def test_an_ssh_server_is_installed_while_services_are_forbidden(machine: Machin
     assert machine.calls[1].endswith(" install openssh-server")
     assert machine.calls[2:] == ["#!/bin/sh", "exit 101", "policy 101"]
     assert not machine.policy.exists()
+
+
+def test_a_machine_with_postgres_gets_nothing(machine: Machine) -> None:
+    program = machine.root / "usr/lib/postgresql/15/bin/postgres"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    machine.apt_get()
+    done = machine.install("postgres.sh")
+    assert (done.returncode, machine.calls) == (0, [])
+    assert str(program) in done.stdout
+
+
+def test_postgres_is_installed_without_a_database_or_service_of_its_own(machine: Machine) -> None:
+    machine.program("mkdir", f'#!/bin/sh\nexec {shutil.which("mkdir")} "$@"\n')
+    machine.apt_get()
+    assert machine.install("postgres.sh").returncode == 0
+    assert machine.calls[-1] == "policy 101" and machine.calls[1].endswith("install postgresql")
+    assert not machine.policy.exists()
+    assert (machine.root / "etc/postgresql-common/createcluster.conf").read_text() == "create_main_cluster = false\n"
+
+
+def test_without_root_postgres_says_what_to_do(machine: Machine) -> None:
+    machine.program("id", "echo 1000")
+    done = machine.install("postgres.sh")
+    assert (done.returncode, "apt-get install postgresql" in done.stderr) == (1, True)
