@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import shutil
 import signal
 import ssl
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,7 @@ import pytest
 
 from muster.client.profiles import Profile, Profiles
 from postgres_server import PostgresServer, needed
+from served_program import ServedProgram, unused_port
 
 PASSWORD = "correct horse battery"
 NUMBERS = itertools.count(1)  # for names on a server that many tests share
@@ -29,64 +27,20 @@ ServeMuster = Callable[..., "MusterServer"]
 
 
 @dataclass
-class MusterServer:
+class MusterServer(ServedProgram):
     """A server with a directory of its own, which may be stopped and started again."""
 
-    folder: Path
-    words: list[str]
-    url: str = ""
     store: str = ""
+    store_port: int = 0
     link: str | None = None
     trust: ssl.SSLContext | bool = True  # for a certificate of the test's own
-    process: subprocess.Popen[bytes] | None = None
-    program: list[str] = field(default_factory=lambda: [sys.executable, "-m", "muster.cli.main"])
 
-    def start(self, port: int = 0) -> MusterServer:
+    def start(self) -> MusterServer:
         """Starts it and waits until it listens."""
-        command = [*self.program, "serve", "--json", "--port", str(port), "--data", str(self.data), *self.words]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, "MUSTER_HOME": str(self.folder / "home")},
-            )
-        assert self.process.stdout
-        text = b""
-        while not text.endswith(b"}\n"):
-            line = self.process.stdout.readline()
-            assert line, self.log.read_text()
-            text += line
-        said = json.loads(text)
-        self.url, self.store, self.link = said["url"], said["store"], said["first_administrator"]
+        self.store_port = self.store_port or unused_port()
+        said = self.announced("serve", "--store-port", str(self.store_port))
+        self.store, self.link = said["store"], said["first_administrator"]
         return self
-
-    def kill(self, how: signal.Signals = signal.SIGKILL) -> int:
-        if self.process is None:
-            return 0
-        self.process.send_signal(how)
-        return self.wait()
-
-    def wait(self) -> int:
-        """Waits for its end and returns the exit code."""
-        assert self.process and self.process.stdout
-        code = self.process.wait(60)
-        self.process.stdout.close()
-        self.process = None
-        return code
-
-    @property
-    def data(self) -> Path:
-        return self.folder / "data"
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "stderr"
-
-    @property
-    def port(self) -> int:
-        return int(self.url.rsplit(":", 1)[1])
 
     def entries(self, event: str) -> list[dict[str, Any]]:
         """The entries of its log with this event."""
@@ -144,9 +98,9 @@ def serve_muster() -> Iterator[ServeMuster]:
     """Starts a server with these words on its command line."""
     served: list[MusterServer] = []
 
-    def start(*words: object, port: int = 0) -> MusterServer:
+    def start(*words: object) -> MusterServer:
         served.append(MusterServer(server_folder(), [*map(str, words)]))
-        return served[-1].start(port)
+        return served[-1].start()
 
     yield start
     for one in served:

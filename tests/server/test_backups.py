@@ -92,8 +92,7 @@ def test_a_database_with_users_is_replaced_only_on_request(serve_muster: ServeMu
         refused = muster("serve", "restore", file, "--data", server.data)
         assert (refused.returncode, "--replace" in refused.stderr) == (2, True)
         assert muster("serve", "restore", file, "--data", server.data, "--replace").returncode == 0
-        port = server.port
-        server.start(port)
+        server.start()
         assert browser.get("/api/v1/me").status_code == 401  # sessions have ended
     with server.http(token) as http:
         assert http.get("/api/v1/me").status_code == 200

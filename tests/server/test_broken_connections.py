@@ -106,10 +106,9 @@ def test_a_server_that_is_restarted_is_followed_on(
         assert process.stdout.readline() == b"[0] ready\n"
         with connect() as client, ThreadPoolExecutor() as threads:
             waiting = threads.submit(client.get("last").wait, 90)
-            port = server.port
             server.kill(signal.SIGKILL)
             go.touch()
-            server.start(port)
+            server.start()
             stdout, stderr = process.communicate(timeout=60)
             assert waiting.result(60) == "succeeded"
     assert (process.returncode, stdout) == (0, b"[0] done\n"), stderr
@@ -151,12 +150,11 @@ def test_a_command_whose_server_is_gone_can_be_ended(
     with subprocess.Popen([*command, "run", str(job)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout and process.stderr
         assert process.stdout.readline() == b"[0] ready\n"
-        port = server.port
         server.kill(signal.SIGKILL)
         until(lambda: b"cannot be reached" in (process.stderr.readline() if process.stderr else b""))
         while process.poll() is None:
             process.send_signal(signal.SIGTERM)
             time.sleep(0.2)
         assert process.returncode == 3
-    server.start(port)
+    server.start()
     assert muster("stop", "last", "--now").returncode == 0

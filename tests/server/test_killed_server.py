@@ -34,7 +34,7 @@ def test_a_run_goes_on_while_its_server_is_gone_and_is_taken_up_again(serve_must
         until(lambda: client.get(run)["state"] == "running")
         server.kill()
         time.sleep(1)
-        server.start(server.port)
+        server.start()
         assert client.wait(run)["state"] == "succeeded"
         assert client.log(run) == "one\ntwo\n"
         assert len(client.get(run)["attempts"]) == 1
@@ -48,7 +48,7 @@ def test_a_supervisor_that_was_killed_with_its_server_is_a_lost_run(serve_muster
         supervisor = int(client.get(run)["handle"].split(":")[0])
         server.kill()
         os.kill(supervisor, signal.SIGKILL)
-        server.start(server.port)
+        server.start()
         ended = client.wait(run)
         assert (ended["state"], "was killed" in ended["reason"]) == ("lost", True)
 
@@ -66,7 +66,7 @@ def test_directories_of_runs_win_over_a_database_that_does_not_know_them(serve_m
         server.kill()
         restored = ["restore" if word == "backup" else word for word in command]
         subprocess.run([*restored, "--replace"], check=True, capture_output=True)
-        server.start(server.port)
+        server.start()
         until(lambda: client.http.get(f"/api/v1/runs/{running}").status_code == 200)
         assert client.wait(ended)["state"] == client.wait(running)["state"] == "succeeded"
         assert client.get(ended)["user"] == client.get(running)["user"]
@@ -132,7 +132,7 @@ def _start_if_gone(server: MusterServer) -> None:
     assert server.process is not None
     if server.process.poll() is not None:
         server.wait()
-        server.start(server.port)
+        server.start()
 
 
 def _check(client: RunClient, server: MusterServer, accepted: dict[int, str]) -> None:

@@ -46,7 +46,7 @@ def test_jobs_of_the_servers_own_user_are_warned_of_and_of_one_project(serve_mus
     administrator = server.make_administrator()
     server.kill()
     (server.data / "config.toml").write_text('[pools.here]\nproject = "lab"\n')
-    server.start(server.port)
+    server.start()
     assert "the pool `here` has no accounts" in server.log.read_text()
     with run_client(server, administrator, project="lab") as client:  # the server has made the project
         run = client.submit("command: id -u")
@@ -65,11 +65,11 @@ def test_a_pool_is_taken_away_once_its_runs_have_ended(serve_muster: ServeMuster
         done = started(server.folder, "[pools.other]\ntrusted = true\n")
         assert (done.returncode, "runs wait or go on in the pool `local`" in done.stderr) == (2, True)
         (server.data / "config.toml").unlink()
-        server.start(server.port)
+        server.start()
         client.http.post(f"/api/v1/runs/{run}/stop", json={"now": True})
         assert client.wait(run)["state"] == "stopped"
         server.kill()
         (server.data / "config.toml").write_text("[pools.other]\ntrusted = true\n")
-        server.start(server.port)
+        server.start()
         assert (client.get(run)["pool"], client.log(run)) == ("local", "hello\n")
         assert client.wait(client.submit("command: echo hello"))["pool"] == "other"

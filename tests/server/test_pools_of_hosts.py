@@ -27,7 +27,7 @@ def test_a_pool_of_hosts_runs_jobs_as_the_account_of_their_project(machines: Mac
     administrator = server.make_administrator()
     server.kill()
     (server.data / "config.toml").write_text(CONFIG)
-    server.start(server.port)
+    server.start()
     with run_client(server, administrator, project="other") as stranger:
         refused = stranger.post("command: id -un")
         assert (refused.status_code, "you have no account in the pool `lab`" in refused.json()["reason"]) == (400, True)
@@ -38,7 +38,7 @@ def test_a_pool_of_hosts_runs_jobs_as_the_account_of_their_project(machines: Mac
         until(lambda: len(client.http.get(f"/api/v1/runs/{run}/logs").json()["items"]) >= 2)
         server.kill()
         time.sleep(1)
-        server.start(server.port)
+        server.start()
         assert client.wait(run)["state"] == "succeeded", client.get(run)
         assert client.log(run, "rank-0", node=0).splitlines() == ["trainer", "h1", "done"]
         assert client.log(run, "rank-1", node=1).splitlines() == ["trainer", "h2", "done"]

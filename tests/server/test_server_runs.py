@@ -282,7 +282,7 @@ def test_new_jobs_are_refused_before_the_disk_is_full(serve_muster: ServeMuster)
         server.kill()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300m", "tmpfs", server.data], check=True)
         try:
-            server.start(server.port)
+            server.start()
             with run_client(server, server.make_administrator()) as other:
                 assert other.wait(other.submit("command: echo there is room"))["state"] == "succeeded"
                 sent = other.send_code()

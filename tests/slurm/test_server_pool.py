@@ -21,7 +21,7 @@ def test_a_job_of_the_server_runs_on_slurm_and_is_stopped_there(
     administrator = server.make_administrator()
     server.kill()
     (server.data / "config.toml").write_text(CONFIG)
-    server.start(server.port)
+    server.start()
     with run_client(server, administrator, project="vision") as client:
         run = client.submit("command: echo hello\nnodes: 2\ndevice: cpu")
         assert client.wait(run)["state"] == "succeeded", client.get(run)

@@ -25,7 +25,7 @@ def nobody() -> str:
 
 def test_a_tester_that_is_down_loses_no_result(serve: Serve, muster: Muster, home: Path, tmp_path: Path) -> None:
     tester = serve()
-    token, plan, path, port = tester.token(), planned(tester), bundle(tmp_path), tester.port
+    token, plan, path = tester.token(), planned(tester), bundle(tmp_path)
     tester.kill()
     down = muster("tester", "send", path, "--tester", tester.url, "--test-id", plan.test_id, MUSTER_TESTER_TOKEN=token)
     assert down.returncode == 3
@@ -40,7 +40,7 @@ def test_a_tester_that_is_down_loses_no_result(serve: Serve, muster: Muster, hom
     (waiting,) = json.loads(muster("tester", "outbox", "--json").stdout)
     assert (waiting["path"], waiting["tester"], waiting["test_id"]) == (str(kept), tester.url, plan.test_id)
     assert kept.name in muster("tester", "outbox").stdout
-    tester.start(port)
+    tester.start()
     done = muster("tester", "outbox", "--send", MUSTER_TESTER_TOKEN=token)
     assert (done.returncode, "as result 1: it passed" in done.stdout) == (0, True), done.stderr
     assert list((home / "outbox").iterdir()) == []
@@ -149,7 +149,7 @@ def test_a_tester_that_goes_down_during_a_bench_loses_no_result(
     serve: Serve, muster: Muster, command: list[str], write_job: WriteJob, home: Path, tmp_path: Path
 ) -> None:
     tester = serve()
-    token, plan, port = tester.token(), planned(tester), tester.port
+    token, plan = tester.token(), planned(tester)
     begun, go = tmp_path / "begun", tmp_path / "go"
     script = f"touch {begun}; until [ -e {go} ]; do sleep 0.02; done; echo 42.5 > $MUSTER_RESULTS/throughput_0.json"
     job = write_job({"command": script, "bench": {}})
@@ -161,7 +161,7 @@ def test_a_tester_that_goes_down_during_a_bench_loses_no_result(
         go.touch()
         reason = bench.communicate(timeout=60)[1]
     assert (bench.returncode, "the bundle is kept in" in reason) == (3, True), reason
-    tester.start(port)
+    tester.start()
     later = muster("tester", "outbox", "--send", MUSTER_TESTER_TOKEN=token)
     assert (later.returncode, "throughput 42.5 samples/s" in later.stdout) == (0, True), later.stderr
     assert result_count(tester) == 1

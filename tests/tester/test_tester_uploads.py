@@ -152,10 +152,9 @@ def test_the_client_outlives_a_tester_that_is_killed_in_the_middle(serve: Serve,
         sending = threading.Thread(target=lambda: verdicts.append(client.send(path)))
         sending.start()
         until(lambda: any(part.stat().st_size for part in tester.unfinished.iterdir()))
-        port = tester.port
         tester.kill()
         assert [part.stat().st_size < path.stat().st_size for part in tester.unfinished.iterdir()] == [True]
-        tester.start(port)
+        tester.start()
         sending.join()
     assert verdicts[0].accepted
     assert result_count(tester) == 1

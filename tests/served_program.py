@@ -1,0 +1,83 @@
+"""A program of Muster's that serves, as a process of its own: it may be killed and started again at the same address."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class ServedProgram:
+    """It has a directory of its own, and announces with --json that it listens."""
+
+    folder: Path
+    words: list[str]
+    url: str = ""
+    port: int = 0
+    process: subprocess.Popen[bytes] | None = None
+    program: list[str] = field(default_factory=lambda: [sys.executable, "-m", "muster.cli.main"])
+
+    def announced(self, *words: str) -> dict[str, Any]:
+        """Starts it with these words and waits until it listens; returns what it says then."""
+        self.port = self.port or unused_port()
+        command = [*self.program, *words, "--json", "--port", str(self.port), "--data", str(self.data), *self.words]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "MUSTER_HOME": str(self.folder / "home")},
+            )
+        assert self.process.stdout
+        text = b""
+        while not text.endswith(b"}\n"):
+            line = self.process.stdout.readline()
+            assert line, self.log.read_text()
+            text += line
+        said: dict[str, Any] = json.loads(text)
+        self.url = said["url"]
+        return said
+
+    def kill(self, how: signal.Signals = signal.SIGKILL) -> int:
+        if self.process is None:
+            return 0
+        self.process.send_signal(how)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Waits for its end and returns the exit code."""
+        assert self.process and self.process.stdout
+        code = self.process.wait(60)
+        self.process.stdout.close()
+        self.process = None
+        return code
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "stderr"
+
+
+def unused_port() -> int:
+    """A port that stays free while its server is restarted: the kernel, jobs and other workers take none of these."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 16
+    while True:
+        port = random.randrange(12000 + 500 * worker, 12500 + 500 * worker)
+        with socket.socket() as trial:
+            try:
+                trial.bind(("0.0.0.0", port))
+                return port
+            except OSError:
+                continue
