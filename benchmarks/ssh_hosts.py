@@ -1,4 +1,4 @@
-"""Measures runs on hosts over ssh against ssh alone: the first line, 64 sessions, following a log, and its throughput.
+"""Measures runs on hosts over ssh against ssh alone: first line, 64 sessions, a log (delay, throughput) and a stop beside it.
 
 All hosts are this machine, behind an ssh server of the benchmark's own at a loopback address. Needs sshd, not root.
 """
@@ -65,6 +65,20 @@ import os
 line = b"x" * 1023 + b"\\n"
 for _ in range({FLOOD}):
     os.write(1, line * 1024)
+"""
+ENDLESS = f"""
+import os, signal, sys, time
+told = sys.argv[-1].partition("=")[2]
+def end(*_):
+    with open(told + ".part", "w") as file:
+        file.write(str(time.monotonic()))
+    os.rename(told + ".part", told)
+    os._exit(0)
+signal.signal(signal.SIGTERM, end)
+line = b"x" * 1023 + b"\\n"
+for _ in range({2 * FLOOD}):
+    os.write(1, line * 1024)
+signal.pause()
 """
 
 
@@ -154,13 +168,14 @@ def sessions(hosts: Hosts, count: int, rounds: int) -> float:
 
 
 @contextmanager
-def detached(hosts: Hosts, muster: str, name: str, text: str) -> Iterator[tuple[str, Path, Path]]:
+def detached(hosts: Hosts, muster: str, name: str, text: str, *words: object) -> Iterator[tuple[str, Path, Path]]:
     """A run on the first host: its id, and its log here and there, once both are begun; stopped in the end."""
     (hosts.place / name).mkdir()
     (hosts.place / name / "train.py").write_text(text)
     job = hosts.place / name / "job.yaml"
     job.write_text(f"boot: train.py\npython: {sys.executable}\ndevice: cpu\n")
-    done = subprocess.run([muster, "run", str(job), "--detach"], env=hosts.env, stdout=subprocess.PIPE, text=True, check=True)
+    command = [muster, "run", str(job), "--detach", *map(str, words)]
+    done = subprocess.run(command, env=hosts.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
     run = done.stdout.strip()
     log = f"runs/{run}/attempts/1/nodes/0/logs/rank-0.log"
     here, there = hosts.place / "home" / log, hosts.place / "hosts/nodes/0" / log
@@ -215,16 +230,44 @@ def flooded(hosts: Hosts, muster: str, rounds: int) -> tuple[float, float]:
     return statistics.median(ours), statistics.median(plain)
 
 
+def stopped(hosts: Hosts, muster: str, rounds: int) -> tuple[float, float]:
+    """Medians of the seconds until a program that floods its log is told to end: by `muster stop`, and by `ssh HOST kill`."""
+    ours, plain, log = [], [], hosts.place / "endless.log"
+    for number in range(rounds):
+        told = hosts.place / f"told-{number}"
+        with detached(hosts, muster, f"endless-{number}", ENDLESS, "--set", f"parameters.told={told}") as (run, here, _):
+            until(lambda: here.stat().st_size > FLOOD << 17)
+            ours.append(_told([muster, "stop", run], told, hosts))
+        with log.open("wb") as file:
+            program = f"echo $$ > {hosts.place}/pid; exec {sys.executable} {hosts.place}/endless-0/train.py --told={told}-alone"
+            process = subprocess.Popen(hosts.ssh(program), env=hosts.env, stdout=file)
+            until(lambda: log.stat().st_size > FLOOD << 17)
+            plain.append(_told(hosts.ssh(f"kill $(cat {hosts.place}/pid)"), Path(f"{told}-alone"), hosts))
+            process.wait()
+    return statistics.median(ours), statistics.median(plain)
+
+
+def _told(command: list[str], told: Path, hosts: Hosts) -> float:
+    """Seconds from the start of a command until a program has written down that it was told to end."""
+    begun = time.monotonic()
+    process = subprocess.Popen(command, env=hosts.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(told.exists)
+    process.wait()
+    return float(told.read_text()) - begun
+
+
 def measured(hosts: Hosts, muster: str, rounds: int) -> list[Row]:
     first, _ = echoing(hosts, muster, FEW, rounds)
     _, all_up = echoing(hosts, muster, MANY, rounds)
     follow, tail = followed(hosts, muster)
     flood, plain = flooded(hosts, muster, rounds)
+    stop, kill = stopped(hosts, muster, rounds)
     return [
         Row(f"first line, {FEW} hosts, warm caches / `true`", "s", first, sessions(hosts, FEW, rounds), 1.5, True),
         Row(f"all ranks up, {MANY} sessions / `true`", "s", all_up, sessions(hosts, MANY, rounds), 10.0, True),
         Row("a line on its way to `logs -f` / `tail -f`", "ms", follow, tail, tail + 50, True),
         Row("throughput of a log / `cat`", "MB/s", flood, plain, min(100.0, plain), False),
+        Row("`muster stop` beside such a log / `kill`", "s", stop, kill, 1.0, True),
     ]
 
 

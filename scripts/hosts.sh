@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs what the tests of hosts are made of, an ssh server, iproute2, and faketime for hosts whose clocks are wrong (a time namespace
-# does not change the time of day), by Debian's and Ubuntu's packages. The tests start servers of their own in network namespaces; the
+# Installs what the tests of hosts are made of, an ssh server, iproute2, faketime for hosts whose clocks are wrong (a time namespace does
+# not change the time of day), and other login shells, by Debian's and Ubuntu's packages. The tests start servers of their own in network namespaces; the
 # package's own service stays off.
 set -euo pipefail
 root=${DESTDIR:-} # where the system's directories are, for tests of this script
 PATH="$PATH:$root/usr/sbin:$root/sbin"
-programs=(sshd ssh ip faketime)
-packages=(openssh-server openssh-client iproute2 faketime)
+programs=(sshd ssh ip faketime tcsh fish)
+packages=(openssh-server openssh-client iproute2 faketime tcsh fish)
 
 missing=()
 for i in "${!programs[@]}"; do

@@ -38,7 +38,7 @@ KexAlgorithms curve25519-sha256
 """
 
 # What a host sees: its own home over the machine's, its own /tmp and /run, a user more than the machine has. An interface
-# answers for its own address alone: with two on one wire, others would remember the wrong one.
+# answers for its own address alone: with two on one wire, others would remember the wrong one. A killed sshd is started again.
 START = """
 set -e
 mount --make-rprivate /
@@ -57,7 +57,10 @@ chmod 1777 /tmp
 mount -t tmpfs tmpfs /run
 mkdir /run/sshd
 cd /
-exec {sshd} -D -e -f /root/sshd_config </dev/null >/root/sshd.log 2>&1
+while :; do
+  {sshd} -D -e -f /root/sshd_config </dev/null >>/root/sshd.log 2>&1 || true
+  sleep 0.5
+done
 """
 
 
@@ -211,11 +214,14 @@ class Machines:
         return found
 
     def set_environment(self, name: str, **variables: str) -> None:
-        """Sets variables of all new sessions of a host's root, until the test ends."""
-        folder = self.home(name) / ".ssh"
-        folder.mkdir(exist_ok=True)
-        with (folder / "environment").open("a") as file:
-            file.writelines(f"{variable}={value}\n" for variable, value in variables.items())
+        """Sets variables of all new sessions of a host's users, until the test ends."""
+        for folder in self._ssh_folders(name):
+            folder.mkdir(exist_ok=True)
+            with (folder / "environment").open("a") as file:
+                file.writelines(f"{variable}={value}\n" for variable, value in variables.items())
+
+    def _ssh_folders(self, name: str) -> tuple[Path, Path]:
+        return self.home(name) / ".ssh", self.home(name) / "trainer/.ssh"
 
     def add_interface(self, name: str, interface: str, *addresses: str) -> None:
         """Gives a host another interface on the same wire, until the test ends."""
@@ -255,8 +261,8 @@ class Machines:
         for name, interface in self._interfaces:
             self.ip(name, "link", "delete", interface)
         self._interfaces = []
-        for name in self.names:
-            (self.home(name) / ".ssh/environment").unlink(missing_ok=True)
+        for folder in (folder for name in self.names for folder in self._ssh_folders(name)):
+            (folder / "environment").unlink(missing_ok=True)
 
     def cut(self, name: str) -> None:
         """Cuts a host off the network."""
@@ -267,12 +273,28 @@ class Machines:
 
     def break_connections(self, name: str) -> None:
         """Kills the sessions of a host's ssh server, not the server itself."""
-        for pid in self.pids(name):
-            if _text(Path(f"/proc/{pid}/cmdline")).startswith("sshd: ") and "listener" not in _text(
-                Path(f"/proc/{pid}/cmdline")
-            ):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        for pid in self.named(name, "sshd"):
+            if "listener" not in _text(Path(f"/proc/{pid}/cmdline")):
+                _kill(pid)
+
+    def kill_sshd(self, name: str) -> None:
+        """Kills a host's ssh server with all of its sessions; it listens again in a moment."""
+        for pid in self.named(name, "sshd"):
+            _kill(pid)
+
+    def named(self, name: str, program: str) -> list[int]:
+        """The processes of a host whose name begins so."""
+        return [pid for pid in self.pids(name) if _text(Path(f"/proc/{pid}/comm")).startswith(program)]
+
+    @contextmanager
+    def without_python(self, name: str) -> Iterator[None]:
+        """Takes every Python from a host."""
+        found = "/usr/bin/python* /usr/local/bin/python*"
+        self._call(self.bin / "ssh", name, f"for path in {found}; do [ -e $path ] && mount --bind /dev/null $path; done; true")
+        try:
+            yield
+        finally:
+            self._call(self.bin / "ssh", name, f"for path in {found}; do umount $path 2>/dev/null; done; true")
 
     def close(self) -> None:
         for name in list(self._processes):
@@ -280,6 +302,11 @@ class Machines:
         for name in self.names:
             subprocess.run(["ip", "netns", "delete", self._namespace(name)], capture_output=True, env={"PATH": PATH})
         subprocess.run(["ip", "link", "delete", self._bridge], capture_output=True, env={"PATH": PATH})
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def _text(path: Path) -> str:

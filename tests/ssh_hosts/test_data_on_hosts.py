@@ -105,20 +105,26 @@ with open(out + "/big", "wb") as file:
 """
 
 
-def test_outputs_come_back_whole_when_the_connection_breaks_on_the_way(
+def test_outputs_come_back_whole_when_the_connection_breaks_on_the_way_and_say_how_far_they_are(
     machines: Machines, on_hosts: Callable[..., None], command: list[str], write_job: WriteJob, tmp_path: Path, home: Path
 ) -> None:
     on_hosts("h1", "h2")
     job = write_job({**BOOT, "nodes": 2, "outputs": {"out": "../back"}}, **{"train.py": WRITES})
     parts = home / "parts"
     with Live(command, job) as live:
-        for _ in range(2):
-            until(lambda: len(list(parts.glob("*/*.*"))) > 2 or live.command.poll() is not None)
-            assert live.command.poll() is None, "it was too quick to be broken"
-            machines.break_connections("h1")
-            machines.break_connections("h2")
+        until(lambda: len(list(parts.glob("*/*.*"))) > 2 or live.command.poll() is not None)
+        assert live.command.poll() is None, "it was too quick to be broken"
+        machines.break_connections("h1")
+        machines.break_connections("h2")
+        machines.cut("h1")
+        there = machines.records("h1", live.run.id)[0] / "attempts/1/nodes/0/logs/outputs.log"
+        try:
+            until(lambda: " files so far\n" in there.read_text())
+        finally:
+            machines.mend("h1")
         view = live.end()
     assert view["state"] == "succeeded", view["reason"]
+    assert " files so far\n" in Path(live.run.attempt(1).node(0).log("outputs")).read_text()
     whole = hashlib.sha256(b"".join(bytes([block]) * (4 << 20) for block in range(24))).hexdigest()
     assert hashlib.sha256((tmp_path / "back" / "big").read_bytes()).hexdigest() == whole
     assert not list(parts.glob("*/*.*")), "nothing is left of the parts"

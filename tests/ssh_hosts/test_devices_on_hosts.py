@@ -29,10 +29,10 @@ ALONE = """
 import os, time
 ids = os.environ["ASCEND_RT_VISIBLE_DEVICES"].split(",")
 for id in ids:
-    os.mkdir("/root/taken-" + id)
+    os.mkdir("/root/taken/" + id)
 time.sleep(0.1)
 for id in ids:
-    os.rmdir("/root/taken-" + id)
+    os.rmdir("/root/taken/" + id)
 """
 SEEN = Path("/root/devices")  # on a host
 HOLD = "echo up; until [ -e /root/go ]; do sleep 0.02; done"
@@ -68,6 +68,7 @@ def equipped(machines: Machines) -> Iterator[Equipped]:
     yield Equipped(machines)
     for name in machines.names:
         shutil.rmtree(machines.home(name) / "devices", ignore_errors=True)
+        shutil.rmtree(machines.home(name) / "taken", ignore_errors=True)
         (machines.home(name) / "go").unlink(missing_ok=True)
 
 
@@ -107,11 +108,14 @@ def go(machines: Machines) -> None:
 def test_runs_that_want_the_same_hosts_in_opposite_order_all_end_and_never_share_a_device(
     machines: Machines, equipped: Equipped, on_hosts: OnHosts, muster: Muster, write_job: WriteJob
 ) -> None:
+    """Half of them log in as another user of the hosts."""
     on_hosts()
     for name in ("h1", "h2"):
         equipped.npus(name, *range(8))
+        (machines.home(name) / "taken").mkdir()
+        (machines.home(name) / "taken").chmod(0o777)
     job = write_job({"python": "python3", "nodes": 2, "devices": 8, "device": "ascend", "per": "node"}, **{"train.py": ALONE})
-    orders = [("h1", "h2"), ("h2", "h1")] * 3
+    orders = [("h1", "h2"), ("trainer@h2", "trainer@h1")] * 3
     runs = [Started(muster, job, *order) for order in orders]
     assert [run.end() for run in runs] == ["succeeded"] * len(runs), [view(run.run).reason for run in runs]
 

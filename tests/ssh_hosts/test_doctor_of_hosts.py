@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,8 @@ def hanging_h2(machines: Machines) -> Iterator[None]:
     passwd.write_text(before.replace(":/root:/bin/bash", ":/root:/root/hanging"))
     yield
     passwd.write_text(before)
-    for pid in machines.pids("h2"):  # a shell that does not read is not told that its session is over
-        if b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes():
+    for pid in machines.named("h2", "sleep"):  # a shell that does not read is not told that its session is over
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 

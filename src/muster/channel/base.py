@@ -3,8 +3,8 @@
 A node publishes topics and reads announcements. The supervisor gathers what the nodes published, and it alone
 announces: a node that wants the gang to stop publishes a request.
 
-Published by nodes (`records/layout.py` declares them, with bounds): facts, noted, ready, up, done, failed, uploading and
-stop-request. Announced by the supervisor: world, keys, ready, stop and kill.
+Published by nodes (`records/layout.py` declares them, with bounds): facts, noted, ready, up, done, failed, uploading, holding
+and stop-request. Announced by the supervisor: world, keys, ready, stop, release and kill.
 """
 
 from __future__ import annotations

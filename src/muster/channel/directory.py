@@ -16,7 +16,7 @@ from muster.records.files import is_there, read_mapping, read_object, temporary_
 from muster.records.layout import NODE_TOPICS, AttemptDir, RunDir, is_number
 
 WORLD, KEYS = "world", "keys"
-ANNOUNCED = (KEYS, WORLD, "ready", "stop", "kill")
+ANNOUNCED = (KEYS, WORLD, "ready", "stop", "release", "kill")
 
 
 class _Directory:

@@ -18,15 +18,16 @@ OPEN = b"O"  # an object: a file of which pieces follow
 DATA = b"D"  # the number of that file, and a piece of it
 CLOSE = b"C"  # the number of a file that is complete
 RECEIVED = b"R"  # how many bytes of files were written, on this connection
-BEGIN = b"B"  # the number of a connection of a node's helper
-CARRY = b"T"  # the number of such a connection, and a piece of it; without one, it has ended
+BEGIN = b"B"  # the number of a connection of a node's helper; with the port, of one to a port of the other side
+CARRY = b"T"  # the number of such a connection, and a piece of it; without one, this direction has ended, twice: both
 GRANT = b"G"  # the number of such a connection, and how many bytes of it were taken
 CARRIED = (BEGIN, CARRY, GRANT)
 _MOST = {
     MESSAGE: 64 << 20,
     OPEN: 1 << 16,
     **dict.fromkeys((DATA, CARRY), PIECE + _NUMBER.size),
-    **dict.fromkeys((CLOSE, RECEIVED, BEGIN), _NUMBER.size),
+    **dict.fromkeys((CLOSE, RECEIVED), _NUMBER.size),
+    BEGIN: _NUMBER.size + 2,
     GRANT: _NUMBER.size + 4,
 }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from muster.dataclass import replace
 from muster.devices import KINDS
-from muster.engines.base import Beside, Order, Request
+from muster.engines.base import Beside, Order, Place, Request
 from muster.engines.local import early, requirements
 from muster.engines.own_supervisor import OwnSupervisor
 from muster.engines.ssh import fitness, groups
@@ -16,6 +18,9 @@ from muster.engines.ssh.report import Report, Wanted
 from muster.job import LAUNCHERS, Job
 from muster.job.data import local_path
 from muster.records.status import Status
+
+if TYPE_CHECKING:
+    from muster.engines.carriers import Carriers
 
 SHORTEST = 10.0  # seconds in which a host shows a few signs of life
 ALLOW = "allow it with `ssh = true` in the group of hosts, or `hosts: {ssh: true, ...}` in the job"
@@ -98,6 +103,11 @@ class Ssh(OwnSupervisor):
         from muster.engines.ssh import exec
 
         return exec.execute(command)
+
+    def open_connection(self, place: Place, port: int, carriers: Carriers) -> socket.socket:
+        from muster.engines.ssh import ports
+
+        return carriers.open((self.home, place.run_id, place.node), lambda: ports.carrier(place), port)
 
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
         hosts: HostsOptions = job.hosts

@@ -39,6 +39,17 @@ class Accelerators:
 
 
 @dataclass(frozen=True)
+class DeviceUse:
+    """A device that a run or a process of the host uses."""
+
+    kind: str
+    id: str
+    lock: int = 0  # the number of its lock on the host; 0 for a device that a process uses without one
+    who: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True)
 class Disk:
     path: str = ""
     free: int = 0  # bytes
@@ -61,6 +72,9 @@ class Report:
     accelerators: tuple[Accelerators, ...] = ()
     directory: Disk = Disk()
     tmp: Disk = Disk()
+    memory_free: int = 0
+    uses: tuple[DeviceUse, ...] | None = None  # where it was asked for
+    unanswered: Mapping[str, str] | None = None  # kinds whose driver did not answer, with the reason
     clock: float = 0.0  # seconds that it is ahead of this machine
     clock_error: float = 0.0  # by how much that may be wrong
     namespaces: str = ""  # why there are none
@@ -92,7 +106,7 @@ def fields(system: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a Report that the answer about the system has."""
     return {
         **{name: text(system.get(name)) for name in ("python", "python_path", "machine", "namespaces", "ssh")},
-        **{name: count(system.get(name)) for name in ("cpus", "memory")},
+        **{name: count(system.get(name)) for name in ("cpus", "memory", "memory_free")},
         "place": _place(system.get("place")),
         "directory": _disk(system.get("directory")),
         "tmp": _disk(system.get("tmp")),
@@ -111,6 +125,20 @@ def _accelerators(given: Any) -> Accelerators:
     return Accelerators(
         text(data.get("kind")), usable, text(data.get("driver")), "; ".join(map(text, _list(data.get("trouble"))))
     )
+
+
+def uses(answer: Mapping[str, Any]) -> tuple[tuple[DeviceUse, ...], dict[str, str]]:
+    """The devices that are in use, and the kinds whose driver did not answer."""
+    kinds = [one for one in _list(answer.get("kinds")) if isinstance(one, dict)]
+    found = [
+        DeviceUse(
+            text(kind.get("kind")), text(use.get("id")), count(use.get("lock")), text(use.get("who")), text(use.get("run"))
+        )
+        for kind in kinds
+        for use in _list(kind.get("uses"))
+        if isinstance(use, dict) and text(use.get("id")).isdecimal()
+    ]
+    return tuple(found), {text(kind.get("kind")): text(kind.get("trouble")) for kind in kinds if text(kind.get("trouble"))}
 
 
 def _disk(given: Any) -> Disk:

@@ -7,7 +7,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 
 from muster.dataclass import replace
@@ -29,7 +29,18 @@ CLOCKS = 3  # readings of a clock, of which the quickest counts
 class Survey:
     """A conversation with every host of a group. `waiting` has those that have not answered yet."""
 
-    def __init__(self, hosts: HostsOptions, agent: bytes, limit: float = LIMIT, wanted: Wanted | None = None) -> None:
+    def __init__(
+        self,
+        hosts: HostsOptions,
+        agent: bytes,
+        limit: float = LIMIT,
+        wanted: Wanted | None = None,
+        known: Collection[int] | None = None,
+        reached: Callable[[str], Host | None] = Host.parse,
+    ) -> None:
+        """With `known`, hosts are asked who uses their devices, but for holders of locks with these numbers."""
+        self._known = known
+        self._reached = reached
         self._hosts = hosts
         self._agent = agent
         self._limit = limit
@@ -42,8 +53,11 @@ class Survey:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for conversation in list(self._open.values()):
-            conversation.kill() if kind else conversation.close()  # after an interrupt threads still read from some
+        if kind:
+            self.kill()  # after an interrupt threads still read from some
+        else:
+            for conversation in list(self._open.values()):
+                conversation.close()
 
     def reports(self) -> list[Report]:
         """What each host says, in their order."""
@@ -74,7 +88,7 @@ class Survey:
         return [found[host] for host in hosts]
 
     def _look(self, spec: str) -> Report:
-        host = Host.parse(spec)
+        host = self._reached(spec)
         assert host is not None  # its name was checked
         begun = time.monotonic()
         try:
@@ -85,6 +99,7 @@ class Survey:
             kinds = report.accelerators(conversation.ask("devices"))
             clock, error = _clock(conversation)
             found.update(self._wanted_of(conversation))
+            found.update(self._use_of(conversation))
         except (Unreachable, OSError) as problem:  # this machine may be out of processes or descriptors
             return self._failed(spec, problem, time.monotonic() - begun)
         return Report(spec, reached=True, accelerators=kinds, clock=clock, clock_error=error, **found)
@@ -99,6 +114,12 @@ class Survey:
             "programs": {name: report.text(given.get(name)) for name in self._wanted.programs},
             **{name: report.text(answer.get(name)) for name in ("job_python", "job_python_version")},
         }
+
+    def _use_of(self, conversation: Conversation) -> dict[str, object]:
+        if self._known is None:
+            return {}
+        uses, unanswered = report.uses(conversation.ask("use", known=list(self._known)))
+        return {"uses": uses, "unanswered": unanswered}
 
     def _failed(self, spec: str, error: Exception, took: float) -> Report:
         """What is known of a host that gave no complete answer."""
@@ -136,6 +157,15 @@ class Survey:
         except Unreachable as error:
             return self._failed(found.host, error, 0.0)
         return replace(found, address=report.address(answer.get("address")))
+
+    def conversations(self) -> dict[str, Conversation]:
+        """The open conversations, by host."""
+        return dict(self._open)
+
+    def kill(self) -> None:
+        """Makes whoever waits for an answer go on."""
+        for conversation in list(self._open.values()):
+            conversation.kill()
 
     # -- links
 

@@ -1,6 +1,7 @@
 """The first program on a host: it finds a Python there, takes the agent in where the host lacks it, and runs a word of it.
 
-The shell of the host's user is given one quoted text for /bin/sh, whatever it is itself.
+The shell of the host's user is given one quoted text for /bin/sh, whatever it is itself: csh takes no lines and exclamation
+marks in quotes as they are, fish no backslashes, so there are none.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ NO_PYTHON = "no-python"
 # Tried in this order; the first that is 3.9 or newer is taken.
 PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 8, -1)), "/usr/bin/python3")
 
-_SHELL = """
-for python in {pythons}; do
-  if command -v "$python" >/dev/null 2>&1 && "$python" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null
-  then exec "$python" -I -S -c {program} {words}
-  fi
-done
-echo; echo '{mark}{{"error": "{no_python}"}}'; exit 69
-"""
+_NEW_ENOUGH = '"$python" -I -S -c "import sys; sys.exit(sys.version_info < (3, 9))"'
+_SHELL = (
+    "for python in {pythons}; do"
+    ' if command -v "$python" >/dev/null 2>&1 && {new_enough} 2>/dev/null;'
+    ' then exec "$python" -I -S -c {program} {words}; fi;'
+    " done;"
+    ' echo; echo \'{mark}{{"error": "{no_python}"}}\'; exit 69'
+)
 
 _PROGRAM = """
 import hashlib, json, os, sys
@@ -81,7 +82,8 @@ def command(root: str, agent: str, python: str, *words: object) -> str:
     """
     script = _SHELL.format(
         pythons=" ".join(map(shlex.quote, (python,) if python else PYTHONS)),
-        program=shlex.quote(_PROGRAM),
+        new_enough=_NEW_ENOUGH,
+        program=shlex.quote(f'exec(bytes.fromhex("{_PROGRAM.encode().hex()}"))'),
         words=" ".join(map(shlex.quote, (root, agent, *map(str, words)))),
         mark=MARK.decode(),
         no_python=NO_PYTHON,

@@ -274,7 +274,7 @@ class Link:
                 self._begin_attempt(order)
             elif say == "over":
                 self._over = True
-                self._say("over")
+                self._say("over", **order)
             else:
                 self._say(say, **order)
 

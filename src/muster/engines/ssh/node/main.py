@@ -14,7 +14,7 @@ def site(assignment: Assignment, events: Events) -> Site:
 
 
 def main(words: list[str]) -> int:
-    """Runs the relay, the survey, or a command beside a rank."""
+    """Runs the relay, the survey, a command beside a rank, or the carrier of connections to ports of this host."""
     word, *rest = words
     if word == "relay":
         from muster.engines.ssh.node.host import relay
@@ -28,4 +28,8 @@ def main(words: list[str]) -> int:
         from muster.engines.ssh.node.host import exec as host_exec
 
         return host_exec.main(rest)
+    if word == "connect":
+        from muster.channel.stream import carrier
+
+        return carrier.main(rest)
     raise SystemExit(f"unknown: {word}")

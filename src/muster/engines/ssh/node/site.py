@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.agent.sandbox import agent_process
-from muster.agent.supervisor.site import Assignment, Cut, NodeEnded, NotReady, Site
+from muster.agent.supervisor.own_site import OwnSite
+from muster.agent.supervisor.site import Assignment, Cut, NodeEnded, NotReady, how_agent_ended
 from muster.channel.base import SupervisorChannel
 from muster.channel.stream import frames
 from muster.channel.stream.frames import Parser
@@ -25,10 +26,10 @@ from muster.linux import syscalls
 from muster.linux.held_signals import held
 from muster.linux.signals import reap_children, send
 from muster.records import clocks
-from muster.records.files import Events
+from muster.records.files import Events, read_object
 from muster.records.layout import AttemptDir
-from muster.records.logs import last_lines
-from muster.records.units import duration, signal_name
+from muster.records.run_view import Cause
+from muster.records.units import duration
 
 LINK_KILLED = "lost the process that kept its connection"
 QUICK = 1.0  # seconds for which connecting is not worth a word
@@ -77,7 +78,7 @@ class Node:
             pass  # its link was killed, of which the end of the line tells
 
 
-class SshSite(Site):
+class SshSite(OwnSite):
     nodes_return = True
 
     def __init__(self, assignment: Assignment, events: Events) -> None:
@@ -266,8 +267,10 @@ class SshSite(Site):
         known = status if isinstance(status, int) and 0 <= status < 1 << 16 else None  # a wait status
         if node.running and known is None and not os.path.exists(attempt.node(node.index).exit):
             self._lose(node, RESTARTED)
+        elif node.running and _ended_alone(attempt, node.index):
+            self._lose(node, f"ended its ranks: no supervisor reached it for {duration(self._hosts.lost_after)}")
         elif node.running:
-            how = _how(attempt, node.index, known) if known is not None else ""
+            how = how_agent_ended(attempt, node.index, known) if known is not None else ""
             self._ended.append(NodeEnded(node.index, f"({node.spec}) {how}"))
         node.running = node.lost = False
 
@@ -288,7 +291,8 @@ class SshSite(Site):
     def ended(self, attempt: AttemptDir, channel: SupervisorChannel) -> list[NodeEnded]:
         self._listen()
         found, self._ended = self._ended, []
-        return [NodeEnded(event.node, "" if channel.has_ended(event.node) else event.lost) for event in found]
+        recorded = {event.node for event in found if channel.has_ended(event.node) and not _ended_alone(attempt, event.node)}
+        return [NodeEnded(event.node, "" if event.node in recorded else event.lost) for event in found]
 
     def verdict(self, attempt: AttemptDir) -> Cut | None:
         return Cut(", ".join(self._cut)) if self._cut else None
@@ -312,9 +316,9 @@ class SshSite(Site):
             folder = f"{self._hosts.directory}/nodes/{node.index}/runs/{self.assignment.run.id}"
             self.events.add("not-delivered", attempt=attempt.number, node=node.index, host=node.spec, folder=folder)
 
-    def close(self) -> None:
+    def close(self, keep: bool = False) -> None:
         for node in self._nodes:
-            node.say("over")
+            node.say("over", keep=keep)
         deadline = time.monotonic() + CLOSE_LIMIT
         for node in self._nodes:
             node.line.settimeout(max(0.01, deadline - time.monotonic()))
@@ -374,9 +378,6 @@ def _some(words: list[str], between: str) -> str:
     return between.join(words[:NAMED]) + more
 
 
-def _how(attempt: AttemptDir, node: int, status: int) -> str:
-    """How an agent ended that left no record of its end."""
-    if os.WIFSIGNALED(status):
-        return f"killed its agent ({signal_name(os.WTERMSIG(status))})"
-    said = last_lines(attempt.node(node).agent_log, 1) or ["it left no word"]
-    return f"has an agent that failed (code {os.WEXITSTATUS(status)}): {said[0]}"
+def _ended_alone(attempt: AttemptDir, node: int) -> bool:
+    """True if a node has ended its ranks because it was cut off, and the supervisor had not told anybody to stop."""
+    return read_object(attempt.node(node).exit).get("cause") == Cause.LOST.value and not os.path.lexists(attempt.stop)

@@ -65,6 +65,7 @@ class Daemon:
         self._asked: tuple[object, float] | None = None  # for the time, by the other side's clock, and when by this one
         self._given = False  # whether the run was handed over
         self._over = False
+        self._keep = False  # whether the run continues later, and finds here what its ranks share
         self._lost_after = 60.0
         self._tunnel = Tunnel()
         self._helpers = _listener("muster-store-" + os.urandom(12).hex(), HELPERS)
@@ -84,8 +85,17 @@ class Daemon:
             self._keep_lease()
             self._send()
         if self._node.disposable:
-            delete_tree(self._paths.run.path)
+            self._delete()
         os._exit(0)
+
+    def _delete(self) -> None:
+        """Deletes the records of the run, which the supervisor's side has; not what its next attempt looks for here."""
+        path = self._paths.run.path
+        for name in os.listdir(path) if self._keep else ():
+            if name != os.path.basename(self._paths.run.shared):
+                delete_tree(f"{path}/{name}") if os.path.isdir(f"{path}/{name}") else os.unlink(f"{path}/{name}")
+        if not self._keep:
+            delete_tree(path)
 
     # -- the connection
 
@@ -162,7 +172,7 @@ class Daemon:
         elif say == "clock":
             self._asked = message.get("asked"), time.time()
         elif say == "over":
-            self._over = True
+            self._over, self._keep = True, message.get("keep") is True
         elif say == "begin":
             self._lost_after = float(message.pop("lost_after"))
             self._given = True

@@ -14,9 +14,13 @@ from typing import Any
 
 from muster import devices
 from muster.agent.sandbox import namespaces
+from muster.agent.supervisor import device_use
+from muster.dataclass import asdict
 from muster.engines.ssh.node import addresses
 from muster.engines.ssh.node.conversation import answer_questions
 from muster.engines.ssh.node.host.link_speed import LinkEnd
+from muster.engines.ssh.node.host.ring import RingEnd
+from muster.linux import proc
 from muster.linux.ssh_programs import ssh_unavailable
 
 KINDS = [kind for kind in devices.KINDS if kind != "cpu"]
@@ -27,17 +31,21 @@ VERSION = "import platform; print(platform.python_version())"
 
 def main(words: list[str]) -> int:
     [root] = words
-    end = LinkEnd()
+    end, ring = LinkEnd(), RingEnd()
     answer_questions(
         {
             "clock": lambda: {"time": time.time()},
             "system": partial(system, root),
             "devices": accelerators,
+            "use": use,
             "programs": programs,
             "address": address,
             "listen": end.listen,
             "receive": end.receive,
             "send": end.send,
+            "ring": ring.listen,
+            "join": ring.join,
+            "add_up": ring.add_up,
         }
     )
     return 0
@@ -52,6 +60,7 @@ def system(root: str, ssh: bool) -> dict[str, Any]:
         "machine": os.uname().machine,
         "cpus": len(os.sched_getaffinity(0)),
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "memory_free": 1024 * int(proc.search("/proc/meminfo", r"^MemAvailable: *(\d+) kB$") or 0),
         "directory": _disk(root),
         "tmp": _disk("/tmp"),
         "namespaces": namespaces.available(),
@@ -85,6 +94,19 @@ def _accelerators(kind: str) -> dict[str, Any]:
     driver, models = _models(kind, [device.id for device in found]) if found else (None, {})
     listed = [{"id": device.id, "name": models.get(device.id) or device.name, "ip": device.ip} for device in found]
     return {"kind": kind, "devices": listed, "driver": driver, "trouble": trouble}
+
+
+def use(known: list[int]) -> dict[str, Any]:
+    """The devices that are in use, and kinds of which that cannot be said. `known` are locks whose holders are known."""
+    return {"kinds": [_use(kind, known) for kind in KINDS]}
+
+
+def _use(kind: str, known: list[int]) -> dict[str, Any]:
+    try:
+        found = device_use.uses(kind, devices.KINDS[kind].found(), known)
+    except devices.DriverError as error:
+        return {"kind": kind, "uses": [], "trouble": str(error)}
+    return {"kind": kind, "uses": [asdict(one) for one in found], "trouble": ""}
 
 
 def _models(kind: str, ids: list[str]) -> tuple[str | None, dict[str, str | None]]:

@@ -1,0 +1,103 @@
+"""Opening connections to hosts: with the keys of the user's own agent, and all hosts at the same time, but not too many."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Muster, WriteJob, until
+from host_machines import Machines
+from muster.engines.ssh.node.site import CONNECTING
+
+RunJson = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def agent(machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An ssh-agent that has the key, which is nowhere else."""
+    socket, key = tmp_path / "agent", machines.folder / "key"
+    hidden, config = key.rename(key.with_name("hidden")), machines.folder / "ssh_config"
+    before = config.read_text()
+    config.write_text("".join(line for line in before.splitlines(True) if "Identit" not in line))
+    with subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL) as process:
+        until(socket.exists)
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+        subprocess.run(["ssh-add", "-q", str(hidden)], check=True)
+        yield
+        process.terminate()
+    config.write_text(before)
+    hidden.rename(key)
+
+
+@pytest.mark.long
+def test_a_key_of_the_agent_opens_connections_and_is_not_lent_to_the_hosts(
+    machines: Machines, agent: None, on_hosts: Callable[..., None], run_json: RunJson, write_job: WriteJob
+) -> None:
+    on_hosts("h1", "h2")
+    view = run_json(write_job({"nodes": 2, "command": "echo agent: $SSH_AUTH_SOCK"}))
+    assert view["state"] == "succeeded", view["reason"]
+    for rank in view["attempts"][0]["ranks"]:
+        assert Path(rank["log"]).read_text() == "agent:\n"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shell", ["tcsh", "fish"])
+def test_a_host_whose_user_has_another_shell(
+    shell: str, machines: Machines, on_hosts: Callable[..., None], muster: Muster, run_json: RunJson, write_job: WriteJob
+) -> None:
+    if not (path := shutil.which(shell)):
+        assert not os.environ.get("CI"), f"CI has {shell}"
+        pytest.skip(f"there is no {shell}; `make hosts` installs it")
+    users = machines.home("h1") / "passwd"
+    before = users.read_text()
+    users.write_text(before.replace("/root/trainer:/bin/sh", f"/root/trainer:{path}"))
+    try:
+        on_hosts("trainer@h1")
+        assert muster("doctor", "--hosts", "lab").returncode == 0
+        view = run_json(write_job({"python": "python3"}, **{"train.py": "import os; print(os.environ['SHELL'])"}))
+    finally:
+        users.write_text(before)
+    assert view["state"] == "succeeded", view["reason"]
+    assert Path(view["attempts"][0]["ranks"][0]["log"]).read_text() == f"{path}\n"
+
+
+# Stands for ssh: a connection is open until as many are as may be, or nothing new came for a while.
+COUNTING = """#!{python}
+import os, sys, time
+folder = {folder!r}
+open(f"{{folder}}/{{os.getpid()}}", "w").close()
+most, since = 0, time.monotonic()
+while time.monotonic() < since + 2:
+    count = len(os.listdir(folder))
+    if count > most:
+        most, since = count, time.monotonic()
+    time.sleep(0.01)
+with open({seen!r}, "a") as file:
+    file.write(f"{{most}}\\n")
+os.unlink(f"{{folder}}/{{os.getpid()}}")
+sys.exit("Permission denied (publickey)")
+"""
+
+
+def test_connections_are_opened_at_the_same_time_but_not_too_many(
+    run_json: RunJson, write_job: WriteJob, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "open").mkdir()
+    program, seen = tmp_path / "bin/ssh", tmp_path / "seen"
+    program.parent.mkdir()
+    program.write_text(COUNTING.format(python=sys.executable, folder=str(tmp_path / "open"), seen=str(seen)))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    home.mkdir()
+    count = CONNECTING + 8
+    (home / "config.toml").write_text(f'engine = "ssh"\n[hosts.many]\nnodes = ["n[1-{count}]"]\n')
+    view = run_json(write_job({"command": "true", "nodes": count, "device": "cpu"}))
+    assert "does not accept your key" in view["reason"]
+    assert max(map(int, seen.read_text().split())) == CONNECTING
