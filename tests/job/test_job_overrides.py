@@ -11,6 +11,8 @@ from job_files import accepted, one, refused
 from muster.engines.slurm.options import SlurmOptions
 from muster.engines.ssh.options import HostsOptions
 from muster.job import FIELDS, Bench, Data, Metric
+from muster.job.endpoints import Endpoint
+from muster.job.queue import Constraints
 
 PLAIN = "command: x\n"
 
@@ -55,6 +57,22 @@ PLAIN = "command: x\n"
         ("grace=0", 0.0),
         ("retries=3", 3),
         ("retry_on=[oom, 3]", ("oom", 3)),
+        ("hold_on_failure=1h", 3600.0),
+        ("project=vision", "vision"),
+        ("pool=lab", "lab"),
+        ("priority=180", 180),
+        ("preemptible=true", True),
+        ("after=[first-1]", {"first-1": "succeeded"}),
+        ("after.first-1=failed", {"first-1": "failed"}),
+        ("constraints={model: A100}", Constraints(model="A100")),
+        ("constraints.labels.rack=a", Constraints({"rack": "a"})),
+        ("queue_limit=1h", 3600.0),
+        ("kind=environment", "environment"),
+        ("endpoints={jupyter: true}", {"jupyter": Endpoint()}),
+        ("endpoints.web=8000", {"web": Endpoint(port=8000)}),
+        ("endpoints.web={port: 8000, node: 0}", {"web": Endpoint(port=8000, node=0)}),
+        ("login=true", True),
+        ("idle_limit=0s", 0.0),
         ("bench={repeats: 2}", Bench(repeats=2)),
         ("bench.scope=server", Bench(scope="server")),
         ("bench.targets.accuracy=0.76", Bench(targets={"accuracy": 0.76})),
@@ -71,7 +89,8 @@ def test_every_field_can_be_set(tmp_path: Path, override: str, value: Any) -> No
     (tmp_path / "sub" / "python").touch(mode=0o755)
     context = {"boot": "{}\n", "python": "boot: train.py\n", "ps": PLAIN + "framework: tensorflow\n",
                "rank_table": PLAIN + "framework: mindspore\n", "retry_on": PLAIN + "retries: 1\n",
-               "requires": PLAIN + "inputs: {a: obs://b/c}\n", "keep_alive": PLAIN + "compat: apulis\n"}  # fmt: skip
+               "requires": PLAIN + "inputs: {a: obs://b/c}\n", "keep_alive": PLAIN + "compat: apulis\n", "kind": "{}\n",
+               "idle_limit": "kind: environment\n"}  # fmt: skip
     name = override.partition("=")[0].strip().partition(".")[0]
     job = accepted(tmp_path, context.get(name, PLAIN), override)
     expected = value.format(folder=tmp_path) if isinstance(value, str) and name != "setup" else value

@@ -28,6 +28,7 @@ CONTEXT: dict[str, dict[str, Any]] = {
     "requires": {"inputs": {"data_url": "obs://bucket/data"}},
     "keep_alive": {"compat": "apulis"},
     "python": {"boot": "train.py"},
+    "idle_limit": {"kind": "environment"},
 }
 
 
@@ -53,7 +54,7 @@ def test_the_example_of_a_field_is_accepted_by_loader_and_schema(tmp_path: Path,
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
     context: dict[str, Any] = {**CONTEXT.get(name, {})}
-    if name not in ("boot", "command", "python"):
+    if name not in ("boot", "command", "python", "kind", "idle_limit"):
         context["command"] = "x"
     text = yaml.safe_dump(context) + f"{name}: {FIELDS[name].metadata['example']}\n"
     text = text.removeprefix("{}\n")

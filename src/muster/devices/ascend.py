@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from muster.devices.base import DeviceInfo, Meter, allowed, ask, first, real_path
+from muster.devices.base import DeviceInfo, Meter, allowed, ask, real_path
 
 RING = 4  # chips of one HCCS ring; an Ascend 910 node has two of them
 # Numbers of free chips of the ring to take from, in order of preference: keeps whole rings free for jobs that need them.
@@ -56,11 +56,17 @@ def impossible(count: int) -> str:
 
 
 def choose(free: list[DeviceInfo], count: int) -> list[DeviceInfo] | None:
+    chosen = choose_ids([int(device.id) for device in free], count)
+    return None if chosen is None else [device for device in free if int(device.id) in chosen]
+
+
+def choose_ids(free: Sequence[int], count: int) -> list[int] | None:
+    """The ids of `count` free chips that work together, by the rules of rings; None if there are none."""
     if count == 2 * RING:
-        return first(free, count)
-    rings: dict[int, list[DeviceInfo]] = {}
-    for device in free:
-        rings.setdefault(int(device.id) // RING, []).append(device)
+        return list(free[:count]) if len(free) >= count else None
+    rings: dict[int, list[int]] = {}
+    for id in free:
+        rings.setdefault(id // RING, []).append(id)
     for wanted in PREFER.get(count, ()):
         for ring in sorted(rings):
             if len(rings[ring]) == wanted:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -11,13 +13,14 @@ from muster import config
 from muster.dataclass import dataclass, field
 from muster.engines import EngineError, Refused
 from muster.job import Job
-from muster.linux import nsenter
+from muster.linux import listeners, nsenter
 from muster.records.status import Status
 
 if TYPE_CHECKING:
+    from muster.engines.carriers import Carriers
     from muster.linux.accounts import Account
 
-__all__ = ["Beside", "Capacity", "Engine", "EngineError", "Order", "Refused", "Request"]
+__all__ = ["Beside", "Capacity", "Engine", "EngineError", "Order", "Place", "Refused", "Request"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,17 @@ class Beside:
 
 
 @dataclass(frozen=True)
+class Place:
+    """A node of a run that goes on."""
+
+    run_id: str
+    job: Job
+    node: int
+    handle: str  # of the run, in the engine's own words
+    agent: Callable[[], str]  # returns the path of the packed agent
+
+
+@dataclass(frozen=True)
 class Capacity:
     """A part of the resources of an engine, as `muster doctor` shows it."""
 
@@ -67,6 +81,7 @@ class Engine:
     name: str
     shares_files = True  # whether nodes see the files of this machine: a job's Python, its data, the embedded store
     lasting: bool  # whether a run goes on when the command that started it is gone
+    continues = False  # whether a run can leave its devices on request and be continued; a batch system does that itself
     takes_accounts = False  # whether root can have the nodes of a run be processes of another user
 
     def __init__(
@@ -148,3 +163,11 @@ class Engine:
     def execute(self, command: Beside) -> tuple[int, str]:
         """Runs a command beside a process; returns its exit code and its output, if it is collected. Raises NotStarted."""
         return nsenter.run(command.pid, command.words, subprocess.PIPE if command.collected else None)
+
+    def open_connection(self, place: Place, port: int, carriers: Carriers) -> socket.socket:
+        """Connects to a port of a node at which a program of the run's user listens.
+
+        Raises EngineError, and OSError where nothing listens; over `carriers` such a connection ends at once instead.
+        """
+        users = frozenset((os.getuid() if self.account is None else self.account.uid,))
+        return listeners.connect(port, users)

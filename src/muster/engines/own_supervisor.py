@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from muster.engines.base import Engine, Request
 from muster.engines.local import early
-from muster.linux import keys, proc
+from muster.linux import handles, keys, proc
+from muster.linux.handles import handle as handle_of
 from muster.linux.held_signals import held
 from muster.linux.spawn import spawn
 from muster.records.status import Status
@@ -24,6 +25,7 @@ class OwnSupervisor(Engine):
     """The part that these engines have in common."""
 
     lasting = False
+    continues = True
 
     def submit(self, request: Request, follower: int | None = None, kept: Sequence[int] = ()) -> str:
         """Submits; the supervisor has the descriptors `kept`, too, under numbers that its command line names."""
@@ -34,13 +36,13 @@ class OwnSupervisor(Engine):
             os.fchmod(log.fileno(), 0o600)
             pid = None if kept else early.hand_over(request.argv, environment, [log.fileno(), *passed])
             pid = pid or _start(request, {**environment, keys.VARIABLE: str(keys_file)}, log.fileno(), passed, kept)
-        return _handle(pid) or f"{pid}:0:{_boot_id()}:{_pid_namespace()}:{os.uname().nodename}"
+        return handle_of(pid) or f"{pid}:0:{handles.place()}"
 
     def find(self, run_dir: str) -> str | None:
         # Agents are forked from the supervisor and share its command line: it is the one without such a parent.
         wanted = os.fsencode(f"supervise\0{run_dir}\0")
         found = {pid for pid in proc.pids() if wanted in proc.command_line(pid) and proc.users(pid) <= _owners(run_dir)}
-        return next((_handle(pid) for pid in found if (stat := proc.stat(pid)) and stat.parent not in found), None)
+        return next((handle_of(pid) for pid in found if (stat := proc.stat(pid)) and stat.parent not in found), None)
 
     def status(self, handles: Iterable[str]) -> dict[str, Status]:
         return {handle: _status(handle) for handle in handles}
@@ -50,7 +52,7 @@ class OwnSupervisor(Engine):
             return
         pid = int(handle.split(":")[0])
         for number, limit in ((signal.SIGCONT, 0.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
-            if _handle(pid) == handle:
+            if handle_of(pid) == handle:
                 os.kill(pid, number)
             deadline = time.monotonic() + limit
             while _status(handle).alive and time.monotonic() < deadline:
@@ -78,11 +80,11 @@ def _status(handle: str) -> Status:
     pid, _, boot, space, host = handle.split(":", 4)
     if host != os.uname().nodename:
         return Status(True, f"it runs on {host}, where it can be looked after")
-    if boot != _boot_id():
+    if boot != handles.boot_id():
         return Status(False, "the machine was restarted while it ran")
-    if space != _pid_namespace():
+    if space != handles.pid_namespace():
         return Status(True, "it runs outside of this namespace, where it can be looked after")
-    if _handle(int(pid)) != handle or not proc.alive(int(pid)):
+    if handle_of(int(pid)) != handle or not proc.alive(int(pid)):
         _reap(int(pid))
         return Status(False, f"its supervisor (process {pid}) was killed")
     return Status(True, halted=_halted(int(pid)))
@@ -108,20 +110,6 @@ def _agents(supervisor: int) -> Iterator[int]:
         yield from (inner for inner in proc.children(pid) if proc.name(inner).startswith(AGENT))
         if proc.name(pid).startswith(AGENT):
             yield pid
-
-
-def _handle(pid: int) -> str | None:
-    """A process as a handle: its id, when it started, and where that id is valid: boot, PID namespace, host."""
-    found = proc.stat(pid)
-    return f"{pid}:{found.started}:{_boot_id()}:{_pid_namespace()}:{os.uname().nodename}" if found else None
-
-
-def _pid_namespace() -> str:
-    return os.readlink("/proc/self/ns/pid")[5:-1]
-
-
-def _boot_id() -> str:
-    return proc.read("/proc/sys/kernel/random/boot_id").decode().strip()[:8]
 
 
 def _reap(pid: int) -> None:

@@ -6,6 +6,13 @@ from typing import Any
 
 from muster.job.model import FIELDS
 
+# Such a job starts no program of its own.
+_AN_ENVIRONMENT = {"required": ["kind"], "properties": {"kind": {"const": "environment"}}}
+
+
+# Such a job starts no program of its own.
+_AN_ENVIRONMENT = {"required": ["kind"], "properties": {"kind": {"const": "environment"}}}
+
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of a job file."""
@@ -18,7 +25,7 @@ def schema() -> dict[str, Any]:
         "type": "object",
         "properties": properties,
         "additionalProperties": False,
-        "oneOf": [{"required": ["boot"]}, {"required": ["command"]}],
+        "oneOf": [{"required": ["boot"]}, {"required": ["command"]}, _AN_ENVIRONMENT],
     }
 
 

@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from muster.dataclass import asdict, dataclass, replace
-from muster.job import kinds
+from muster.job import endpoints as reaching
+from muster.job import kinds, queue
 from muster.job.bench import BENCH, KNOWN, Bench, Metric, Metrics
 from muster.job.data import Data, Layouts, Url, Urls
 from muster.job.kinds import declared, engine_options, fields_of
@@ -234,6 +235,20 @@ class Job:
     retry_on: tuple[int | str, ...] = declared(
         kinds.Causes(CAUSES), (), "Which failures are tried again: exit codes and causes.", "[137, lost]", "all"
     )
+    hold_on_failure: float | None = queue.HOLD_ON_FAILURE
+
+    project: str = queue.PROJECT
+    pool: str = queue.POOL
+    priority: int | None = queue.PRIORITY_FIELD
+    preemptible: bool = queue.PREEMPTIBLE
+    after: dict[str, str] = queue.AFTER
+    constraints: queue.Constraints | None = queue.CONSTRAINTS_FIELD
+    queue_limit: float | None = queue.QUEUE_LIMIT
+
+    kind: str = reaching.KIND
+    endpoints: dict[str, reaching.Endpoint] = reaching.ENDPOINTS
+    login: bool = reaching.LOGIN_FIELD
+    idle_limit: float | None = reaching.IDLE_FIELD
 
     bench: Bench | None = declared(
         BENCH,
@@ -279,10 +294,27 @@ class Job:
 
     @property
     def ports_per_node(self) -> int:
-        """Ports that a node holds: the first of node 0 is the master port; some frameworks need one more, or one per rank."""
+        """Ports that a node holds: the first of node 0 is the master port; some frameworks need one more, or one per rank.
+
+        The last ones are those of the endpoints that Muster starts.
+        """
         if self.framework in ("paddle", "tensorflow"):
-            return 1 + self.devices
-        return 1 + bool(self.compat) + (self.framework == "mindspore")
+            return 1 + self.devices + len(self.started_endpoints)
+        return 1 + bool(self.compat) + (self.framework == "mindspore") + len(self.started_endpoints)
+
+    @property
+    def started_endpoints(self) -> tuple[str, ...]:
+        """The endpoints that Muster starts itself."""
+        return tuple(name for name in self.endpoints if name in reaching.HELPERS)
+
+    @property
+    def is_environment(self) -> bool:
+        return self.kind == reaching.ENVIRONMENT
+
+    @property
+    def has_keys(self) -> bool:
+        """True if the nodes of a run share keys: of its ssh servers, or of its endpoints."""
+        return bool(self.ssh or self.login or self.endpoints)
 
     @property
     def npu(self) -> bool:
@@ -351,6 +383,9 @@ class Job:
             values[key] = {name: Data(**data) for name, data in values.get(key, {}).items()}
         if values.get("bench"):
             values["bench"] = BENCH.from_json(values["bench"])
+        if values.get("constraints") is not None:
+            values["constraints"] = queue.CONSTRAINTS.from_json(values["constraints"])
+        values["endpoints"] = reaching.endpoints_from_json(values.get("endpoints"))
         for field, engine in (("slurm", "slurm"), ("hosts", "ssh")):
             if values.get(field):
                 values[field] = engine_options(engine).OPTIONS.from_json(values[field])

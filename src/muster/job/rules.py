@@ -26,7 +26,8 @@ def program(job: Job, fields: Set[str], unread: Set[str]) -> Iterator[Finding]:
     """Finds fields that do not go together: what is run, and how. Of the given `fields` some could not be read."""
     if "boot" in fields and "command" in fields:
         yield Finding("boot", "and `command` are both given", "keep the one that should run")
-    if "boot" not in fields and "command" not in fields:
+    yield from _reaching(job, fields, unread)
+    if "boot" not in fields and "command" not in fields and not job.is_environment and "kind" not in unread:
         yield Finding("", "says neither `boot` nor `command`", "add `boot: train.py` or `command: python train.py`")
     if "framework" not in unread:
         yield from _framework(job)
@@ -45,6 +46,29 @@ def program(job: Job, fields: Set[str], unread: Set[str]) -> Iterator[Finding]:
     if isinstance(command, str) and not PLACE.search(command) and re.search(NO_PLACE, command.strip()):
         for name in (name for name in ("parameters", "inputs", "outputs") if _has_words(getattr(job, name))):
             yield Finding(name, "have no place behind this command", 'write `"$@"` in it where they belong')
+
+
+def _reaching(job: Job, fields: Set[str], unread: Set[str]) -> Iterator[Finding]:
+    """Finds what environments cannot have, and endpoints on nodes that the job does not have."""
+    for name, endpoint in job.endpoints.items():
+        if endpoint.on >= job.nodes + job.ps and "nodes" not in unread:
+            yield Finding(f"endpoints.{name}", f"is on node {endpoint.on}", f"the nodes are 0 to {job.nodes + job.ps - 1}")
+    if not job.is_environment:
+        if job.idle_limit is not None and "kind" not in unread:
+            yield Finding("idle_limit", "goes with `kind: environment`", "use `time_limit` or `silent_limit`, or remove it")
+        return
+    for name in ("boot", "command"):
+        if name in fields:
+            yield Finding(name, "is a program, and an environment waits for people", "remove it, or remove `kind`")
+    if job.nodes > 1:
+        yield Finding("nodes", f"is {job.nodes}, and an environment is one node", "remove it, or remove `kind`")
+    for name, given in (("framework", job.framework != "command"), ("per", job.per == "device"), ("bench", job.bench)):
+        if given:
+            yield Finding(name, "has no program to start in an environment", "remove it")
+    if _has_words(job.parameters) or _has_words(job.inputs) or _has_words(job.outputs):
+        name = next(name for name in ("parameters", "inputs", "outputs") if _has_words(getattr(job, name)))
+        hint = "use `env`" if name == "parameters" else "write `{url: ..., access: env}`"
+        yield Finding(name, "have no program that they could be passed to in an environment", hint)
 
 
 def _framework(job: Job) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from muster.records.run_view import AttemptOutcome, RunView
 
 if TYPE_CHECKING:  # what is not needed to start a run is imported where it is used: while the run starts
     from muster.launch.follow import AnyFollower, Chunk, Start, Wanted
+    from muster.records.endpoints import EndpointView
     from muster.records.ranks import RankView
 
 GOES_ON = "it goes on"
@@ -33,6 +34,10 @@ class AnyRun(ABC):
         from muster.launch.notebook import html
 
         return html(self)
+
+    @abstractmethod
+    def endpoints(self) -> list[EndpointView]:
+        """What of the run people can reach, and how it stands."""
 
     @property
     @abstractmethod
@@ -119,6 +124,14 @@ class AnyRun(ABC):
     @abstractmethod
     def place(self) -> tuple[str, str] | None:
         """The name and the value of what identifies it where it runs, such as the number of its batch job."""
+
+    def origin(self) -> tuple[str, str] | None:
+        """The words `clone of` and what it was cloned from with what differs, where a server knows that."""
+        return None
+
+    def deleted_logs(self) -> str:
+        """Says that its logs were deleted by a server, and when; empty where they were not."""
+        return ""
 
     @abstractmethod
     def exposed_keys(self) -> str | None:

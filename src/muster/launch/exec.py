@@ -12,7 +12,7 @@ from muster.launch.names import RunNotFound, rank_log
 from muster.launch.run import Run
 from muster.launch.start import packed_agent
 from muster.linux import nsenter
-from muster.records.ranks import RankView
+from muster.records.ranks import RankView, held_place
 
 _REASONS = {
     nsenter.ENDED: "rank {rank} of {run} has just ended; a command can only run beside a running rank",
@@ -43,7 +43,9 @@ def _process(run: Run, rank: int) -> RankView:
     name = rank_log(run.id, run.job, rank)
     if run.job.framework in LAUNCHERS:
         name = _launcher(run, rank)
-    found = next((entry for entry in run.processes() if entry.process == name), None)
+    known = {entry.process: entry for entry in run.processes()}
+    place = known.get(held_place(name))
+    found = place if place and place.state == "running" else known.get(name)
     state = found.state if found else run.state
     if found is None or found.pid is None or state != "running":
         raise RunNotFound(f"rank {rank} of {run.id} is not running ({state}); a command can only run beside a running rank")

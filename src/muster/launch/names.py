@@ -8,9 +8,9 @@ from muster.job import LAUNCHERS, Job
 
 SHOWN = 8  # names in an error
 # Every node may have one: `setup-1` is that of node 1.
-EVERYWHERE = ("setup", "inputs", "outputs", "storage", "sshd", "sampler", "note", "harvest")
+EVERYWHERE = ("setup", "inputs", "outputs", "storage", "sshd", "sampler", "note", "harvest", "tensorboard", "jupyter")
 # Processes that write for whoever looks for a fault: `run` does not show their logs.
-BACKGROUND = ("scheduler", "storage", "sshd", "reception", "sampler", "note", "harvest")
+BACKGROUND = ("scheduler", "storage", "sshd", "reception", "sampler", "note", "harvest", "tensorboard", "jupyter")
 
 
 class RunNotFound(Exception):

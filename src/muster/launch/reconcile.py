@@ -67,6 +67,8 @@ def _act(run: RunDir, variables: Variables | None) -> Reconciled:
             engine.cancel(handle, queued_only=True)
         return Reconciled(views.view(run, said), said, (WITHDRAW,))
     status = views.expected(run, said)
+    if status.preempted and resubmit.is_queued(state.read(run)):
+        return Reconciled(views.view(run, said), status)
     if status.interrupted and status.alive:
         return _resubmit(run, engine, number + 1, said, status, variables)
     if status.alive or state.recorded(run):
@@ -79,7 +81,9 @@ def _resubmit(run: RunDir, engine: Engine, number: int, said: Status, waits: Sta
     if not resubmit.is_ours(state.read(run)):
         return Reconciled(views.view(run, waits), waits)
     try:
-        done = (RESUBMIT,) if resubmit.submit(run, engine, number, said.reason, variables) else ()
+        again = resubmit.resume if waits.preempted else resubmit.submit
+        reason = waits.reason if waits.preempted else said.reason
+        done = (RESUBMIT,) if again(run, engine, number, reason, variables) else ()
     except MissingSecrets as error:
         waits = replace(waits, reason=f"{said.reason}; it cannot be submitted again from here: {error}")
         return Reconciled(views.view(run, waits), waits)

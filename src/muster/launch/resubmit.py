@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from muster.dataclass import replace
@@ -16,6 +17,7 @@ from muster.launch.start.submit import user
 from muster.records import derive, state, submissions
 from muster.records.files import read_object
 from muster.records.layout import RunDir
+from muster.records.run_view import Cause
 from muster.records.state import Record
 from muster.records.status import Status
 
@@ -29,12 +31,16 @@ def expected(run: RunDir, status: Status) -> Status:
     Raises Damaged.
     """
     record = state.read(run)
-    if not _interrupted(record, status):
+    preempted = _preempted(record, status)
+    if not preempted and not _interrupted(record, status):
         return status
     if record.stop is not None and not _has_survivors(record, status):
         return replace(status, state="stopped")
     if vain := derive.in_vain(record):
         return replace(status, state="lost", reason=f"{vain}; the last time: {status.reason}")
+    if preempted:
+        waits = "it continues when its turn has come" if is_queued(record) else "`muster reconcile` continues it"
+        return Status(True, f"{preempted}; {waits}", "pending", time.time(), interrupted=True, preempted=True)
     owner = "" if is_ours(record) else f" of {record.run.get('user')}"
     reason = f"{status.reason}; `muster reconcile`{owner} submits it again"
     return Status(True, reason, "pending", time.time(), interrupted=True)
@@ -43,6 +49,23 @@ def expected(run: RunDir, status: Status) -> Status:
 def is_ours(record: Record) -> bool:
     """True if this user created the run: only its owner can submit it again."""
     return bool(record.run.get("user") == user())
+
+
+def is_queued(record: Record) -> bool:
+    """True if the queue of a server owns the run: it alone decides when the run continues."""
+    return bool(record.run.get("owner"))
+
+
+def _preempted(record: Record, status: Status) -> str:
+    """Why a run has left its devices on request, in words; empty where it has not, or another supervisor has to end that.
+
+    A supervisor that was killed meanwhile took its nodes with it, where none of them survives it.
+    """
+    if left := derive.left_for(record):
+        return left
+    stop = record.attempts[-1].stop if record.attempts else None
+    leaves = record.preempt is not None and (stop is None or stop.cause is Cause.PREEMPTED)
+    return f"{record.preempt.reason}; {status.reason}" if record.preempt and leaves and not status.survivors else ""
 
 
 def _interrupted(record: Record, status: Status) -> bool:
@@ -57,6 +80,15 @@ def _has_survivors(record: Record, status: Status) -> bool:
     told = [event["event"] for event in record.events if event["event"] in ("attempt", "resumed", "killing")]
     under_way = bool(record.attempts) and record.attempts[-1].ended is None
     return status.survivors and under_way and told[-1:] != ["killing"]
+
+
+def resume(run: RunDir, engine: Engine, number: int, reason: str, variables: Variables | None = None) -> bool:
+    """Submits a run again that has left its devices on request, as `submit` does."""
+    if not derive.left_for(state.read(run)):
+        engine.sweep(run.id)  # its supervisor was killed before it could see to that
+    with suppress(FileNotFoundError):
+        os.unlink(run.preempt)
+    return submit(run, engine, number, reason, variables)
 
 
 def submit(run: RunDir, engine: Engine, number: int, reason: str, variables: Variables | None = None) -> bool:

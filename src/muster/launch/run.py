@@ -29,13 +29,27 @@ if TYPE_CHECKING:  # what is not needed to start a run is imported where it is u
     from muster.launch import reconcile
     from muster.launch.follow import Chunk, Follower, Start, Wanted
     from muster.linux.watch import Watch
+    from muster.records.endpoints import EndpointView
     from muster.records.ranks import RankView
 
 STUCK = 15.0  # seconds after a request to end at once, after which a run counts as not responding
 HEARING = 5.0  # seconds in which a supervisor reads a request to stop, also over a slow file system
 LOOK = 0.1
-AT_WORK = ("rendezvous", "staging", "running", "uploading", "stopping", "reading")  # phases in which there is a supervisor
+AT_WORK = (
+    "rendezvous",
+    "staging",
+    "running",
+    "uploading",
+    "stopping",
+    "held",
+    "reading",
+)  # phases in which there is a supervisor
 RELEASE_LIMIT = 5.0  # for a supervisor to go after it has written how the run ended
+
+
+def has_endpoints(job: Job) -> bool:
+    return bool(job.endpoints or job.login)
+
 
 _started: list[Run] = []  # by this process, which holds something for them until they are seen to have ended
 _releasing = Lock()
@@ -121,7 +135,24 @@ class Run(AnyRun):
                 "ranks": [rank.to_json() for rank in ranks(folder, job, attempt.state.ended)],
             }
             attempts.append({**attempt.to_json(), **inner})
-        return {"handle": self.handle, "attempts": attempts, "submissions": self.submissions(), "job": job.to_json()}
+        extra = {"endpoints": [endpoint.to_json() for endpoint in self._endpoints(job, view)]} if has_endpoints(job) else {}
+        return {
+            "handle": self.handle,
+            "attempts": attempts,
+            "submissions": self.submissions(),
+            "job": job.to_json(),
+            **extra,
+        }
+
+    def endpoints(self) -> list[EndpointView]:
+        with guarded(self.dir):
+            return self._endpoints(self.job, self.peek())
+
+    def _endpoints(self, job: Job, view: RunView) -> list[EndpointView]:
+        from muster.records import endpoints
+
+        ended = f"the run has ended ({view.state})" if view.state.ended else ""
+        return endpoints.views(self.dir.last_attempt(), job, not view.state.ended, ended)
 
     def submissions(self) -> list[dict[str, Any]]:
         return [asdict(submission) for submission in submissions.later(self.dir)]
@@ -307,6 +338,12 @@ class Run(AnyRun):
             write_once(self.dir.kill if now else self.dir.stop, {"reason": reason, "time": time.time()})
         except OSError:  # such as a full disk: the engine can still end it
             self._cancel()
+
+    def preempt(self, reason: str) -> None:
+        """Asks the run to leave its devices and to wait until it is continued. Raises EngineError where it cannot be asked."""
+        from muster.launch import preemption
+
+        preemption.preempt(self.dir, reason)
 
     def rerun(self, set: Sequence[str] = (), detach: bool = False) -> Run:
         """Starts the same job again, with the code as it was recorded."""

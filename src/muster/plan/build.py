@@ -10,6 +10,8 @@ from muster.plan.compat import Compat
 from muster.plan.node import File, NodePlan, Places, PlanError, Process
 from muster.plan.world import PS, Node, World
 
+# The program of an environment: it waits, and ends well when the agent finds that nobody uses it any more.
+WAIT = "trap 'exit 0' USR1; while :; do sleep 3600 & wait $!; done"
 MOST_ENV = 131072 - 1  # Linux' limit on one `name=value`, less the closing zero
 
 
@@ -109,6 +111,8 @@ def _ranks(job: Job, world: World, node: Node, places: Places, common: dict[str,
 
 def command(job: Job, platform: Compat, places: Places) -> tuple[str, ...]:
     """The argv of the program. Parameters travel as words of their own, never inside a shell text."""
+    if job.is_environment:
+        return ("/bin/sh", "-c", WAIT)
     passed = {**_passed(job, platform, places, "parameter"), **job.parameters}
     parameters = tuple("--{}={}".format(*pair) for pair in passed.items())
     if job.boot:

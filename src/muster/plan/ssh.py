@@ -37,7 +37,7 @@ PrintMotd no
 PrintLastLog no
 X11Forwarding no
 AllowAgentForwarding no
-AllowTcpForwarding no
+AllowTcpForwarding {forwarding}
 LoginGraceTime 30
 LogLevel ERROR
 Subsystem sftp internal-sftp
@@ -104,12 +104,16 @@ cd "${MUSTER_WORK:-.}" && exec "$@"
 
 def configurations(job: Job, world: World, folder: str) -> tuple[File, ...]:
     """The configurations of a node's server and clients, which lie beside its keys."""
-    if not job.ssh:
+    if not job.ssh and not job.login:
         return ()
-    if not world.ssh_port:
+    if job.ssh and not world.ssh_port:
         raise PlanError("no port for ssh is free on all nodes: end other runs on these machines, or set `ssh: false`")
-    server = SERVER.format(host=_quoted(folder + "/host"), user=_path(folder + "/user.pub"), run=world.run)
-    return File(folder + "/sshd_config", server), File(folder + "/config", client(job, world, folder))
+    forwarding = "local" if job.login else "no"  # editors reach what they start on the node
+    server = SERVER.format(
+        host=_quoted(folder + "/host"), user=_path(folder + "/user.pub"), run=world.run, forwarding=forwarding
+    )
+    files = (File(folder + "/sshd_config", server),)
+    return (*files, File(folder + "/config", client(job, world, folder))) if job.ssh else files
 
 
 def client(job: Job, world: World, folder: str) -> str:

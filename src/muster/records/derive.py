@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
+from typing import Any
 
 from muster.dataclass import replace
 from muster.records import failure_text
@@ -17,6 +19,8 @@ from muster.records.status import Status
 from muster.records.warnings import left_on_hosts, separate
 
 IN_VAIN = 5  # times that a run is cut off before a rank has started, and goes on all the same
+HELD = "held"  # the phase of a failed run whose nodes are kept for debugging
+PREEMPTED = "preempted"  # the phase of a run that has left its devices on request
 _STOPPED = (Cause.STOP, Cause.ABANDONED, Cause.TERMINATED, Cause.PREEMPTED)
 _Standing = tuple[State, str, str]  # state, phase, reason
 
@@ -34,7 +38,10 @@ def derive(record: Record, status: Status | None) -> RunView:
     """A run that has no final record yet. Without an engine's answer it counts as alive."""
     state, phase, reason = _standing(record, status)
     last = record.attempts[-1] if record.attempts else None
-    if state in (State.RUNNING, State.STOPPING) and last and last.uploading:
+    if state is State.STOPPING and last and last.held:
+        until = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(last.held))
+        phase, reason = HELD, f"held for debugging until {until}: {_end(record, last, []).reason}"
+    elif state in (State.RUNNING, State.STOPPING) and last and last.uploading:
         phase = "uploading"
     if status is not None and status.alive and status.halted:
         reason = "; ".join(filter(None, [status.halted, reason]))
@@ -46,6 +53,9 @@ def _standing(record: Record, status: Status | None) -> _Standing:
         return State(status.state or "lost"), "ended", status.reason
     last = record.attempts[-1] if record.attempts else None
     again = last is not None and any(entry.attempt == last.dir.number for entry in record.submissions)
+    left = left_for(record)
+    if status.preempted if status is not None else left and not again:
+        return State.PENDING, PREEMPTED, status.reason if status is not None else left
     waits = again or _is_queued(last, status)
     stopping = last and last.stop and not last.ended and last.stop.cause is not Cause.FINISHED
     if record.stop is not None or (stopping and not waits):
@@ -55,6 +65,8 @@ def _standing(record: Record, status: Status | None) -> _Standing:
         return State.PENDING, "queued", _waiting(record, last, status)
     if any(event["event"] == "ended" for event in record.events):
         return State.STOPPING, "reading", "its ranks have ended, and the numbers in their logs are being read"
+    if last.ended is not None and (left or record.preempt is not None):
+        return State.STOPPING, "stopping", left or (record.preempt.reason if record.preempt else "")
     if last.ended is not None:
         return State.STARTING, "retrying", f"attempt {last.dir.number}: {outcome(record, last).reason}"
     nodes = record.job.nodes + record.job.ps
@@ -78,7 +90,10 @@ def _waiting(record: Record, last: AttemptRecord | None, status: Status | None) 
     again = [entry for entry in record.submissions if entry.attempt == last.dir.number]
     known = outcome(record, last).reason if last.ended else again[-1].reason if again else ""
     why = f" ({known})" if known else ""
-    how = "submitted again after" if again else "interrupted in" if status and status.interrupted else "requeued after"
+    how = "interrupted in" if status and status.interrupted else "requeued after"
+    if again:
+        preempted = last.stop is not None and last.stop.cause is Cause.PREEMPTED
+        how = "continues after" if preempted else "submitted again after"
     return "; ".join(filter(None, [f"{how} attempt {last.dir.number}{why}", said]))
 
 
@@ -140,13 +155,28 @@ def in_vain(record: Record) -> str:
     last = max((attempt.dir.number for attempt in record.attempts if attempt.up), default=0)
     started = sum(1 for attempt in record.attempts if attempt.dir.number > last and _interrupted(attempt))
     submitted = sum(1 for submission in record.submissions if submission.attempt >= last)
-    times = max(started, submitted)
+    times = max(started, submitted - _preemptions(record, last))
     return f"it was cut off {times} times before one of its ranks had started" if times >= IN_VAIN else ""
+
+
+def _preemptions(record: Record, attempt: int) -> int:
+    """How often a run has left its devices on request since an attempt began: who needs them may be many."""
+    begun = [event["event"] == "attempt" and event.get("attempt") == attempt for event in record.events]
+    since = record.events[begun.index(True) :] if True in begun else record.events
+    asked = [event for event in since if event["event"] == "told-to-end" and event.get("waits")]
+    return sum(1 for event in asked if event.get("cause") == Cause.PREEMPTED.value)
+
+
+def left_for(record: Record) -> str:
+    """Why a run has left its devices on request, in words; empty where it has not, or another supervisor has begun since."""
+    words = ("told-to-end", "submitted-again", "attempt", "resumed", "ended")
+    last: dict[str, Any] = next((event for event in reversed(record.events) if event["event"] in words), {})
+    return text(last.get("reason", "")) if last.get("event") == "told-to-end" and last.get("waits") else ""
 
 
 def _interrupted(attempt: AttemptRecord) -> bool:
     cause = attempt.stop.cause if attempt.stop else None
-    return bool(attempt.cut and attempt.cut_by == "lost") or cause in (Cause.TERMINATED, Cause.PREEMPTED)
+    return bool(attempt.cut and attempt.cut_by == "lost") or cause is Cause.TERMINATED  # a preemption is no fault of the run
 
 
 def final(record: Record, status: Status | None = None) -> RunView:

@@ -177,6 +177,13 @@ def delete_tree(path: str) -> None:
     os.rmdir(path)
 
 
+def move_folder(name: str, above: int, target: str) -> None:
+    """Renames an entry of an open directory; one that is a directory is made writable, because that changes its `..`."""
+    with suppress(NotADirectoryError):
+        os.close(_open_folder(name, above))
+    os.rename(name, target, src_dir_fd=above)
+
+
 def _open_folder(name: str, above: int | None = None) -> int:
     """Opens a directory, never through a link, and makes it readable and writable for its owner."""
     flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

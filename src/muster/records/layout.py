@@ -24,13 +24,14 @@ def is_number(name: str) -> bool:
 # All that a node writes in its directory, with the most bytes that are read of a file.
 NODE_TOPICS = {  # published to the supervisor, each as `<topic>.json`
     **dict.fromkeys(("facts", "failed", "stop-request"), 16 << 20),
-    **dict.fromkeys(("noted", "ready", "up", "done", "uploading"), 1 << 10),
+    **dict.fromkeys(("noted", "ready", "up", "done", "uploading", "holding"), 1 << 10),
 }
 NODE_FILES = {
     **{f"{topic}.json": most for topic, most in NODE_TOPICS.items()},
     **dict.fromkeys(("plan.json", "exit.json", "system.json", "before.json", "failure.json", "ranktable.json"), 64 << 20),
     **dict.fromkeys(("hostfile", "hosts", "pids.json"), 16 << 20),
     **dict.fromkeys(("events.jsonl", "metrics.jsonl", "agent.log"), 128 << 20),
+    "endpoints.json": 64 << 10,
     "beat": 64,
 }
 NODE_FOLDERS = frozenset("logs stacks results work inputs outputs log root bin probe".split())
@@ -51,6 +52,7 @@ class NodeDir:
         self.metrics = path + "/metrics.jsonl"
         self.system = path + "/system.json"
         self.agent_log = path + "/agent.log"
+        self.endpoints = path + "/endpoints.json"  # how its endpoints stand
         self.hosts = path + "/hosts"
         self.logs = path + "/logs"
         self.stacks = path + "/stacks"
@@ -109,9 +111,11 @@ class RunDir:
         self.log = path + "/supervisor.log"
         self.stop = path + "/stop.json"
         self.kill = path + "/kill.json"
+        self.preempt = path + "/preempt.json"  # that the run has to leave its devices, until it is continued
         self.final = path + "/final.json"
         self.lock = path + "/reconcile.lock"  # of the one process that does what the supervisor cannot
         self.attempts = path + "/attempts"
+        self.retention = path + "/retention.json"  # of a server's run: what was deleted of it, and when
 
     def submission(self, number: int) -> str:
         return f"{self.submissions}/{number}.json"

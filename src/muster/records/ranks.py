@@ -55,6 +55,11 @@ class NodeView:
         return {**asdict(self), "devices": list(self.devices)}
 
 
+def held_place(process: str) -> str:
+    """The name of the process that stands in the place of another one while a failed run is kept for debugging."""
+    return f"held-{process}"
+
+
 def ranks(attempt: AttemptDir, job: Job, ended: bool) -> list[RankView]:
     """Every process that was started, and the ranks that were not."""
     found = {name: _unstarted(name, rank, node, attempt) for name, rank, node in job.programs}

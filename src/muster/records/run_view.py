@@ -159,15 +159,17 @@ class Stop:
     cause: Cause
     reason: str = ""
     grace: float = 0.0  # seconds from SIGTERM to SIGKILL
+    hold: float = 0.0  # seconds for which nodes and devices are kept after that, for debugging
 
     def to_json(self) -> dict[str, Any]:
-        return {"cause": self.cause.value, "reason": self.reason, "grace": self.grace}
+        hold = {"hold": self.hold} if self.hold else {}
+        return {"cause": self.cause.value, "reason": self.reason, "grace": self.grace, **hold}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Stop:
         """Never raises: a rank that damages a request must not keep a run from being stopped."""
-        grace = number(data.get("grace")) or 0.0
-        return cls(Cause.read(data.get("cause")), str(data.get("reason", "")), grace if grace > 0 else 0.0)  # NaN is not
+        grace, hold = (found if found > 0 else 0.0 for found in (number(data.get(name)) or 0.0 for name in ("grace", "hold")))
+        return cls(Cause.read(data.get("cause")), str(data.get("reason", "")), grace, hold)  # NaN is not above 0
 
 
 @dataclass(frozen=True)

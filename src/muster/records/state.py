@@ -12,8 +12,9 @@ from muster.records import submissions
 from muster.records.damage import guarded, need
 from muster.records.files import is_there, read_events, read_mapping, read_object
 from muster.records.layout import NODE_TOPICS, AttemptDir, RunDir
-from muster.records.run_view import Cause, Failure, RunView, Stop, is_failure
+from muster.records.run_view import LATEST, Cause, Failure, RunView, Stop, is_failure
 from muster.records.submissions import Submission
+from muster.records.untrusted import number
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class AttemptRecord:
     ended: float | None
     cut: str = ""  # why it ended, where its agents could not record that
     cut_by: str = "lost"  # the cause in that case
+    held: float = 0.0  # until when its nodes are kept for debugging, if they are
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Record:
     attempts: list[AttemptRecord] = field(default_factory=list)
     stop: Stop | None = None  # what a user asked for
     submissions: list[Submission] = field(default_factory=list)  # those after the first
+    preempt: Stop | None = None  # why it has to leave its devices
 
 
 def read(run: RunDir) -> Record:
@@ -54,12 +57,14 @@ def read(run: RunDir) -> Record:
         attempts = [_read_attempt(run.attempt(number), events) for number in run.attempt_numbers()]
         asked = read_object(run.kill) or read_object(run.stop)
         stop = Stop.from_json({"cause": Cause.STOP.value, **asked}) if asked else None
-        return Record(run, read_object(run.run), job, events, attempts, stop, submissions.later(run))
+        leave = read_object(run.preempt)
+        preempt = Stop.from_json({"cause": Cause.PREEMPTED.value, **leave}) if leave else None
+        return Record(run, read_object(run.run), job, events, attempts, stop, submissions.later(run), preempt)
 
 
 def _read_attempt(attempt: AttemptDir, events: list[dict[str, Any]]) -> AttemptRecord:
     known = {event["event"]: event for event in events if event.get("attempt") == attempt.number}
-    hosts = {event.get("node"): event.get("host") for event in events if event["event"] == "host"}
+    hosts = {event.get("node"): event.get("host") for event in _until_end(attempt, events) if event["event"] == "host"}
     begun, ended = known.get("attempt", {}), known.get("attempt-ended", {})
     stop = _stop(attempt)
     if stop and stop.cause is Cause.TERMINATED:  # as an agent requested, perhaps; its supervisor asked for the cause
@@ -75,7 +80,14 @@ def _read_attempt(attempt: AttemptDir, events: list[dict[str, Any]]) -> AttemptR
         ended=ended.get("until", ended.get("time")),
         cut=ended.get("reason", ""),
         cut_by=ended.get("cause", "lost"),
+        held=_held(attempt) if stop and stop.hold and not ended else 0.0,
     )
+
+
+def _until_end(attempt: AttemptDir, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events of a run up to the end of an attempt: later ones may be on other hosts."""
+    ends = [event["event"] == "attempt-ended" and event.get("attempt") == attempt.number for event in events]
+    return events[: ends.index(True)] if True in ends else events
 
 
 def _on_host(failure: Failure, hosts: Mapping[Any, Any]) -> Failure:
@@ -87,6 +99,12 @@ def _on_host(failure: Failure, hosts: Mapping[Any, Any]) -> Failure:
 def _count(attempt: AttemptDir, topic: str) -> int:
     """Counts the nodes that have published a topic."""
     return sum(os.path.lexists(attempt.node(node).topic(topic)) for node in attempt.node_indexes())
+
+
+def _held(attempt: AttemptDir) -> float:
+    """Until when a node keeps the places of its ranks, as far as that can be meant; 0 where none does."""
+    found = [number(data.get("until")) or 0.0 for data in _published(attempt, "holding")]
+    return max((moment for moment in found if 0.0 <= moment <= LATEST), default=0.0)
 
 
 def _published(attempt: AttemptDir, topic: str) -> list[dict[str, Any]]:

@@ -27,5 +27,6 @@ class Status:
     time: float = 0.0  # of the answer, where it may be older than the files
     halted: str = ""  # why its supervisor does not act although it is alive, and what to do
     interrupted: bool = False  # whether a machine or a preemption ended it for good, and it could be submitted again
+    preempted: bool = False  # whether it has left its devices on request, and waits until it is continued
     survivors: bool = False  # whether its ranks go on without a supervisor: another one has to end them
     log: EngineLog | None = None  # where the reason may be of an end that the engine cannot explain

@@ -12,7 +12,9 @@ from typing import Any, Callable
 from muster.agent.helpers.helpers import ChildHelpers, Helpers, KeeperHelpers
 from muster.agent.node import stacks, staging, transfers
 from muster.agent.node.collector import Collector, notes
+from muster.agent.node.endpoints import Endpoints
 from muster.agent.node.environment import NO_WORD, Setup
+from muster.agent.node.hold import hold
 from muster.agent.node.launcher import Launcher
 from muster.agent.node.loop import Listener, Loop
 from muster.agent.node.ports import Ports
@@ -95,6 +97,7 @@ class Agent(Listener):
         self.outputs = Outputs(self.dir, self.loop, self.helpers, launcher.start_with_keys)
         self.collector = Collector(tools, job, self.dir, self.loop, launcher.start_with_keys, launcher.start_service)
         self.trainer_groups = TrainerGroups(job, self.loop, self.processes)
+        self.endpoints = Endpoints(launcher)
         if deadline is not None:
             self.loop.later(deadline + OVERTIME - time.monotonic(), self._keep_time)
 
@@ -102,8 +105,7 @@ class Agent(Listener):
         """The whole life of the agent."""
         self.memory = self._given_memory or Memory(group(self.run.id, self.info.node), self.job.memory)
         ports = Ports(self.job.ports_per_node)
-        if self.job.ssh:
-            self.launcher.ssh = server.listen(self.info.address, self.run.id, self.attempt.number)
+        self.launcher.ssh = self.endpoints.listen(self.run.id, self.attempt.number)
         try:
             self.plan = plan = self._meet(ports)
             if plan is not None and self._prepare(plan):
@@ -126,7 +128,7 @@ class Agent(Listener):
             uid=os.getuid(),
             gid=os.getgid(),
             nvidia=shutil.which("nvidia-smi") is not None,
-            ssh=tuple(self.launcher.ssh),
+            ssh=tuple(self.launcher.ssh) if self.job.ssh else (),
         )
         self.channel.publish("facts", facts.to_json())
         if self.info.node == 0 and notes(self.job):
@@ -138,8 +140,10 @@ class Agent(Listener):
         world = World.from_json(self.channel.announced("world") or {})
         places = self._places()
         try:
-            if self.job.ssh:
-                server.write_keys(places.ssh, self.channel.announced("keys") or {})
+            if self.job.has_keys:
+                keys = self.channel.announced("keys") or {}
+                server.write_keys(places.ssh, keys)
+                self.endpoints.prepare(keys, facts.ports)
             plan = build(self.job, world, self.info.node, places)
         except PlanError as error:
             self._fail({"kind": "plan", "message": str(error)})
@@ -205,7 +209,7 @@ class Agent(Listener):
         launcher = self.launcher
         helpers = [process for process in plan.processes if process.rank < 0 and process.gate is None]
         ranks = [process for process in plan.processes if process.rank >= 0]
-        if plan.ssh and not launcher.start_ssh(plan, f"{self.attempt.ssh}/{self.info.node}/sshd_config"):
+        if (plan.ssh or self.job.login) and not self._start_ssh(plan):
             return
         if not launcher.start_all(plan, helpers) or (plan.together and not self._all_ready()):
             return
@@ -215,11 +219,22 @@ class Agent(Listener):
         for started in (process for process in self.processes.all if not process.service):
             self.events.add("start", process=started.name, rank=started.rank, pid=started.seen or started.pid)
         self.collector.started({process.rank: process.pid for process in self.processes.all if process.rank >= 0})
+        self.endpoints.start(plan)
         self.outputs.begin(plan)
         self.trainer_groups.begin()
         self.started = True
         self.channel.publish("up", {"processes": len(plan.processes)})
         self._check_done()
+
+    def _start_ssh(self, plan: NodePlan) -> bool:
+        """Starts the ssh server; where only people use it, the run goes on without it."""
+        port, folder = plan.ssh or next(iter(self.launcher.ssh)), f"{self.attempt.ssh}/{self.info.node}"
+        missing = self.endpoints.missing_for_logins(folder) if not plan.ssh else ""
+        if missing:
+            self.endpoints.logins(None, missing)
+            return True
+        self.endpoints.logins(port)
+        return self.launcher.start_ssh(plan, f"{folder}/sshd_config")
 
     def _all_ready(self) -> bool:
         """Waits until the helpers of all nodes are up, for programs that reach the other nodes themselves."""
@@ -266,11 +281,14 @@ class Agent(Listener):
         if process.service:
             if process.name == "storage" and process.signal:
                 self.loop.later(STORAGE_PAUSE, self.launcher.await_storage_client)
+            elif process.name == "sshd" and process.failed and not self.job.ssh:
+                self.endpoints.logins(None, transfers.why(self.dir, process))
             elif process.name in ("storage", "sshd") and process.failed:  # ranks would wait for it without an end
                 why = transfers.why(self.dir, process)
                 kind = "signal" if process.signal else "start"
                 end = {"rank": -1, "code": process.code, "signal": process.signal, "message": why}
                 self._fail(dict(end, kind=kind, process=process.name))
+            self.endpoints.ended(process)
             return
         self.events.add("exit", process=process.name, rank=process.rank, code=process.code, signal=process.signal)
         if process.failed and not (self.done and process.rank < 0):
@@ -313,6 +331,7 @@ class Agent(Listener):
         if stop.cause is Cause.SILENT:
             files, asked = stacks.dump(self.processes, self.dir.stacks)
             self.events.add("stacks", files=files, in_logs=asked)
+        self.endpoints.stop()
         if self.processes.others(but_services=True):
             self._terminate(ranks_alone=self.job.framework in LAUNCHERS and stop.cause not in (Cause.FINISHED, Cause.FAILURE))
             self._await_processes(time.monotonic() + stop.grace)
@@ -325,7 +344,10 @@ class Agent(Listener):
                 self.events.add(result_files.REFUSED, path=path, reason=reason)
             self.collector.harvest(self.plan)
             cut_off = self.channel.announced("cut") is not None  # another attempt may write to the same outputs
-            self.unsaved = self._keep_outputs(self.plan) if cut_off else self.outputs.save(self.plan, self.job.log_url)
+            limit = transfers.FAREWELL if stop.cause is Cause.PREEMPTED else None  # somebody waits for its devices
+            self.unsaved = self._keep_outputs(self.plan) if cut_off else self.outputs.save(self.plan, self.job.log_url, limit)
+            if stop.hold and not cut_off:
+                hold(self.plan, self.launcher, self.loop, stop.hold)
         if stop.cause is Cause.FINISHED and not self.unsaved:
             staging.clear(self.dir.root + "/cache")
         end = {

@@ -17,9 +17,10 @@ from muster.plan import NodePlan, Transfer
 from muster.records.files import open_anew
 from muster.records.layout import NodeDir
 from muster.records.logs import last_lines
-from muster.records.units import signal_name
+from muster.records.units import duration, signal_name
 from muster.records.untrusted import NotRegular, open_regular
 
+FAREWELL = 120.0  # seconds for the last upload of a run that others wait for
 PERIOD = 30.0  # seconds between two uploads of what a program writes
 BACKLOG = 1024
 
@@ -78,7 +79,7 @@ class Outputs:
         if plan.outputs:
             self._loop.every(PERIOD, upload)
 
-    def save(self, plan: NodePlan, log_url: str) -> str:
+    def save(self, plan: NodePlan, log_url: str, limit: float | None = None) -> str:
         """Uploads everything, once all processes have ended; returns why that failed, if so."""
         outputs = [entry for entry in plan.outputs if os.path.exists(entry.path)]  # it may have failed before it made them
         if plan.log:
@@ -89,8 +90,10 @@ class Outputs:
         process = self._serve("outputs", save(outputs))
         if process is None:
             return "the upload could not be started"
-        self._loop.until(lambda: process.ended is not None or self._loop.killed)
+        in_time = self._loop.until(lambda: process.ended is not None or self._loop.killed, limit)
         self._helpers.kill_all()
+        if not in_time:
+            return f"it took longer than the {duration(limit or 0.0)} that a preempted run has for it"
         if process.code == 0:
             return ""
         return "it was stopped at once" if self._loop.killed else why(self._folder, process)

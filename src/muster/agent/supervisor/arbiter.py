@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from muster.agent.node.collector import notes
@@ -14,6 +14,7 @@ from muster.agent.supervisor.site import Assignment
 from muster.channel.base import Message, SupervisorChannel
 from muster.dataclass import replace
 from muster.plan import NodeInfo, PlanError, World, assemble, runners, world_files
+from muster.records import endpoints
 from muster.records.files import Events, read_object, write_text
 from muster.records.layout import AttemptDir
 from muster.records.run_view import Cause, Stop, is_failure
@@ -24,13 +25,22 @@ LEFTOVER_GRACE = 5.0  # for helpers and forgotten children once the ranks are do
 KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
 LINGER_LIMIT = 5.0  # for nodes to be gone once all of them have recorded their ends
 MOST_NAMED = 20  # nodes in a reason
+HELD = (Cause.FAILURE, Cause.SILENT)  # causes after which nodes are kept, where the job asks for it
 REQUESTS = (Cause.TIME_LIMIT, Cause.LOST)  # causes for which a node may have the gang stopped
 SETTLE = 0.1  # between the first failure and the stop that it causes
 FAILURE = ("kind", "process", "rank", "code", "signal", "message", "used", "limit", "oom", "oom_before")  # fields
 
 
 class Arbiter:
-    def __init__(self, assignment: Assignment, attempt: AttemptDir, channel: SupervisorChannel, events: Events) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        attempt: AttemptDir,
+        channel: SupervisorChannel,
+        events: Events,
+        hold: Callable[[Stop], float] = lambda stop: 0.0,
+    ) -> None:
+        """`hold` returns for how many seconds the nodes are kept after such a stop."""
         self.stop: Stop | None = None  # as it was announced
         self.terminated: Stop | None = None  # the request of an agent that got SIGTERM
         self._run = assignment.run
@@ -39,6 +49,8 @@ class Arbiter:
         self._attempt = attempt
         self._channel = channel
         self._events = events
+        self._hold = hold
+        self._released = False
         self._world: World | None = None
         self._ready = False
         self._gather_until: float | None = time.monotonic() + GATHER_LIMIT
@@ -47,11 +59,16 @@ class Arbiter:
 
     def begin(self) -> None:
         """Makes what nodes need beside the world, while they start."""
-        if self._job.ssh:
-            try:
-                self._channel.announce("keys", server.make_keys(self._attempt.ssh))
-            except PlanError as error:
+        if not self._job.has_keys:
+            return
+        keys = {endpoints.KEY: os.urandom(32).hex()}
+        try:
+            keys.update(server.make_keys(self._attempt.ssh) if self._job.ssh or self._job.login else {})
+        except PlanError as error:
+            if self._job.ssh:
                 self._learn(0, {"kind": "plan", "message": str(error)})
+                return
+        self._channel.announce("keys", keys)
 
     def resume(self) -> None:
         """Goes on from what an earlier supervisor has announced."""
@@ -91,8 +108,17 @@ class Arbiter:
     def announce_stop(self, stop: Stop) -> None:
         """Announces that the gang has to stop; the first call counts."""
         if self.stop is None:
-            self.stop = replace(stop, grace=min(stop.grace, self._job.grace))
+            if stop.cause is Cause.PREEMPTED and self._settled:  # a failure before it is no consequence of it
+                stop = Stop(Cause.FAILURE, self._settled[1], stop.grace)
+            hold = self._hold(stop) if stop.cause in HELD else 0.0
+            self.stop = replace(stop, grace=min(stop.grace, self._job.grace), hold=hold)
             self._channel.announce("stop", self.stop.to_json())
+
+    def release(self) -> None:
+        """Ends the time for which nodes are kept, also before it has begun."""
+        if self.stop is not None and self.stop.hold and not self._released:
+            self._released = True
+            self._channel.announce("release", {})
 
     def _take(self, message: Message) -> None:
         if message.topic == "failed":
@@ -190,7 +216,7 @@ class Patience:
             self._kill_announced = True
             self.until = now + KILL_LIMIT
         if self.until is None and stop is not None:
-            self.until = now + stop.grace + KILL_LIMIT
+            self.until = now + stop.grace + stop.hold + KILL_LIMIT
         if self.until is not None and not self._lingering and self._all_recorded(running):
             self._lingering = True
             self.until = min(self.until, now + LINGER_LIMIT)

@@ -44,7 +44,7 @@ class Queue:
         self.count = count
         self.reason = ""  # whom it waits for, in words
         self._found: list[DeviceInfo] = []
-        self._holders: dict[bytes, _Holder] = {}  # by the name of the lock
+        self._holders: dict[bytes, Holder] = {}  # by the name of the lock
 
     def lacking(self) -> str:
         """Why this machine can never give the devices, in words; empty if it can, or while its driver does not work."""
@@ -90,12 +90,12 @@ class Queue:
         locks: dict[str, socket.socket] = {}
         busy: dict[str, list[str]] = {}  # who is in the way, and at which devices
         for device in self._found:
-            name = _name(self.kind, device)
+            name = lock_name(self.kind, device)
             lock = _lock(name)
             if lock is None:
                 busy.setdefault(f"{self._holder(name)} holds", []).append(device.id)
             elif device.unique in used:
-                busy.setdefault(f"{_process(used[device.unique][0])} uses", []).append(device.id)
+                busy.setdefault(f"{process_words(used[device.unique][0])} uses", []).append(device.id)
                 lock.close()
             else:
                 locks[device.id] = lock
@@ -114,7 +114,7 @@ class Queue:
     def _holder(self, name: bytes) -> str:
         """The holder of a lock, in words. The connection is kept: each new one takes a place in the holder's queue for good."""
         if name not in self._holders:
-            self._holders[name] = _Holder(name)
+            self._holders[name] = Holder(name)
         return self._holders[name].who
 
     def _forget_gone(self) -> None:
@@ -124,18 +124,19 @@ class Queue:
                 del self._holders[name]
 
 
-class _Holder:
+class Holder:
     """The holder of a lock, and a connection to it that ends when it releases the lock."""
 
     def __init__(self, name: bytes) -> None:
         self.who = "another run"
+        self.run = ""
         self.line: socket.socket | None = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.line.setblocking(False)
         try:
             self.line.connect(name)
             credentials = self.line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
             pid, user, _ = struct.unpack("iII", credentials)
-            self.who = _process(pid, user)
+            self.who, self.run = process_words(pid, user), run_of(pid)
         except OSError:  # it is just being let go, or too many wait already
             self.close()
 
@@ -148,7 +149,8 @@ class _Holder:
         self.line = None
 
 
-def _name(kind: str, device: DeviceInfo) -> bytes:
+def lock_name(kind: str, device: DeviceInfo) -> bytes:
+    """The address of the lock of a device."""
     return b"\0muster/device/%s/%s" % (kind.encode(), os.fsencode(device.unique)[-80:])  # a socket's name has 107 bytes
 
 
@@ -175,7 +177,7 @@ def _lock(name: bytes) -> socket.socket | None:
     return lock
 
 
-def _process(pid: int, user: int | None = None) -> str:
+def process_words(pid: int, user: int | None = None) -> str:
     """A process in words: the run it belongs to if it is a supervisor or an agent, else its name, and its user."""
     words = os.fsdecode(proc.command_line(pid)).split("\0")
     program = os.path.basename(words[0]) or proc.name(pid)
@@ -184,10 +186,16 @@ def _process(pid: int, user: int | None = None) -> str:
     except OSError:
         return f"process {pid}"
     name = proc.user_name(number) or f"user {number}"
+    if run := run_of(pid):
+        return f"run {run} of {name}"
+    return f"process {pid} ({program}) of {name}" if program else f"process {pid} of {name}"
+
+
+def run_of(pid: int) -> str:
+    """The run whose supervisor or agent a process is; empty if it is none."""
+    words = os.fsdecode(proc.command_line(pid)).split("\0")
     for word in {"supervise", "agent"} & set(words[:-1]):
         path = words[words.index(word) + 1]
         if "/runs/" in path:
-            return f"run {os.path.basename(path)} of {name}"
-    if proc.name(pid).startswith(HOST_DAEMON) and len(words) > 3:
-        return f"run {words[-3]} of {name}"
-    return f"process {pid} ({program}) of {name}" if program else f"process {pid} of {name}"
+            return os.path.basename(path)
+    return words[-3] if proc.name(pid).startswith(HOST_DAEMON) and len(words) > 3 else ""

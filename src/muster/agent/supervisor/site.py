@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,14 @@ from muster.dataclass import dataclass
 from muster.job import Job
 from muster.records.files import need_json
 from muster.records.layout import AttemptDir, RunDir
+from muster.records.logs import last_lines
 from muster.records.run_view import Cause, Stop
+from muster.records.units import signal_name
 
 if TYPE_CHECKING:
     from muster.linux.accounts import Account
+
+DISK_FULL = 74  # the exit code of an agent that cannot write any more
 
 
 @dataclass(frozen=True)
@@ -134,5 +139,15 @@ class Site:
         """Why an attempt was cut off, as known when the supervisor is started again."""
         return Cut("its supervisor was cut off")
 
-    def close(self) -> None:
-        """Gives back what the site holds."""
+    def close(self, keep: bool = False) -> None:
+        """Gives back what the site holds; with `keep` not what ranks share, because the run continues later."""
+
+
+def how_agent_ended(attempt: AttemptDir, node: int, status: int) -> str:
+    """How an agent ended that left no record of its end; `status` is that of wait."""
+    if os.WIFSIGNALED(status):
+        return f"was killed ({signal_name(os.WTERMSIG(status))})"
+    if os.WEXITSTATUS(status) == DISK_FULL:
+        return "ended, because no space is left on its disk; free some, and run the job again"
+    said = last_lines(attempt.node(node).agent_log, 1) or ["it left no word"]
+    return f"failed (code {os.WEXITSTATUS(status)}): {said[0]}"

@@ -10,11 +10,13 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from muster.agent.supervisor.arbiter import Arbiter, Patience
 from muster.agent.supervisor.log_reader import LogReader, why_failed
 from muster.agent.supervisor.site import Assignment, NotReady, Site
 from muster.channel.base import SupervisorChannel
+from muster.dataclass import replace
 from muster.job import Job
 from muster.linux import syscalls
 from muster.linux.held_signals import release
@@ -49,6 +51,8 @@ class Supervisor:
         self.watch.add(self.run.path)
         self.stop: Stop | None = None  # why the run has to end, once it has to
         self.kill = False
+        self._made: list[AttemptOutcome] = []  # how the attempts have ended
+        self._preempted = ""  # why it leaves its devices, where it was asked to
         self.deadline: float | None = None
         self.resumed: state.AttemptRecord | None = None  # the attempt of an earlier supervisor that goes on
 
@@ -61,13 +65,18 @@ class Supervisor:
         hopeless = derive.in_vain(state.read(self.run)) if earlier else ""
         if hopeless:
             return self._conclude(state="lost", reason=f"{hopeless}; the last time: {earlier[-1].reason}")
+        done = None
         try:
             done = self._attempts(earlier) if self.resumed or self._ready() else None
         except NotReady as error:
             return self._conclude(state="failed", reason=str(error))
         finally:
-            self.site.close()
+            self.site.close(keep=self._leaves(done))
         cause, reason = _ending(done or self.stop)
+        if self._leaves(done):
+            cause = Cause.PREEMPTED if self._preempted else cause
+            self.events.add("told-to-end", cause=cause.value, reason=self._preempted or reason, waits=True)
+            return INTERRUPTED_CODE
         if self.site.starts_again and cause in INTERRUPTED and not (done and done.state is State.FAILED):
             self.events.add("told-to-end", cause=cause.value, reason=reason)
             self.site.leave(self.stop.cause if self.stop else cause, reason)
@@ -76,6 +85,17 @@ class Supervisor:
             return self._conclude_apart() if done.state is State.SUCCEEDED else self._conclude()
         # The end came before the first attempt, or between two.
         return self._conclude(state="failed" if cause is Cause.TIME_LIMIT else "stopped", reason=reason)
+
+    def _leaves(self, done: AttemptOutcome | None) -> bool:
+        """True if the run leaves its devices on request, and did not end of itself before: it waits until it is continued.
+
+        So does a preemptible run of a server's queue whose nodes were lost: it continues on others.
+        """
+        if self.stop is None:
+            lost = done is not None and done.cause is Cause.LOST
+            return lost and self.job.preemptible and bool(read_object(self.run.run).get("owner"))
+        stopped = bool(self._preempted) and self.stop.cause is Cause.PREEMPTED
+        return stopped and (done is None or done.state in (State.STOPPED, State.LOST))
 
     def _conclude(self, **how: str) -> int:
         from muster.metrics import final
@@ -163,7 +183,7 @@ class Supervisor:
 
     def _attempts(self, earlier: Sequence[AttemptOutcome]) -> AttemptOutcome | None:
         """Makes attempts after the earlier ones until there is no reason for another; None when an end comes in between."""
-        made = list(earlier)
+        made = self._made = list(earlier)
         self._start_clock(made)
         if self.resumed is not None:
             made.append(self._attempt(self.resumed.dir.number, resumed=True))
@@ -204,7 +224,9 @@ class Supervisor:
             self.site.sweep(attempt)
             delete_tree(attempt.ssh)
             channel.close()
-        wanted = self.stop is not None and self.stop.cause not in INTERRUPTED  # then it does not matter what else was lost
+        announced = Stop.from_json(read_object(attempt.stop)).cause
+        leaves = bool(self._preempted) and announced is Cause.PREEMPTED
+        wanted = leaves or (self.stop is not None and self.stop.cause not in INTERRUPTED)  # whatever else was lost then
         cut = self.site.verdict(attempt) if lost and not wanted else None
         self.events.add("attempt-ended", attempt=number, **(cut.to_json() if cut else {}))
         record = state.read(self.run)
@@ -214,7 +236,8 @@ class Supervisor:
         """Follows the nodes of an attempt until all have ended; returns those that were lost."""
         lost: list[int] = []  # nodes that ended without a record of it
         running = set(range(self.assignment.count))
-        arbiter, patience = Arbiter(self.assignment, attempt, channel, self.events), Patience(channel)
+        arbiter = Arbiter(self.assignment, attempt, channel, self.events, partial(self._hold, attempt))
+        patience = Patience(channel)
         arbiter.resume() if resumed else arbiter.begin()
         while running:
             self._look()  # before the site does: the signal of a child that ends in between has to wake the wait below
@@ -228,6 +251,7 @@ class Supervisor:
                     arbiter.announce_stop(Stop(Cause.LOST, f"the agent of node {event.node} {event.lost}", self.job.grace))
             if self.stop is not None:
                 arbiter.announce_stop(self.stop)
+                arbiter.release()  # whatever it is, it ends what only waits for people
             if doomed := patience.over(running, arbiter.stop, self.kill):
                 self.site.kill(doomed)
             if running:
@@ -236,6 +260,17 @@ class Supervisor:
                 news = () if channel.polling else (channel.fileno(),)
                 self._wait(timeout, (*self.site.filenos(), *news), channel.polling)
         return lost
+
+    def _hold(self, attempt: AttemptDir, stop: Stop) -> float:
+        """Returns for how long nodes are kept after a failure: as the job says within its time limit, if no attempt follows."""
+        if not self.job.hold_on_failure or self.stop is not None:
+            return 0.0
+        record = state.read(self.run)
+        failed = derive.outcome(record, replace(record.attempts[-1], stop=stop))
+        if self._tries_again([*self._made, failed]) or (failed.failure and failed.failure.failure.kind == "plan"):
+            return 0.0
+        left = math.inf if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        return min(self.job.hold_on_failure, left)
 
     def _answer_terminated(self, arbiter: Arbiter) -> None:
         """Answers an agent that got SIGTERM: a batch system may mean the whole run, and knows why and how long it has."""
@@ -259,6 +294,9 @@ class Supervisor:
         if now:
             self.kill = True
             self.events.add("killing")
+        if self.stop is None and (leave := read_object(self.run.preempt)):
+            self._preempted = str(leave.get("reason") or "preempted")
+            self._must_stop(Cause.PREEMPTED, self._preempted)
         if signals and self.stop is None:
             self._say_farewell(signal_name(min(signals)))
         if self.command is not None and readable([self.command], 0):
@@ -295,7 +333,8 @@ def tries_again(job: Job, made: Sequence[AttemptOutcome], earlier: int = 0, node
     Failures of the program use up retries, and lost nodes do where the same ones can be had again.
     """
     done = made[-1]
-    if len(made) == earlier and done.state in (State.LOST, State.STOPPED):
+    lost = job.preemptible and done.cause is Cause.LOST
+    if len(made) == earlier and (done.state in (State.LOST, State.STOPPED) or lost):
         return True  # whoever ended it has started this supervisor
     retried = (State.FAILED, State.LOST) if nodes_return else (State.FAILED,)
     failures = sum(1 for each in made if each.state in retried)

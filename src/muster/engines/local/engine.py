@@ -18,10 +18,12 @@ from muster.engines.local.node import leftovers
 from muster.engines.own_supervisor import OwnSupervisor
 from muster.job import Job
 from muster.linux import keys, nsenter, proc
+from muster.records import submissions
 from muster.records.layout import run_dir
 from muster.records.units import size
 
-MADE_HERE = frozenset(("MUSTER_HOME", "MUSTER_POWER", keys.STORAGE, keys.POWER))  # variables that no job can name
+# Variables that no job can name.
+MADE_HERE = frozenset(("MUSTER_HOME", "MUSTER_POWER", submissions.VARIABLE, keys.STORAGE, keys.POWER))
 
 
 class Local(OwnSupervisor):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 from muster import config
 from muster.dataclass import asdict, dataclass, replace
-from muster.engines.base import Capacity, Engine, EngineError, Order, Refused, Request
+from muster.engines.base import Capacity, Engine, EngineError, Order, Place, Refused, Request
 from muster.engines.slurm import cluster, options, refusals, script, shared_disk, states
 from muster.engines.slurm.node import client
 from muster.engines.slurm.node.allocation import BATCH_LOG
@@ -22,6 +24,12 @@ from muster.engines.slurm.node.parsing import HANDLE, End, Queued
 from muster.engines.slurm.options import Site
 from muster.job import LAUNCHERS, Job
 from muster.records.status import EngineLog, Status
+
+if TYPE_CHECKING:
+    from muster.engines.carriers import Carriers, Program
+
+# Beside the agents of the job, with none of its devices or CPUs for itself, and with both streams as they are.
+STEP = "--mpi=none --cpu-bind=none --export=NONE --quiet --unbuffered"
 
 FRESH = 5.0  # seconds for which one answer of the controller is used again: it has other users, too
 PATIENCE = 60.0  # seconds for a controller that is busy
@@ -138,6 +146,20 @@ class Slurm(Engine):
 
     def remote_shell(self, job: Job, handle: str, node: int) -> str:
         return f"srun --jobid={_split(handle)[0]} --overlap --nodes=1 --relative={node} --pty bash"
+
+    def open_connection(self, place: Place, port: int, carriers: Carriers) -> socket.socket:
+        return carriers.open((self.home, place.run_id, place.node), lambda: self._carrier(place), port)
+
+    def _carrier(self, place: Place) -> Program:
+        """A step of the job beside its others, on one of its nodes."""
+        from muster.engines.carriers import Program
+
+        job, cluster_name = _split(place.handle)
+        words = [f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", f"--relative={place.node}", *STEP.split()]
+        words += [f"--clusters={cluster_name}"] if cluster_name else []
+        python = options.choose(self._site, place.job, os.environ).python or sys.executable
+        argv = ["srun", *words, python, "-I", "-S", place.agent(), "connect"]
+        return Program(argv, f"node {place.node} of Slurm job {job}")
 
     def _check_home(self) -> None:
         """Raises ConfigError for a home that the nodes cannot see: nothing of a run would be found there."""

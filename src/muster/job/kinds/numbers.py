@@ -60,12 +60,15 @@ class Number(Kind):
 UNIT_HINT = "write a number and its unit without a space"
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
+LONGEST = 10 * 365 * UNITS["d"]
+
 
 @dataclass(frozen=True)
 class Duration(Kind):
     """A time such as `30s`, `10m`, `1h30m` or `2h`; seconds in the Job."""
 
     zero: bool = False
+    most: float = LONGEST
     words = "a time such as `30s`, `10m` or `2h`"
     types = "string"
 
@@ -86,8 +89,10 @@ class Duration(Kind):
             raise Wrong(f"{item.shown} is no time at all", "it takes " + self.words)
         if not seconds >= 0:
             raise Wrong(f"{item.shown} is not {self.words}", "leave the field out for no limit")
-        if seconds > 10 * 365 * UNITS["d"]:
+        if seconds > LONGEST:
             raise Wrong(f"{item.shown} is more than ten years", "leave the field out for no limit")
+        if seconds > self.most:
+            raise Wrong(f"{item.shown} is too long", f"it takes at most `{self.most / UNITS['h']:g}h`")
         return float(seconds)
 
     def _meant(self, text: str) -> str:

@@ -145,6 +145,9 @@ def validate(loaded: LoadedJob, engine: Engine, context: Context) -> LoadedJob:
     findings = [*engine.impossible(job), *missing_secrets(job, context), *unseen]
     if job.boot and not job.python:
         findings.append(Finding("python", "has no default: there is no `python` on your PATH", "set it to a path"))
+    if job.after:
+        message = "names runs that this one follows, and only a server has a queue in which it can wait for them"
+        findings.append(Finding("after", message, "add `--server`, or leave it out and wait with `muster wait`"))
     return loaded.with_findings(findings)
 
 

@@ -15,7 +15,8 @@ from muster.agent.node.agent import Agent
 from muster.agent.node.processes import Processes
 from muster.agent.sandbox import agent_process, memory, namespaces
 from muster.agent.supervisor import device_locks
-from muster.agent.supervisor.site import Assignment, NodeEnded, NotReady, Site
+from muster.agent.supervisor.own_site import OwnSite
+from muster.agent.supervisor.site import Assignment, Cut, NodeEnded, NotReady, how_agent_ended
 from muster.channel.base import SupervisorChannel
 from muster.channel.directory import DirectoryNode
 from muster.devices import files, resolve
@@ -27,8 +28,6 @@ from muster.linux.signals import reap_children
 from muster.plan import Device, NodeInfo
 from muster.records.files import Events
 from muster.records.layout import AttemptDir, NodeDir
-from muster.records.logs import last_lines
-from muster.records.units import signal_name
 
 if TYPE_CHECKING:
     from muster.linux.accounts import Account
@@ -67,7 +66,7 @@ def namespaces_refused() -> str:
     return namespaces.available(f"{sys.argv[0]}.{os.getpid()}.probe")
 
 
-class LocalSite(Site):
+class LocalSite(OwnSite):
     """Makes the nodes of a run on this machine, with devices that no other run has, and sees to it that nothing is left."""
 
     def __init__(self, assignment: Assignment, events: Events) -> None:
@@ -126,13 +125,13 @@ class LocalSite(Site):
         if assignment.account is not None:
             from muster.agent.sandbox import account_view
 
-            account_view.open_attempt(attempt, assignment.account, bool(self.job.ssh))
+            account_view.open_attempt(attempt, assignment.account, self.job.has_keys)
         return channel
 
     def filenos(self) -> list[int]:
         return self._queue.filenos()
 
-    def close(self) -> None:
+    def close(self, keep: bool = False) -> None:
         self._queue.close()
         if self._held is not None:
             self._held.close()
@@ -150,8 +149,9 @@ class LocalSite(Site):
         os.close(reader)
 
     def ended(self, attempt: AttemptDir, channel: SupervisorChannel) -> list[NodeEnded]:
-        ended = [(self._agents.pop(pid), status) for pid, status in reap_children() if pid in self._agents]
-        return [NodeEnded(node, "" if channel.has_ended(node) else _how(attempt, node, status)) for node, status in ended]
+        ended = {self._agents.pop(pid): status for pid, status in reap_children() if pid in self._agents}
+        how = {node: how_agent_ended(attempt, node, ended[node]) for node in ended if not channel.has_ended(node)}
+        return [NodeEnded(node, how.get(node, "")) for node in ended]
 
     def kill(self, nodes: Collection[int]) -> None:
         for pid in [pid for pid, node in self._agents.items() if node in nodes]:
@@ -165,6 +165,9 @@ class LocalSite(Site):
             time.sleep(0.002)
         for index in range(self.assignment.count):
             memory.remove_group(memory.group(self.run.id, index))
+
+    def explain_cut(self, attempt: AttemptDir) -> Cut:
+        return Cut("its supervisor was killed", until=_last_change(attempt))
 
     def _agent(self, attempt: AttemptDir, index: int, parent: int) -> int:
         supervisor = os.getppid()
@@ -206,9 +209,8 @@ class LocalSite(Site):
         return tuple(Device(device.id, device.ip) for device in given)
 
 
-def _how(attempt: AttemptDir, node: int, status: int) -> str:
-    """How an agent ended that left no record of its end."""
-    if os.WIFSIGNALED(status):
-        return f"was killed ({signal_name(os.WTERMSIG(status))})"
-    said = last_lines(attempt.node(node).agent_log, 1) or ["it left no word"]
-    return f"failed (code {os.WEXITSTATUS(status)}): {said[0]}"
+def _last_change(attempt: AttemptDir) -> float | None:
+    """When a node of an attempt last wrote something; later than now it cannot have been."""
+    nodes = [attempt.node(index) for index in attempt.node_indexes()]
+    paths = [path for node in nodes for path in (node.events, *node.rank_logs()) if os.path.lexists(path)]
+    return min(max((os.lstat(path).st_mtime for path in paths), default=time.time()), time.time())
