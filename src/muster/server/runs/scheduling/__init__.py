@@ -1,1 +1,1 @@
-"""From the queue to running: what starts when, and how runs are looked after."""
+"""The scheduler, a pure function: pools, running and waiting runs in, decisions with reasons out."""

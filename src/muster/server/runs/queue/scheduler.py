@@ -1,0 +1,90 @@
+"""The scheduler of the server: feeds the pure function with what the database and the nodes say, and keeps what it decided."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from sqlalchemy import select
+
+from muster.server.core.database import Database
+from muster.server.core.tables import projects
+from muster.server.runs.queue import quotas
+from muster.server.runs.queue.book import Book, held_by
+from muster.server.runs.rows import Changes
+from muster.server.runs.scheduling.decide import decide
+from muster.server.runs.scheduling.explain import explain, preview
+from muster.server.runs.scheduling.model import Decision, Pool, Preview, State, Wait, Waiting
+
+SHARE = 20  # without changes a pass is made again after so many times what the last one took
+
+
+class Scheduler:
+    def __init__(self, database: Database, changes: Changes, pools: Callable[[], tuple[Pool, ...]]) -> None:
+        """`pools` returns the pools with their nodes as they were seen last."""
+        self.book = Book(time.time())  # used by the loop alone
+        self.project_ids: dict[str, str] = {}  # by name
+        self._database = database
+        self._changes = changes
+        self._pools = pools
+        self._lock = threading.Lock()
+        self._last: tuple[State, Decision] | None = None
+        self._inputs: tuple[object, ...] = ()
+        self._again = 0.0  # when a pass is made although nothing has changed: time passes for reservations and shares
+
+    def decide(self) -> Decision | None:
+        """Makes a pass over the queue as it is now; none where nothing has changed since the last, which is not long ago."""
+        begun, now, last = time.monotonic(), time.time(), self._changes.last
+        with self._database.read() as connection:
+            changed = self.book.refresh(connection, last, now)
+            limits = quotas.everything(connection)
+            known = connection.execute(select(projects.c.id, projects.c.name, projects.c.settings)).all()
+        weights = {row.name: _weight(row.settings) for row in known}
+        inputs = (self._pools(), limits, weights)
+        if not changed and inputs == self._inputs and begun < self._again:
+            return None
+        running = tuple(active.running for active in self.book.active.values())
+        use = self.book.shares.used(map(held_by, running), now)
+        state = State(now, inputs[0], self.book.queue(), running, limits, use, weights)
+        decision = decide(state)
+        self._inputs, self._again = inputs, begun + SHARE * (time.monotonic() - begun)
+        with self._lock:
+            self._last = (state, decision)
+        self.project_ids = {row.name: row.id for row in known}
+        return decision
+
+    def look_again(self) -> None:
+        """Has the next pass made whatever has changed."""
+        self._again = 0.0
+
+    def why(self, run_id: str) -> Wait | None:
+        """Why a run waits, as of the last pass; None where that pass did not know it."""
+        with self._lock:
+            found = self._last
+        if found is None:
+            return None
+        try:
+            return explain(*found, run_id)
+        except KeyError:
+            return None
+
+    def preview(self, job: Waiting) -> Preview | None:
+        """What would become of a job that is submitted now; None before the first pass."""
+        with self._lock:
+            found = self._last
+        return preview(*found, job) if found is not None else None
+
+    def order(self, pool: str) -> tuple[Waiting, ...]:
+        """The runs that wait in a pool, first ones first, as of the last pass."""
+        with self._lock:
+            found = self._last
+        return found[1].order.get(pool, ()) if found else ()
+
+    @property
+    def state(self) -> State | None:
+        with self._lock:
+            return self._last[0] if self._last else None
+
+
+def _weight(settings: dict[str, object] | None) -> float:
+    weight = (settings or {}).get("weight")
+    return float(weight) if isinstance(weight, int | float) and weight > 0 else 1.0

@@ -1,0 +1,70 @@
+"""The single reasons for which a run waits: quotas, nodes, and runs ahead of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muster.server.runs.scheduling.capacity.placing import parts_in
+from muster.server.runs.scheduling.capacity.pool_ledger import Kept, PoolLedger
+from muster.server.runs.scheduling.capacity.quotas import Claim, Quota
+from muster.server.runs.scheduling.model import Demand, Node, Waiting
+from muster.server.runs.scheduling.reasons import Names, Reason
+
+
+def of_quotas(job: Waiting, quotas: Sequence[Quota], claims: Sequence[tuple[Quota, Claim]], end: float) -> list[Reason]:
+    """Quotas that do not admit a run, or of which too much is kept for runs ahead."""
+    found: list[Reason] = []
+    devices = job.demand.total
+    for quota in quotas:
+        whose = Reason("user_of", {"user": quota.user, "project": quota.project}) if quota.user else quota.project
+        about = {"whose": whose, "kind": quota.kind, "asks": devices, "most": quota.most}
+        if devices > quota.most:
+            found.append(Reason("quota_small", about))
+        elif quota.held + devices > quota.most:
+            found.append(Reason("quota", {**about, "left": quota.left}))
+        else:
+            kept = [claim for its, claim in claims if its is quota and claim.outlasted_by(end) and devices > claim.extra]
+            found += (Reason("quota_kept", {**about, "run": claim.job.id, "devices": claim.devices}) for claim in kept[:1])
+    return found
+
+
+def of_nodes(pool: PoolLedger, demand: Demand) -> list[Reason]:
+    """Nodes that lack now; none if a gang would fit."""
+    if pool.pool.passes_on:
+        return []
+    asked = pool.rooms_of.asked(demand)
+    free = parts_in(pool.rooms, asked)
+    if free >= demand.nodes:
+        return []
+    usable = parts_in(pool.usable, asked)
+    about = {"free": free, "nodes": demand.nodes, "shape": demand, "there": usable}
+    if usable < demand.nodes:
+        out = [node for room, node in zip(pool.empty, pool.pool.nodes, strict=True) if node.unusable and room.fit(asked)]
+        if not out:
+            return [Reason("changed", about)]
+        there = parts_in(pool.empty, asked)
+        return [Reason("unusable", {**about, "there": there, "usable": usable, "names": Names(tuple(map(_unusable, out)))})]
+    return [Reason("parts" if pool.pool.shares_nodes else "nodes", about)]
+
+
+def of_those_ahead(
+    pool: PoolLedger, job: Waiting, before: Sequence[Kept], own: Kept | None, end: float, room: bool
+) -> list[Reason]:
+    """Runs ahead that a run must not delay, and those that leave for it. `room`: it would fit but for them."""
+    if own is not None and (leaving := [gang.id for gang in own.waits_for if gang.end <= pool.now]) and own.at <= pool.now:
+        return [Reason("making_room", {"count": len(leaving), "names": Names(tuple(leaving))})]
+    found: list[Reason] = []
+    head = next((kept for kept in before if kept.job.demand.kind == job.demand.kind), None)
+    if head is not None:
+        ahead = head.job
+        found.append(Reason("ahead", {"run": ahead.id, "devices": ahead.demand.total, "kind": ahead.demand.kind}))
+        if room and job.limit is None:
+            return [*found, Reason("no_limit")]
+    if room:
+        delayed = [kept for kept in before if kept.outlasted_by(end) and pool.place(job.demand, end, [kept]) is None]
+        found += (Reason("would_delay", {"run": kept.job.id}) for kept in delayed[:1])
+    return found
+
+
+def _unusable(node: Node) -> Reason:
+    return Reason("unusable_node", {"name": node.name, "why": node.unusable})
