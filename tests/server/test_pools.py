@@ -12,6 +12,8 @@ from run_client import run_client
 from conftest import until
 from muster_server import MusterServer, ServeMuster
 
+LAB = '[hosts.lab]\nnodes = ["h1"]\n[pools.x]\nengine = "ssh"\nhosts = "lab"\ntrusted = true\n'
+
 
 def started(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     """Starts a server that is to refuse its settings."""
@@ -33,6 +35,11 @@ def started(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
         ("[pools.x]\ntrusted = true\nruns = 0\n", "runs"),
         ("[pools.x]\naccounts = {}\n", "names no accounts"),
         ("[pools.x]\nacounts = 1\n", "acounts"),
+        ('[pools.x]\ntrusted = true\nlabels = {"a b" = "c"}\n', "cannot be the name of a label"),
+        ('[pools.x]\ntrusted = true\ncheck_every = "often"\n', "check_every"),
+        ("[pools.x]\ntrusted = true\n[pools.x.nodes.h1]\n", "which only pools of hosts have"),
+        (LAB + "[pools.x.nodes.h9]\n", "has settings of `h9`, which is none of its hosts"),
+        (LAB.replace('"h1"', '"ann@h1", "bob@h1"'), "has the host `h1` twice"),
     ],
 )
 def test_settings_that_cannot_work_or_would_mix_projects_are_one_sentence(tmp_path: Path, text: str, said: str) -> None:

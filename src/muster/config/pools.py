@@ -7,13 +7,32 @@ from typing import Any
 
 from muster.config.sections import Setting, TomlSection, TomlTable
 from muster.dataclass import dataclass
-from muster.job.kinds import Choice, Count, Flag, Item, Kind, Wrong, declared, each, numbered, one_line, word
+from muster.job.kinds import (
+    Choice,
+    Count,
+    Duration,
+    Flag,
+    Item,
+    Kind,
+    Pairs,
+    Size,
+    Wrong,
+    declared,
+    each,
+    numbered,
+    one_line,
+    word,
+)
 
 ENGINES = ("local", "slurm", "ssh")
 USERS = "users"  # one operating-system account for each user of the server
 NAME = r"^[a-z0-9][a-z0-9-]{0,31}$"
 MOST_RUNS = 300
 UIDS = 700_000  # the first user id that is given out
+MINIMUM_RUNTIME, CHECK_EVERY = 300.0, 300.0  # seconds
+LOST_AFTER = 900.0  # where neither pool nor group of hosts says it
+DISK_FREE, MEMORY_FREE = 256 << 20, 512 << 20  # bytes
+LABELS = Pairs("label", r"^[A-Za-z0-9][\w.\-/]{0,62}$", "up to 63 letters, digits, `_`, `.`, `-` and `/`", '{rack = "a"}')
 
 
 class Words(Kind):
@@ -39,6 +58,13 @@ class Accounts(Kind):
 
 
 @dataclass(frozen=True)
+class PoolNode:
+    """What the settings say of a node, or of several: `[pools.lab.nodes."node[01-08]"]`."""
+
+    labels: dict[str, str] = declared(LABELS, {}, "Labels of this node, beside and before those of the pool.")
+
+
+@dataclass(frozen=True)
 class Pool:
     """An engine with a name."""
 
@@ -54,6 +80,22 @@ class Pool:
     paths: tuple[str, ...] = declared(Words(), (), "Directories beneath which jobs may name inputs and outputs.")
     options: tuple[str, ...] = declared(Words(), (), "Options of its engine that jobs may set, such as `partition`.")
     uids: int = declared(Count(1000, 2**31), UIDS, "The first user id that `users` gives out where there is no account.")
+    labels: dict[str, str] = declared(LABELS, {}, "Labels of all of its nodes, which `constraints` of jobs name.")
+    nodes: dict[str, PoolNode] = declared(
+        TomlTable(TomlSection(PoolNode), pattern=r"[\s\S]*"), {}, "With the engine ssh: settings of single hosts."
+    )
+    cpu: int | None = declared(
+        Count(1, 100_000), None, "How many devices of the kind `cpu` a node gives out; not counted else."
+    )
+    default_time_limit: float | None = declared(Duration(), None, "The time limit of jobs that have none.")
+    minimum_runtime: float = declared(Duration(zero=True), MINIMUM_RUNTIME, "How long a run goes on before it is preempted.")
+    lost_after: float | None = declared(
+        Duration(), None, "With the engine ssh: how long a host may be out of reach before its ranks are stopped."
+    )
+    check_every: float = declared(Duration(), CHECK_EVERY, "How often its nodes are checked.")
+    all_reduce: bool = declared(Flag(), False, "With the engine ssh: whether a check adds numbers up between the hosts.")
+    disk_free: int = declared(Size(), DISK_FREE, "Free disk without which a node starts nothing new.")
+    memory_free: int = declared(Size(), MEMORY_FREE, "Free memory without which a node starts nothing new.")
 
 
 class Pools(Kind):

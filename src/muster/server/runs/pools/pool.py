@@ -2,23 +2,23 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from shutil import which
-from typing import Any
 
-from muster import config, devices
-from muster.config.pools import USERS
+from muster import config
+from muster.config.pools import LOST_AFTER, USERS
 from muster.config.pools import Pool as Settings
 from muster.dataclass import replace
 from muster.engines import registry
 from muster.engines.base import Engine
+from muster.engines.ssh.options import HostsOptions, expanded, named_twice
 from muster.job import Job
+from muster.job.kinds import Wrong
 from muster.launch.start import packed_agent
 from muster.linux.accounts import Account
-from muster.server.runs.scheduling.queue import Capacity
 from muster.tester.errors import Misused
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"  # where every account finds programs
@@ -86,23 +86,34 @@ class Pool:
         """The job with what the pool decides: the hosts of a pool of hosts, and the login there."""
         if self.settings.engine != "ssh":
             return job
-        from muster.engines.ssh.options import HostsOptions
-
         group = self.settings.hosts
+        site = self.config.sites["ssh"][group]
         hosts = replace(job.hosts or HostsOptions(), group=group)
+        if hosts.lost_after is None:
+            hosts = replace(hosts, lost_after=self.settings.lost_after or site.lost_after or LOST_AFTER)
         if self.settings.accounts is not None:
-            nodes = self.config.sites["ssh"][group].nodes
+            nodes = site.nodes
             hosts = replace(hosts, nodes=tuple(f"{account}@{node.rpartition('@')[2]}" for node in nodes))
         return replace(job, hosts=hosts)
 
-    def need(self, job: Job) -> dict[str, Any]:
-        """What a job takes of the pool: devices that the pool itself gives out, on all of its nodes."""
-        counted = self.settings.engine == "local" and job.device in ("nvidia", "ascend")
-        return {"kind": job.device, "devices": job.nodes * job.devices if counted else 0}
+    @property
+    def hosts(self) -> dict[str, str]:
+        """The hosts of a pool of hosts as its group writes them, by the names of its nodes, which have no user."""
+        group = (self.config.sites.get("ssh") or {}).get(self.settings.hosts) if self.settings.engine == "ssh" else None
+        return {host.rpartition("@")[2]: host for host in (group.nodes if group else ())}
 
-    def capacity(self) -> Capacity:
-        kinds = ("nvidia", "ascend") if self.settings.engine == "local" else ()
-        return Capacity(self.settings.runs, {kind: len(devices.found(kind)) for kind in kinds})
+    def labels(self, node: str) -> dict[str, str]:
+        """The labels of a node: those of the pool, and its own over them."""
+        own = [given.labels for names, given in self.settings.nodes.items() if node in _named(names)]
+        return {name: value for labels in (self.settings.labels, *own) for name, value in labels.items()}
+
+    def placed(self, job: Job, nodes: Sequence[str]) -> Job:
+        """The job on these nodes of a pool of hosts; on other pools it is as it was."""
+        if self.settings.engine != "ssh" or not nodes:
+            return job
+        hosts = job.hosts or HostsOptions()
+        known = {host.rpartition("@")[2]: host for host in hosts.nodes or self.hosts.values()}
+        return replace(job, hosts=replace(hosts, nodes=tuple(known[node] for node in nodes)))
 
 
 class Pools:
@@ -140,6 +151,10 @@ def _check(name: str, settings: Settings, found: config.Config) -> None:
     """Raises Misused for a pool that cannot work, or would mix what must stay apart."""
     if settings.engine == "ssh" and settings.hosts not in (found.sites.get("ssh") or {}):
         raise Misused(f"the pool `{name}` has no hosts; write `hosts` with the name of a group `[hosts.NAME]`")
+    if settings.engine == "ssh":
+        _check_nodes(name, settings, found.sites["ssh"][settings.hosts].nodes)
+    elif settings.nodes:
+        raise Misused(f"the pool `{name}` has settings of nodes, which only pools of hosts have; leave `nodes` out")
     if settings.accounts is None and not settings.project and not settings.trusted:
         hint = "write `project`, `accounts`, or `trusted = true` where its projects trust each other"
         raise Misused(f"the pool `{name}` has one account, which several projects would share; {hint}")
@@ -149,3 +164,22 @@ def _check(name: str, settings: Settings, found: config.Config) -> None:
         raise Misused(f"the pool `{name}` has accounts, which pools of Slurm do not have; leave `accounts` out")
     if settings.engine == "ssh" and settings.accounts == USERS:
         raise Misused(f"the pool `{name}` cannot make accounts on its hosts; write a table of user or project = account")
+
+
+def _check_nodes(name: str, settings: Settings, hosts: Sequence[str]) -> None:
+    """Raises Misused for a host that is in a pool twice, and for settings of one that it does not have."""
+    names = [host.rpartition("@")[2] for host in hosts]
+    if twice := named_twice(names):
+        raise Misused(f"the pool `{name}` has the host `{twice}` twice; name it once in `[hosts.{settings.hosts}]`")
+    if unknown := [node for text in settings.nodes for node in _named(text) if node not in names]:
+        hint = f"write one of `[hosts.{settings.hosts}]` without its user"
+        raise Misused(f"the pool `{name}` has settings of `{unknown[0]}`, which is none of its hosts; {hint}")
+
+
+@cache
+def _named(text: str) -> tuple[str, ...]:
+    """The nodes of a text with ranges; the text itself where it is none."""
+    try:
+        return tuple(expanded(text))
+    except Wrong:
+        return (text,)

@@ -1,0 +1,77 @@
+"""Whether a node passes its check: pure functions over what it said of itself, and what was known of it before."""
+
+import time
+
+from muster.config.pools import Pool as Settings
+from muster.engines.ssh import fitness
+from muster.engines.ssh.fitness import STORES_REFUSE
+from muster.engines.ssh.options import HostsOptions
+from muster.engines.ssh.report import Disk, Report
+from muster.records.units import duration, size
+from muster.server.runs.pools.nodes.state import Device, NodeState
+
+
+def judged(report: Report, hosts: HostsOptions, settings: Settings, before: NodeState) -> NodeState:
+    """The node after a check. What a node had before stays known where it does not answer now."""
+    now = time.time()
+    if report.problem:
+        return before.failed(report.problem, now)
+    silent = _silent(report, before)
+    kept = tuple(device for device in before.devices if device.kind in silent)
+    return NodeState(
+        before.name,
+        _problem(report, hosts, settings, silent),
+        before.unreached,
+        now,
+        tuple(fitness.notes(report, hosts)),
+        report.cpus or None,
+        report.memory or None,
+        report.memory_free,
+        report.directory.free,
+        report.clock,
+        (*kept, *(device for device in _devices(report, before) if device.kind not in silent)),
+    )
+
+
+def _problem(report: Report, hosts: HostsOptions, settings: Settings, silent: dict[str, str]) -> str:
+    """The first reason for which nothing should start on a node; empty where there is none."""
+    found = [
+        *fitness.in_the_way(report, hosts),
+        *(f"its {kind} devices do not answer: {said}" for kind, said in silent.items()),
+        *_little(report.directory, settings.disk_free),
+    ]
+    if report.memory_free < settings.memory_free:
+        found.append(f"it has {size(report.memory_free)} of memory free, and {size(settings.memory_free)} are needed")
+    if abs(report.clock) - report.clock_error > STORES_REFUSE:
+        found.append(f"its clock is {duration(abs(report.clock))} {'ahead' if report.clock > 0 else 'behind'}; set it by NTP")
+    return found[0] if found else ""
+
+
+def _little(disk: Disk, needed: int) -> list[str]:
+    if disk.free >= needed:
+        return []
+    return [f"{disk.path} has {size(disk.free)} free, and {size(needed)} are needed; free some"]
+
+
+def _silent(report: Report, before: NodeState) -> dict[str, str]:
+    """Kinds of devices that the node has or had, and whose driver does not answer."""
+    had = {device.kind for device in before.devices} | {one.kind for one in report.accelerators if one.devices}
+    said = {one.kind: one.trouble for one in report.accelerators if one.trouble and not one.devices}
+    return {kind: why for kind, why in {**said, **(report.unanswered or {})}.items() if kind in had}
+
+
+def _devices(report: Report, before: NodeState) -> list[Device]:
+    """The devices of a node. Holders of locks that were known are not told again."""
+    holders = {device.lock: device for device in before.devices if device.lock}
+    uses = {(use.kind, use.id): use for use in report.uses or ()}
+    found = []
+    for accelerators in report.accelerators:
+        for device in accelerators.devices:
+            kind, use = accelerators.kind, uses.get((accelerators.kind, device.id))
+            if use is None:
+                found.append(Device(kind, int(device.id), device.name))
+                continue
+            known = holders.get(use.lock)
+            who, run = (use.who, use.run) if use.who or known is None else (known.who, known.run)
+            found.append(Device(kind, int(device.id), device.name, use.lock, who or "another run", run))
+    return found
