@@ -1,0 +1,1 @@
+"""Templates: job files that are kept under a name."""
