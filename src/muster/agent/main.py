@@ -11,6 +11,7 @@ from typing import Any
 from muster.linux.held_signals import release
 
 HELPERS = {  # modules with a function `main`
+    "connect": "channel.stream.carrier",
     "gate": "agent.node.socket_activation",
     "login": "agent.ssh.login",
     "power": "agent.sampler.bmc_proxy",

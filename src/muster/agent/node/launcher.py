@@ -37,13 +37,14 @@ class Launcher:
     events: Events
     fail: Fail  # called with what failed where a process cannot be started
     exported: dict[str, str] = field(default_factory=dict)  # by the job's setup
+    given: dict[str, str] = field(default_factory=dict)  # variables of endpoints, which are not on record: some are secrets
     ssh: dict[int, socket.socket] = field(default_factory=dict)  # listening, by port, until the ssh server has its own
     sessions: Sessions = field(default_factory=Sessions)
     storage: transfers.StorageSocket = field(default_factory=transfers.StorageSocket)
 
     def environment(self, plan: NodePlan, planned: dict[str, str], cwd: str) -> dict[str, str]:
         """The environment of a process of this node, with the way to storage in it."""
-        planned = dict(planned, **self.storage.variables)
+        planned = dict(planned, **self.storage.variables, **self.given)
         env = environment.compose(plan.defaults, planned, plan.secrets, self.exported, cwd, plan.prefix)
         env["PYTHONPATH"] = ":".join(filter(None, (env.get("PYTHONPATH"), self.tools.shims)))
         if self.job.framework == "mpi" and plan.ssh and not self.info.reception:  # mpirun starts the ranks
@@ -87,7 +88,7 @@ class Launcher:
         return process
 
     def start_ssh(self, plan: NodePlan, config: str) -> bool:
-        descriptor = self.ssh[plan.ssh].fileno()
+        descriptor = self.ssh[plan.ssh or next(iter(self.ssh))].fileno()
         argv = [sys.executable, "-I", "-S", self.tools.archive, "sshd", str(descriptor), config]
         process = self.start("sshd", argv, self.environment(plan, plan.setup_env, plan.cwd), plan.cwd, keep=(descriptor,))
         for listener in self.ssh.values():

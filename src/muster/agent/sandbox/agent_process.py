@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -14,7 +15,7 @@ from muster.agent.helpers.keeper import Keeper
 from muster.agent.node import environment
 from muster.agent.node.processes import Processes
 from muster.agent.sandbox import namespaces, rootfs
-from muster.agent.supervisor.site import Assignment
+from muster.agent.supervisor.site import DISK_FULL, Assignment
 from muster.linux import keys, syscalls
 from muster.linux.proc import alive_in, user_name
 from muster.plan import compat
@@ -33,10 +34,13 @@ def be_agent(carry_out: Callable[[], int]) -> None:
     code = CRASHED
     try:
         code = carry_out()
-    except BaseException:
+    except BaseException as error:
         import traceback  # here, because it takes long to import
 
-        traceback.print_exc()
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            code = DISK_FULL
+        with suppress(OSError):  # its log may be on that disk
+            traceback.print_exc()
         Processes(contained=os.getpid() == 1).kill_all()  # its supervisor may be gone as well
     finally:
         os._exit(code)

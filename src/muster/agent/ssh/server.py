@@ -21,6 +21,7 @@ from muster.plan import PlanError, ssh
 from muster.records.files import write_text
 
 PORTS = range(32000, 32768)  # between the ports that frameworks get and Linux' ephemeral ones
+FILES = ("user", "user.pub", "host", "host.pub", "known_hosts")
 CANDIDATES = 16
 BACKLOG = 1024
 PRIVILEGED = "/run/sshd"  # an empty directory that root's sshd wants to see; its package makes it when the machine starts
@@ -44,6 +45,14 @@ def listen(address: str, run: str, attempt: int) -> dict[int, socket.socket]:
     return listeners
 
 
+def listen_once(address: str) -> dict[int, socket.socket]:
+    """The same for people alone, who learn the port from its record: any one that is free."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind((address, 0))
+    listener.listen(BACKLOG)
+    return {listener.getsockname()[1]: listener}
+
+
 def make_keys(folder: str) -> dict[str, str]:
     """Makes keys for the logins of an attempt and for its servers, which all have the same; returns them by file name."""
     os.makedirs(folder, 0o700, exist_ok=True)
@@ -63,8 +72,8 @@ def make_keys(folder: str) -> dict[str, str]:
 def write_keys(folder: str, keys: dict[str, str]) -> None:
     """Writes the keys of an attempt for one node."""
     os.makedirs(folder, 0o700)
-    for name, text in keys.items():
-        write_text(f"{folder}/{name}", text)
+    for name in (name for name in FILES if name in keys):
+        write_text(f"{folder}/{name}", keys[name])
 
 
 def main(argv: list[str]) -> int:
