@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from muster.bench.report.phrase import Phrase
 from muster.server.core.accounts import sessions, tokens
 from muster.server.core.accounts.random_secrets import hashed
 from muster.server.core.api.login import begin_session, delete_cookie, set_cookie
@@ -15,7 +16,7 @@ from muster.server.results.web.access import BAD_TOKEN, Section
 from muster.tester.errors import Denied
 
 router = APIRouter(include_in_schema=False)
-TITLE = ("Log in", "登录")
+TITLE = Phrase("Log in", "登录")
 BAD_TOKEN_ZH = "该令牌无效或已被撤销；请向测试服务器管理员索取新的令牌。"
 WRONG_ZH = "用户名或密码错误，或尝试次数过多；请稍后再试。"
 
@@ -76,4 +77,4 @@ def local_path(target: str) -> str:
 
 def _page(request: Request, section: Section, target: str, problem: tuple[str, str] | None, status: int = 200) -> HTMLResponse:
     values = {"next": target, "problem": problem, "tester": section.tester}
-    return templating.page(request, "login.html", TITLE, None, values, status)
+    return templating.page(request, "accounts/login.html", TITLE, None, values, status=status)

@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
 
+from muster.bench.report.phrase import Phrase
 from muster.server.core.accounts import links, passwords
 from muster.server.core.api.login import redeem
 from muster.server.core.api.models import ACCOUNT_NAME
@@ -17,7 +18,7 @@ from muster.tester.protocol import ALLOWED
 
 PATH = "/set-password"
 router = APIRouter(include_in_schema=False)
-TITLE = ("Set a password", "设置密码")
+TITLE = Phrase("Set a password", "设置密码")
 SHORT = f"密码至少需要 {passwords.MIN_LENGTH} 个字符，且不能过于简单。"
 DIFFERENT = ("the two passwords differ; type them again", "两次输入的密码不一致，请重新输入。")
 BAD_NAME = (f"this cannot be a name; {ALLOWED}", "用户名最多 64 个字符，只能包含字母、数字、点、短横线和下划线。")
@@ -47,9 +48,9 @@ def answer(request: Request, context: Context, body: Annotated[bytes, Depends(bo
         if error.status != 400:
             raise
         return _page(request, token, known, name, (str(error), SHORT))
-    return templating.page(request, "password_set.html", TITLE, None, {"name": set_for, "url": context.url})
+    return templating.page(request, "accounts/password_set.html", TITLE, None, {"name": set_for, "url": context.url})
 
 
 def _page(request: Request, token: str, known: str | None, name: str, problem: tuple[str, str] | None) -> HTMLResponse:
     values = {"token": token, "known": known, "name": name, "problem": problem, "least": passwords.MIN_LENGTH}
-    return templating.page(request, "set_password.html", TITLE, None, values, 400 if problem else 200)
+    return templating.page(request, "accounts/set_password.html", TITLE, None, values, status=400 if problem else 200)

@@ -1,0 +1,1 @@
+"""Pages of projects, of administrators, and of the own account."""

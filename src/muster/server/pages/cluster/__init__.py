@@ -1,0 +1,1 @@
+"""Pages about the machines: pools, the queue, and who used how much."""

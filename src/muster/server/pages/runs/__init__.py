@@ -1,0 +1,1 @@
+"""Pages of runs, which people know as jobs: home, the list, one job."""

@@ -1,0 +1,44 @@
+"""What pages show of runs: the API's object of a run, and what the viewer may do with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from muster.server.core.access import Owned, Principal, may
+from muster.server.runs import present, rows
+from muster.server.runs.platform import Platform
+from muster.server.runs.rows import Row
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One run on a page."""
+
+    row: Row
+    run: dict[str, Any]
+    changeable: bool  # by the viewer: stop, delete
+
+    @property
+    def stoppable(self) -> bool:
+        return self.changeable and self.row.stage != rows.ENDED
+
+    @property
+    def ended(self) -> bool:
+        return self.row.stage == rows.ENDED
+
+    @property
+    def devices(self) -> str:
+        """Nodes and devices, such as `2 × 8 ascend`."""
+        job = self.row.job
+        kind = job.get("device") or ""
+        return f"{job.get('nodes') or 1} × {job.get('devices') or 1} {kind}".strip()
+
+
+def shown(platform: Platform, principal: Principal, row: Row, run: dict[str, Any] | None = None) -> Shown:
+    changeable = may(principal, "runs.change", Owned(row.user, row.project))
+    return Shown(row, run or present.run(platform, principal, row), changeable)
+
+
+def many(platform: Platform, principal: Principal, found: Sequence[Row]) -> list[Shown]:
+    """The runs of a list, with their places in queues."""
+    return [shown(platform, principal, row) for row in found]

@@ -1,0 +1,188 @@
+// The console of a job: one log from its beginning to its end, or the ends of all; what ranks write appears at once.
+import { $, bytes, h, label, phrase } from '../dom.js';
+import { get, lines, run as path, send, toast, trying } from '../api.js';
+import { id, job } from '../job.js';
+import { AllLogs } from './all_logs.js';
+import { LogWindow } from './log_window.js';
+import { Screen } from './screen.js';
+import { find, searchForm } from './search.js';
+
+const ALL = 'all';
+const [select, follow, place, status, none, download] = ['[data-log]', '[data-follow]', '[data-place]', '[data-status]', '[data-none]', '[data-download]'].map((one) => $(one));
+const query = new URLSearchParams(location.search);
+let source = null;
+let stream = null;
+let loading = false;
+let known = new Set();
+
+const keyOf = (log) => `${log.attempt}/${log.node}/${log.process}`;
+const parts = (key) => { const [attempt, node, ...process] = key.split('/'); return { attempt, node, process: process.join('/') }; };
+const address = (key) => `${path(id)}/log?${new URLSearchParams(parts(key))}`;
+
+const more = async (direction) => {
+  if (loading || !(source instanceof LogWindow)) return;
+  if (direction < 0 ? source.atStart : source.atEnd) return;
+  loading = true;
+  await trying(async () => {
+    const mine = source;
+    const lines = direction < 0 ? await mine.loadBefore() : -(await mine.loadAfter());
+    if (mine === source) screen.shift(lines);
+  });
+  loading = false;
+};
+const moved = (up, isAtEnd) => {
+  if (up) follow.checked = false;
+  else if (isAtEnd && source?.atEnd) follow.checked = true;
+  tell();
+};
+const screen = new Screen($('[data-screen]'), more, moved);
+
+const tell = () => {
+  none.hidden = Boolean(source?.count);
+  const isLong = source instanceof LogWindow;
+  place.hidden = !isLong || source.size < (1 << 20);
+  if (!isLong) { status.replaceChildren(); return; }
+  const first = screen.first;
+  status.replaceChildren(phrase('console.size', { shown: bytes(first ? first.offset : 0), size: bytes(source.size) }));
+  if (document.activeElement !== place) place.value = source.size ? Math.round((1000 * (follow.checked ? source.size : first?.offset ?? 0)) / source.size) : 1000;
+};
+
+const decoded = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+
+/** Follows what is written, from where the window ends. */
+const listen = (body, take) => {
+  stream?.abort();
+  if (job.dataset.ended === 'true' && body.offsets) return;
+  const mine = new AbortController();
+  stream = mine;
+  const going = async () => {
+    while (!mine.signal.aborted) {
+      try {
+        const answer = await send('POST', `${path(id)}/follow`, body, { signal: mine.signal });
+        for await (const one of lines(answer)) {
+          if (one.log) take(one.log.join('/'), decoded(one.data), one.offset);
+          if (one.end) return;
+        }
+      } catch (error) {
+        if (error.name === 'AbortError') return;
+      }
+      await new Promise((resolve) => { setTimeout(resolve, 1000); });
+    }
+  };
+  going();
+};
+
+const arrived = (cut) => {
+  if (follow.checked) screen.toEnd();
+  else screen.shift(-cut);
+  tell();
+};
+
+const openAll = async (logs) => {
+  source = new AllLogs();
+  screen.show(source);
+  download.hidden = true;
+  const tail = Math.max(5, Math.floor(5000 / Math.max(1, logs.length)));
+  const offsets = {};
+  listen({ tail }, (key, data, offset) => {
+    if ((offsets[key] ?? -1) >= offset) return; // told again after a break
+    offsets[key] = offset;
+    if (!known.has(key)) refreshLogs();
+    arrived(source.append(key, data));
+  });
+  tell();
+};
+
+const openLog = async (key, offset = null) => {
+  const mine = new LogWindow(address(key));
+  source = mine;
+  download.href = `/jobs/${encodeURIComponent(id)}/log?${new URLSearchParams(parts(key))}`;
+  download.hidden = false;
+  await mine.open(offset);
+  if (mine !== source) return;
+  screen.marked = offset;
+  screen.show(mine);
+  if (offset === null) { follow.checked = true; screen.drawNow(); screen.toEnd(); } else {
+    follow.checked = false;
+    const index = mine.lines.findIndex((one) => one.offset >= offset);
+    screen.toLine(index < 0 ? mine.count - 1 : index);
+  }
+  const { attempt, process } = parts(key);
+  const body = () => ({ attempt: Number(attempt), processes: [process], offsets: { [key]: mine.size } });
+  listen(body(), (from, data, end) => {
+    if (from !== key || mine !== source) return;
+    const start = end - data.length;
+    const last = mine.end + mine.partial.length;
+    mine.size = Math.max(mine.size, end);
+    if (start <= last && end > last) arrived(mine.append(data.subarray(last - start)));
+    else tell();
+  });
+  tell();
+};
+
+const choose = (key, offset = null) => trying(async () => {
+  select.value = key;
+  const words = new URLSearchParams(key === ALL ? {} : parts(key));
+  history.replaceState(null, '', `${location.pathname}${words.size ? `?${words}` : ''}`);
+  if (key === ALL) await openAll([...known]);
+  else await openLog(key, offset);
+});
+
+const refreshLogs = async () => {
+  const { items } = await get(`${path(id)}/logs`);
+  const fresh = new Set(items.map(keyOf));
+  if (fresh.size === known.size && select.options.length) return items;
+  known = fresh;
+  const chosen = select.value;
+  const attempts = new Set(items.map((log) => log.attempt)).size;
+  const options = items.map((log) => h('option', { value: keyOf(log) }, `${log.process} · ${log.node}${attempts > 1 ? ` · ${log.attempt}` : ''}`));
+  select.replaceChildren(label(h('option', { value: ALL }), 'text', 'console.all'), ...options);
+  select.value = fresh.has(chosen) ? chosen : ALL;
+  return items;
+};
+
+const firstError = async () => {
+  const key = select.value;
+  let found = null;
+  await find(id, key === ALL ? { limit: 1 } : { ...parts(key), limit: 1 }, (hit) => { found ??= hit; });
+  if (found) await choose(found.log.join('/'), found.offset);
+  else toast('console.no_error');
+};
+
+select.addEventListener('change', () => choose(select.value));
+follow.addEventListener('change', () => { if (follow.checked) toEnd(); });
+const toEnd = () => trying(async () => {
+  if (source instanceof LogWindow && !source.atEnd) await source.open();
+  follow.checked = true;
+  screen.show(source);
+  screen.drawNow();
+  screen.toEnd();
+  tell();
+});
+$('[data-end]').addEventListener('click', toEnd);
+$('[data-top]').addEventListener('click', () => trying(async () => {
+  follow.checked = false;
+  if (source instanceof LogWindow && !source.atStart) await source.open(0);
+  screen.show(source);
+  screen.drawNow();
+  screen.scrollTo(0);
+  tell();
+}));
+place.addEventListener('change', () => trying(async () => {
+  follow.checked = false;
+  const offset = Math.floor((source.size * place.value) / 1000);
+  await source.open(offset);
+  screen.show(source);
+  screen.toLine(Math.max(0, source.lines.findIndex((one) => one.offset >= offset)));
+  tell();
+}));
+$('[data-error]').addEventListener('click', () => trying(firstError));
+searchForm(id, (hit) => choose(hit.log.join('/'), hit.offset));
+
+trying(async () => {
+  const items = await refreshLogs();
+  const wanted = query.has('process') ? `${query.get('attempt') ?? 1}/${query.get('node') ?? 0}/${query.get('process')}` : null;
+  if (wanted && known.has(wanted)) await choose(wanted);
+  else await choose(items.length === 1 ? keyOf(items[0]) : ALL);
+  if (query.has('error')) await firstError();
+});

@@ -1,0 +1,41 @@
+"""What happened in a run, from the events of its supervisor and its nodes; bounded, because ranks can write there, too."""
+
+from typing import Any
+
+from muster.records import clocks
+from muster.records.files import read_events
+from muster.records.layout import RunDir
+from muster.records.untrusted import number, plain, printable
+
+MOST = 2000
+VALUE = 300  # characters of a value that are shown
+NODES = 64  # whose own events are read
+
+
+def events(run: RunDir) -> list[dict[str, Any]]:
+    """The events of a run in the order of their times, the last of them where there are many."""
+    found = [_event(event, None, 0.0) for event in read_events(run.events)]
+    for attempt_number in run.attempt_numbers()[-3:]:
+        attempt = run.attempt(attempt_number)
+        ahead = clocks.ahead(attempt)
+        for node in attempt.node_indexes()[:NODES]:
+            own = read_events(attempt.node(node).events)
+            found += [_event({"attempt": attempt_number, **event}, node, ahead.get(node, 0.0)) for event in own]
+    found = [event for event in found if event["time"] is not None]
+    return sorted(found, key=lambda event: event["time"])[-MOST:]
+
+
+def _event(event: dict[str, Any], node: int | None, ahead: float) -> dict[str, Any]:
+    time = number(event.get("time"))
+    other = {
+        printable(str(key))[:40]: printable(str(value))[:VALUE]
+        for key, value in plain(event).items()
+        if key not in ("time", "event", "attempt", "node") and value not in (None, "", False)
+    }
+    return {
+        "time": time - ahead if time is not None else None,
+        "event": printable(str(event.get("event")))[:60],
+        "attempt": event.get("attempt") if isinstance(event.get("attempt"), int) else None,
+        "node": node if node is not None else event.get("node") if isinstance(event.get("node"), int) else None,
+        "details": other,
+    }
