@@ -68,11 +68,14 @@ def test_help_lists_every_command_with_what_it_does(muster: Muster) -> None:
         assert re.search(rf"^  {name} +{re.escape(english)}$", text, re.MULTILINE)
 
 
+TALKING = ("ssh", "connect")  # what these print is what somebody else says
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_every_command_has_an_example_and_all_options_explained(muster: Muster, name: str) -> None:
     text = muster(name, "--help").stdout
     assert re.search(rf"Examples?:\n +muster {name}", text)
-    assert "--json" in text
+    assert "--json" in text or name in TALKING
     assert all(len(line) <= 80 for line in text.split("Options:")[1].splitlines())
     found: click.Command = importlib.import_module(f"muster.cli.{name.replace('-', '_')}_command").command
     assert all(option.help for option in found.params if isinstance(option, click.Option))

@@ -62,7 +62,7 @@ def have_slurm(machine: Machine) -> None:
 
 
 def have_hosts(machine: Machine) -> None:
-    for name in ("sshd", "ssh", "ip", "faketime"):
+    for name in ("sshd", "ssh", "ip", "faketime", "tcsh", "fish"):
         machine.program(name)
 
 

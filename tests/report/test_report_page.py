@@ -11,7 +11,6 @@ import pytest
 from made_results import made_result, made_samples, read
 
 from browser import open_page
-from muster.bench.report import phrase
 from muster.bench.report.formats import as_html
 
 if TYPE_CHECKING:
@@ -284,18 +283,3 @@ def test_every_kind_of_result_has_a_page(result: dict[str, Any], browser: Browse
     with open_page(browser, write_page(result, sampled=bool(result["runs"]))) as (page, seen):
         assert page.locator(".badge").first.is_visible()
         assert seen.errors == []
-
-
-def test_style_and_script_can_be_linked_instead(browser: Browser, tmp_path: Path) -> None:
-    (tmp_path / "style.css").write_text(as_html.style())
-    (tmp_path / "script.js").write_text(as_html.script())
-    body = as_html.fragment(read(made_result()), {})
-    assets = {"style": "style.css", "script": "script.js"}
-    text = as_html.page(body, "a result", "zh", phrase.both("List", "列表"), assets)
-    assert "style=" not in text and "<style" not in text
-    (tmp_path / "page.html").write_text(text, encoding="utf-8")
-    with open_page(browser, (tmp_path / "page.html").as_uri()) as (page, seen):
-        assert page.locator("nav").inner_text() == "列表"
-        page.get_by_role("button", name="English").click()
-        assert page.locator("nav").inner_text() == "List"
-        assert seen.errors == [] and len(seen.requests) == 3

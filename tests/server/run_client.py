@@ -51,10 +51,13 @@ class RunClient:
         return found
 
     def wait(self, run: str, seconds: int = 60) -> dict[str, Any]:
-        answer = self.http.get(f"/api/v1/runs/{run}/wait", params={"seconds": seconds}, timeout=90)
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        """The run once it has ended; a busy machine may take longer than one request waits."""
+        while True:
+            answer = self.http.get(f"/api/v1/runs/{run}/wait", params={"seconds": seconds}, timeout=90)
+            assert answer.status_code == 200, answer.text
+            found: dict[str, Any] = answer.json()
+            if found["phase"] == "ended":
+                return found
 
     def log(self, run: str, process: str = "rank-0", **query: Any) -> str:
         answer = self.http.get(f"/api/v1/runs/{run}/log", params={"process": process, **query})

@@ -52,6 +52,9 @@ ANSWERS: dict[str, tuple[int, int, int, int, int, int]] = {
     "GET /api/v1/buckets": (200, 200, 200, 200, 200, 200),
     "GET /api/v1/buckets/{bucket}": (404, 200, 200, 200, 200, 200),
     "PATCH /api/v1/buckets/{bucket}": (404, 403, 403, 403, 403, 200),  # its quota
+    "GET /api/v1/buckets/{bucket}/prefixes": (404, 200, 200, 200, 200, 200),
+    "PUT /api/v1/buckets/{bucket}/prefixes/{project}": (404, 403, 403, 200, 403, 200),
+    "DELETE /api/v1/buckets/{bucket}/prefixes/{project}": (404, 403, 403, 404, 403, 404),  # it has none
     "GET /api/v1/projects": (200, 200, 200, 200, 200, 200),
     "POST /api/v1/projects": (403, 403, 403, 403, 403, 201),
     "GET /api/v1/projects/{project}": (404, 200, 200, 200, 200, 200),
@@ -71,11 +74,49 @@ ANSWERS: dict[str, tuple[int, int, int, int, int, int]] = {
     "GET /api/v1/runs/{run}/log": (404, 200, 200, 200, 200, 200),
     "POST /api/v1/runs/{run}/follow": (404, 200, 200, 200, 200, 200),
     "GET /api/v1/runs/{run}/record": (404, 200, 200, 200, 200, 200),
+    "GET /api/v1/runs/{run}/search": (404, 200, 200, 200, 200, 200),
+    "GET /api/v1/runs/{run}/series": (404, 200, 200, 200, 200, 200),
+    "GET /api/v1/runs/{run}/files": (404, 200, 200, 200, 200, 200),
+    "GET /api/v1/runs/{run}/file": (404, 200, 200, 200, 200, 200),
+    "GET /api/v1/runs/{run}/events": (404, 200, 200, 200, 200, 200),
     "POST /api/v1/runs/{run}/rerun": (404, 403, 201, 201, 403, 201),
     "POST /api/v1/runs/{run}/stop": (404, 403, 403, 200, 403, 200),
     "POST /api/v1/runs/{run}/exec": (404, 403, 403, 409, 403, 409),  # it has ended
     "POST /api/v1/runs/{run}/exec/{session}": (404, 403, 403, 404, 403, 404),
+    "GET /api/v1/runs/{run}/endpoints": (404, 200, 200, 200, 200, 200),
+    "POST /api/v1/runs/{run}/endpoints/{endpoint}/ticket": (404, 403, 403, 404, 403, 404),  # its job names none
+    "POST /api/v1/runs/{run}/login": (404, 403, 403, 404, 403, 404),
     "DELETE /api/v1/runs/{run}": (404, 403, 403, 204, 403, 204),
+    "GET /api/v1/queue": (200, 200, 200, 200, 200, 200),
+    "PATCH /api/v1/runs/{run}": (404, 403, 403, 409, 403, 409),  # it has ended, here and below
+    "POST /api/v1/runs/{run}/pause": (404, 403, 403, 409, 403, 409),
+    "POST /api/v1/runs/{run}/resume": (404, 403, 403, 409, 403, 409),
+    "POST /api/v1/runs/{run}/move": (404, 403, 403, 403, 403, 409),
+    "GET /api/v1/projects/{project}/quotas": (404, 200, 200, 200, 200, 200),
+    "PUT /api/v1/projects/{project}/quotas": (404, 403, 403, 403, 403, 200),  # of the whole project
+    "GET /api/v1/pools": (200, 200, 200, 200, 200, 200),  # those that serve a project of the caller
+    "GET /api/v1/pools/{pool}": (404, 200, 200, 200, 200, 200),
+    "POST /api/v1/pools/{pool}/drain": (404, 403, 403, 403, 403, 200),
+    "DELETE /api/v1/pools/{pool}/drain": (404, 403, 403, 403, 403, 204),  # what the one before has drained
+    "GET /api/v1/runs/{run}/origin": (404, 200, 200, 200, 200, 200),
+    "PUT /api/v1/runs/{run}/pin": (404, 403, 403, 200, 403, 200),
+    "DELETE /api/v1/runs/{run}/pin": (404, 403, 403, 204, 403, 204),
+    "GET /api/v1/buckets/{bucket}/objects": (404, 200, 200, 200, 200, 200),
+    "POST /api/v1/runs/{run}/code": (404, 200, 200, 200, 403, 200),  # for a clone
+    "POST /api/v1/templates/{template}/code": (404, 409, 409, 409, 403, 409),  # it has none
+    "GET /api/v1/templates": (200, 200, 200, 200, 200, 200),
+    "POST /api/v1/templates": (404, 403, 201, 201, 403, 201),  # of the project
+    "GET /api/v1/templates/{template}": (404, 200, 200, 200, 200, 200),
+    "PATCH /api/v1/templates/{template}": (404, 403, 200, 200, 403, 200),
+    "DELETE /api/v1/templates/{template}": (404, 403, 204, 204, 403, 204),
+    "GET /api/v1/projects/{project}/webhooks": (404, 403, 403, 200, 200, 200),
+    "POST /api/v1/projects/{project}/webhooks": (404, 403, 403, 201, 403, 201),
+    "DELETE /api/v1/projects/{project}/webhooks/{webhook}": (404, 403, 403, 204, 403, 204),
+    "POST /api/v1/projects/{project}/webhooks/{webhook}/test": (404, 403, 403, 201, 403, 201),
+    "GET /api/v1/projects/{project}/webhooks/{webhook}/deliveries": (404, 403, 403, 200, 200, 200),
+    "GET /api/v1/projects/{project}/retention": (404, 200, 200, 200, 200, 200),
+    "POST /api/v1/projects/{project}/retention/apply": (404, 403, 403, 200, 403, 200),
+    "GET /api/v1/usage": (200, 200, 200, 200, 200, 200),
     "GET /api/v1/audit": (403, 403, 403, 403, 200, 200),
     "GET /api/plans": (200, 200, 200, 200, 200, 200),
     "POST /api/plans": (403, 403, 403, 403, 403, 201),
@@ -103,7 +144,11 @@ NOWHERE = {
     "code": "0" * 32,
     "run": "nowhere",
     "session": "x",
+    "endpoint": "nowhere",
     "bucket": "nowhere",
+    "pool": "nowhere",
+    "template": "nowhere",
+    "webhook": "w-0",
 }
 ENDLESS = ("GET /api/v1/events",)  # a stream: test_server_runs.py asks who sees what there
 BODIES: dict[str, dict[str, Any]] = {
@@ -116,17 +161,25 @@ BODIES: dict[str, dict[str, Any]] = {
     "PATCH /api/v1/projects/{project}": {"defaults": {"nodes": 2}},
     "PUT /api/v1/projects/{project}/members/{user}": {"role": "viewer"},
     "PATCH /api/v1/buckets/{bucket}": {"quota": 1},
+    "PUT /api/v1/buckets/{bucket}/prefixes/{project}": {"prefix": "teams/vision"},
     "POST /api/v1/code": {"entries": []},
     "POST /api/v1/runs/{run}/follow": {},
     "POST /api/v1/runs/{run}/rerun": {},
     "POST /api/v1/runs/{run}/exec": {"command": ["id"]},
     "POST /api/v1/runs/{run}/exec/{session}": {},
     "POST /api/v1/runs/{run}/stop": {},
+    "PATCH /api/v1/runs/{run}": {"priority": 150},
+    "POST /api/v1/runs/{run}/move": {},
+    "PUT /api/v1/projects/{project}/quotas": {"kind": "cpu", "devices": 1},
+    "POST /api/v1/pools/{pool}/drain": {},
+    "PATCH /api/v1/templates/{template}": {"description": "changed"},
+    "POST /api/v1/projects/{project}/webhooks": {"url": "http://hooks.invalid/x", "events": ["ended"]},
     "POST /api/plans": {"model": "resnet50_v1.5"},
     "POST /api/uploads": {"sha256": "a" * 64, "size": 1},
 }
 SUBMITTED = ("POST /api/v1/runs", "POST /api/v1/runs/check")
 PROCESS = {"process": "rank-0"}
+FILE = {"path": "attempts/1/nodes/0/logs/rank-0.log"}
 
 
 @dataclass
@@ -147,8 +200,10 @@ class Scene:
         if route == "POST /api/v1/login":
             headers["Origin"] = self.server.url
         query = {"user": self.new_user()} if route in ("GET /api/v1/tokens", "GET /api/v1/keys") else None
-        query = PROCESS if path.endswith("/log") else query
+        query = PROCESS if path.endswith("/log") else FILE if path.endswith("/file") else query
         body = BODIES.get(route)
+        if route == "POST /api/v1/templates":
+            body = self.template(self.new_project(self.new_user()))
         if route in SUBMITTED:
             body = self.job(self.new_project(self.new_user()))
         if route in ("POST /api/v1/users", "POST /api/v1/projects"):
@@ -175,13 +230,23 @@ class Scene:
             return {"number": str(self.new_result(victim))}
         if "{upload_id}" in template:
             return {"upload_id": self.new_upload(victim)}
+        if "{pool}" in template:
+            self.new_project(victim)
+            return {"pool": "local"}
         made = {"user": victim, "token": "", "key": "", "project": "", "code": "", "run": "", "session": "x", "bucket": ""}
+        made["endpoint"] = "web"
         if owns:
             with self.server.session(victim) as http:
                 made["token"] = http.post("/api/v1/tokens", json={"name": "mine"}).json()["token"]["id"]
                 made["key"] = http.post("/api/v1/keys", json={"name": "mine"}).json()["key"]["id"]
-        if any(word in template for word in ("{project}", "{run}", "{bucket}")):
+        if any(word in template for word in ("{project}", "{run}", "{bucket}", "{template}")):
             made["project"] = self.new_project(victim)
+        if "{template}" in template:
+            made["template"] = self.admin.post("/api/v1/templates", json=self.template(made["project"])).json()["id"]
+        if "{webhook}" in template:
+            sent = BODIES["POST /api/v1/projects/{project}/webhooks"]
+            added = self.admin.post(f"/api/v1/projects/{made['project']}/webhooks", json=sent)
+            made["webhook"] = added.json()["webhook"]["id"]
         if "{bucket}" in template:
             made["bucket"] = self.new_bucket(made["project"])
         if "{code}" in template or "{run}" in template:
@@ -190,6 +255,9 @@ class Scene:
                 if "{run}" in template:
                     made["run"] = self.ended_run(http, made["project"])
         return made
+
+    def template(self, project: str) -> dict[str, Any]:
+        return {"name": f"template{next(NUMBERS)}", "job": "command: echo", "scope": "project", "project": project}
 
     def new_bucket(self, project: str) -> str:
         """A bucket of the project's, as the store would record it."""
@@ -274,6 +342,7 @@ def test_every_route_is_in_a_table(administered: Administered) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)  # each asks all routes, about things that are made for the question
 def test_without_a_valid_credential_every_route_answers_the_same(scene: Scene) -> None:
     for route in ANSWERS:
         answers = [scene.ask(route, who) for who in ENDED]
@@ -284,6 +353,7 @@ def test_without_a_valid_credential_every_route_answers_the_same(scene: Scene) -
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)  # each asks all routes, about things that are made for the question
 @pytest.mark.parametrize("who", ROLES)
 def test_every_route_answers_each_role_as_it_is_written_down(scene: Scene, who: str) -> None:
     column = ROLES.index(who)
@@ -292,6 +362,7 @@ def test_every_route_answers_each_role_as_it_is_written_down(scene: Scene, who: 
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)  # each asks all routes, about things that are made for the question
 def test_what_may_not_be_seen_sounds_like_what_does_not_exist(scene: Scene) -> None:
     for route, (answer, *_) in ANSWERS.items():
         if answer != 404 or "{" not in route or "{code}" in route:
@@ -307,6 +378,7 @@ def test_what_may_not_be_seen_sounds_like_what_does_not_exist(scene: Scene) -> N
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)  # each asks all routes, about things that are made for the question
 def test_a_session_of_a_user_who_was_disabled_meanwhile_is_refused_everywhere(scene: Scene) -> None:
     name = scene.new_user(password=PASSWORD)
     with scene.server.session(name) as http:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_client import run_client
 
 from conftest import Muster
 from muster_server import MusterServer, ServeMuster
@@ -30,7 +31,9 @@ def filled(serve_muster: ServeMuster, *words: object) -> tuple[MusterServer, str
 def shown(server: MusterServer, token: str) -> list[Any]:
     lists = ("users", "projects", "projects/vision/members", "keys", "audit?limit=500")
     with server.http(token) as http:
-        return [http.get(f"/api/v1/{name}").json()["items"] for name in lists]
+        found = [http.get(f"/api/v1/{name}").json()["items"] for name in lists]
+        runs = http.get("/api/v1/runs").json()["items"]
+        return [*found, [(run["run"], run["state"], run["user"], run["project"]) for run in runs]]
 
 
 @pytest.mark.parametrize("target", ["sqlite", "postgresql"])
@@ -40,6 +43,8 @@ def test_a_backup_of_a_running_server_is_restored_on_either_database(
 ) -> None:
     words = ["--database", request.getfixturevalue("postgres_url")] if source == "postgresql" else []
     server, token, _ = filled(serve_muster, *words)
+    with run_client(server, token) as client:
+        assert client.wait(client.submit("command: echo hello"))["state"] == "succeeded"
     before = shown(server, token)
     file = tmp_path / "muster.backup"
     done = muster("serve", "backup", file, "--data", server.data, *words)

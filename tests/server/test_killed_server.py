@@ -1,10 +1,13 @@
-"""A server that is killed at any moment: afterwards every accepted job has ended exactly once, or waits, or runs.
+"""A server that is killed at any moment, whose database goes away, or whose disk is full.
+
+Afterwards every accepted job has ended exactly once, or waits, or runs.
 
 `make chaos` makes 200 trials, CI 20; a failed one is repeated with `-k "[SEED]"`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -12,18 +15,24 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import httpx
 import pytest
 from run_client import RunClient, run_client
 
+import muster
 from conftest import until
+from muster.launch.start import snapshot
 from muster.server.runs.pools.pool import Pools
 from muster_server import MusterServer, ServeMuster
 from postgres_server import PostgresServer, needed
 
 TRIALS = int(os.environ.get("MUSTER_CHAOS_SERVER", "20"))
 JOBS = 6
+EMPTY = snapshot.digest_of([])  # the code of a job that has no files
+NEWER = "9.9.9"
 
 
 def test_a_run_goes_on_while_its_server_is_gone_and_is_taken_up_again(serve_muster: ServeMuster) -> None:
@@ -38,6 +47,41 @@ def test_a_run_goes_on_while_its_server_is_gone_and_is_taken_up_again(serve_must
         assert client.wait(run)["state"] == "succeeded"
         assert client.log(run) == "one\ntwo\n"
         assert len(client.get(run)["attempts"]) == 1
+
+
+def test_a_newer_server_takes_over_the_supervisors_of_an_older_one(
+    serve_muster: ServeMuster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve_muster()
+    with run_client(server, server.make_administrator()) as client:
+        ending = client.submit("command: echo one; sleep 5; echo two")
+        stopped = client.submit("command: echo ready; sleep 1000\ngrace: 0s")
+        until(lambda: [client.get(run)["state"] for run in (ending, stopped)] == ["running"] * 2)
+        server.kill()
+        monkeypatch.setenv("PYTHONPATH", str(newer_muster(tmp_path)))
+        server.start()
+        assert client.http.get("/openapi.json").json()["info"]["version"] == NEWER
+        with client.http.stream("POST", f"/api/v1/runs/{stopped}/exec", json={"command": ["echo", "beside"]}) as answer:
+            assert json.loads([line for line in answer.iter_lines() if line][-1])["code"] == 0
+        client.http.post(f"/api/v1/runs/{stopped}/stop", json={})
+        assert client.wait(stopped)["state"] == "stopped"
+        assert (client.wait(ending)["state"], client.log(ending)) == ("succeeded", "one\ntwo\n")
+        again = client.http.post(f"/api/v1/runs/{ending}/rerun", json={}).json()["run"]
+        assert client.wait(again)["state"] == "succeeded"
+        packed = {path.name for path in server.data.glob("homes/*/*/agent/*.pyz")}
+        assert len(packed) == 2  # the newer one has started the last run with its own
+
+
+def newer_muster(folder: Path) -> Path:
+    """A Muster that says that it is newer, and whose agent is another one."""
+    source = Path(muster.__file__).parent
+    shutil.copytree(source, folder / "muster", ignore=shutil.ignore_patterns("__pycache__"))
+    with open(folder / "muster" / "agent" / "__init__.py", "a") as file:
+        file.write("\nNEWER = True\n")
+    own = folder / "muster" / "__init__.py"
+    own.write_text(own.read_text().replace(f'__version__ = "{muster.__version__}"', f'__version__ = "{NEWER}"'))
+    folder.chmod(0o755)
+    return folder
 
 
 def test_a_supervisor_that_was_killed_with_its_server_is_a_lost_run(serve_muster: ServeMuster) -> None:
@@ -95,29 +139,73 @@ def test_a_database_that_goes_away_delays_runs_and_loses_none(serve_muster: Serv
 
 
 @pytest.mark.long
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a small disk")
+def test_on_a_full_disk_accepted_jobs_wait_and_end_once_there_is_room(serve_muster: ServeMuster) -> None:
+    server = serve_muster()
+    server.kill()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m", "tmpfs", server.data], check=True)
+    try:
+        (server.data / "config.toml").write_text("[pools.here]\ntrusted = true\nruns = 1\n")
+        server.start()
+        with run_client(server, server.make_administrator()) as client:
+            running = client.submit("command: sleep 3; echo ended")
+            waiting = client.submit("command: echo ended")
+            assert client.send_code() == EMPTY
+            until(lambda: client.get(running)["state"] == "running")
+            full = server.data / "full"
+            with suppress(OSError), full.open("wb", 0) as file:
+                while True:
+                    file.write(bytes(1 << 16))
+            assert client.http.get("/healthz").status_code == 503
+            assert client.post("command: echo hello", code=EMPTY).status_code == 507
+            time.sleep(6)  # the run ends meanwhile, and the next one cannot start
+            server.kill()
+            full.unlink()
+            server.start()
+            ended = [client.wait(run) for run in (running, waiting)]
+            assert ended[1]["state"] == "succeeded" and client.log(waiting) == "ended\n"
+            assert [len(client.get(run)["attempts"]) for run in (running, waiting)] == [1, 1], ended
+            assert len(client.http.get("/api/v1/runs").json()["items"]) == 2
+    finally:
+        server.kill()
+        subprocess.run(["umount", "-l", server.data], check=True)
+
+
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(TRIALS))
 def test_killed_at_any_moment_every_accepted_job_ends_exactly_once(
     seed: int, serve_muster: ServeMuster, _postgres_of_worker: PostgresServer | None
 ) -> None:
-    """Each second trial is on PostgreSQL."""
+    """Each second trial is on PostgreSQL, which goes away now and then as well."""
     chance = random.Random(seed)
-    server = serve_muster(*(["--database", needed(_postgres_of_worker).new_database()] if seed % 2 else []))
+    postgres = needed(_postgres_of_worker) if seed % 2 else None
+    server = serve_muster(*(["--database", postgres.new_database()] if postgres else []))
     with run_client(server, server.make_administrator()) as client:
+        assert client.send_code() == EMPTY
         accepted: dict[int, str] = {}
         jobs = [
             f"command: echo started; sleep {chance.uniform(0, 0.5):.2f}; echo ended\nname: j{number}" for number in range(JOBS)
         ]
-        deadline = time.monotonic() + 60
-        while len(accepted) < JOBS and time.monotonic() < deadline:
-            number = len(accepted)
+        for _ in range(20 * JOBS):
+            if (number := len(accepted)) == JOBS:
+                break
             if chance.random() < 0.5:
                 assert server.process is not None
                 threading.Timer(chance.uniform(0, 0.4), server.process.kill).start()
+            elif postgres and chance.random() < 0.3:
+                postgres.stop()
+                try:
+                    with suppress(httpx.TransportError):  # it may have been killed, too
+                        assert client.post(jobs[number], key=f"key-{number}", code=EMPTY).status_code == 503
+                    time.sleep(chance.uniform(0, 1))
+                finally:
+                    postgres.start()
             try:
-                answer = client.post(jobs[number], key=f"key-{number}")
-                assert answer.status_code == 201, answer.text
-                accepted[number] = str(answer.json()["run"])
+                answer = client.post(jobs[number], key=f"key-{number}", code=EMPTY)
+                if answer.status_code != 503:  # else PostgreSQL was away, and the server has not got its lock back yet
+                    assert answer.status_code == 201, answer.text
+                    accepted[number] = str(answer.json()["run"])
                 time.sleep(chance.uniform(0, 0.3))
             except (httpx.TransportError, ValueError):
                 pass  # it is submitted again with the same key

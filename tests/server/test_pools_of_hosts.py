@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 
 import pytest
@@ -9,7 +11,9 @@ from run_client import run_client
 
 from conftest import until
 from host_machines import Machines
-from muster_server import ServeMuster
+from muster.records.files import need_json
+from muster.records.layout import RunDir
+from muster_server import MusterServer, ServeMuster
 
 pytestmark = pytest.mark.long
 CONFIG = """
@@ -42,3 +46,32 @@ def test_a_pool_of_hosts_runs_jobs_as_the_account_of_their_project(machines: Mac
         assert client.wait(run)["state"] == "succeeded", client.get(run)
         assert client.log(run, "rank-0", node=0).splitlines() == ["trainer", "h1", "done"]
         assert client.log(run, "rank-1", node=1).splitlines() == ["trainer", "h2", "done"]
+
+
+def record_of(server: MusterServer, run: str) -> RunDir:
+    [found] = server.data.rglob(f"runs/{run}")
+    return RunDir(str(found))
+
+
+@pytest.mark.parametrize("also_server", [False, True])
+def test_a_server_has_the_ranks_of_a_killed_supervisor_taken_over(
+    also_server: bool, machines: Machines, serve_muster: ServeMuster
+) -> None:
+    server = serve_muster()
+    administrator = server.make_administrator()
+    server.kill()
+    (server.data / "config.toml").write_text(CONFIG)
+    server.start()
+    with run_client(server, administrator, project="vision") as client:
+        run = client.submit("command: for n in 1 2 3 4 5 6 7 8; do echo $n; sleep 1; done\nnodes: 2\ndevice: cpu")
+        until(lambda: client.get(run)["state"] == "running")
+        record = record_of(server, run)
+        if also_server:
+            server.kill()
+        os.kill(int(need_json(record.run)["handle"].split(":")[0]), signal.SIGKILL)
+        if also_server:
+            server.start()
+        assert client.wait(run)["state"] == "succeeded", client.get(run)
+        for node in (0, 1):
+            assert client.log(run, f"rank-{node}", node=node).split() == [*"12345678"]
+        assert record.attempt_numbers() == [1]

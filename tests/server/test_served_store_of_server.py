@@ -113,3 +113,87 @@ def test_a_bucket_is_shared_with_a_project_and_limited(administered: Administere
     with server.http(server.token("hal")) as http:
         found = http.get("/api/v1/buckets").json()["items"]
     assert [(bucket["name"], bucket["owner"], bucket["project"]) for bucket in found] == [("of-the-lab", "gail", "shared")]
+
+
+def test_projects_have_prefixes_of_a_bucket_and_see_nothing_else_of_it(administered: Administered, client: MakeClient) -> None:
+    server, administrator = administered.server, administered.administrator
+    names = {"jan": ("prefix-a", "member"), "kim": ("prefix-b", "viewer"), "leo": ("prefix-a", "manager")}
+    with server.http(administrator) as admin:
+        for name, (project, role) in names.items():
+            admin.post("/api/v1/projects", json={"name": project})
+            server.make_user(administrator, name)
+            assert admin.put(f"/api/v1/projects/{project}/members/{name}", json={"role": role}).status_code == 200
+        admin.put("/api/v1/projects/prefix-b/members/leo", json={"role": "member"})
+    jan, kim, leo = (client(server, access_key(server, server.token(name))) for name in names)
+    leo.create_bucket(Bucket="prefixes")
+    with server.http(server.token("leo")) as http:
+        path = "/api/v1/buckets/prefixes/prefixes"
+        assert http.put(f"{path}/prefix-a", json={"prefix": "teams/a"}).json() == {"project": "prefix-a", "prefix": "teams/a/"}
+        assert http.put(f"{path}/prefix-b", json={"prefix": "/teams/b/"}).status_code == 200
+        assert http.put(f"{path}/nowhere", json={"prefix": "x"}).status_code == 404
+        assert http.put(f"{path}/prefix-a", json={"prefix": "a/../b"}).status_code == 400
+        assert len(http.get(path).json()["items"]) == 2
+    for key in ("teams/a/x", "teams/b/x", "teams/ab", "top"):
+        leo.put_object(Bucket="prefixes", Key=key, Body=b"content")
+    jan.put_object(Bucket="prefixes", Key="teams/a/y", Body=b"content")
+    assert jan.get_object(Bucket="prefixes", Key="teams/a/x")["Body"].read() == b"content"
+    assert kim.get_object(Bucket="prefixes", Key="teams/b/x")["Body"].read() == b"content"
+    assert refused(kim.put_object, Bucket="prefixes", Key="teams/b/y", Body=b"") == "AccessDenied"
+    for key in ("teams/b/x", "teams/b/nothing", "teams/ab", "top", "teams/a"):
+        assert refused(jan.get_object, Bucket="prefixes", Key=key) == "NoSuchKey"
+        assert refused(jan.put_object, Bucket="prefixes", Key=key, Body=b"") == "AccessDenied"
+        assert refused(jan.delete_object, Bucket="prefixes", Key=key) == "AccessDenied"
+        assert refused(jan.create_multipart_upload, Bucket="prefixes", Key=key) == "AccessDenied"
+        copied = {"Bucket": "prefixes", "Key": "teams/a/copy", "CopySource": f"prefixes/{key}"}
+        assert refused(jan.copy_object, **copied) == "NoSuchKey"
+    leo.create_multipart_upload(Bucket="prefixes", Key="teams/b/big")
+    assert "Uploads" not in jan.list_multipart_uploads(Bucket="prefixes")
+    assert len(kim.list_multipart_uploads(Bucket="prefixes")["Uploads"]) == 1
+    listed = [one["Key"] for one in jan.list_objects_v2(Bucket="prefixes")["Contents"]]
+    assert listed == ["teams/a/x", "teams/a/y"]
+    top = jan.list_objects_v2(Bucket="prefixes", Delimiter="/")
+    assert ([one["Prefix"] for one in top["CommonPrefixes"]], "Contents" in top) == (["teams/"], False)
+    teams = jan.list_objects_v2(Bucket="prefixes", Delimiter="/", Prefix="teams/")
+    assert ([one["Prefix"] for one in teams["CommonPrefixes"]], "Contents" in teams) == (["teams/a/"], False)
+    asked = {"Objects": [{"Key": "teams/a/y"}, {"Key": "teams/b/x"}]}
+    deleted = jan.delete_objects(Bucket="prefixes", Delete=asked)
+    assert [one["Key"] for one in deleted["Deleted"]] == ["teams/a/y"]
+    assert [(one["Key"], one["Code"]) for one in deleted["Errors"]] == [("teams/b/x", "AccessDenied")]
+    assert refused(kim.delete_objects, Bucket="prefixes", Delete=asked) != ""
+    assert refused(jan.delete_bucket, Bucket="prefixes") == "AccessDenied"
+    with server.http(server.token("jan")) as http:
+        assert [one["name"] for one in http.get("/api/v1/buckets").json()["items"]] == ["prefixes"]
+        assert http.get(path).json()["items"] == [{"project": "prefix-a", "prefix": "teams/a/"}]
+        assert http.put(f"{path}/prefix-a", json={"prefix": "teams"}).status_code == 404
+    with server.http(server.token("leo")) as http:
+        assert http.delete(f"{path}/prefix-a").status_code == 204
+    assert refused(jan.list_objects_v2, Bucket="prefixes") == "NoSuchBucket"
+
+
+def test_pages_list_what_may_be_read_of_a_bucket_a_directory_at_a_time(administered: Administered, client: MakeClient) -> None:
+    server, administrator = administered.server, administered.administrator
+    with server.http(administrator) as admin:
+        admin.post("/api/v1/projects", json={"name": "listed"})
+        for name, role in (("mia", "manager"), ("ned", "viewer")):
+            server.make_user(administrator, name)
+            admin.put(f"/api/v1/projects/listed/members/{name}", json={"role": role})
+        server.make_user(administrator, "oda")
+    mia = client(server, access_key(server, server.token("mia")))
+    mia.create_bucket(Bucket="browsed")
+    for key in ("shared/a/1", "shared/a/2", "shared/b", "private/x", "top"):
+        mia.put_object(Bucket="browsed", Key=key, Body=b"content")
+    path = "/api/v1/buckets/browsed/objects"
+    with server.http(server.token("mia")) as http:
+        http.put("/api/v1/buckets/browsed/prefixes/listed", json={"prefix": "shared"})
+        first = http.get(path, params={"limit": 2}).json()
+        assert [one["key"] for one in first["items"]] == ["private/", "shared/"]
+        rest = http.get(path, params={"after": first["next"]}).json()
+        assert [(one["key"], one["size"]) for one in rest["items"]] == [("top", 7)]
+        assert rest["next"] is None
+        assert http.get(path, params={"prefix": "../"}).json()["items"] == []
+    with server.http(server.token("ned")) as http:
+        assert [one["key"] for one in http.get(path).json()["items"]] == ["shared/"]
+        assert [one["key"] for one in http.get(path, params={"prefix": "shared/"}).json()["items"]] == ["shared/a/", "shared/b"]
+        assert http.get(path, params={"prefix": "private/"}).json()["items"] == []
+    with server.http(server.token("oda")) as http:
+        assert http.get(path).status_code == 404

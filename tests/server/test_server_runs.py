@@ -10,7 +10,10 @@ import os
 import ssl
 import subprocess
 import tarfile
+import time
+import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import boto3
@@ -23,6 +26,7 @@ from authority import certify
 from conftest import until
 from muster.server.core.tables import runs
 from muster.server.runs.code import CodeStore
+from muster.tester.errors import Denied
 from muster_server import Administered, ServeMuster
 
 STEPS = "import time\nfor step in range(5):\n    print('step', step, flush=True)\n    time.sleep(0.05)\n"
@@ -200,6 +204,39 @@ def test_only_missing_files_of_code_are_sent_and_checked(client: RunClient) -> N
     assert (refused.status_code, "were not sent" in refused.json()["reason"]) == (409, True)
 
 
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.SYMTYPE, tarfile.GNUTYPE_SPARSE])
+def test_archives_with_other_things_than_files_take_no_memory(tmp_path: Path, kind: bytes) -> None:
+    store = CodeStore(tmp_path)
+    digest, missing = store.announce("u", [["file", hashlib.sha256(b"x").hexdigest(), "a"]])
+    member = tarfile.TarInfo(missing[0])
+    member.type, member.size = kind, 200 << 20
+    with open(tmp_path / "archive", "wb+") as archive:
+        archive.write(member.tobuf(tarfile.USTAR_FORMAT))
+        archive.truncate(512 + (200 << 20))
+        archive.seek(0, os.SEEK_END)
+        archive.write(tar({missing[0]: b"x"}))
+        archive.seek(0)
+        tracemalloc.start()
+        try:
+            assert store.receive("u", digest, archive) == []  # an extended header is skipped
+            assert kind == tarfile.XHDTYPE
+        except Denied as error:
+            assert (error.status, kind == tarfile.XHDTYPE) == (400, False)
+        finally:
+            most = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+    assert most < 16 << 20
+
+
+def test_an_archive_of_a_file_with_a_negative_size_is_refused(tmp_path: Path) -> None:
+    store = CodeStore(tmp_path)
+    digest, missing = store.announce("u", [["file", hashlib.sha256(b"x").hexdigest(), "a"]])
+    member = tarfile.TarInfo(missing[0])
+    member.size = -1024
+    with pytest.raises(Denied, match="no whole tar archive"):
+        store.receive("u", digest, io.BytesIO(member.tobuf(tarfile.GNU_FORMAT)))
+
+
 @pytest.mark.parametrize(
     "entries",
     [
@@ -227,6 +264,17 @@ def test_the_defaults_of_a_project_are_those_of_its_jobs(client: RunClient, admi
     assert client.get(run)["job"]["retries"] == 0
 
 
+def test_a_job_names_its_project_and_its_pool_and_the_request_wins(client: RunClient) -> None:
+    job = f"command: echo\nproject: {client.project}\npool: local\n"
+    named = client.get(client.submit(job, project=None))
+    assert (named["project"], named["pool"]) == (client.project, "local")
+    unknown = client.post("command: echo\nproject: nobodys\n", project=None)
+    assert (unknown.status_code, "project" in unknown.json()["reason"]) == (404, True)
+    elsewhere = client.post("command: echo\npool: nowhere\n")
+    assert (elsewhere.status_code, "there is no pool `nowhere`" in elsewhere.json()["reason"]) == (400, True)
+    assert client.get(client.submit("command: echo\nproject: nobodys\n"))["project"] == client.project
+
+
 def test_runs_wait_in_the_order_of_submission_and_say_why(serve_muster: ServeMuster) -> None:
     server = serve_muster()
     (server.data / "config.toml").write_text("[pools.small]\ntrusted = true\nruns = 1\n")
@@ -235,8 +283,8 @@ def test_runs_wait_in_the_order_of_submission_and_say_why(serve_muster: ServeMus
     with run_client(server, server.make_administrator()) as client:
         made = [client.submit(f"command: echo {number}; sleep 1000\ngrace: 0s\nname: j{number}") for number in range(3)]
         until(lambda: client.get(made[0])["state"] == "running")
-        assert [client.get(run)["position"] for run in made] == [None, 1, 2]
-        until(lambda: "takes no more at once; 1 wait before it" in client.get(made[2])["reason"])
+        until(lambda: [client.get(run)["position"] for run in made] == [None, 1, 2])
+        until(lambda: "the pool has 1 run, and takes no more at once" in client.get(made[2])["reason"])
         assert client.http.post(f"/api/v1/runs/{made[1]}/stop", json={}).status_code == 200
         stopped = client.wait(made[1])
         assert (stopped["state"], stopped["attempt"]) == ("stopped", 0)
@@ -308,7 +356,7 @@ def executed(client: RunClient, run: str, typed: list[bytes], **fields: object) 
             code = found.get("code", code)
             for data in typed if "session" in found else ():
                 path = f"/api/v1/runs/{run}/exec/{found['session']}"
-                assert client.http.post(path, json={"data": base64.b64encode(data).decode()}).status_code == 204
+                assert client.http.post(path, json={"data": base64.b64encode(data).decode()}).json() == {"taken": len(data)}
     return written, errors, code
 
 
@@ -323,6 +371,37 @@ def test_a_command_runs_beside_a_rank_with_and_without_a_terminal(client: RunCli
     assert client.wait(run)["state"] == "stopped"
     refused = client.http.post(f"/api/v1/runs/{run}/exec", json={"command": ["id"]})
     assert (refused.status_code, "is not running" in refused.json()["reason"]) == (409, True)
+
+
+def test_input_that_a_command_does_not_read_keeps_nobody_waiting(client: RunClient) -> None:
+    run = client.submit("command: echo ready; sleep 1000\ngrace: 0s")
+    next(line for line in client.follow(run) if "log" in line)
+    fields = {"command": ["sh", "-c", "sleep 3; wc -c"]}
+    data = base64.b64encode(b"x" * 100_000).decode()
+    with (
+        client.http.stream("POST", f"/api/v1/runs/{run}/exec", json=fields) as answer,
+        ThreadPoolExecutor(60) as senders,
+    ):
+        lines = map(json.loads, answer.iter_lines())
+        path = f"/api/v1/runs/{run}/exec/{next(lines)['session']}"
+        sent = [senders.submit(client.http.post, path, json={"data": data}) for _ in range(60)]  # more than it has threads
+        assert client.http.get("/healthz", timeout=10).status_code == 200
+        taken = sum(one.result().json()["taken"] for one in sent)
+        client.http.post(path, json={"data": ""})
+        assert int(base64.b64decode(next(line["data"] for line in lines if "data" in line))) == taken
+        assert taken > 0
+
+
+@pytest.mark.parametrize("size", [{}, {"rows": 24, "columns": 80}])
+def test_a_process_that_a_command_left_behind_keeps_nobody_waiting(client: RunClient, size: dict[str, int]) -> None:
+    run = client.submit("command: echo ready; sleep 1000\ngrace: 0s")
+    next(line for line in client.follow(run) if "log" in line)
+    fields = {"command": ["sh", "-c", "setsid sleep 1000 & echo left; sleep 1000"], **size}
+    with client.http.stream("POST", f"/api/v1/runs/{run}/exec", json=fields) as answer:
+        next(line for line in map(json.loads, answer.iter_lines()) if "data" in line)
+    for _ in range(20):  # the server notices at some time that its client is gone
+        assert client.http.get("/healthz", timeout=10).status_code == 200
+        time.sleep(0.05)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives users accounts")
@@ -356,7 +435,8 @@ def test_code_that_nobody_used_for_long_is_deleted_and_what_waits_keeps_its_own(
     for path in [*(tmp_path / "code").glob("*/*"), folders["old"], folders["needed"]]:
         os.utime(path, (0, 0))
     store.prune([home], {folders["needed"].name})
-    assert list((tmp_path / "code").glob("*/*")) == []
+    kept = {path.stem for path in (tmp_path / "code").glob("*/*")}
+    assert kept == {folders["needed"].name, hashlib.sha256(b"needed").hexdigest()}
     assert sorted(path.name for path in Path(home, "code").glob("*/*")) == ["needed", "new"]
     store.ensure("u-1", folders["needed"].name, home)
 

@@ -33,6 +33,7 @@ class MemoryAccounts:
 
     def __init__(self) -> None:
         self.buckets: dict[str, Bucket] = {}
+        self.shares: dict[tuple[str, str], Sequence[str]] = {}  # prefixes, by who may read and write there, and bucket
 
     def find_key(self, access_key: str) -> tuple[str, str] | None:
         return KEYS.get(access_key)
@@ -44,19 +45,24 @@ class MemoryAccounts:
         reader = bucket == "shared" and principal == "bob" and action == "read"
         return there is not None and (there.owner == principal or reader)
 
+    def prefixes(self, principal: Any, bucket: str, action: str) -> Sequence[str]:
+        if self.allowed(principal, bucket, action):
+            return ("",)
+        return self.shares.get((principal, bucket), ())
+
     def find_bucket(self, name: str) -> Bucket | None:
         return self.buckets.get(name)
 
     def list_buckets(self, principal: Any) -> Sequence[Bucket]:
         return [one for one in self.buckets.values() if self.allowed(principal, one.name, "read")]
 
-    def create_bucket(self, principal: Any, name: str) -> bool:
+    def create_bucket(self, principal: Any, name: str, address: str = "") -> bool:
         if name in self.buckets:
             return False
         self.buckets[name] = Bucket(name, owner=principal, created=time.time())
         return True
 
-    def delete_bucket(self, name: str) -> None:
+    def delete_bucket(self, principal: Any, name: str, address: str = "") -> None:
         del self.buckets[name]
 
     def set_quota(self, name: str, quota: int) -> None:

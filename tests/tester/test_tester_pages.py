@@ -141,7 +141,7 @@ def test_a_comparison_needs_two_to_compare(http: httpx.Client) -> None:
     [("zh-CN,zh;q=0.9,en;q=0.8", "zh-CN"), ("en-GB,zh;q=0.5", "en"), ("fr,zh;q=0.5", "zh-CN"), ("", "en")],
 )
 def test_the_browser_says_which_language_comes_first(http: httpx.Client, wanted: str, language: str) -> None:
-    assert f'<html lang="{language}">' in http.get("/", headers={"Accept-Language": wanted}).text
+    assert f'<html lang="{language}" ' in http.get("/", headers={"Accept-Language": wanted}).text
 
 
 def log_in(page: Page, tester: Served) -> None:

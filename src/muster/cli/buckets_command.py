@@ -23,7 +23,7 @@ def command() -> None:
     Examples:
       muster buckets list
       muster buckets add data
-      muster buckets share data vision
+      muster buckets share data vision --prefix teams/vision
       muster buckets quota data 500G
     """
 
@@ -68,17 +68,45 @@ def add_bucket(name: str, profile: str, json: bool) -> None:
 @command.command("share")
 @click.argument("name")
 @click.argument("project")
+@click.option("--prefix", metavar="DIR", help="Share the keys beneath it alone.")
 @profile_option
 @as_json
-def share_bucket(name: str, project: str, profile: str, json: bool) -> None:
-    """Give a bucket of yours to a project: viewers read it, members also write.
+def share_bucket(name: str, project: str, prefix: str | None, profile: str, json: bool) -> None:
+    """Share a bucket of yours with a project: viewers read it, members also write.
+
+    With --prefix it is shared beneath that directory alone; several projects can have prefixes of one bucket.
+
+    \b
+    Examples:
+      muster buckets share data vision
+      muster buckets share data vision --prefix teams/vision
+    """
+    with opened(profile) as client:
+        if prefix is not None:
+            found = client.put("buckets", name, "prefixes", project, prefix=prefix)
+            output.show(json, found, f"{found['prefix']} of {name} is shared with the project {project} now")
+            return
+        output.show(json, client.change("buckets", name, project=project), f"{name} belongs to the project {project} now")
+
+
+@command.command("unshare")
+@click.argument("name")
+@click.argument("project")
+@profile_option
+@as_json
+def unshare_bucket(name: str, project: str, profile: str, json: bool) -> None:
+    """Take a bucket of yours, or a prefix of it, away from a project; what is in it stays.
 
     \b
     Example:
-      muster buckets share data vision
+      muster buckets unshare data vision
     """
     with opened(profile) as client:
-        output.show(json, client.change("buckets", name, project=project), f"{name} belongs to the project {project} now")
+        if client.get("buckets", name)["project"] == project:
+            client.change("buckets", name, project="")
+        else:
+            client.delete("buckets", name, "prefixes", project)
+    output.show(json, {"name": name, "project": project}, f"{name} is not shared with the project {project} any more")
 
 
 @command.command("quota")

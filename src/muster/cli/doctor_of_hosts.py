@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -28,8 +27,14 @@ QUICK = 1.0  # seconds for which hosts may be silent without a word
 NAMED = 4  # hosts that are waited for and named
 NARROW = 24  # columns that are left for devices, at least; else the path of Python is left out
 MEGABYTE = 1e6
-OF_JOBS = ("unresolved", "programs", "job_python", "job_python_version")  # fields of a report that are not shown
-INDENT = "   "
+OF_JOBS = (
+    "unresolved",
+    "programs",
+    "job_python",
+    "job_python_version",
+    "uses",
+    "unanswered",
+)  # fields of a report that are not shown
 
 
 def examine(text: str, links: bool, limit: float, json: bool) -> int:
@@ -110,7 +115,7 @@ def _print(reports: Sequence[Report], links: Sequence[Link], hosts: HostsOptions
         output.table(["LINK", "MB/S", "ADDRESSES"], [_link_row(link) for link in links])
     click.echo()
     for difference in fitness.differences(reports):
-        click.echo("\n".join(_lines(difference, fg="yellow")))
+        click.echo("\n".join(output.under(difference, fg="yellow")))
     fit_ones = sum(not fitness.in_the_way(report, hosts) for report in reports)
     failed = sum(bool(link.problem) for link in links)
     broken = f"; {failed} of {len(links)} links do not work" if failed else ""
@@ -153,15 +158,8 @@ def _clock(report: Report) -> str:
 
 
 def _below(report: Report, hosts: HostsOptions) -> list[str]:
-    reasons = [line for reason in fitness.in_the_way(report, hosts) for line in _lines(reason, fg="red")]
-    return reasons + [line for note in fitness.notes(report, hosts) for line in _lines(note, dim=True)]
-
-
-def _lines(text: str, **look: Any) -> list[str]:
-    """A text under a row, on as many lines as a terminal needs for it."""
-    text = output.plain(text)
-    lines = textwrap.wrap(text, max(20, terminal_width() - len(INDENT))) if sys.stdout.isatty() else [text]
-    return [INDENT + style(line, **look) for line in lines]
+    reasons = [line for reason in fitness.in_the_way(report, hosts) for line in output.under(reason, fg="red")]
+    return reasons + [line for note in fitness.notes(report, hosts) for line in output.under(note, dim=True)]
 
 
 def _link_row(link: Link) -> list[str]:

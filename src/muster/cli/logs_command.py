@@ -62,6 +62,8 @@ def command(
     name = None if everybody else found.log_name(rank, process) or "rank-0"
     if attempt is not None:
         names.attempt_number(found.id, found.attempt_numbers(), attempt)
+    if (everybody or follow or name not in found.log_names()) and found.ended and (gone := found.deleted_logs()):
+        raise names.RunNotFound(gone)
     if name is not None and not follow and name not in found.log_names():
         raise names.RunNotFound(f"{found.id} has no log of `{name}`: it was not started" + (" yet" if not found.ended else ""))
     last = attempt or (found.attempt_numbers() or [1])[-1]

@@ -35,6 +35,7 @@ COLOURS = {
 }
 EXIT_CODES = {"succeeded": 0, "failed": 1, "lost": 1, "damaged": 1, "stopped": 130}
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+INDENT = "   "  # of what stands under a row
 MAIN_KEYS = ("run", "state", "phase", "reason", "dir", "result", "warnings")
 
 
@@ -99,6 +100,15 @@ def _line(row: Sequence[str], widths: Sequence[int], left: int) -> str:
         shown = style(cell, fg=COLOURS[cell]) if cell in COLOURS else cell
         cells.append(shown + " " * (width - wide(cell)))
     return "  ".join([*cells, fit(row[-1], left)]).rstrip()
+
+
+def under(text: str, **look: Any) -> list[str]:
+    """A text under a row of a table, on as many lines as a terminal needs for it."""
+    import textwrap
+
+    text = plain(text)
+    lines = textwrap.wrap(text, max(20, terminal_width() - len(INDENT))) if sys.stdout.isatty() else [text]
+    return [INDENT + style(line, **look) for line in lines]
 
 
 def terminal_width(descriptor: int = 1) -> int:

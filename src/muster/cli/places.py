@@ -82,4 +82,4 @@ def refuse(option: str, given: object, hint: str) -> None:
 def need_server(*given: str | None) -> None:
     """Raises UsageError for options that only a server takes."""
     if any(given):
-        raise click.UsageError("--project and --pool are those of a server; add --server, or leave them out")
+        raise click.UsageError("--project, --pool and --template are those of a server; add --server, or leave them out")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import yaml
 
-from muster.cli import output
+from muster.cli import output, project_quotas, project_settings, project_webhooks
 from muster.cli.options import as_json
 from muster.cli.servers import opened, profile_option
 from muster.tester.errors import Misused
@@ -25,7 +25,15 @@ def command() -> None:
       muster projects add vision
       muster projects member vision ann --role manager
       muster projects defaults vision nodes=2
+      muster projects quota vision ascend=16
+      muster projects settings vision long_wait=30m
+      muster projects retention vision --set records.age=90d
+      muster projects webhook add vision https://hooks.example/muster --event failed
     """
+
+
+for _part in (project_quotas.command, project_settings.settings, project_settings.retention, project_webhooks.webhook):
+    command.add_command(_part)
 
 
 @command.command("list")

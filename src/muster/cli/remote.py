@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from muster.cli import errors, output, places
 from muster.cli.run_command import checked, named_as_typed, started
 from muster.cli.screen import live_line
-from muster.cli.stores import format_size
+from muster.client import templates
 from muster.client.api import Server
 from muster.client.code import Progress
 from muster.client.runs import RemoteRun
@@ -52,9 +53,20 @@ def run(
     json: bool,
 ) -> int:
     """Runs a job on a server as the options say; returns the exit code."""
+    return _run(target, lambda server: prepare(*given(), server.home, output.say), shortcuts, detach, check, json)
+
+
+def _run(
+    target: Target,
+    prepared: Callable[[Server], Submission],
+    shortcuts: dict[str, str | None],
+    detach: bool,
+    check: bool,
+    json: bool,
+) -> int:
     with errors.shown_as_json(json), named_as_typed(shortcuts):
         server = places.opened(target.server)
-        uploaded = upload(server, prepare(*given(), server.home, output.say), target)
+        uploaded = upload(server, prepared(server), target)
         if check:
             return _check(target, uploaded, json)
 
@@ -65,10 +77,33 @@ def run(
     return started(start, detach, lasting=True, json=json)
 
 
+def run_template(
+    target: Target, name: str, sets: list[str], shortcuts: dict[str, str | None], detach: bool, check: bool, json: bool
+) -> int:
+    """Runs a template of a server: with its own code, else with that of the current directory."""
+    with errors.shown_as_json(json), named_as_typed(shortcuts):
+        found = templates.find(places.opened(target.server), name, target.project)
+        if found.needs_code(sets):
+            return _run(target, lambda _: found.with_code_here(sets, output.say), shortcuts, detach, check, json)
+        if check:
+            return _said(found.check(sets, target.project, target.pool), json)
+
+    def start() -> RemoteRun:
+        with named_as_typed(shortcuts):
+            return found.start(sets, target.project, target.pool)
+
+    return started(start, detach, lasting=True, json=json)
+
+
 def _check(target: Target, uploaded: Uploaded, json: bool) -> int:
-    said = uploaded.server.check(uploaded.submission, uploaded.code, target.project, target.pool)
+    return _said(uploaded.server.check(uploaded.submission, uploaded.code, target.project, target.pool), json)
+
+
+def _said(said: dict[str, Any], json: bool) -> int:
     for warning in said["warnings"]:
         output.say(warning)
+    if said["starts_now"] is not None and not json:
+        output.say("it would start now" if said["starts_now"] else f"it would wait: {said['waits']}")
     return checked(Job.from_json(said["job"]), json)
 
 
@@ -76,6 +111,12 @@ def upload(server: Server, submission: Submission, target: Target) -> Uploaded:
     """Uploads the code of a job, with its progress where that takes a while."""
     with _progress() as progress:
         return Uploaded(server, submission, server.upload(submission, target.project, target.pool, progress))
+
+
+def _bytes(number: float) -> str:
+    from muster.cli.stores import format_size  # loads all of the storage, for uploads that take long alone
+
+    return format_size(number)
 
 
 @contextmanager
@@ -88,11 +129,11 @@ def _progress() -> Iterator[Progress]:
         now[:] = [sent, total]
         if not said and not sys.stderr.isatty() and time.monotonic() - begun > SILENT:
             said = True
-            output.say(f"uploading {format_size(total)} of code")
+            output.say(f"uploading {_bytes(total)} of code")
 
     def line(elapsed: float) -> str:
         sent, total = now
-        return f"uploading code  {format_size(sent)} of {format_size(total)}" if total and elapsed > SILENT else ""
+        return f"uploading code  {_bytes(sent)} of {_bytes(total)}" if total and elapsed > SILENT else ""
 
     with live_line(line):
         yield progress

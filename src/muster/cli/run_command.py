@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 @where_to_run
 @places.server_option
 @places.project_and_pool
+@click.option("--template", metavar="NAME", help="On a server: run a template of it in place of a job file.")
 @click.option("--detach", is_flag=True, help="Return once the run is started.")
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted, and stop there.")
 @click.option("--check", is_flag=True, help="Check the job, and the hosts of the engine ssh, and stop there.")
@@ -55,6 +56,7 @@ def command(
     server: str | None,
     project: str | None,
     pool: str | None,
+    template: str | None,
     detach: bool,
     dry_run: bool,
     check: bool,
@@ -77,6 +79,7 @@ def command(
       muster run job.yaml --engine slurm --detach
       muster run job.yaml --engine ssh --hosts node1,node2
       muster run job.yaml --server
+      muster run --template resnet50 --set nodes=2 --server
 
     \b
     Exit codes: 0 succeeded, 1 failed or lost, 2 the job is wrong and nothing was started,
@@ -89,9 +92,14 @@ def command(
 
         places.refuse("--engine", engine, "the pools of the server have engines, and --pool chooses one")
         places.refuse("--dry-run", dry_run, "--check asks it whether the job could run")
-        return remote.run(remote.Target(chosen, project, pool), given, shortcuts, detach, check, json)
+        target = remote.Target(chosen, project, pool)
+        if template is not None:
+            if job is not None or ctx.meta.get("words"):
+                raise click.UsageError("--template takes the place of a job file and of a command; keep one of them")
+            return remote.run_template(target, template, _changes(shortcuts, sets), shortcuts, detach, check, json)
+        return remote.run(target, given, shortcuts, detach, check, json)
     with errors.shown_as_json(json), named_as_typed(shortcuts):
-        places.need_server(project, pool)
+        places.need_server(project, pool, template)
         prepare = preparing.check if check else preparing.preview if dry_run else preparing.prepare
         prepared = prepare(load(*given()), home(), engine, output.say)
     if check:
@@ -138,7 +146,7 @@ def _source(
 ) -> tuple[Source, list[str]]:
     """The job file, or the fields of a job without one, and the overrides."""
     given = {name: value for name, value in shortcuts.items() if value is not None}
-    changes = [f"{name}={value}" for name, value in given.items()] + list(sets)
+    changes = _changes(shortcuts, sets)
     if job is not None and words is not None:
         raise click.UsageError(f"both a job file ({job}) and a command behind `--` are given; keep one of them")
     if job is not None and job.endswith((".py", ".sh")):
@@ -155,6 +163,10 @@ def _source(
     if given.get("framework", "command") == "command" and not any(change.startswith("per=") for change in changes):
         data["per"] = "device"
     return data, changes
+
+
+def _changes(shortcuts: dict[str, str | None], sets: tuple[str, ...]) -> list[str]:
+    return [*(f"{name}={value}" for name, value in shortcuts.items() if value is not None), *sets]
 
 
 @contextmanager

@@ -39,6 +39,7 @@ database_option: Callable[[Any], Any] = click.option(
 @click.option("--key", type=a_file, metavar="FILE", help="The key of the certificate (PEM).")
 @click.option("--external-url", metavar="URL", help="Where people reach it, behind a proxy.")
 @click.option("--trusted-proxy", "trusted_proxies", multiple=True, metavar="ADDRESS", help="Believe the headers of this proxy.")
+@click.option("--endpoints-domain", metavar="DOMAIN", help="Open endpoints of runs at names below it.")
 @click.option("--signers", type=a_file, metavar="FILE", help="Take only bundles signed by these (allowed signers).")
 @click.option("--bundle-most", type=Bytes(), default="2G", show_default=True, metavar="SIZE", help="The largest bundle.")
 @click.option("--bundle-quota", type=Bytes(), default="100G", show_default=True, metavar="SIZE", help="All bundles together.")
@@ -81,7 +82,7 @@ def data_folder(data: Path | None) -> Path:
 
 def need_packages() -> None:
     """Raises Misused where the extra `server` is not installed."""
-    for name in ("alembic", "argon2", "cryptography", "fastapi", "sqlalchemy", "uvicorn"):
+    for name in ("alembic", "argon2", "cryptography", "fastapi", "sqlalchemy", "uvicorn", "wsproto"):
         if find_spec(name) is None:
             raise Misused(f"the server needs {name}; run `pip install '.[server]'` in a checkout of Muster")
 

@@ -56,6 +56,10 @@ def _facts(run: AnyRun, view: RunView) -> Iterator[tuple[str, str]]:
     yield "run directory", view.dir
     if place := run.place():
         yield place
+    if origin := run.origin():
+        yield origin
+    for endpoint in run.endpoints():
+        yield f"endpoint {endpoint.name}", ": ".join(filter(None, (endpoint.state, endpoint.reason)))
     for attempt in run.outcomes()[:-1]:
         yield f"attempt {attempt.attempt}", f"{attempt.state}: {attempt.reason}"
     for entry in run.submissions():

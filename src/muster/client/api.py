@@ -83,8 +83,8 @@ class Server:
             answer: dict[str, Any] = self.client.post("runs", "check", **submission.body(code, project, pool))
         return answer
 
-    def rerun(self, run: str, sets: Iterable[str], known: Mapping[str, str]) -> RemoteRun:
-        body = {"set": list(sets), "secrets": dict(known)}
+    def rerun(self, run: str, sets: Iterable[str], known: Mapping[str, str], **others: str | None) -> RemoteRun:
+        body = {"set": list(sets), "secrets": dict(known), **others}
         return RemoteRun(self, self.client.post_once(secrets.token_hex(16), "runs", run, "rerun", **body))
 
     def get(self, name: str) -> RemoteRun:

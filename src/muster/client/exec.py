@@ -104,6 +104,13 @@ class _Input:
                     self._client.post(*self._path, data=None, rows=size.lines, columns=size.columns)
                 if 0 in ready:
                     data = os.read(0, PIECE)
-                    self._client.post(*self._path, data=base64.b64encode(data).decode())
+                    self._send_whole(data)
                     if not data:
                         return
+
+    def _send_whole(self, data: bytes) -> None:
+        """Sends input until the command has taken all of it; it may read slowly."""
+        while True:
+            data = data[self._client.post(*self._path, data=base64.b64encode(data).decode())["taken"] :]
+            if not data:
+                return

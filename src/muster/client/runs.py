@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muster.client import records
@@ -15,10 +16,12 @@ from muster.client.server import Rejected, ServerClient
 from muster.client.submission import secrets_of
 from muster.dataclass import replace
 from muster.job import Job
+from muster.job.load import load_text
 from muster.job.source import JobError, Problem
 from muster.launch.any_run import GOES_ON, POLL, AnyRun
 from muster.launch.follow import Chunk, Start, Wanted
 from muster.launch.names import RunNotFound
+from muster.records.endpoints import EndpointView
 from muster.records.ranks import RankView
 from muster.records.run_view import AttemptOutcome, RunView
 from muster.tester.errors import Unreachable
@@ -71,6 +74,9 @@ class RemoteRun(AnyRun):
         chosen = [entry for entry in attempts if number in (None, entry["attempt"])]
         return [RankView.from_json(rank) for rank in chosen[-1]["ranks"]] if chosen else []
 
+    def endpoints(self) -> list[EndpointView]:
+        return [EndpointView.from_json(endpoint) for endpoint in self.details().get("endpoints") or []]
+
     def hosts(self) -> dict[int, str]:
         data = self.details()
         if not data["attempts"] or data["engine"] == "local":
@@ -94,6 +100,21 @@ class RemoteRun(AnyRun):
     def place(self) -> tuple[str, str] | None:
         found = {name: value for name, value in self.known.items() if value is not None and name != "position"}
         return ("on the server", ", ".join(f"{name} {value}" for name, value in found.items())) if found else None
+
+    def origin(self) -> tuple[str, str] | None:
+        found = self._client.get("runs", self.id, "origin")
+        if found["origin"] is None:
+            return None
+        changes = [f"{one['field']} {_words(one['before'])} -> {_words(one['after'])}" for one in found["changes"]]
+        changes += ["code changed"] if found["code_changed"] else []
+        return "clone of", f"{found['origin']}: {', '.join(changes) or 'nothing differs'}"
+
+    def deleted_logs(self) -> str:
+        gone = self._client.get("runs", self.id, "logs").get("deleted")
+        if not gone:
+            return ""
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(gone["time"]))
+        return f"the logs of {self.id} were deleted on {when} by the retention of the project {gone['project']}"
 
     def exposed_keys(self) -> str:
         return ""  # the operator of the server is told
@@ -147,11 +168,17 @@ class RemoteRun(AnyRun):
     def seen_to_end(self) -> bool:
         return self._is_over(0.0)
 
-    def rerun(self, set: Sequence[str] = ()) -> RemoteRun:
+    def rerun(
+        self, set: Sequence[str] = (), job: str | None = None, project: str | None = None, pool: str | None = None
+    ) -> RemoteRun:
+        """Starts a clone: with overrides, with another job file, or in another project or pool. Raises JobError."""
+        if job is not None:
+            wanted = load_text(job, set, Path.cwd(), f"{self.id}.yaml").job
+            return self.server.rerun(self.id, set, secrets_of(wanted, self.server.home)[0], job=job, project=project, pool=pool)
         secrets, missing = secrets_of(self.job, self.server.home)
         if missing and not any(change.startswith("secrets") for change in set):
             raise JobError([Problem(self.id, None, *finding) for finding in missing])
-        return self.server.rerun(self.id, set, secrets)
+        return self.server.rerun(self.id, set, secrets, project=project, pool=pool)
 
     def remove(self) -> None:
         try:
@@ -199,3 +226,7 @@ class RemoteRun(AnyRun):
     @property
     def _client(self) -> ServerClient:
         return self.server.client
+
+
+def _words(value: str | None) -> str:
+    return "nothing" if value is None else value

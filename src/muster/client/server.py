@@ -39,10 +39,12 @@ class ServerClient:
         self.url = base_url(url, "a server", EXAMPLE)
         parts = urlsplit(self.url)
         self.exposed = parts.scheme == "http" and not is_loopback(parts.hostname or "")
+        self.credential = credentials(token).get("Authorization", "")
+        self.trust = ssl_context(ca)
         self._http = httpx.Client(
             base_url=self.url,
             headers={**credentials(token), "Origin": f"{parts.scheme}://{parts.netloc}"},
-            verify=ssl_context(ca),
+            verify=self.trust,
             timeout=TIMEOUT if timeout is None else timeout,
             trust_env=not is_loopback(parts.hostname or ""),
         )
@@ -84,8 +86,8 @@ class ServerClient:
         tag = self._request("GET", path).headers.get("etag", "*")
         return self._request("PATCH", path, body, {"If-Match": tag}).json()
 
-    def delete(self, *path: str) -> None:
-        self._request("DELETE", path)
+    def delete(self, *path: str, **params: Any) -> None:
+        self._request("DELETE", path, params=params)
 
     def items(self, *path: str, **filters: Any) -> Iterator[dict[str, Any]]:
         """Yields what a list has, page by page."""

@@ -59,13 +59,19 @@ class Submission:
 
 def prepare(source: Source, sets: Sequence[str], home: str, say: Say = lambda text: None) -> Submission:
     """Reads a job, its secrets and its code. Raises JobError with everything that is wrong with it."""
-    loaded = _elsewhere(load(source, sets))
+    loaded = load(source, sets)
+    return complete(loaded, loaded.text or _text(source), sets, home, say)
+
+
+def complete(read: LoadedJob, text: str, sets: Sequence[str], home: str, say: Say = lambda text: None) -> Submission:
+    """The same of a job that was read already."""
+    loaded = _elsewhere(read)
     secrets, missing = secrets_of(loaded.job, home)
     loaded = loaded.with_findings([*_unreachable(loaded), *missing])
     loaded.checked()
     code, wrong = (None, []) if "://" in loaded.job.code else taken(loaded.job, loaded.job.code, home, say)
     job = loaded.with_findings(wrong).checked()
-    return Submission(job, loaded.text or _text(source), loaded.file, tuple(sets), code, secrets)
+    return Submission(job, text, loaded.file, tuple(sets), code, secrets)
 
 
 def secrets_of(job: Job, home: str) -> tuple[dict[str, str], list[Finding]]:

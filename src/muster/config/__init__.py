@@ -27,6 +27,9 @@ nodes = ["10.0.0.11", "train@node12:2222", "node[20-27]"]
 engine = "ssh"
 hosts = "lab"
 
+[webhooks]                   # of `muster serve`; see docs/projects.md
+allow = ["10.0.0.0/8"]
+
 [tester]                     # where `muster bench` and `muster tester send` send results
 url = "https://tester.example:9527"
 token = "..."                # or MUSTER_TESTER_TOKEN, in the environment or a profile's secrets
@@ -45,7 +48,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from muster.config import pools, power, stores, tester
+from muster.config import pools, power, stores, tester, webhooks
 from muster.config.sections import ConfigError, Secrets, Setting, TomlSection, TomlTable
 from muster.dataclass import dataclass, field
 from muster.job.kinds import Choice, Flag, Item, Kind, Wrong, declared, engine_options, typed
@@ -100,6 +103,7 @@ class Sections:
     slurm: Any = declared(Site("slurm"), None, "The Slurm site.")
     hosts: Any = declared(Groups(), None, "Groups of hosts that are reached over ssh.")
     pools: dict[str, pools.Pool] = declared(pools.Pools(), {}, "Pools of `muster serve`.")
+    webhooks: webhooks.Webhooks = declared(webhooks.SECTION, webhooks.Webhooks(), "Webhooks of `muster serve`.")
     profiles: dict[str, Profile] = declared(TomlTable(TomlSection(Profile), pattern=r"[\s\S]*"), {}, "Profiles by name.")
 
 
@@ -115,6 +119,7 @@ class Config:
     power: power.Power = field(default_factory=power.Power, repr=False)
     sites: Mapping[str, Any] = field(default_factory=dict)  # by engine, where its section is given
     pools: Mapping[str, pools.Pool] = field(default_factory=dict)
+    webhooks: webhooks.Webhooks = field(default_factory=webhooks.Webhooks)
     server: str = ""  # the login or the address of a server, where commands use one
 
     def options(self, engine: str) -> Any:
@@ -144,6 +149,7 @@ def load(home: str) -> Config:
         sections.power,
         {name: found for name, found in (("slurm", sections.slurm), ("ssh", sections.hosts)) if found is not None},
         sections.pools,
+        sections.webhooks,
         sections.server,
     )
 

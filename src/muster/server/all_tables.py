@@ -2,5 +2,6 @@
 
 from muster.server.core.tables import metadata
 from muster.server.results import tables as results_tables
+from muster.server.runs import tables as queue_tables
 
-__all__ = ["metadata", "results_tables"]
+__all__ = ["metadata", "queue_tables", "results_tables"]

@@ -41,7 +41,14 @@ class Owned:
     project: str | None
 
 
-Target = str | Owned | None  # the id of a user or project, or whose a bucket or a run is
+@dataclass(frozen=True)
+class Serving:
+    """Which project a pool serves, by its id; None for all."""
+
+    project: str | None
+
+
+Target = str | Owned | Serving | None  # the id of a user or project, whose a bucket or a run is, or whom a pool serves
 Rule = Callable[[Principal, Target], bool]
 
 
@@ -75,6 +82,23 @@ def _of_owned(*roles: str) -> Rule:
     return rule
 
 
+def _served(principal: Principal, target: Target) -> bool:
+    if _administrator(principal, target):
+        return True
+    if not isinstance(target, Serving):
+        return False
+    return bool(principal.projects) if target.project is None else target.project in principal.projects
+
+
+def _of_everybody(*roles: str) -> Rule:
+    """The same, where what has neither an owner nor a project is everybody's."""
+
+    def rule(principal: Principal, target: Target) -> bool:
+        return target == Owned(None, None) or _of_owned(*roles)(principal, target)
+
+    return rule
+
+
 RULES: dict[str, Rule] = {
     "users.list": _administrator,
     "users.read": _own_or_administrator,
@@ -91,6 +115,15 @@ RULES: dict[str, Rule] = {
     "projects.create": _administrator,
     "projects.change": _in_project("manager"),
     "projects.delete": _administrator,
+    "projects.weigh": _administrator,
+    "webhooks.read": _in_project("manager"),
+    "webhooks.change": _in_project("manager"),
+    "retention.read": _in_project("manager", "member", "viewer"),
+    "templates.read": _of_everybody("manager", "member", "viewer"),
+    "templates.change": _of_owned("manager", "member"),
+    "templates.publish": _administrator,
+    "usage.read": _anyone,
+    "usage.by_user": _in_project("manager"),
     "buckets.read": _of_owned("manager", "member", "viewer"),
     "buckets.write": _of_owned("manager", "member"),
     "buckets.own": _of_owned("manager"),
@@ -100,6 +133,12 @@ RULES: dict[str, Rule] = {
     "runs.submit": _in_project("manager", "member"),
     "runs.read": _of_owned("manager", "member", "viewer"),
     "runs.change": _of_owned("manager"),
+    "queue.order": _administrator,
+    "quotas.set": _administrator,
+    "pools.read": _served,
+    "pools.inspect": _administrator,
+    "pools.drain": _administrator,
+    "runs.enter": _of_owned("manager"),
     "code.send": _anyone,
     "plans.read": _anyone,
     "plans.change": _administrator,
@@ -111,17 +150,30 @@ RULES: dict[str, Rule] = {
     "metrics.read": _administrator,
     "logout": _anyone,
 }
-READING = {"users.list", "logout", *(action for action in RULES if action.endswith(".read"))}
+READING = {"users.list", "pools.inspect", "usage.by_user", "logout", *(action for action in RULES if action.endswith(".read"))}
 SEEN_BY = {
     "users": "users.read",
     "tokens": "tokens.read",
     "keys": "keys.read",
     "projects": "projects.read",
     "runs": "runs.read",
+    "pools": "pools.read",
     "uploads": "uploads.use",
     "buckets": "buckets.read",
+    "webhooks": "projects.read",
+    "retention": "projects.read",
+    "templates": "templates.read",
 }
-BY_MANAGERS = ("projects.change", "projects.work", "runs.change", "buckets.own")
+BY_MANAGERS = (
+    "projects.change",
+    "projects.work",
+    "runs.change",
+    "runs.enter",
+    "buckets.own",
+    "webhooks.read",
+    "webhooks.change",
+    "templates.change",
+)
 
 
 def may(principal: Principal, action: str, target: Target = None) -> bool:

@@ -14,14 +14,37 @@ from muster.server.core.web.middleware import SecurityMiddleware
 from muster.server.core.web.responses import add_responses
 from muster.server.pages import assets, password
 from muster.server.pages import login as login_page
-from muster.server.pages import routes as results_pages
+from muster.server.pages import results as results_pages
+from muster.server.pages.accounts import account, administration
+from muster.server.pages.accounts import projects as project_pages
+from muster.server.pages.cluster import cluster, used
+from muster.server.pages.runs import home, job, jobs, submit
 from muster.server.results.context import ResultsContext
 from muster.server.results.web import api as results_api
-from muster.server.runs.api import code, events, exec, logs, record, runs
+from muster.server.runs.api import code, events, exec, files, history, logs, objects, record, runs, search, series, terminal
+from muster.server.runs.api import endpoints as endpoints_api
+from muster.server.runs.api.queue import pools, quotas, retention, templates, usage, versions, webhooks
+from muster.server.runs.api.queue import waiting as queue
+from muster.server.runs.endpoints.proxy import EndpointProxy, Endpoints
 from muster.server.runs.platform import Platform
+from muster.server.runs.retention.keeper import Keeper
 
 ABOUT = (
     'Accounts, projects and runs of a Muster server. Programs authenticate with a personal token; errors are `{"reason": ...}`.'
+)
+
+# Sections of the portal: the navigation shows those that are here.
+PAGES = (
+    home,
+    jobs,
+    job,
+    submit,
+    results_pages,
+    cluster,
+    used,
+    project_pages,
+    administration,
+    account,
 )
 
 
@@ -30,11 +53,15 @@ def make(
     platform: Platform | None = None,
     results: ResultsContext | None = None,
     proxies: tuple[str, ...] = (),
+    keeper: Keeper | None = None,
+    endpoints: Endpoints | None = None,
 ) -> FastAPI:
     app = FastAPI(title="Muster", version=__version__, description=ABOUT, docs_url=None, redoc_url=None)
     app.state.context = context
     app.state.platform = platform
     app.state.results = results
+    app.state.keeper = keeper
+    app.state.endpoints = endpoints
     for module in (
         login,
         users,
@@ -42,22 +69,40 @@ def make(
         keys,
         projects,
         buckets,
+        objects,
         audit,
+        quotas,
         code,
+        queue,
         runs,
         logs,
         exec,
+        endpoints_api,
+        terminal,
         record,
+        search,
+        series,
+        files,
+        history,
+        versions,
         events,
+        pools,
+        templates,
+        webhooks,
+        retention,
+        usage,
         health,
         password,
     ):
         app.include_router(module.router)
-    for section in (results_api, results_pages, login_page, assets):
-        app.include_router(section.router)
+    for module in (results_api, login_page, assets, *PAGES):
+        app.include_router(module.router)
+    app.state.paths = {getattr(route, "path", "") for module in PAGES for route in module.router.routes}
     add_responses(app)
     app.add_middleware(SecurityMiddleware)
     app.add_middleware(RequestLog, metrics=context.metrics if context else Metrics())
+    if endpoints is not None:
+        app.add_middleware(EndpointProxy, endpoints=endpoints)
     if proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(proxies))
     return app

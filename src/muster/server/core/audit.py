@@ -30,18 +30,18 @@ class AuditEntry:
 
 def record(
     connection: Connection,
-    caller: Caller | None,
+    caller: Caller | str | None,
     what: str,
     target: str,
     before: Values | None = None,
     after: Values | None = None,
 ) -> None:
-    """Adds an entry; of `before` and `after` only what differs is kept."""
+    """Adds an entry; of `before` and `after` only what differs is kept. A text names what acts for nobody."""
     if before is not None and after is not None:
         changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
         before = {name: before.get(name) for name in changed}
         after = {name: after.get(name) for name in changed}
-    who, address = (caller.name, caller.address) if caller else (SERVER, "")
+    who, address = (caller.name, caller.address) if isinstance(caller, Caller) else (caller or SERVER, "")
     row = {"at": time.time(), "who": who, "what": what, "target": target, "address": address, "before": before, "after": after}
     connection.execute(insert(audit).values(row))
 

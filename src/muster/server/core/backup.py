@@ -143,13 +143,13 @@ def _continue_numbers(connection: Connection) -> None:
 
 def _encoded(table: Table, row: dict[str, Any]) -> dict[str, Any]:
     for column in _binary(table):
-        row[column] = base64.b64encode(row[column]).decode()
+        row[column] = None if row[column] is None else base64.b64encode(row[column]).decode()
     return row
 
 
 def _decoded(table: Table, row: dict[str, Any]) -> dict[str, Any]:
     for column in _binary(table):
-        row[column] = base64.b64decode(row[column])
+        row[column] = None if row[column] is None else base64.b64decode(row[column])
     return row
 
 

@@ -10,7 +10,21 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Column, Connection, Engine, Select, create_engine, event, func, make_url, select, text
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Integer,
+    Select,
+    cast,
+    create_engine,
+    event,
+    func,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
@@ -122,6 +136,17 @@ def upsert(connection: Connection, table: Any, row: dict[str, Any], changes: Cal
     statement = insert(table).values(row)
     keys = list(table.primary_key.columns)
     connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changes(statement.excluded)))
+
+
+def one_at_a_time(connection: Connection, what: int) -> None:
+    """Has transactions that name the same number follow each other; SQLite has one writer anyhow."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(what)))
+
+
+def whole(connection: Connection, number: ColumnElement[Any]) -> ColumnElement[int]:
+    """A number that is not negative, without what follows the point: PostgreSQL's cast would round it."""
+    return cast(number, Integer) if connection.dialect.name == "sqlite" else cast(func.floor(number), Integer)
 
 
 def continue_numbers(connection: Connection, column: Column[int]) -> None:

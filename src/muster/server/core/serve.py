@@ -5,15 +5,18 @@ import signal
 import socket
 import ssl
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
 
+from muster import config
 from muster.server.core import app
 from muster.server.core.accounts import links, projects, users
 from muster.server.core.api.users import password_link
@@ -38,19 +41,30 @@ from muster.server.results.context import ResultsContext, opened
 from muster.server.results.uploads import Limits
 from muster.server.runs import rows
 from muster.server.runs.code import CodeStore
+from muster.server.runs.endpoints.origins import check_domain
+from muster.server.runs.endpoints.proxy import Endpoints
+from muster.server.runs.endpoints.upgrades import protocol
 from muster.server.runs.environment import Environments, StoreAddress
+from muster.server.runs.lifecycle import recovery
+from muster.server.runs.lifecycle.loop import Loop
 from muster.server.runs.platform import Platform
+from muster.server.runs.pools.idle.watch import IdleWatch
+from muster.server.runs.pools.nodes import gauges
+from muster.server.runs.pools.nodes.watch import NodeWatch
 from muster.server.runs.pools.os_accounts import OsAccounts
 from muster.server.runs.pools.pool import Pools
+from muster.server.runs.queue.scheduler import Scheduler
+from muster.server.runs.retention.keeper import Keeper
 from muster.server.runs.rows import Changes
-from muster.server.runs.scheduling import recovery
-from muster.server.runs.scheduling.loop import Loop
+from muster.server.runs.webhooks.addresses import allowed
+from muster.server.runs.webhooks.sending import Sender
 from muster.server.store.serve import BACKLOG
 from muster.server.store.serve import serve as serve_store
 from muster.server.store.store import Store
 from muster.tester.client import is_loopback
 from muster.tester.errors import Misused
 
+MOST_MESSAGE = 1 << 20  # bytes of a message of a WebSocket
 SWITCH = 0.0005  # seconds after which a thread that computes lets the one go on that answers connections
 
 
@@ -67,12 +81,17 @@ class Settings:
     trusted_proxies: tuple[str, ...] = ()
     signers: Path | None = None  # whose bundles alone are accepted
     limits: Limits = field(default_factory=Limits)  # on bundles
+    endpoints_domain: str | None = None  # below which endpoints of runs have names
+
+    @property
+    def encrypted(self) -> bool:
+        """True if browsers reach it over TLS, as far as this server knows."""
+        return self.cert is not None or (self.external_url or "").startswith("https://")
 
     @property
     def unencrypted(self) -> bool:
         """True if passwords and tokens travel over a network without TLS, as far as this server knows."""
-        encrypted = self.cert is not None or (self.external_url or "").startswith("https://")
-        return not encrypted and not is_loopback(self.host)
+        return not self.encrypted and not is_loopback(self.host)
 
     def check(self) -> None:
         """Raises Misused for settings that cannot be meant."""
@@ -86,6 +105,7 @@ class Settings:
             or parts.path not in ("", "/")
         ):
             raise Misused("--external-url is not an address; write one such as https://muster.example, without a path")
+        check_domain(self.endpoints_domain, self.external_url, self.encrypted)
         for proxy in self.trusted_proxies:
             try:
                 ipaddress.ip_network(proxy, strict=False)
@@ -126,15 +146,21 @@ def serve(settings: Settings, listening: Callable[[Listening], None]) -> None:
         store_address = None if settings.external_url else address_of(store_listener, settings.host, settings.cert is not None)
         context = ServerContext(layout, database, ownership, vault, url, Metrics(), store_address)
         platform = _platform(settings, context, store_listener)
+        context.metrics.sources.append(partial(gauges.of_pools, platform.nodes, platform.pools))
         results = stack.enter_context(opened(layout, database, settings.limits, settings.signers))
-        server = slow_clients.Server(_configuration(settings, context, platform, results))
+        keeper = Keeper(platform)
+        server = slow_clients.Server(_configuration(settings, context, platform, results, keeper))
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises it again once it has stopped
         store = _store(layout, StoreAccess(database, vault, platform.temporary), url)
         with (
             watched(ownership, server),
             closing(store),
             _served(settings, store_listener, store) as store_url,
+            platform.nodes.running(),
             Loop(platform).running(),
+            IdleWatch(platform).running(),
+            Sender(database, vault, platform.changes, platform.webhooks, url).running(),
+            keeper.running(),
         ):
             listener.listen(MAX_CONNECTIONS)
             own_user = tuple(name for name, pool in platform.pools.all.items() if pool.is_own_user)
@@ -147,16 +173,22 @@ def _platform(settings: Settings, context: ServerContext, store_listener: socket
     """Opens the pools and takes up the runs that are there."""
     database, data = context.database, context.layout.folder
     store = StoreAddress(address_of(store_listener, settings.host, settings.cert is not None), str(settings.cert or ""))
+    pools, changes, woken = Pools(data), Changes(database), threading.Event()
+    nodes = NodeWatch(database, pools, data, woken.set)
     platform = Platform(
         database,
         context.vault,
         data,
         context.url,
-        Pools(data),
+        pools,
         CodeStore(context.layout.code),
         Environments(database, context.vault, store),
-        Changes(database),
+        changes,
         OsAccounts(database),
+        nodes,
+        Scheduler(database, changes, lambda: tuple(map(nodes.pool, pools.all))),
+        woken=woken,
+        webhooks=allowed(config.load(str(data)).webhooks.allow),
     )
     _need_pools(platform)
     _make_projects(platform)
@@ -228,10 +260,14 @@ def _prepare(database: Database, ownership: Ownership, url: str) -> str | None:
     return password_link(url, token)
 
 
-def _configuration(settings: Settings, context: ServerContext, platform: Platform, results: ResultsContext) -> uvicorn.Config:
+def _configuration(
+    settings: Settings, context: ServerContext, platform: Platform, results: ResultsContext, keeper: Keeper
+) -> uvicorn.Config:
+    endpoints = Endpoints.of(platform, settings.endpoints_domain)
     return uvicorn.Config(
-        app.make(context, platform, results, settings.trusted_proxies),
+        app.make(context, platform, results, settings.trusted_proxies, keeper, endpoints),
         log_config=None,
         access_log=False,  # RequestLog writes it, without queries
-        **uvicorn_settings(settings.cert, settings.key),
+        ws_max_size=MOST_MESSAGE,
+        **{**uvicorn_settings(settings.cert, settings.key), "ws": protocol(endpoints)},
     )

@@ -11,7 +11,7 @@ from muster.server.core.access import Caller, Owned, Principal, may
 from muster.server.core.accounts import keys
 from muster.server.core.authentication import principal
 from muster.server.core.database import Database
-from muster.server.core.tables import buckets, runs, users
+from muster.server.core.tables import bucket_prefixes, buckets, runs, users
 from muster.server.core.vault import Vault, WrongKey
 from muster.server.core.web.logs import log
 from muster.server.store.accounts import CREATE, READ
@@ -60,11 +60,20 @@ class StoreAccess:
             return principal(connection, user, "write", None, None) if user else None
 
     def allowed(self, principal: Principal, bucket: str, action: str) -> bool:
-        """True if a user may `read`, `write` or `own` a bucket, or `create` one of this name; False where there is none."""
+        """True if a user may `read`, `write` or `own` a whole bucket, or `create` one; False where there is none."""
         if action == CREATE:
             return may(principal, "buckets.create")
         found = self.find_bucket(bucket)
         return found is not None and _may(principal, found, action)
+
+    def prefixes(self, principal: Principal, bucket: str, action: str) -> tuple[str, ...]:
+        """Returns the prefixes of keys that a user may `read` or `write` in a bucket; `""` is all of them."""
+        if self.allowed(principal, bucket, action):
+            return ("",)
+        shared = select(bucket_prefixes).where(bucket_prefixes.c.bucket == bucket)
+        with self._database.read() as connection:
+            rows = connection.execute(shared.where(bucket_prefixes.c.project.in_(list(principal.projects)))).all()
+        return tuple(row.prefix for row in rows if may(principal, f"buckets.{action}", Owned(None, row.project)))
 
     def find_bucket(self, name: str) -> StoreBucket | None:
         with self._database.read() as connection:
@@ -72,27 +81,29 @@ class StoreAccess:
         return None if row is None else StoreBucket(row.name, row.owner, row.project, row.quota, row.created)
 
     def list_buckets(self, principal: Principal) -> list[StoreBucket]:
-        """Returns the buckets that a user may read, by name."""
+        """Returns the buckets that a user may read, or some of it, by name."""
+        own = list(principal.projects)
         with self._database.read() as connection:
             rows = connection.execute(select(buckets).order_by(buckets.c.name)).all()
+            shared = set(connection.scalars(select(bucket_prefixes.c.bucket).where(bucket_prefixes.c.project.in_(own))))
         found = [StoreBucket(row.name, row.owner, row.project, row.quota, row.created) for row in rows]
-        return [bucket for bucket in found if _may(principal, bucket, READ)]
+        return [bucket for bucket in found if _may(principal, bucket, READ) or bucket.name in shared]
 
-    def create_bucket(self, principal: Principal, name: str) -> bool:
+    def create_bucket(self, principal: Principal, name: str, address: str) -> bool:
         """Records a bucket of the user's own; returns False if the name is taken."""
         row = {"name": name, "owner": principal.user_id, "project": None, "quota": None, "created": time.time()}
         try:
             with self._database.begin() as connection:
                 connection.execute(insert(buckets).values(row))
-                audit.record(connection, Caller(principal.name, "store", principal), "bucket.create", name)
+                audit.record(connection, Caller(principal.name, address, principal), "bucket.create", name)
         except IntegrityError:
             return False
         return True
 
-    def delete_bucket(self, name: str) -> None:
+    def delete_bucket(self, principal: Principal, name: str, address: str) -> None:
         with self._database.begin() as connection:
             connection.execute(delete(buckets).where(buckets.c.name == name))
-            audit.record(connection, None, "bucket.delete", name)
+            audit.record(connection, Caller(principal.name, address, principal), "bucket.delete", name)
 
 
 def _may(principal: Principal, bucket: StoreBucket, action: str) -> bool:

@@ -21,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 metadata = MetaData(
@@ -80,6 +81,7 @@ projects = Table(
     Column("name", String, nullable=False, unique=True),
     Column("created", Float, nullable=False),
     Column("defaults", JSON, nullable=False),
+    Column("settings", JSON),  # of the queue: weight, idle devices, retention; null for none
 )
 
 members = Table(
@@ -111,6 +113,14 @@ buckets = Table(
     Column("project", String, ForeignKey("projects.id"), index=True),
     Column("quota", BigInteger),  # bytes
     Column("created", Float, nullable=False),
+)
+
+bucket_prefixes = Table(  # keys beneath a prefix are shared with a project, as a whole bucket is by its column `project`
+    "bucket_prefixes",
+    metadata,
+    Column("bucket", String, ForeignKey("buckets.name", ondelete="CASCADE"), primary_key=True),
+    Column("project", String, ForeignKey("projects.id"), primary_key=True, index=True),
+    Column("prefix", String, nullable=False),  # ends with a slash
 )
 
 audit = Table(
@@ -155,6 +165,8 @@ uids = Table(
     Column("uid", Integer, nullable=False, unique=True),
 )
 
+LISTED = ("state", "user", "project", "pool", "name", "id", "removed")  # what filters of lists look at
+
 # An index of runs, and the queue: what happened in a run is in its directory, which wins over this.
 runs = Table(
     "runs",
@@ -169,7 +181,7 @@ runs = Table(
     Column("key", String),  # with which the client submits it again after a break
     Column("key_digest", String),  # of what was submitted with it
     Column("job", JSON, nullable=False),
-    Column("need", JSON, nullable=False),  # what it takes of its pool: kind, devices
+    Column("need", JSON, nullable=False),  # what the queue looks at: nodes, devices of a kind, limits, what comes before
     Column("source", Text, nullable=False),  # the job file as written
     Column("code", String, nullable=False),  # the digest
     Column("secrets_encrypted", LargeBinary),  # until its end
@@ -182,8 +194,25 @@ runs = Table(
     Column("ended", Float),
     Column("removed", Float),  # its record was deleted
     Column("changed", BigInteger, nullable=False, index=True),  # grows with each change of any run
+    Column("priority", Integer, nullable=False, server_default="150"),
+    Column("preemptible", Boolean, nullable=False, server_default=false()),
+    Column("pinned", Boolean, nullable=False, server_default=false()),  # nothing of it is deleted by age or size
+    Column("preemptions", Integer, nullable=False, server_default="0"),
+    Column("waiting_since", Float),  # when it came into the queue, the last time
+    Column("paused", JSON),  # by whom it is left out, and since when
+    Column("moved", Float),  # its place before all that were not moved
+    Column("origin", String),  # the run that it is a clone of
+    Column("placement", JSON),  # the nodes of its pool that it has, and the ids of their devices
+    Column("preempt", JSON),  # a request to leave its devices and to go on later
     UniqueConstraint("user", "key", name="uq_runs_user_key"),
     Index("ix_runs_stage", "stage", "number"),
+    # Lists of runs: their filters look at columns of these indexes alone, not at rows, which are long.
+    Index("ix_runs_by_number", "number", *LISTED),
+    Index("ix_runs_by_changed", "changed", "number", *LISTED),
+    Index("ix_runs_by_name", "name", "number", *[column for column in LISTED if column != "name"]),
+    Index("ix_runs_by_user", "user", "number", *[column for column in LISTED if column != "user"]),
+    Index("ix_runs_by_project", "project", "number", *[column for column in LISTED if column != "project"]),
+    Index("ix_runs_by_state", "state", "number", *[column for column in LISTED if column != "state"]),
     sqlite_autoincrement=True,
 )
 

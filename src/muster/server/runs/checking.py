@@ -20,13 +20,16 @@ from muster.launch.start.environment import Context, missing_secrets
 from muster.server.core.access import Caller, demand, may
 from muster.server.core.accounts import projects
 from muster.server.core.accounts.projects import NO_PROJECT, Project
+from muster.server.runs import rows
 from muster.server.runs.platform import Platform
 from muster.server.runs.pools import allowed
 from muster.server.runs.pools.pool import Pool
+from muster.server.runs.queue import choosing
 from muster.storage.errors import InvalidRequest, StorageError
 from muster.tester.errors import Denied
 
 STORES = ("obs://", "s3://")
+PRIORITIES = {False: (100, 200), True: (1, 1000)}  # of administrators: True
 NO_FIELDS = ("pool", "code")  # defaults of a project that are no fields of a job
 NOT_SENT = Finding("code", "was not sent", "send the code, or name a URL of the store")
 
@@ -62,8 +65,20 @@ class Checked:
 def check(platform: Platform, caller: Caller, given: Submission) -> Checked:
     """Checks all that can be checked before a run exists. Raises Denied, and JobError with all mistakes of the job."""
     with platform.database.read() as connection:
-        project = project_of(connection, caller, given.project)
-    pool, account = pool_of(platform, caller, project, given.pool)
+        project = project_of(connection, caller, given.project or _written(given, "project"))
+    candidates = pools_of(platform, caller, project, given.pool or _written(given, "pool"))
+    loaded, tree = _loaded(platform, caller, given, project, *candidates[0])
+    loaded.checked()  # mistakes that can be seen without a pool come first
+    pool, account = choosing.choose(platform, caller, project, loaded.job, candidates)
+    if (pool, account) != candidates[0]:
+        loaded, tree = _loaded(platform, caller, given, project, pool, account)
+    return validated(platform, caller, project, pool, account, loaded, given.secrets, tree)
+
+
+def _loaded(
+    platform: Platform, caller: Caller, given: Submission, project: Project, pool: Pool, account: str
+) -> tuple[LoadedJob, Path]:
+    """Reads the job, with its code in the home of an account."""
     home = pool.home(account)
     tree = Path(home, "empty")
     if given.code is not None:
@@ -72,8 +87,7 @@ def check(platform: Platform, caller: Caller, given: Submission) -> Checked:
     else:
         tree.mkdir(mode=0o700, exist_ok=True)
     with _without(tree):
-        loaded = _with_defaults(given, project, tree)
-    return validated(platform, caller, project, pool, account, loaded, given.secrets, tree)
+        return _with_defaults(given, project, tree), tree
 
 
 def validated(
@@ -87,11 +101,31 @@ def validated(
     tree: Path | None,
 ) -> Checked:
     warnings: list[str] = []
+    loaded = _queueable(platform, caller, loaded, pool)
     with _without(tree), platform.temporary_key(caller.principal) as access_key:
         storage = platform.environments.storage(pool.home(account), access_key)
         context = platform.environments.context(pool, account, storage, dict(given))
         job = _valid_job(loaded, pool, account, platform.engine(pool, account), context, warnings)
+    choosing.need_possible(platform, job, pool)
     return Checked(job, project, pool, account, tuple(warnings))
+
+
+def _queueable(platform: Platform, caller: Caller, loaded: LoadedJob, pool: Pool) -> LoadedJob:
+    """The job with the time limit of its pool and the ids of runs that come before, or with what the queue refuses."""
+    job, findings = loaded.job, []
+    least, most = PRIORITIES[caller.principal.role == "administrator"]
+    if job.priority is not None and not least <= job.priority <= most:
+        findings.append(Finding("priority", f"is {job.priority}", f"yours are {least} to {most}"))
+    before: dict[str, str] = {}
+    with platform.database.read() as connection:
+        for name, wanted in job.after.items():
+            try:
+                before[rows.find(connection, caller.principal, name).id] = wanted
+            except Denied as error:
+                findings.append(Finding("after", f"names `{name}`: {error}", "`muster ps --server` lists your runs"))
+    limit = job.time_limit or pool.settings.default_time_limit
+    kind = choosing.kind_in(platform, job, pool)
+    return replace(loaded, job=replace(job, after=before, time_limit=limit, device=kind)).with_findings(findings)
 
 
 def _valid_job(
@@ -126,10 +160,15 @@ def _valid_job(
 
 def _in_store(given: Submission) -> bool:
     """True if a job that comes without code names a URL of the store for it."""
+    return (_written(given, "code") or "").startswith(STORES)
+
+
+def _written(given: Submission, field: str) -> str | None:
+    """A text that a job or its overrides name, before the job is read with all that it needs; None where there is none."""
     fields = parse(given.job, given.file)[0].value
-    written = fields.get("code", Item(None)) if isinstance(fields, dict) else Item(None)
-    named = [value for name, _, value in (text.partition("=") for text in given.sets) if name.strip() == "code"]
-    return [str(written.value or ""), *named][-1].strip(" '\"").startswith(STORES)
+    written = fields.get(field, Item(None)) if isinstance(fields, dict) else Item(None)
+    named = [value for name, _, value in (text.partition("=") for text in given.sets) if name.strip() == field]
+    return [written.value if isinstance(written.value, str) else "", *named][-1].strip(" '\"") or None
 
 
 def _with_defaults(given: Submission, project: Project, tree: Path) -> LoadedJob:
@@ -177,16 +216,18 @@ def project_of(connection: Connection, caller: Caller, name: str | None) -> Proj
     return project
 
 
-def pool_of(platform: Platform, caller: Caller, project: Project, name: str | None) -> tuple[Pool, str]:
-    """The pool of a submission, which is named, the project's, or the first that serves it, and the account of its runs."""
+def pools_of(platform: Platform, caller: Caller, project: Project, name: str | None) -> list[tuple[Pool, str]]:
+    """The pools that may run a submission, with the account of its runs there: that which is named, the project's, or all."""
     serving = {pool.name: pool for pool in platform.pools.serving(project.name)}
     wanted = name or project.defaults.get("pool")
     if not serving or (wanted is not None and wanted not in serving):
         known = ", ".join(serving) or "none: ask an administrator"
         asked = f"there is no pool `{wanted}` for the project" if wanted else "there is no pool for the project"
         raise Denied(400, f"{asked} `{project.name}`; there is {known}")
-    pool = serving[str(wanted)] if wanted else next(iter(serving.values()))
-    account = pool.account_of(caller.principal.name, project.name)
-    if account is None:
-        raise Denied(400, f"you have no account in the pool `{pool.name}`; ask an administrator to add you to its `accounts`")
-    return pool, account
+    asked_for = [serving[str(wanted)]] if wanted else list(serving.values())
+    accounts = [(pool, pool.account_of(caller.principal.name, project.name)) for pool in asked_for]
+    found = [(pool, account) for pool, account in accounts if account is not None]
+    if not found:
+        text = f"you have no account in the pool `{asked_for[0].name}`; ask an administrator to add you to its `accounts`"
+        raise Denied(400, text)
+    return found

@@ -8,10 +8,10 @@ import json
 import os
 import re
 import shutil
-import tarfile
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from tarfile import AREGTYPE, BLOCKSIZE, REGTYPE, XGLTYPE, XHDTYPE, TarError, TarInfo
 from typing import IO
 
 from muster.launch.start import snapshot
@@ -26,6 +26,16 @@ WORDS = {"file": 3, "program": 3, "link": 3, "folder": 2}
 KEPT = 14 * 86400.0  # seconds since a file was last used
 NO_CODE = "there is no such code here; announce it with POST /code first"
 PIECE = 1 << 20
+MORE = "the archive has more than the missing files; send these, each named by its SHA-256"
+RULES = {  # what clients that are no command line leave out, and how much they may send
+    "bytes": MOST_BYTES,
+    "files": MOST_FILES,
+    "ignored": sorted(snapshot.IGNORED),
+    "ending": snapshot.IGNORED_ENDING,
+    "marks": list(snapshot.ENVIRONMENT_MARKS),
+    "file": snapshot.IGNORE_FILE,
+}
+BROKEN = "the body is no whole tar archive; send it again"
 
 
 class CodeStore:
@@ -50,17 +60,11 @@ class CodeStore:
         listing = self._listing(user, digest)
         wanted = set(self._missing(user, listing))
         left = MOST_BYTES
-        try:
-            with tarfile.open(fileobj=archive, mode="r|") as members:
-                for member in members:
-                    left -= member.size
-                    if not member.isreg() or member.name not in wanted or left < 0:
-                        raise Denied(400, "the archive has more than the missing files; send these, each named by its SHA-256")
-                    content = members.extractfile(member)
-                    assert content is not None  # it is a regular file
-                    self._keep(user, member.name, content)
-        except (tarfile.TarError, EOFError):
-            raise Denied(400, "the body is no whole tar archive; send it again") from None
+        for name, size in _members(archive):
+            left -= size
+            if name not in wanted or left < 0:
+                raise Denied(400, MORE)
+            self._keep(user, name, _pieces(archive, size))
         return self._missing(user, listing)
 
     def place(self, user: str, digest: str, home: str) -> None:
@@ -78,9 +82,26 @@ class CodeStore:
         if not snapshot.intact(home, digest):
             self.place(user, digest, home)
 
+    def share(self, owner: str, user: str, digest: str) -> None:
+        """Gives a user the code of another one, which the user may see. Raises Denied where it is not here any more."""
+        if owner == user:
+            return
+        listing = self._listing(owner, digest)
+        if self._missing(owner, listing):
+            raise Denied(409, "its code is not here any more; submit the job anew, with its code")
+        _, missing = self.announce(user, listing)
+        for name in missing:
+            try:
+                os.link(self._file(owner, name), self._file(user, name))
+            except FileExistsError:
+                pass  # another request was faster
+
     def prune(self, homes: Iterable[str], used: Collection[str]) -> None:
-        """Deletes what was not used for long: files, and code in homes unless runs that wait or go on need it."""
+        """Deletes what was not used for long: files, and code in homes, unless templates or runs need it."""
         oldest = time.time() - KEPT
+        for path in self._folder.glob("*/*.json"):
+            if path.stem in used:
+                self.missing(path.parent.name, path.stem)  # which notes that it is used
         for path in self._folder.glob("*/*"):
             if path.stat().st_mtime < oldest:
                 path.unlink(missing_ok=True)
@@ -100,14 +121,14 @@ class CodeStore:
                 shutil.copyfile(self._file(user, words[0]), path)
                 path.chmod(0o555 if kind == "program" else 0o444)
 
-    def _keep(self, user: str, name: str, content: IO[bytes]) -> None:
+    def _keep(self, user: str, name: str, content: Iterable[bytes]) -> None:
         """Keeps a file whose content is what its name says."""
         target = self._file(user, name)
         temporary = Path(temporary_name(str(target)))
         total = hashlib.sha256()
         try:
             with open(temporary, "xb") as file:
-                while piece := content.read(PIECE):
+                for piece in content:
                     total.update(piece)
                     file.write(piece)
                 file.flush()
@@ -139,6 +160,35 @@ class CodeStore:
 
     def _file(self, user: str, name: str) -> Path:
         return self._folder / user / name
+
+
+def _members(archive: IO[bytes]) -> Iterator[tuple[str, int]]:
+    """Yields name and size of the files of a tar archive; whoever asks reads the content before the next.
+
+    The module tarfile would read an extended header into memory, however large it says that it is; here these are skipped.
+    """
+    while (block := archive.read(BLOCKSIZE)).strip(b"\0"):
+        try:
+            member = TarInfo.frombuf(block, "utf-8", "strict")
+        except (TarError, UnicodeError):
+            raise Denied(400, BROKEN) from None
+        if member.size < 0:
+            raise Denied(400, BROKEN)
+        end = archive.tell() + -(-member.size // BLOCKSIZE) * BLOCKSIZE
+        if member.type in (REGTYPE, AREGTYPE):
+            yield member.name, member.size
+        elif member.type not in (XHDTYPE, XGLTYPE):
+            raise Denied(400, MORE)
+        archive.seek(end)
+
+
+def _pieces(archive: IO[bytes], size: int) -> Iterator[bytes]:
+    while size:
+        piece = archive.read(min(PIECE, size))
+        if not piece:
+            raise Denied(400, BROKEN)
+        size -= len(piece)
+        yield piece
 
 
 def check(listing: Listing) -> None:

@@ -3,6 +3,7 @@
 A session is one process of the command line, which knows how to reach the rank on every engine, and becomes its user.
 """
 
+import asyncio
 import fcntl
 import os
 import queue
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -24,12 +26,18 @@ from muster.tester.errors import Denied
 MOST = 64  # sessions at once
 PIECE = 1 << 14
 BEHIND = 64  # pieces that a slow reader may be behind
+TAKEN = 10.0  # seconds for which a request waits until the command has taken its input
+WAIT = 0.5  # seconds between two looks whether a session is over
 NO_SESSION = "there is no such session; it has ended, or is somebody else's"
 
 
 @dataclass(frozen=True)
 class Session:
-    """A running command. `output` gives what it writes, in pieces with the name of the stream, and None at its end."""
+    """A running command. `output` gives what it writes, in pieces with the name of the stream, and None at its end.
+
+    The reader, a thread, closes everything at the end: processes that the command left behind may hold its streams open, and
+    neither they nor a command that does not read its input keep a request waiting.
+    """
 
     user: str
     run: str
@@ -37,32 +45,84 @@ class Session:
     input: int
     terminal: bool
     output: queue.Queue[tuple[str, bytes] | None] = field(default_factory=lambda: queue.Queue(BEHIND))
+    over: threading.Event = field(default_factory=threading.Event)
+    wake_reader: int = field(default_factory=lambda: os.eventfd(0, os.EFD_CLOEXEC))
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # input arrives in the order in which it was sent
+    _lock: threading.Lock = field(default_factory=threading.Lock)  # held while descriptors are copied or closed
 
-    def send(self, data: bytes) -> None:
-        """Writes to the command's standard input; nothing at all ends it."""
-        if not data and self.process.stdin is not None:
-            self.process.stdin.close()
-        with suppress(OSError):  # it does not read any more
-            while data:
-                data = data[os.write(self.input, data) :]
+    async def send(self, data: bytes) -> int:
+        """Writes to the command's input, which nothing at all ends; returns how many bytes it took within some seconds."""
+        deadline = time.monotonic() + TAKEN
+        async with self._turn:
+            if not data:
+                self._end_input()
+                return 0
+            descriptor = self._input_copy()
+            if descriptor is None:
+                return len(data)  # the command has ended: nobody reads it
+            try:
+                return await self._written(descriptor, data, deadline)
+            finally:
+                os.close(descriptor)
+
+    async def _written(self, descriptor: int, data: bytes, deadline: float) -> int:
+        taken = 0
+        while taken < len(data) and not self.over.is_set() and time.monotonic() < deadline:
+            try:
+                taken += os.write(descriptor, data[taken:])
+            except BlockingIOError:
+                await _writable(descriptor, WAIT)
+            except OSError:
+                return len(data)  # it does not read any more
+        return len(data) if self.over.is_set() else taken
+
+    def _input_copy(self) -> int | None:
+        with self._lock:
+            closed = self.over.is_set() or (self.process.stdin is not None and self.process.stdin.closed)
+            return None if closed else os.dup(self.input)
+
+    def _end_input(self) -> None:
+        with self._lock:
+            if self.process.stdin is not None:
+                self.process.stdin.close()
 
     def resize(self, rows: int, columns: int) -> None:
-        if self.terminal:
-            with suppress(OSError):
+        with self._lock, suppress(OSError):
+            if self.terminal and not self.over.is_set():
                 fcntl.ioctl(self.input, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def end(self) -> None:
-        self.process.kill()
-        with suppress(ProcessLookupError):  # it leads a group of its own
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        """Kills the command, if it still runs, and lets the reader close all that it has. Returns at once."""
+        with self._lock:
+            if self.over.is_set():
+                return
+            self.over.set()
+            if self.process.poll() is None:
+                self.process.kill()
+                with suppress(ProcessLookupError):  # it leads a group of its own
+                    os.killpg(self.process.pid, signal.SIGKILL)
+            os.eventfd_write(self.wake_reader, 1)
 
     def close(self) -> None:
-        if self.terminal:
-            os.close(self.input)
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if stream is not None:
-                stream.close()
+        """Closes the descriptors of a session that is over."""
+        with self._lock:
+            if self.terminal:
+                os.close(self.input)
+            for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+                if stream is not None:
+                    stream.close()
+            os.close(self.wake_reader)
+
+
+async def _writable(descriptor: int, seconds: float) -> None:
+    """Waits until a pipe or terminal takes more, at most so long."""
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_writer(descriptor, ready.set)
+    try:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ready.wait(), seconds)
+    finally:
+        loop.remove_writer(descriptor)
 
 
 class Sessions:
@@ -95,18 +155,13 @@ class Sessions:
                 raise Denied(503, f"the server has {MOST} sessions of `exec` already; try again later")
             session = _start(user, run, home, rank, words, size)
             self._sessions[name] = session
-        reader = threading.Thread(target=_read, args=(session, wake), daemon=True)
-        reader.start()
+        threading.Thread(target=_read, args=(session, wake), name="exec", daemon=True).start()
         try:
             yield name, session
         finally:
             with self._lock:
                 del self._sessions[name]
             session.end()
-            while reader.is_alive():
-                with suppress(queue.Empty):
-                    session.output.get(timeout=0.05)
-            session.close()
 
 
 def _start(user: str, run: str, home: str, rank: int, words: list[str], size: tuple[int, int] | None) -> Session:
@@ -124,8 +179,10 @@ def _start(user: str, run: str, home: str, rank: int, words: list[str], size: tu
             start_new_session=True,
         )
         assert process.stdin is not None
+        os.set_blocking(process.stdin.fileno(), False)
         return Session(user, run, process, process.stdin.fileno(), False)
     near, far = os.openpty()
+    os.set_blocking(near, False)
     try:
         fcntl.ioctl(near, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
         command = ["setsid", "--ctty", "--wait", *argv]  # a session of its own, which the terminal controls
@@ -136,27 +193,40 @@ def _start(user: str, run: str, home: str, rank: int, words: list[str], size: tu
 
 
 def _read(session: Session, wake: Callable[[], None]) -> None:
-    """Passes on what a command writes, until its end. A slow reader makes the command wait."""
+    """Passes on what a command writes, until its end or that of the session. A slow reader makes the command wait."""
     process = session.process
     streams = {session.input: "data"} if session.terminal else {}
     for name, stream in (("data", process.stdout), ("error", process.stderr)):
         if stream is not None:
             streams[stream.fileno()] = name
     poll = select.poll()
-    for descriptor in streams:
+    for descriptor in (*streams, session.wake_reader):
         poll.register(descriptor, select.POLLIN)
-    while streams:
+    while streams and not session.over.is_set():
         for descriptor, _ in poll.poll():
+            if descriptor == session.wake_reader:
+                break
             try:
                 piece = os.read(descriptor, PIECE)
+            except BlockingIOError:
+                continue
             except OSError:
                 piece = b""  # the terminal has no process any more
             if not piece:
                 poll.unregister(descriptor)
                 del streams[descriptor]
                 continue
-            session.output.put((streams[descriptor], piece))
+            _put(session, (streams[descriptor], piece))
             wake()
     process.wait()
-    session.output.put(None)
+    _put(session, None)
     wake()
+    session.over.wait()
+    session.close()
+
+
+def _put(session: Session, piece: tuple[str, bytes] | None) -> None:
+    while not session.over.is_set():
+        with suppress(queue.Full):
+            session.output.put(piece, timeout=WAIT)
+            return

@@ -7,6 +7,7 @@ it stands, so that a slow one needs no memory; what followers at the same place 
 import asyncio
 import base64
 import json
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -40,6 +41,19 @@ def read(run: RunDir, path: str, offset: int, limit: int) -> bytes:
             return file.read(limit)
     except OSError:
         return b""
+
+
+def pieces(run: RunDir, path: str) -> Iterator[bytes]:
+    """All bytes of a log as it is there now."""
+    try:
+        file = open_regular(path, run.path)
+    except OSError:
+        return
+    with file:
+        left = os.fstat(file.fileno()).st_size
+        while left and (piece := file.read(min(PIECE, left))):
+            left -= len(piece)
+            yield piece
 
 
 class FollowedRun:

@@ -17,9 +17,12 @@ from muster.server.runs.code import CodeStore
 from muster.server.runs.environment import Environments
 from muster.server.runs.exec import Sessions
 from muster.server.runs.logs import FollowedRuns
+from muster.server.runs.pools.nodes.watch import NodeWatch
 from muster.server.runs.pools.os_accounts import OsAccounts
 from muster.server.runs.pools.pool import Pool, Pools
+from muster.server.runs.queue.scheduler import Scheduler
 from muster.server.runs.rows import Changes, Row
+from muster.server.runs.webhooks.addresses import Allowed
 from muster.tester.errors import Denied
 
 NEEDED = 256 << 20  # bytes that the server's disk keeps free of new jobs
@@ -37,11 +40,14 @@ class Platform:
     environments: Environments
     changes: Changes
     accounts: OsAccounts
+    nodes: NodeWatch
+    scheduler: Scheduler
     followed: FollowedRuns = field(default_factory=FollowedRuns)
     sessions: Sessions = field(default_factory=Sessions)
     woken: threading.Event = field(default_factory=threading.Event)
+    webhooks: Allowed = field(default_factory=Allowed)  # which addresses they may reach
     temporary: dict[str, Principal] = field(default_factory=dict)  # keys of the store while a submission is checked
-    reasons: dict[str, str] = field(default_factory=dict)  # why runs wait, by id
+    idle: dict[str, str] = field(default_factory=dict)  # warnings of runs whose devices idle, by id
     troubles: dict[str, str] = field(default_factory=dict)  # why runs that are being started have not started yet
 
     def wake(self) -> None:

@@ -2,24 +2,27 @@
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, insert, or_, select, update
+from sqlalchemy import Connection, Select, func, insert, null, or_, select, update
 
 from muster.records.run_view import State
 from muster.server.core.access import Principal
 from muster.server.core.database import Database
 from muster.server.core.tables import projects, runs, users
+from muster.server.runs.queue import allocations
+from muster.server.runs.tables import templates
+from muster.server.runs.webhooks import deliveries
 from muster.tester.errors import Denied
 
 AT_ONCE = 500  # ids in one statement
 WAITING, STARTING, RUNNING, ENDED = "waiting", "starting", "running", "ended"
 NO_RUN = "there is no such run"
+NOTHING = null()  # SQL's NULL in a column of JSON
 COLUMNS = [column for column in runs.columns if column.name not in ("secrets_encrypted", "key_digest", "need")]
-QUEUED = (runs.c.id, runs.c.pool, runs.c.stage, runs.c.stop, runs.c.need)
 
 
 @dataclass(frozen=True)
@@ -46,25 +49,18 @@ class Row:
     ended: float | None
     removed: float | None
     changed: int
+    priority: int
+    preemptible: bool
+    pinned: bool
+    preemptions: int
+    waiting_since: float | None
+    paused: dict[str, Any] | None
+    moved: float | None
+    origin: str | None
+    placement: dict[str, Any] | None
+    preempt: dict[str, Any] | None
     user_name: str
     project_name: str
-
-
-@dataclass(frozen=True)
-class Queued:
-    """What the queue has to know of a run: a long one is read often."""
-
-    id: str
-    pool: str
-    stage: str
-    stop: dict[str, Any] | None
-    need: dict[str, Any]
-
-
-def queued(connection: Connection, stages: Iterable[str], most: int | None = None) -> list[Queued]:
-    """Returns runs in some stages, in the order of submission."""
-    wanted = select(*QUEUED).where(runs.c.stage.in_(list(stages))).order_by(runs.c.number)
-    return [Queued(*row) for row in connection.execute(wanted.limit(most) if most else wanted)]
 
 
 def many(connection: Connection, ids: Collection[str]) -> list[Row]:
@@ -72,6 +68,11 @@ def many(connection: Connection, ids: Collection[str]) -> list[Row]:
     wanted = list(ids)
     parts = [wanted[first : first + AT_ONCE] for first in range(0, len(wanted), AT_ONCE)]
     return [of(row) for part in parts for row in connection.execute(_selected().where(runs.c.id.in_(part))).mappings()]
+
+
+def numbered(connection: Connection, numbers: Collection[int]) -> list[Row]:
+    """Returns the runs of some numbers."""
+    return [of(row) for row in connection.execute(_selected().where(runs.c.number.in_(list(numbers)))).mappings()]
 
 
 def _selected() -> Select[Any]:
@@ -114,8 +115,9 @@ def get(connection: Connection, run_id: str) -> Row:
 
 
 def used_code(connection: Connection) -> set[str]:
-    """Returns the digests of code that runs which have not ended need."""
-    return set(connection.scalars(select(runs.c.code).where(runs.c.stage != ENDED).distinct()))
+    """Returns the digests of code that templates and runs which have not ended need."""
+    of_runs = select(runs.c.code).where(runs.c.stage != ENDED)
+    return set(connection.scalars(of_runs.union(select(templates.c.code).where(templates.c.code != ""))))
 
 
 def used_pools(connection: Connection) -> set[str]:
@@ -127,14 +129,6 @@ def since(connection: Connection, principal: Principal, changed: int, most: int)
     """Returns runs that a user may see and that have changed after a number, in the order of their changes."""
     wanted = visible(principal).where(runs.c.changed > changed).order_by(runs.c.changed).limit(most)
     return [of(row) for row in connection.execute(wanted).mappings()]
-
-
-def position(connection: Connection, row: Row) -> int | None:
-    """Returns the place of a waiting run in the queue of its pool, from 1."""
-    if row.stage != WAITING:
-        return None
-    before = (runs.c.stage == WAITING, runs.c.pool == row.pool, runs.c.number < row.number)
-    return 1 + int(connection.scalar(select(func.count()).select_from(runs).where(*before)) or 0)
 
 
 def by_key(connection: Connection, user_id: str, key: str) -> tuple[Row, str] | None:
@@ -205,15 +199,61 @@ class Changes:
             wanted = (runs.c.id == run_id, runs.c.stage != ENDED)
             return bool(connection.execute(update(runs).where(*wanted).values(**fields, changed=number)).rowcount)
 
-    def end(self, run_id: str, view: dict[str, Any]) -> bool:
-        """Records the end of a run, once; its secrets and keys go with it."""
-        ended = {"stage": ENDED, "state": view["state"], "view": view, "ended": view.get("ended") or time.time()}
-        return self.change(run_id, **ended, secrets_encrypted=None, access_key=None)
+    def start(self, run_id: str, placement: dict[str, Any]) -> bool:
+        """Gives a waiting run its place: from now on it holds the devices there. False if it does not wait any more."""
+        with self.begin(run_id) as (connection, number):
+            wanted = (runs.c.id == run_id, runs.c.stage == WAITING)
+            values = {"stage": STARTING, "state": State.STARTING.value, "placement": placement, "changed": number}
+            started = bool(connection.execute(update(runs).where(*wanted).values(values)).rowcount)
+            if started:
+                allocations.begin(connection, run_id, time.time())
+            return started
+
+    def requeue(self, run_id: str, view: dict[str, Any]) -> bool:
+        """Puts a run that was preempted, and has left its devices, back into the queue; false if it has ended."""
+        with self.begin(run_id) as (connection, number):
+            wanted = (runs.c.id == run_id, runs.c.stage.in_([STARTING, RUNNING]))
+            values = {
+                "stage": WAITING,
+                "view": view,
+                "state": view["state"],
+                "placement": NOTHING,
+                "preempt": NOTHING,
+                "preemptions": runs.c.preemptions + 1,
+                "waiting_since": time.time(),
+                "changed": number,
+            }
+            left = bool(connection.execute(update(runs).where(*wanted).values(values)).rowcount)
+            if left:
+                allocations.end(connection, run_id, time.time())
+                deliveries.note(connection, get(connection, run_id), "preempted")
+            return left
+
+    def end(self, run_id: str, view: dict[str, Any], held_from: float | None = None) -> bool:
+        """Records the end of a run, once; its secrets and keys go with it.
+
+        `held_from` is when it got its devices, where its engine has a queue of its own.
+        """
+        ended = view.get("ended") or time.time()
+        values = {"stage": ENDED, "state": view["state"], "view": view, "ended": ended}
+        with self.begin(run_id) as (connection, number):
+            wanted = (runs.c.id == run_id, runs.c.stage != ENDED)
+            gone = {"secrets_encrypted": None, "access_key": None, "changed": number}
+            has_ended = bool(connection.execute(update(runs).where(*wanted).values({**values, **gone})).rowcount)
+            if has_ended:
+                allocations.end(connection, run_id, ended, held_from)
+                deliveries.note_end(connection, get(connection, run_id))
+            return has_ended
 
     def ask_to_stop(self, connection: Connection, number: int, run_id: str, asked: dict[str, Any]) -> bool:
         """Notes a request to stop a run; false if it has ended."""
         wanted = (runs.c.id == run_id, runs.c.stage != ENDED)
         return bool(connection.execute(update(runs).where(*wanted).values(stop=asked, changed=number)).rowcount)
+
+    def pin(self, connection: Connection, number: int, run_id: str, pinned: bool) -> Row:
+        """Keeps a run from the retention of its project, or leaves it to that again."""
+        connection.execute(update(runs).where(runs.c.id == run_id).values(pinned=pinned, changed=number))
+        return get(connection, run_id)
 
     def remove(self, connection: Connection, number: int, run_id: str) -> None:
         connection.execute(update(runs).where(runs.c.id == run_id).values(removed=time.time(), changed=number))

@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from muster.dataclass import replace
 from muster.job import Job
 from muster.job.load import load
+from muster.job.queue import PRIORITY
 from muster.job.source import JobError, Problem
 from muster.launch.start import snapshot
 from muster.launch.start.submit import new_id
@@ -20,21 +21,22 @@ from muster.server.core import audit
 from muster.server.core.access import Caller
 from muster.server.core.store_access import RUN_KEY
 from muster.server.runs import rows
-from muster.server.runs.checking import Checked, Submission, check, pool_of, project_of, validated
+from muster.server.runs.checking import Checked, Submission, check, pools_of, project_of, validated
 from muster.server.runs.environment import sealed
 from muster.server.runs.platform import Platform
+from muster.server.runs.queue.needs import need_of
 from muster.server.runs.rows import Row
 from muster.tester.errors import Denied
 
 OTHER_KEY = "this Idempotency-Key was used for another submission; send a new one"
 
 
-def submit(platform: Platform, caller: Caller, given: Submission, key: str | None) -> Row:
+def submit(platform: Platform, caller: Caller, given: Submission, key: str | None, origin: str | None = None) -> Row:
     """Puts a job into the queue, once for each key; its id is committed before anything starts. Raises Denied, JobError."""
     if (earlier := _before(platform, caller, given.digest, key)) is not None:
         return earlier
     checked = check(platform, caller, given)
-    return _queued(platform, caller, checked, given.job, given.code or "", given.secrets, given.digest, key)
+    return _queued(platform, caller, checked, given.job, given.code or "", given.secrets, given.digest, key, origin)
 
 
 def submit_again(
@@ -46,7 +48,7 @@ def submit_again(
         return earlier
     with platform.database.read() as connection:
         project = project_of(connection, caller, row.project)
-    pool, account = pool_of(platform, caller, project, row.pool)
+    pool, account = pools_of(platform, caller, project, row.pool)[0]
     tree = _same_code(platform, row, pool.home(account))
     if any(text.partition("=")[0].strip() == "code" for text in sets):
         raise JobError([Problem("--set code", None, "code", "cannot be changed", "submit the job anew with other code")])
@@ -54,7 +56,7 @@ def submit_again(
     job = replace(job, code=str(tree)) if tree else job
     loaded = load(job, sets, pool.home(account), row.id)
     found = validated(platform, caller, project, pool, account, loaded, secrets, tree)
-    return _queued(platform, caller, found, row.source, row.code, secrets, digest, key)
+    return _queued(platform, caller, found, row.source, row.code, secrets, digest, key, row.id)
 
 
 def _same_code(platform: Platform, row: Row, home: str) -> Path | None:
@@ -88,7 +90,9 @@ def _queued(
     secrets_given: dict[str, str],
     digest: str,
     key: str | None,
+    origin: str | None = None,
 ) -> Row:
+    created = time.time()
     fields = {
         "id": new_id(checked.job.name),
         "user": caller.principal.user_id,
@@ -99,14 +103,18 @@ def _queued(
         "key": key,
         "key_digest": digest if key is not None else None,
         "job": checked.job.to_json(),
-        "need": checked.pool.need(checked.job),
+        "need": need_of(checked.job),
+        "priority": checked.job.priority or PRIORITY,
+        "preemptible": checked.job.preemptible,
+        "origin": origin,
         "source": source,
         "code": code,
         "secrets_encrypted": sealed(platform.vault, secrets_given),
         "access_key": RUN_KEY + secrets.token_hex(9).upper(),
         "stage": rows.WAITING,
         "state": "pending",
-        "created": time.time(),
+        "created": created,
+        "waiting_since": created,
     }
     return _inserted(platform, caller, fields, digest, key)
 

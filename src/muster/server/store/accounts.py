@@ -27,14 +27,17 @@ class Accounts(Protocol):
         """The secret of an access key and the principal that it stands for; None for unknown and revoked keys."""
 
     def allowed(self, principal: Any, bucket: str, action: str) -> bool:
-        """True if the principal may READ, WRITE, OWN or CREATE a bucket of this name."""
+        """True if the principal may OWN or CREATE a bucket of this name."""
+
+    def prefixes(self, principal: Any, bucket: str, action: str) -> Sequence[str]:
+        """The prefixes of the keys that the principal may READ or WRITE in a bucket; `""` is all of them."""
 
     def find_bucket(self, name: str) -> Bucket | None: ...
 
     def list_buckets(self, principal: Any) -> Sequence[Bucket]:
         """The buckets that the principal may read."""
 
-    def create_bucket(self, principal: Any, name: str) -> bool:
-        """Records a bucket; False if the name is taken."""
+    def create_bucket(self, principal: Any, name: str, address: str) -> bool:
+        """Records a bucket, and who made it from where; False if the name is taken."""
 
-    def delete_bucket(self, name: str) -> None: ...
+    def delete_bucket(self, principal: Any, name: str, address: str) -> None: ...

@@ -115,9 +115,9 @@ class Objects:
             info = os.fstat(descriptor)
             folder = stat.S_ISDIR(info.st_mode)
             if folder != key.endswith("/") or not (folder or stat.S_ISREG(info.st_mode)):
-                raise StoreError("NoSuchKey", "there is no object with this key; check the name")
+                raise no_key()
             if folder and not attributes.is_marked(path):
-                raise StoreError("NoSuchKey", "there is no object with this key; check the name")
+                raise no_key()
             return descriptor, attributes.read(descriptor, info)
         except BaseException:
             os.close(descriptor)
@@ -328,7 +328,7 @@ def _check_position(position: int, size: int) -> None:
 
 def _missing(error: OSError) -> Exception:
     if isinstance(error, (FileNotFoundError, NotADirectoryError)) or error.errno in (errno.ELOOP, errno.ENXIO):
-        return StoreError("NoSuchKey", "there is no object with this key; check the name")
+        return no_key()
     return error
 
 
@@ -346,6 +346,10 @@ def _is_file(path: str) -> bool:
 
 def no_bucket() -> StoreError:
     return StoreError("NoSuchBucket", "there is no such bucket; create it, or check the name and the keys")
+
+
+def no_key() -> StoreError:
+    return StoreError("NoSuchKey", "there is no object with this key; check the name")
 
 
 def _claim(root: str) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from muster.server.store.accounts import OWN, READ, Accounts, Bucket
 from muster.server.store.errors import StoreError
-from muster.server.store.objects import Objects, no_bucket
+from muster.server.store.objects import Objects, no_bucket, no_key
 from muster.server.store.space import Space
 from muster.server.store.turns import Turns
 from muster.server.store.uploads import Upload, Uploads
@@ -30,23 +30,30 @@ class Store:
     def close(self) -> None:
         self.objects.close()
 
-    def find_bucket(self, principal: Any, name: str, action: str) -> Bucket:
-        """A bucket that the principal may use so. One that it may not read is answered like one that does not exist."""
+    def find_bucket(self, principal: Any, name: str, action: str, key: str = "") -> Bucket:
+        """A bucket, with a key that the principal may use so. What may not be read is answered like what does not exist."""
         bucket = self.accounts.find_bucket(name)
-        if bucket is None or not self.accounts.allowed(principal, name, READ):
+        readable = self.accounts.prefixes(principal, name, READ)
+        if bucket is None or not readable:
             raise no_bucket()
-        if action != READ and not self.accounts.allowed(principal, name, action):
+        if action == READ:
+            if key and not key.startswith(tuple(readable)):
+                raise no_key()
+        elif action == OWN:
+            if not self.accounts.allowed(principal, name, OWN):
+                raise StoreError("AccessDenied", ABOUT_KEY)
+        elif not any(key.startswith(prefix) for prefix in self.accounts.prefixes(principal, name, action)):
             raise StoreError("AccessDenied", ABOUT_KEY)
         return bucket
 
-    def delete_bucket(self, principal: Any, name: str) -> None:
+    def delete_bucket(self, principal: Any, name: str, address: str) -> None:
         """Deletes an empty bucket, its uploads and its record."""
         self.find_bucket(principal, name, OWN)
         self.objects.delete_bucket(name)
         for upload in self.uploads.of_bucket(name):
             self.uploads.forget(upload)
         self.space.forget(name)
-        self.accounts.delete_bucket(name)
+        self.accounts.delete_bucket(principal, name, address)
 
     def abort(self, upload: Upload) -> None:
         """Ends an upload and frees its parts."""

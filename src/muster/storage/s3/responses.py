@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
-from xml.sax.saxutils import unescape
 
 from muster.storage.errors import (
     AccessDenied,
@@ -77,6 +76,8 @@ def failure(status: int, text: str, shown: str, access: Access, method: str = "G
     code = "".join(_CODE.findall(text)[:1])
     message = "".join(_MESSAGE.findall(text)[:1]).strip().rstrip(".") or code or f"status {status}"
     if access.socket and code in OF_SERVED:
+        from xml.sax.saxutils import unescape  # with urllib.request, which takes longer than all else here
+
         return OF_SERVED[code](unescape(message))
     if code == "NoSuchBucket":
         return NoSuchBucket(f"there is no bucket `{bucket}` at {access.endpoint}; create it first")

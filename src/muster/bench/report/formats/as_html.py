@@ -76,12 +76,10 @@ def fragment(results: Sequence[Result], samples: AllSamples) -> Markup:
     return Markup(text)
 
 
-def page(
-    body: Markup, title: str, language: str = "en", nav: Markup | str = "", assets: Mapping[str, str] | None = None
-) -> str:
-    """The page around a body: head, style, language switch. `assets` are URLs of style and script, which else are inside."""
+def page(body: Markup, title: str, language: str = "en") -> str:
+    """The page around a body: head, style and script inside, language switch."""
     template = _templates().get_template("page.html")
-    return template.render(body=body, title=title, language=language, nav=nav, assets=assets, style=style(), script=script())
+    return template.render(body=body, title=title, language=language, style=style(), script=script())
 
 
 def style() -> str:

@@ -3,15 +3,17 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, or_, select, update
+from sqlalchemy import Connection, Select, delete, or_, select, update
 
 from muster.server.core import audit
-from muster.server.core.access import Caller, Owned, Principal
-from muster.server.core.database import locking
-from muster.server.core.tables import buckets, projects, users
+from muster.server.core.access import Caller, Owned, Principal, may
+from muster.server.core.accounts.projects import Project
+from muster.server.core.database import locking, upsert
+from muster.server.core.tables import bucket_prefixes, buckets, projects, users
 from muster.tester.errors import Denied
 
 NO_BUCKET = "there is no such bucket"
+NOT_SHARED = "the project has no prefix of the bucket"
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Bucket:
 
 
 def listed(principal: Principal) -> Select[Any]:
-    """The statement that lists the buckets that a user may read."""
+    """The statement that lists the buckets that a user may read, or some of it."""
     owner, project = users.c.name.label("owner"), projects.c.name.label("project")
     columns = (buckets.c.name, owner, project, buckets.c.quota, buckets.c.created)
     found = select(*columns).select_from(
@@ -32,7 +34,9 @@ def listed(principal: Principal) -> Select[Any]:
     )
     if principal.role == "administrator":
         return found
-    return found.where(or_(buckets.c.owner == principal.user_id, buckets.c.project.in_(list(principal.projects))))
+    own = list(principal.projects)
+    some = select(bucket_prefixes.c.bucket).where(bucket_prefixes.c.project.in_(own))
+    return found.where(or_(buckets.c.owner == principal.user_id, buckets.c.project.in_(own), buckets.c.name.in_(some)))
 
 
 def whose(connection: Connection, name: str) -> Owned:
@@ -58,3 +62,43 @@ def change(connection: Connection, caller: Caller, bucket: Bucket, values: dict[
     before = {"project": bucket.project, "quota": bucket.quota}
     audit.record(connection, caller, "bucket.change", bucket.name, before, {"project": changed.project, "quota": changed.quota})
     return changed
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Keys of a bucket that are shared with a project, beside its owner and the project that has all of it."""
+
+    project: str  # its name
+    prefix: str
+
+
+def prefixes(connection: Connection, principal: Principal, bucket: str) -> list[Prefix]:
+    """Returns what is shared of a bucket: all of it for who may give it away, else what the user's own projects have."""
+    wanted = select(projects.c.id, projects.c.name, bucket_prefixes.c.prefix).join(bucket_prefixes)
+    rows = connection.execute(wanted.where(bucket_prefixes.c.bucket == bucket).order_by(projects.c.name)).all()
+    whole = may(principal, "buckets.own", whose(connection, bucket))
+    return [Prefix(row.name, row.prefix) for row in rows if whole or row.id in principal.projects]
+
+
+def share_prefix(connection: Connection, caller: Caller, bucket: str, project: Project, prefix: str) -> Prefix:
+    """Shares the keys beneath a prefix with a project, in place of what it had."""
+    row = {"bucket": bucket, "project": project.id, "prefix": prefix}
+    before = _prefix_of(connection, bucket, project)
+    upsert(connection, bucket_prefixes, row, lambda new: {"prefix": new.prefix})
+    audit.record(connection, caller, "bucket.share", f"{bucket}/{project.name}", {"prefix": before}, {"prefix": prefix})
+    return Prefix(project.name, prefix)
+
+
+def unshare_prefix(connection: Connection, caller: Caller, bucket: str, project: Project) -> None:
+    before = _prefix_of(connection, bucket, project)
+    if before is None:
+        raise Denied(404, NOT_SHARED)
+    this = (bucket_prefixes.c.bucket == bucket, bucket_prefixes.c.project == project.id)
+    connection.execute(delete(bucket_prefixes).where(*this))
+    audit.record(connection, caller, "bucket.unshare", f"{bucket}/{project.name}", before={"prefix": before})
+
+
+def _prefix_of(connection: Connection, bucket: str, project: Project) -> str | None:
+    this = (bucket_prefixes.c.bucket == bucket, bucket_prefixes.c.project == project.id)
+    found: str | None = connection.scalar(select(bucket_prefixes.c.prefix).where(*this))
+    return found

@@ -1,7 +1,7 @@
 """Projects: their members with roles, and the defaults of their jobs."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, Select, delete, insert, or_, select, update
@@ -26,6 +26,7 @@ class Project:
     name: str
     created: float
     defaults: dict[str, Any]
+    settings: dict[str, Any] | None = None  # of the queue
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,19 @@ def create(connection: Connection, caller: Caller | None, name: str, defaults: d
 
 
 def change(
-    connection: Connection, caller: Caller, project: Project, name: str | None, defaults: dict[str, Any] | None
+    connection: Connection,
+    caller: Caller,
+    project: Project,
+    name: str | None,
+    defaults: dict[str, Any] | None,
+    settings: dict[str, Any] | None = None,
 ) -> Project:
-    before = {"name": project.name, "defaults": project.defaults}
-    after = {"name": name or project.name, "defaults": project.defaults if defaults is None else defaults}
+    before = {"name": project.name, "defaults": project.defaults, "settings": project.settings}
+    after: dict[str, Any] = {
+        "name": name or project.name,
+        "defaults": project.defaults if defaults is None else defaults,
+        "settings": project.settings if settings is None else settings,
+    }
     if after == before:
         return project
     try:
@@ -71,7 +81,7 @@ def change(
     except IntegrityError:
         raise _taken(str(name)) from None
     audit.record(connection, caller, "project.change", project.name, before, after)
-    return Project(project.id, str(after["name"]), project.created, after["defaults"])  # type: ignore[arg-type]
+    return replace(project, **after)
 
 
 def remove(connection: Connection, caller: Caller, project: Project) -> None:
@@ -81,7 +91,7 @@ def remove(connection: Connection, caller: Caller, project: Project) -> None:
             connection.execute(delete(members).where(members.c.project == project.id))
             connection.execute(delete(projects).where(projects.c.id == project.id))
     except IntegrityError:
-        raise Denied(409, "the project still owns buckets; delete them first") from None
+        raise Denied(409, "the project still owns buckets, runs, templates or webhooks; delete them first") from None
     audit.record(connection, caller, "project.delete", project.name, before={"defaults": project.defaults})
 
 

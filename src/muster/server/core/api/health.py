@@ -13,6 +13,7 @@ from muster.server.core.accounts import users
 from muster.server.core.api.models import errors
 from muster.server.core.authentication import Bearer, Context, address_of, caller
 from muster.server.core.tables import runs
+from muster.server.core.web.metrics import Labelled
 from muster.tester.client import is_loopback
 
 router = APIRouter()
@@ -45,16 +46,19 @@ def metrics(request: Request, context: Context, given: Bearer) -> Response:
         demand(caller(request, context, given).principal, "metrics.read")
     gauges = {"muster_database_up": ("Whether the database answers.", float(_database_answers(context)))}
     gauges["muster_disk_free_bytes"] = ("Bytes left for the server's data.", float(_free(context)))
+    labelled: Labelled = {}
     try:
         with context.database.read() as connection:
             gauges["muster_users"] = ("Users, disabled ones included.", float(users.count(connection)))
             counted = select(runs.c.stage, func.count()).where(runs.c.stage != "ended").group_by(runs.c.stage)
             stages: dict[str, int] = dict(connection.execute(counted).tuples().all())
-        for stage, meaning in STAGES.items():
-            gauges[f"muster_runs_{stage}"] = (meaning, float(stages.get(stage, 0)))
+            for stage, meaning in STAGES.items():
+                gauges[f"muster_runs_{stage}"] = (meaning, float(stages.get(stage, 0)))
+            for source in context.metrics.sources:
+                labelled.update(source(connection))
     except SQLAlchemyError:
         pass  # muster_database_up says so
-    return PlainTextResponse(context.metrics.text(gauges), media_type="text/plain; version=0.0.4")
+    return PlainTextResponse(context.metrics.text(gauges, labelled), media_type="text/plain; version=0.0.4")
 
 
 def _database_answers(context: Context) -> bool:

@@ -16,7 +16,7 @@ MAX_DEFAULTS = 8192  # bytes of a project's defaults as JSON
 T = TypeVar("T")
 
 
-def _encodable(text: str) -> str:
+def shown_text(text: str) -> str:
     """Refuses texts that no database takes: NUL, and halves of surrogate pairs."""
     if "\x00" in text or not text.isprintable():
         raise ValueError("holds characters that cannot be shown")
@@ -37,14 +37,14 @@ class Body(BaseModel):
 # The ids of users and projects begin with `u-` and `p-`: no name does, so that a path may hold either.
 ACCOUNT_NAME = "^([A-Za-oq-tv-z0-9][A-Za-z0-9._-]{0,63}|[up]([A-Za-z0-9._][A-Za-z0-9._-]{0,62})?)$"
 AccountName = Annotated[str, Field(pattern=ACCOUNT_NAME, description="Up to 64 letters, digits, `.`, `_` or `-`.")]
-Label = Annotated[str, Field(min_length=1, max_length=64, description="A name in words of yours."), AfterValidator(_encodable)]
-Password = Annotated[str, Field(max_length=256), AfterValidator(_encodable)]
+Label = Annotated[str, Field(min_length=1, max_length=64, description="A name in words of yours."), AfterValidator(shown_text)]
+Password = Annotated[str, Field(max_length=256), AfterValidator(shown_text)]
 Key = Annotated[str, Path(pattern=f"^{NAME.pattern}$", description="A name or an id.")]
 Role = Literal["administrator", "member"]
 ProjectRole = Literal["manager", "member", "viewer"]
 Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
 Cursor = Annotated[str | None, Query(max_length=500, description="`next` of the page before.")]
-Filter = Annotated[str | None, Query(max_length=200), AfterValidator(lambda text: text if text is None else _encodable(text))]
+Filter = Annotated[str | None, Query(max_length=200), AfterValidator(lambda text: text if text is None else shown_text(text))]
 IfMatch = Annotated[str | None, Header(description="The ETag that the change is based on; 412 if it has changed since.")]
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from muster.server.core import tables
 from muster.server.core.access import Caller, demand, may
-from muster.server.core.accounts import projects, users
+from muster.server.core.accounts import project_settings, projects, users
 from muster.server.core.accounts.projects import NO_PROJECT, Member, Project
 from muster.server.core.api.models import (
     MAX_DEFAULTS,
@@ -28,6 +28,7 @@ from muster.server.core.api.models import (
 )
 from muster.server.core.authentication import Asking, Context
 from muster.server.core.paging import page
+from muster.server.runs.templates import templates
 from muster.tester.errors import Denied
 
 router = APIRouter(prefix=PREFIX + "/projects")
@@ -61,6 +62,7 @@ class NewProject(Body):
 class ProjectChange(Body):
     name: AccountName | None = None
     defaults: Defaults | None = None
+    settings: Defaults | None = Field(None, description="Of its runs; see docs/projects.md. They are replaced as a whole.")
 
 
 class Membership(Body):
@@ -117,11 +119,23 @@ def get_project(response: Response, context: Context, caller: Asking, project: K
 def change_project(
     response: Response, context: Context, caller: Asking, project: Key, given: ProjectChange, if_match: IfMatch = None
 ) -> Project:
-    """Changes the name or the defaults, which are replaced as a whole."""
+    """Changes the name, the defaults or the settings, which are replaced as a whole."""
     with context.database.begin() as connection:
         found = allowed_project(connection, caller, project, "projects.change")
         check_match(if_match, found)
-        return tagged(response, projects.change(connection, caller, found, given.name, given.defaults))
+        settings = None if given.settings is None else _valid(connection, caller, found, given.settings)
+        return tagged(response, projects.change(connection, caller, found, given.name, given.defaults, settings))
+
+
+def _valid(connection: Connection, caller: Caller, project: Project, given: dict[str, Any]) -> dict[str, Any]:
+    """Returns settings that can be kept. Raises Denied for what is wrong with them, and for what only administrators set."""
+    before, after = project.settings or {}, project_settings.without_empty(given)
+    values = project_settings.read(after)
+    if any(before.get(name) != after.get(name) for name in project_settings.BY_ADMINISTRATORS):
+        demand(caller.principal, "projects.weigh")
+    if values.template and values.template != before.get("template"):
+        templates.need_of_project(connection, project.id, values.template)
+    return after
 
 
 @router.delete("/{project}", responses=errors(401, 403, 404, 409, 412), status_code=204)

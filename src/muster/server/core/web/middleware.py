@@ -7,14 +7,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self';"
-        " base-uri 'none'; frame-ancestors 'none'"
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; worker-src 'self';"
+        " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "same-origin",  # with none, forms of own pages would have the origin `null`
-    "Cache-Control": "no-store",
 }
+UNLESS_SAID = {"Cache-Control": "no-store"}  # assets, which are everybody's, say that browsers may keep them
 CHUNK = 4 << 20  # bytes of a piece of a bundle
 SMALL_BODY = 16 << 10  # bytes of a request other than a piece of a bundle: a form, or a few fields
 CODE = "/api/v1/code/"
@@ -61,7 +61,10 @@ def _reason(most: int) -> str:
 def _with_headers(send: Send) -> Send:
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            MutableHeaders(scope=message).update(HEADERS)
+            headers = MutableHeaders(scope=message)
+            headers.update(HEADERS)
+            for name, value in UNLESS_SAID.items():
+                headers.setdefault(name, value)
         await send(message)
 
     return send_with_headers

@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from muster.bench.report.phrase import Phrase
 from muster.job.source import JobError
 from muster.server.core.database import is_full, reason_of
 from muster.server.core.lock import LostLock
@@ -69,7 +70,7 @@ def _error_response(request: Request, error: Exception) -> Response:
             asked = path + (f"?{request.url.query}" if request.url.query else "")
             return RedirectResponse("/login?" + urlencode({"next": asked}), 303)
         values = {"reason": reason, "back": "" if path.startswith(password.PATH) else "/"}
-        return templating.page(request, "problem.html", ("Not possible", "无法完成"), None, values, status)
+        return templating.page(request, "problem.html", Phrase("Not possible", "无法完成"), None, values, status=status)
     headers: dict[str, str] = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     details: dict[str, Any] = dict(error.details) if isinstance(error, Denied) else {}
     if isinstance(error, JobError):

@@ -1,7 +1,6 @@
 """A uvicorn server that closes connections of clients that neither finish a request nor hang up."""
 
 import time
-from typing import cast
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -10,6 +9,7 @@ from muster.server.core.web.middleware import is_piece
 
 PIECE_TIMEOUT = 300.0  # seconds for a piece of a bundle to arrive; it takes that long at 14 kB/s
 REQUEST_TIMEOUT = 30.0  # seconds for any other request, all of which are small
+ENDPOINT = "muster.endpoint"  # in the scope of a request that goes to a job
 CHECK_EVERY = 10  # ticks of the server, each a tenth of a second
 
 
@@ -25,10 +25,10 @@ class Server(uvicorn.Server):
 
     def _close_slow(self, now: float) -> None:
         before, self._waiting = self._waiting, {}
-        for connection in cast("set[H11Protocol]", set(self.server_state.connections)):
+        for connection in [one for one in set(self.server_state.connections) if isinstance(one, H11Protocol)]:
             request: RequestResponseCycle | None = connection.cycle  # None before the first request
-            if request is not None and not request.response_complete and not request.more_body:
-                continue  # the server is answering it, which has no time limit
+            if request is not None and not request.response_complete and (not request.more_body or ENDPOINT in request.scope):
+                continue  # the server is answering it, or a job reads it, which has no time limit
             last, since = before.get(connection, (request, now))
             since = since if last is request else now
             self._waiting[connection] = (request, since)

@@ -8,7 +8,8 @@ from muster import __version__
 from muster.server.core.context import ServerContext
 from muster.server.core.web.middleware import SecurityMiddleware
 from muster.server.core.web.responses import add_responses
-from muster.server.pages import assets, login, routes
+from muster.server.pages import assets, login
+from muster.server.pages import results as pages
 from muster.server.results.context import ResultsContext
 from muster.server.results.web import api
 
@@ -18,8 +19,9 @@ ABOUT = "Holds test plans, takes in results of benchmarks, verifies and ranks th
 def make(context: ServerContext | None, results: ResultsContext | None) -> FastAPI:
     app = FastAPI(title="Muster tester", version=__version__, description=ABOUT, docs_url=None, redoc_url=None)
     app.state.context, app.state.results = context, results
-    for module in (api, routes, login, assets):
+    for module in (api, pages, login, assets):
         app.include_router(module.router)
+    app.add_api_route("/", pages.results, include_in_schema=False)  # its start page
     add_responses(app)
     app.add_middleware(SecurityMiddleware)
     return app

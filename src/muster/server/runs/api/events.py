@@ -55,4 +55,4 @@ def _changed(
     principal = again()
     with context.database.read() as connection:
         found = rows.since(connection, principal, after, AT_ONCE)
-        return [(row.changed, present.run(platform, connection, row)) for row in found]
+    return [(row.changed, present.run(platform, principal, row)) for row in found]

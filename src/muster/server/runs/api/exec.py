@@ -1,10 +1,10 @@
 """Routes with which a command runs beside a rank: its output is a stream, its input comes in requests."""
 
 import base64
-import binascii
 import json
 import queue
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter
@@ -17,7 +17,7 @@ from muster.server.core.api.models import PREFIX, Body, errors
 from muster.server.core.authentication import Asking, AskingAgain, Context
 from muster.server.runs import rows
 from muster.server.runs.api.logs import LINES, QUIET
-from muster.server.runs.api.models import Changed, Shared, Text
+from muster.server.runs.api.models import Entered, Shared, Text
 from muster.server.runs.logs import Bell
 from muster.server.runs.platform import Platform
 from muster.server.runs.rows import Row
@@ -43,7 +43,7 @@ class Input(Body):
 
 @router.post("/exec", responses={**errors(401, 403, 404, 409), 200: {"content": {LINES: {}}}}, response_class=StreamingResponse)
 async def run_command(
-    context: Context, platform: Shared, caller: Asking, again: AskingAgain, row: Changed, given: Command
+    context: Context, platform: Shared, caller: Asking, again: AskingAgain, row: Entered, given: Command
 ) -> StreamingResponse:
     """Runs a command beside a rank: the first line has its session, the last its exit code, others what it writes."""
     if row.stage != rows.RUNNING:
@@ -52,17 +52,26 @@ async def run_command(
     return StreamingResponse(_lines(platform, again, caller.principal.user_id, row, given), media_type=LINES)
 
 
-@router.post("/exec/{session}", responses=errors(401, 403, 404), status_code=204)
-def send_input(platform: Shared, caller: Asking, row: Changed, session: str, given: Input) -> None:
-    """Sends input to a command, or tells the size of its terminal."""
+@dataclass(frozen=True)
+class Taken:
+    """How many bytes of the input the command took; the others are to be sent again."""
+
+    taken: int
+
+
+@router.post("/exec/{session}", responses=errors(401, 403, 404))
+async def send_input(platform: Shared, caller: Asking, row: Entered, session: str, given: Input) -> Taken:
+    """Sends input to a command, or tells the size of its terminal. Waits some seconds for a command that does not read."""
     found = platform.sessions.find(session, caller.principal.user_id, row.id)
     if given.rows and given.columns:
         found.resize(given.rows, given.columns)
-    if given.data is not None:
-        try:
-            found.send(base64.b64decode(given.data, validate=True))
-        except binascii.Error:
-            raise Denied(400, "`data` is not Base64") from None
+    if given.data is None:
+        return Taken(0)
+    try:
+        data = base64.b64decode(given.data, validate=True)
+    except ValueError:
+        raise Denied(400, "`data` is not Base64") from None
+    return Taken(await found.send(data))
 
 
 async def _lines(platform: Platform, again: AskingAgain, user: str, row: Row, given: Command) -> AsyncIterator[bytes]:

@@ -21,6 +21,8 @@ from muster.server.runs import logs, present, rows
 from muster.server.runs.api.models import Run, Seen, Shared, Text
 from muster.server.runs.logs import Bell, Changed, FollowedRun, Key
 from muster.server.runs.platform import Platform
+from muster.server.runs.retention import files
+from muster.server.runs.retention.files import Deleted
 from muster.server.runs.rows import Row
 from muster.tester.errors import Denied
 
@@ -43,6 +45,7 @@ class Log:
 @dataclass(frozen=True)
 class Logs:
     items: list[Log]
+    deleted: Deleted | None = None  # by the retention of the project
 
 
 class Follow(Body):
@@ -58,7 +61,8 @@ class Follow(Body):
 def list_logs(platform: Shared, row: Seen) -> Logs:
     """The logs that a run has so far."""
     found = logs.found(platform.run_dir(row)) if row.stage in (rows.RUNNING, rows.ENDED) else []
-    return Logs([Log(*key, file_size(path)) for key, path in found])
+    gone = files.deleted(platform.run_dir(row), "logs") if not found and row.stage == rows.ENDED else None
+    return Logs([Log(*key, file_size(path)) for key, path in found], gone)
 
 
 @router.get("/log", responses={**errors(401, 404), 200: {"content": {"application/octet-stream": {}}}}, response_class=Response)
@@ -75,7 +79,8 @@ def read_log(
     found = dict(logs.found(platform.run_dir(row))) if row.stage in (rows.RUNNING, rows.ENDED) else {}
     path = found.get((attempt, node, process))
     if path is None:
-        raise Denied(404, NO_LOG)
+        gone = files.deleted(platform.run_dir(row), "logs") if not found and row.stage == rows.ENDED else None
+        raise Denied(404, f"the logs of {row.id} were deleted by the retention of {gone.project}" if gone else NO_LOG)
     data = logs.read(platform.run_dir(row), path, offset, limit)
     headers = {"X-Muster-Offset": str(offset + len(data)), "X-Muster-Size": str(file_size(path))}
     return Response(data, media_type="application/octet-stream", headers=headers)
@@ -165,7 +170,7 @@ class _Follower:
         principal = self.principal()
         with self.context.database.read() as connection:
             self.row = rows.find(connection, principal, self.row.id)
-            shown = present.run(self.platform, connection, self.row)
+        shown = present.run(self.platform, principal, self.row)
         changed, self.shown = shown != self.shown, shown
         return changed
 

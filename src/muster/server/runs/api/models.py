@@ -1,8 +1,8 @@
 """What requests and answers about runs are made of."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import Depends, Header, Path, Request
+from fastapi import Depends, Header, Path, Query, Request
 from pydantic import AfterValidator, Field
 
 from muster.server.core.access import Owned, demand
@@ -13,6 +13,7 @@ from muster.server.runs.checking import Submission
 from muster.server.runs.platform import Platform
 from muster.server.runs.rows import NO_RUN, Row
 from muster.tester.errors import Denied
+from muster.tester.protocol import NAME
 
 Run = dict[str, Any]  # as `muster ps --json` has it
 RunKey = Annotated[
@@ -36,14 +37,18 @@ def _text(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_text)]
+Language = Annotated[Literal["en", "zh"], Query(description="Of the reasons for which runs wait.")]
 Secrets = Annotated[dict[Text, Text], Field(max_length=100)]
 Sets = Annotated[list[Text], Field(max_length=1000)]
+JobText = Annotated[Text, Field(max_length=1 << 20, description="The job file: YAML, or JSON.")]
+TemplateName = Annotated[str, Field(pattern=f"^{NAME.pattern}$", description="Letters, digits, `.`, `_` or `-`.")]
 
 
 class NewRun(Body):
     """A job as the job file has it, and what belongs to it."""
 
-    job: Annotated[Text, Field(max_length=1 << 20, description="The job file: YAML, or JSON.")]
+    job: JobText | None = None
+    template: TemplateName | None = Field(None, description="In place of `job` and `code`: those of a template.")
     set: Sets = Field(default_factory=list, description="Overrides as `nodes=2`.")
     file: Label = Field("job.yaml", description="The name under which mistakes are reported.")
     code: Digest | None = Field(None, description="Of POST /code; null where the job names a URL.")
@@ -51,8 +56,8 @@ class NewRun(Body):
     pool: Label | None = Field(None, description="Without it, that of the project.")
     secrets: Secrets = Field(default_factory=dict, description="Values of what `secrets` of the job names.")
 
-    def submission(self) -> Submission:
-        return Submission(self.job, tuple(self.set), self.file, self.code, self.project, self.pool, dict(self.secrets))
+    def submission(self, job: str, file: str, code: str | None) -> Submission:
+        return Submission(job, tuple(self.set), file, code, self.project, self.pool, dict(self.secrets))
 
 
 class Stop(Body):
@@ -61,8 +66,19 @@ class Stop(Body):
 
 
 class Rerun(Body):
+    """A clone of a run: the same job, or what is to be different."""
+
     set: Sets = Field(default_factory=list)
     secrets: Secrets = Field(default_factory=dict)
+    job: JobText | None = Field(None, description="Another job file; null for the job of the run.")
+    code: Digest | None = Field(None, description="Other code, of POST /code; null for that of the run.")
+    project: Label | None = Field(None, description="Another project than that of the run.")
+    pool: Label | None = Field(None, description="Another pool.")
+
+    @property
+    def changes_more(self) -> bool:
+        """True if it differs in more than overrides."""
+        return any(given is not None for given in (self.job, self.code, self.project, self.pool))
 
 
 async def platform_of(request: Request) -> Platform:
@@ -86,8 +102,16 @@ def changeable(context: Context, caller: Asking, run: RunKey) -> Row:
     return row
 
 
+def enterable(context: Context, caller: Asking, run: RunKey) -> Row:
+    """The same, if the caller may enter it: run commands in it and reach what it serves."""
+    row = readable(context, caller, run)
+    demand(caller.principal, "runs.enter", Owned(row.user, row.project), NO_RUN)
+    return row
+
+
 Seen = Annotated[Row, Depends(readable)]
 Changed = Annotated[Row, Depends(changeable)]
+Entered = Annotated[Row, Depends(enterable)]
 
 
 def need_ended(row: Row) -> None:

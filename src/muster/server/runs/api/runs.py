@@ -1,7 +1,6 @@
 """Routes of runs: submit, list, look at, wait for, stop, start again, delete."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -12,13 +11,18 @@ from muster.records.run_view import State
 from muster.server.core import audit
 from muster.server.core.api.models import PREFIX, Cursor, Filter, Limit, errors, tagged
 from muster.server.core.authentication import Asking, Context
-from muster.server.core.paging import page
-from muster.server.core.tables import projects, runs, users
-from muster.server.runs import checking, present, rows, submissions
-from muster.server.runs.api.models import Changed, IdempotencyKey, NewRun, Rerun, Run, Seen, Shared, Stop, need_ended
+from muster.server.runs import checking, listing, present, rows, submissions
+from muster.server.runs.api.models import Changed, IdempotencyKey, Language, NewRun, Rerun, Run, Seen, Shared, Stop, need_ended
+from muster.server.runs.api.queue import templates
+from muster.server.runs.checking import Submission
+from muster.server.runs.lifecycle import starting
+from muster.server.runs.listing import Order, Scope, Sort, Wanted
 from muster.server.runs.logs import Bell
+from muster.server.runs.queue import choosing
+from muster.server.runs.queue import view as queue_view
 from muster.server.runs.rows import Row
-from muster.server.runs.scheduling import starting
+from muster.server.runs.templates import job_text
+from muster.tester.errors import Denied
 
 router = APIRouter(prefix=PREFIX + "/runs")
 STOPPED = "stopped by {}"
@@ -39,6 +43,9 @@ class CheckedJob:
     warnings: list[str]
     project: str
     pool: str
+    starts_now: bool | None  # null where that is not known yet
+    waits: str | None  # why it would wait
+    expected: float | None  # seconds until it would start, as far as that can be told
 
 
 @router.post("", responses=errors(401, 403, 404, 409), status_code=201)
@@ -46,16 +53,28 @@ def submit_run(
     context: Context, platform: Shared, caller: Asking, given: NewRun, idempotency_key: IdempotencyKey = None
 ) -> Run:
     """Puts a job into the queue."""
-    row = submissions.submit(platform, caller, given.submission(), idempotency_key)
-    with context.database.read() as connection:
-        return present.run(platform, connection, row)
+    row = submissions.submit(platform, caller, _submission(context, platform, caller, given), idempotency_key)
+    return present.run(platform, caller.principal, row)
 
 
 @router.post("/check", responses=errors(401, 403, 404))
-def check_job(platform: Shared, caller: Asking, given: NewRun) -> CheckedJob:
+def check_job(context: Context, platform: Shared, caller: Asking, given: NewRun, language: Language = "en") -> CheckedJob:
     """Checks a job; nothing is started."""
-    found = checking.check(platform, caller, given.submission())
-    return CheckedJob(found.job.to_json(), list(found.warnings), found.project.name, found.pool.name)
+    try:
+        found = checking.check(platform, caller, _submission(context, platform, caller, given))
+    except choosing.Impossible as error:
+        raise error.within(language) from None
+    foreseen = choosing.preview(platform, caller.principal.name, found.project.name, found.pool, found.job)
+    wait = queue_view.redacted(platform, caller.principal, foreseen.wait) if foreseen and foreseen.wait else None
+    return CheckedJob(
+        found.job.to_json(),
+        list(found.warnings),
+        found.project.name,
+        found.pool.name,
+        None if foreseen is None else foreseen.start is not None,
+        wait.words(language) if wait else None,
+        queue_view.rounded(wait.estimate.seconds) if wait and wait.estimate else None,
+    )
 
 
 @router.get("", responses=errors(401))
@@ -68,42 +87,37 @@ def list_runs(
     project: Filter = None,
     pool: Filter = None,
     name: Filter = None,
+    scope: Annotated[
+        Scope, Query(description="All that the caller may see, those of the caller's projects, or the own.")
+    ] = "all",
+    search: Annotated[Filter, Query(description="Part of a name or an id, or the beginning of a user's name.")] = None,
+    sort: Sort = "submitted",
+    order: Order = "desc",
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> RunPage:
-    """The runs that the caller may see, the newest first."""
-    wanted = rows.visible(caller.principal)
-    filters: Sequence[tuple[Any, str | None]] = (
-        (users.c.name, user),
-        (projects.c.name, project),
-        (runs.c.pool, pool),
-        (runs.c.name, name),
-    )
-    for column, value in filters:
-        if value is not None:
-            wanted = wanted.where(column == value)
-    if state:
-        wanted = wanted.where(runs.c.state.in_([one.value for one in state]))
+    """The runs that the caller may see, the newest first unless `sort` and `order` say otherwise."""
+    wanted = Wanted(scope, search or "", tuple(state), user, project, pool, name, sort, order)
     with context.database.read() as connection:
-        found, after = page(connection, wanted, [runs.c.number], cursor, limit, newest=True)
-        return RunPage([present.run(platform, connection, rows.of(row)) for row in found], after)
+        found, after = listing.found(connection, caller.principal, wanted, cursor, limit)
+    return RunPage([present.run(platform, caller.principal, row) for row in found], after)
 
 
 @router.get("/{run}", responses=errors(401, 404))
-def get_run(response: Response, context: Context, platform: Shared, row: Seen) -> Run:
+def get_run(response: Response, platform: Shared, caller: Asking, row: Seen) -> Run:
     """One run with its attempts, ranks and job."""
-    return tagged(response, present.details(platform, row, _shown(context, platform, row)))
+    return tagged(response, present.details(platform, row, present.run(platform, caller.principal, row)))
 
 
 @router.get("/{run}/wait", responses=errors(401, 404))
 async def wait_for_run(
-    context: Context, platform: Shared, row: Seen, seconds: Annotated[float, Query(ge=0, le=60)] = 30.0
+    context: Context, platform: Shared, caller: Asking, row: Seen, seconds: Annotated[float, Query(ge=0, le=60)] = 30.0
 ) -> Run:
     """The run, once it has ended or the time has passed."""
     deadline, bell = time.monotonic() + seconds, Bell()
     with platform.changes.heard(row.id, bell.ring):
         while True:
-            row, shown = await run_in_threadpool(_current, context, platform, row)
+            row, shown = await run_in_threadpool(_current, context, platform, caller, row)
             left = deadline - time.monotonic()
             if row.stage == rows.ENDED or left <= 0:
                 return shown
@@ -119,17 +133,17 @@ def stop_run(context: Context, platform: Shared, caller: Asking, row: Changed, g
         if platform.changes.ask_to_stop(connection, number, row.id, asked):
             audit.record(connection, caller, "run.stop", row.id, after={"now": given.now})
     platform.wake()
-    return _current(context, platform, row)[1]
+    return _current(context, platform, caller, row)[1]
 
 
 @router.post("/{run}/rerun", responses=errors(401, 403, 404, 409), status_code=201)
-def start_again(
-    context: Context, platform: Shared, caller: Asking, row: Seen, given: Rerun, idempotency_key: IdempotencyKey = None
-) -> Run:
-    """Submits the same job with the same code, as a run of the caller's."""
-    made = submissions.submit_again(platform, caller, row, tuple(given.set), dict(given.secrets), idempotency_key)
-    with context.database.read() as connection:
-        return present.run(platform, connection, made)
+def start_again(platform: Shared, caller: Asking, row: Seen, given: Rerun, idempotency_key: IdempotencyKey = None) -> Run:
+    """Submits a clone of a run, as one of the caller's: the same job with the same code, or with what is given instead."""
+    if given.changes_more:
+        made = submissions.submit(platform, caller, _clone(platform, caller, row, given), idempotency_key, row.id)
+    else:
+        made = submissions.submit_again(platform, caller, row, tuple(given.set), dict(given.secrets), idempotency_key)
+    return present.run(platform, caller.principal, made)
 
 
 @router.delete("/{run}", responses=errors(401, 403, 404, 409), status_code=204)
@@ -142,13 +156,28 @@ def delete_run(platform: Shared, caller: Asking, row: Changed) -> None:
     starting.remove(platform.run_dir(row))
 
 
-def _shown(context: Context, platform: Shared, row: Row) -> Run:
-    with context.database.read() as connection:
-        return present.run(platform, connection, row)
+def _submission(context: Context, platform: Shared, caller: Asking, given: NewRun) -> Submission:
+    """A job as it was sent, or as a template has it."""
+    if given.template is None and given.job is not None:
+        return given.submission(given.job, given.file, given.code)
+    if given.template is None or given.job is not None or given.code is not None:
+        raise Denied(400, "send one of `job` and `template`, and no `code` with a template: it has its own")
+    found = templates.used(context, platform, caller, given.template, given.project).template
+    return given.submission(found.job, f"{found.name}.yaml", found.code or None)
 
 
-def _current(context: Context, platform: Shared, row: Row) -> tuple[Row, Run]:
+def _clone(platform: Shared, caller: Asking, row: Row, given: Rerun) -> Submission:
+    """The job of a run with another job file, other code, or in another project or pool."""
+    if given.code is None and row.code:
+        platform.code.share(row.user, caller.principal.user_id, row.code)
+    project = given.project or row.project
+    pool = given.pool or (row.pool if given.project is None else None)
+    job, code = given.job or job_text.of_run(row), given.code or row.code or None
+    return Submission(job, tuple(given.set), f"{row.name}.yaml", code, project, pool, dict(given.secrets))
+
+
+def _current(context: Context, platform: Shared, caller: Asking, row: Row) -> tuple[Row, Run]:
     """A run as it stands now."""
     with context.database.read() as connection:
         now = rows.get(connection, row.id)
-        return now, present.run(platform, connection, now)
+    return now, present.run(platform, caller.principal, now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from muster.server.store import names
@@ -41,7 +41,7 @@ def create(exchange: Exchange) -> None:
         raise StoreError("BucketAlreadyOwnedByYou", "the bucket is there already, and yours")
     if not accounts.allowed(principal, name, CREATE):
         raise StoreError("AccessDenied", ABOUT_KEY)
-    if not accounts.create_bucket(principal, name):
+    if not accounts.create_bucket(principal, name, exchange.address):
         raise StoreError("BucketAlreadyExists", "this name cannot be had; choose another")
     exchange.store.objects.open_bucket(name)
     exchange.answer(200, [("Location", f"/{name}")])
@@ -49,7 +49,7 @@ def create(exchange: Exchange) -> None:
 
 def delete(exchange: Exchange) -> None:
     exchange.no_content()
-    exchange.store.delete_bucket(exchange.caller.principal, exchange.request.bucket)
+    exchange.store.delete_bucket(exchange.caller.principal, exchange.request.bucket, exchange.address)
     exchange.answer(204)
 
 
@@ -68,12 +68,16 @@ def versioning(exchange: Exchange) -> None:
 
 def delete_many(exchange: Exchange) -> None:
     """POST ?delete."""
-    bucket = exchange.bucket(WRITE)
+    bucket, writable = exchange.bucket(READ), exchange.prefixes(WRITE)
+    if not writable:
+        raise StoreError("AccessDenied", ABOUT_KEY)
     keys, quiet = documents.deleted_keys(documents.parse(exchange.small_content()))
     good, rows = [], []
     for key in keys:
         try:
             names.check_key(key)
+            if not key.startswith(writable):
+                raise StoreError("AccessDenied", ABOUT_KEY)
             good.append(key)
         except StoreError as error:
             refused = tag("Key", key) + tag("Code", error.code) + tag("Message", error)
@@ -96,7 +100,7 @@ def list_objects(exchange: Exchange) -> None:
     encode = documents.url if "encoding-type" in query else str
     prefix, delimiter, most = query.get("prefix", ""), query.get("delimiter", ""), exchange.number("max-keys", PAGE, PAGE)
     after = _after(exchange) if second else query.get("marker", "")
-    found = exchange.store.objects.list(bucket.name, prefix, after, delimiter)
+    found = _seen(exchange.store.objects.list(bucket.name, prefix, after, delimiter), exchange.prefixes(READ))
     page = list(islice(found, most + 1)) if most else []
     more, page = len(page) > most, page[:most]
     rows = [row for one in page if (row := _row(one, encode))]
@@ -108,6 +112,17 @@ def list_objects(exchange: Exchange) -> None:
     last = page[-1].key if more else ""
     top += _of_second(exchange, len(rows), last, encode) if second else _of_first(after, last, encode)
     exchange.xml(documents.document("ListBucketResult", top + "".join(rows)))
+
+
+def _seen(found: Iterator[Listed], readable: tuple[str, ...]) -> Iterator[Listed]:
+    """Leaves out what the caller may not read; directories on the way to what may be read stay."""
+    if "" in readable:
+        return found
+    return filter(lambda one: one.key.startswith(readable) or (not one.path and _leads(one.key, readable)), found)
+
+
+def _leads(directory: str, readable: tuple[str, ...]) -> bool:
+    return any(prefix.startswith(directory) for prefix in readable)
 
 
 def _of_first(after: str, last: str, encode: Callable[[str], str]) -> str:

@@ -48,7 +48,16 @@ class Exchange:
         return self.request.headers.get(self.caller.prefix + name)
 
     def bucket(self, action: str) -> Bucket:
-        return self.store.find_bucket(self.caller.principal, self.request.bucket, action)
+        return self.store.find_bucket(self.caller.principal, self.request.bucket, action, self.request.key)
+
+    @property
+    def address(self) -> str:
+        """Where the request came from."""
+        return self._connection.address
+
+    def prefixes(self, action: str) -> tuple[str, ...]:
+        """The prefixes of keys of the bucket on which the caller may act so."""
+        return tuple(self.store.accounts.prefixes(self.caller.principal, self.request.bucket, action))
 
     def number(self, name: str, default: int, most: int) -> int:
         """A number of the query, at most that large."""

@@ -63,6 +63,14 @@ class Connection:
         self._view = memoryview(buffer)
         self._start = self._end = 0
 
+    @property
+    def address(self) -> str:
+        """The address of the client; empty once it is gone."""
+        try:
+            return str(self._sock.getpeername()[0])
+        except OSError:
+            return ""
+
     def read_head(self) -> Head | None:
         """The next request; None where the client has no more. Raises StoreError for one that cannot be understood."""
         self._view[: self._end - self._start] = self._view[self._start : self._end]

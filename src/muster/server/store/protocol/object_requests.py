@@ -210,7 +210,7 @@ def copy_source(exchange: Exchange) -> Iterator[tuple[int, ObjectInfo]]:
     name, _, key = unquote(path, errors="replace").lstrip("/").partition("/")
     if not name or not key or version not in ("", "null"):
         raise StoreError("InvalidArgument", "the source of a copy is BUCKET/KEY, without a version")
-    exchange.store.find_bucket(exchange.caller.principal, name, READ)
+    exchange.store.find_bucket(exchange.caller.principal, name, READ, key)
     descriptor, info = exchange.store.objects.open(name, key)
     try:
         if conditions.is_unmodified(exchange.headers, info, f"{exchange.caller.prefix}copy-source-"):

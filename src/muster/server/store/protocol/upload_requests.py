@@ -151,11 +151,11 @@ def list_uploads(exchange: Exchange) -> None:
     bucket, query = exchange.bucket(READ), exchange.query
     most = exchange.number("max-uploads", PAGE, PAGE)
     after = (query.get("key-marker", ""), query.get("upload-id-marker", ""))
-    prefix = query.get("prefix", "")
+    prefix, readable = query.get("prefix", ""), exchange.prefixes(READ)
     found = [
         one
         for one in exchange.store.uploads.of_bucket(bucket.name)
-        if one.key.startswith(prefix) and (one.key, one.id if after[1] else "") > after
+        if one.key.startswith(prefix) and one.key.startswith(readable) and (one.key, one.id if after[1] else "") > after
     ]
     encode = documents.url if query.get("encoding-type") == "url" else str
     rows = "".join(

@@ -1,0 +1,78 @@
+"""What a server does about runs when it starts: the directories of runs win over the database, such as after a restore."""
+
+import os
+import time
+from collections.abc import Iterator
+
+from sqlalchemy import select
+
+from muster.job import Job
+from muster.job.queue import PRIORITY
+from muster.launch.run_store import RunStore
+from muster.records.files import read_object
+from muster.records.layout import RunDir, run_dir
+from muster.server.core.accounts import projects, users
+from muster.server.core.tables import runs
+from muster.server.core.web.logs import log
+from muster.server.runs import rows
+from muster.server.runs.lifecycle import starting
+from muster.server.runs.platform import Platform
+from muster.server.runs.pools.pool import Pool
+from muster.server.runs.queue import allocations
+from muster.server.runs.queue.needs import need_of
+
+
+def recover(platform: Platform) -> None:
+    """Makes the index agree with the directories of runs: unknown runs are added, those that were deleted are removed."""
+    with platform.database.read() as connection:
+        known = {row.id: row for row in connection.execute(select(runs.c.id, runs.c.removed, runs.c.stage))}
+    for pool, account, run in _directories(platform):
+        found = known.get(run.id)
+        if found is None:
+            _add(platform, pool, account, run)
+        elif found.removed is not None:
+            starting.remove(run)
+        elif found.stage == rows.WAITING:
+            platform.changes.change(run.id, stage=rows.STARTING)  # it was started before the backup was made anew
+    with platform.database.begin() as connection:
+        for run_id in allocations.missing(connection):
+            allocations.begin(connection, run_id, time.time())
+
+
+def _directories(platform: Platform) -> Iterator[tuple[Pool, str, RunDir]]:
+    for pool in platform.pools.all.values():
+        for account in sorted(os.listdir(pool.folder)) if pool.folder.is_dir() else ():
+            home = str(pool.folder / account)
+            for run_id in RunStore(home).run_ids():
+                yield pool, account, run_dir(home, run_id)
+
+
+def _add(platform: Platform, pool: Pool, account: str, run: RunDir) -> None:
+    """Adds a run that the database does not know, with the owner that the server wrote into its record."""
+    record = read_object(run.run)
+    written = record.get("owner")
+    owner = written if isinstance(written, dict) else {}
+    with platform.changes.begin(run.id) as (connection, number):
+        user, project = users.find(connection, str(owner.get("user"))), projects.find(connection, str(owner.get("project")))
+        if user is None or project is None:
+            log("a run has no owner in the database", run=run.id)
+            return
+        job = Job.from_json(read_object(run.job))
+        fields = {
+            "id": run.id,
+            "user": user.id,
+            "project": project.id,
+            "pool": pool.name,
+            "account": account,
+            "name": job.name,
+            "job": job.to_json(),
+            "need": need_of(job),
+            "priority": job.priority or PRIORITY,
+            "preemptible": job.preemptible,
+            "source": "",
+            "code": str(record.get("code") or ""),
+            "stage": rows.STARTING,  # whether it runs or has ended is found out by the loop
+            "state": "pending",
+            "created": float(record.get("created") or time.time()),
+        }
+        platform.changes.insert(connection, number, fields)

@@ -1,0 +1,149 @@
+"""Looks at runs that were started: their directories tell how they stand, their engines whether they are alive.
+
+Changes of a directory are events; engines are asked now and then, all runs of one home at once.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import closing
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from muster.engines.base import EngineError
+from muster.launch import preemption, views
+from muster.launch.names import RunNotFound
+from muster.launch.reconcile import reconcile
+from muster.linux.watch import Watch
+from muster.records import derive, submissions
+from muster.records.damage import Damaged
+from muster.records.run_view import RunView
+from muster.records.state import recorded
+from muster.records.status import Status
+from muster.server.core.lock import LostLock
+from muster.server.core.web.logs import log
+from muster.server.runs.platform import Platform
+from muster.server.runs.rows import Row
+from muster.tester.errors import Denied
+
+ASKED = 2.0  # seconds between two questions to engines
+WAIT = 0.5
+GONE = "its record is gone: the directory of the run was deleted"
+
+
+class Watcher:
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+        self._lock = threading.Lock()
+        self._rows: dict[str, Row] = {}
+        self._shown: dict[str, dict[str, Any]] = {}  # the views that the database has
+        self._said: dict[str, Status] = {}
+        self._new: set[str] = set()  # to be looked at now
+        self._ended = threading.Event()
+
+    def add(self, row: Row) -> None:
+        """Looks after a run from now on."""
+        with self._lock:
+            if row.id not in self._rows:
+                self._rows[row.id] = row
+                self._new.add(row.id)
+
+    def knows(self, run_id: str) -> bool:
+        return run_id in self._rows
+
+    def look_at(self, run_id: str) -> None:
+        with self._lock:
+            self._new.add(run_id)
+
+    def end(self) -> None:
+        self._ended.set()
+
+    def run(self) -> None:
+        asked = 0.0
+        with closing(Watch()) as watch:
+            while not self._ended.is_set():
+                changed = watch.wait(WAIT)
+                with self._lock:
+                    known, new = dict(self._rows), set(self._new)
+                    self._new.clear()
+                if time.monotonic() - asked >= ASKED:
+                    asked = time.monotonic()
+                    self._ask(known.values())
+                    new = set(known)
+                paths = {self._platform.run_dir(row).path: run_id for run_id, row in known.items()}
+                new |= {paths[path] for path, _ in changed if path in paths} | (set(known) if ("", "") in changed else set())
+                for run_id in new & set(known):
+                    watch.add(self._platform.run_dir(known[run_id]).path, writes=True)
+                    if self._look(known[run_id]):
+                        watch.remove(self._platform.run_dir(known[run_id]).path)
+
+    def _ask(self, known: Iterable[Row]) -> None:
+        """Asks engines about their runs; those that do not answer have said nothing new."""
+        homes: dict[tuple[str, str], dict[str, str]] = {}
+        for row in known:
+            if handle := submissions.handle(self._platform.run_dir(row)):
+                homes.setdefault((row.pool, row.account), {})[row.id] = handle
+        for (pool, account), handles in homes.items():
+            try:
+                engine = self._platform.engine(self._platform.pools[pool], account)
+                said = engine.status(handles.values())
+                self._said.update({run_id: said[handle] for run_id, handle in handles.items()})
+            except EngineError as error:
+                log("an engine does not answer", logging.WARNING, pool=pool, reason=str(error))
+
+    def _look(self, row: Row) -> bool:
+        """Notes how a run stands; returns True if it has ended, and is looked after no more."""
+        try:
+            view = self._view(row)
+            if view is None:
+                return self._finish(row, {**(self._shown.get(row.id) or row.view or {}), **_lost(row)})
+            data = view.to_json()
+            if view.state.ended and view.recorded:
+                return self._finish(row, data)
+            if view.phase == preemption.PHASE:
+                self._platform.changes.requeue(row.id, data)
+                return self._let_go(row)
+            if data != self._shown.get(row.id):
+                self._platform.changes.change(row.id, view=data, state=data["state"])
+                self._shown[row.id] = data
+        except (SQLAlchemyError, Denied, LostLock, EngineError, Damaged, OSError) as error:
+            log("a run could not be looked at", logging.WARNING, run=row.id, reason=str(error))
+        except Exception as error:  # what a rank wrote must not keep other runs from being looked at
+            log("a look at a run failed", logging.ERROR, run=row.id, reason=f"{type(error).__name__}: {error}")
+        return False
+
+    def _view(self, row: Row) -> RunView | None:
+        run = self._platform.run_dir(row)
+        if found := recorded(run):
+            return found
+        said = self._said.get(row.id)
+        if said is not None and said.alive:
+            return derive.view(run, said)
+        try:
+            status = views.ask(run)
+        except RunNotFound:
+            return None
+        if status.alive:
+            return derive.view(run, status)
+        pool = self._platform.pools[row.pool]
+        return reconcile(run, lambda job: self._platform.environments.variables(row, pool, job)).view
+
+    def _finish(self, row: Row, view: dict[str, Any]) -> bool:
+        own_queue = self._platform.pools[row.pool].settings.engine == "slurm"
+        held_from = (view.get("started") or time.time()) if own_queue else None
+        self._platform.changes.end(row.id, view, held_from)
+        return self._let_go(row)
+
+    def _let_go(self, row: Row) -> bool:
+        with self._lock:
+            self._rows.pop(row.id, None)
+        self._shown.pop(row.id, None)
+        self._said.pop(row.id, None)
+        self._platform.wake()
+        return True
+
+
+def _lost(row: Row) -> dict[str, Any]:
+    return {"run": row.id, "state": "lost", "phase": "ended", "reason": GONE, "ended": time.time()}
