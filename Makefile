@@ -6,25 +6,33 @@ MADE := $(VENV)/.made
 DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 LINTERS := $(VENV)/.linters
+PORTAL := src/muster/server/pages/static/vendor/uPlot.esm.js
 NODE_ROOMS := $(addprefix src/muster/,__init__.py dataclass.py plan linux records metrics channel devices storage agent \
   engines/__init__.py engines/local/__init__.py engines/local/node engines/slurm/__init__.py engines/slurm/options.py engines/slurm/node \
   engines/ssh/__init__.py engines/ssh/options.py engines/ssh/node \
-  job/__init__.py job/model.py job/kinds job/data.py job/bench.py)
+  job/__init__.py job/model.py job/kinds job/data.py job/bench.py job/queue.py job/endpoints.py)
 
 WORKLOADS := resnet50 bert-large resnet50-mindspore
 
 # Tests start Python thousands of times: without bytecode each start compiles Muster, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all chaos test-slurm browser slurm hosts postgres frameworks test-frameworks lint docs benchmark clean
+.PHONY: demo demo-portal portal test test-all chaos test-slurm browser slurm hosts postgres frameworks test-frameworks lint docs benchmark clean
 
 demo: $(DEMO)  ## run the quickstart and show its result
 	PATH="$(BIN):$$PATH" muster run examples/quickstart/job.yaml
 
+demo-portal: $(READY) $(PORTAL)  ## serve the pages with accounts, projects and runs to look at, until Ctrl-C; ARGS="--folder DIR" keeps them
+	$(BIN)/python scripts/demo_portal/demo.py $(ARGS)
+
+portal: $(PORTAL)  ## fetch the browser code of others that the server's pages use, by npm; without it one of PyPI's is taken
+
 test: $(READY)  ## run the tests; long ones and those of Slurm itself in CI and with `make test-all`
+	@$(MAKE) --no-print-directory portal || [ -z "$$CI" ]  # tests of charts are skipped without it
 	$(BIN)/python -m pytest -n 6 --dist worksteal $(if $(CI),,--ignore=tests/slurm) $(ARGS)
 
 test-all: $(READY)  ## run everything that CI runs, but for the frameworks
+	@$(MAKE) --no-print-directory portal || [ -z "$$CI" ]
 	$(BIN)/python -m pytest -n 4 --dist worksteal --all --ignore=tests/frameworks --ignore=tests/workloads $(ARGS)
 
 chaos: $(READY)  ## break hosts over ssh 50 times (needs root and `make hosts`), and kill a server 200 times, at random moments
@@ -59,6 +67,7 @@ lint: $(LINTERS)  ## style, types, the rooms' contracts, and that what travels r
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks/*.py
 	$(BIN)/mypy scripts/frameworks/*.py
+	MYPYPATH=src:scripts/demo_portal $(BIN)/mypy scripts/demo_portal/*.py scripts/demo_portal/code/train.py
 	for folder in $(WORKLOADS); do (cd workloads/$$folder && MYPYPATH=.. $(BIN)/mypy --config-file ../../pyproject.toml \
 	  --allow-subclassing-any --allow-untyped-decorators --explicit-package-bases *.py) || exit 1; done
 	$(BIN)/lint-imports
@@ -89,6 +98,10 @@ $(DEMO): $(MADE) pyproject.toml
 $(READY): $(MADE) pyproject.toml requirements-dev.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt -e .
 	@touch $(READY) $(DEMO)
+
+$(PORTAL): $(MADE) scripts/portal/package-lock.json scripts/portal/build.sh
+	scripts/portal/build.sh $(CURDIR)/$(VENV)
+	@touch $(PORTAL)
 
 $(LINTERS): $(READY) requirements-lint.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-lint.txt

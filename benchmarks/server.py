@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ class Served:
     token: str
     process: subprocess.Popen[bytes]
     code: str = ""
+    folder: Path = Path()
+    database: str | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -61,40 +63,57 @@ def served(database: str | None, pool: str = "") -> Iterator[Served]:
     folder = Path(tempfile.mkdtemp(prefix="muster-bench-", dir="/var/tmp"))
     (folder / "data").mkdir(mode=0o700)
     (folder / "data" / "config.toml").write_text(f"[pools.local]\ntrusted = true\n{pool}")
-    words = ["--database", database] if database else []
-    command = [sys.executable, "-m", "muster", "serve", "--json", "--port", "0", "--data", str(folder / "data"), *words]
-    environment = {**os.environ, "MUSTER_HOME": str(folder / "home")}
-    with open(folder / "log", "wb") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment)
+    process, said = _started(folder, database)
+    found = Served("", "", process, "", folder, database)
     try:
-        assert process.stdout is not None
-        text = b""
-        while not text.endswith(b"}\n"):
-            line = process.stdout.readline()
-            if not line:
-                raise SystemExit((folder / "log").read_text())
-            text += line
-        yield _prepared(process, json.loads(text))
+        _prepare(found, said)
+        yield found
     finally:
-        process.terminate()
-        process.wait()
+        found.process.terminate()
+        found.process.wait()
         subprocess.run(["pkill", "-9", "-f", f"supervise {folder}"], check=False)
         time.sleep(0.5)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _prepared(process: subprocess.Popen[bytes], said: dict[str, Any]) -> Served:
-    url = str(said["url"])
+def _started(folder: Path, database: str | None) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
+    """Starts the server of a folder; returns what it says when it listens."""
+    words = ["--database", database] if database else []
+    command = [sys.executable, "-m", "muster", "serve", "--json", "--port", "0", "--data", str(folder / "data"), *words]
+    environment = {**os.environ, "MUSTER_HOME": str(folder / "home")}
+    with open(folder / "log", "wb") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment)
+    assert process.stdout is not None
+    text = b""
+    while not text.endswith(b"}\n"):
+        line = process.stdout.readline()
+        if not line:
+            raise SystemExit((folder / "log").read_text())
+        text += line
+    return process, json.loads(text)
+
+
+def restarted(server: Served, meanwhile: Callable[[str], None]) -> Served:
+    """Stops a server, has something done with the URL of its database, and starts it again."""
+    server.process.terminate()
+    server.process.wait()
+    meanwhile(server.database or f"sqlite:///{server.folder / 'data' / 'server.db'}")
+    server.process, said = _started(server.folder, server.database)
+    server.url = str(said["url"])
+    return server
+
+
+def _prepare(found: Served, said: dict[str, Any]) -> None:
+    """Makes the administrator, a project and code without files."""
+    found.url = url = str(said["url"])
     with httpx.Client(base_url=f"{url}/api/v1", headers={"Origin": url}, trust_env=False, timeout=60) as http:
         sent = {"token": said["first_administrator"].split("token=")[1], "name": "admin", "password": PASSWORD}
         http.post("/set-password", json=sent).raise_for_status()
         http.post("/login", json={"name": "admin", "password": PASSWORD}).raise_for_status()
-        token = http.post("/tokens", json={"name": "bench", "scope": "write"}).json()["secret"]
-    found = Served(url, token, process)
+        found.token = http.post("/tokens", json={"name": "bench", "scope": "write"}).json()["secret"]
     with found.client() as client:
         client.post("/projects", json={"name": "bench"}).raise_for_status()
         found.code = client.post("/code", json={"entries": []}).json()["code"]
-    return found
 
 
 def submissions(database: str | None, count: int, senders: int = 4) -> dict[str, Any]:
@@ -127,31 +146,34 @@ def submissions(database: str | None, count: int, senders: int = 4) -> dict[str,
 
 
 def first_line(database: str | None, rounds: int) -> dict[str, Any]:
-    """Seconds from a submission to the first line at the follower, and of `muster run` on the same machine."""
+    """Seconds from the start of `muster run --server` to its first line, and of `muster run` on the same machine, in turns."""
     through, alone = [], []
-    with served(database) as server, tempfile.TemporaryDirectory(dir="/var/tmp") as home, server.client() as client:
-        environment = {**os.environ, "MUSTER_HOME": home}
+    with served(database) as server, tempfile.TemporaryDirectory(dir="/var/tmp") as home:
+        environment, folder = {**os.environ, "MUSTER_HOME": home}, Path(home, "job")
+        folder.mkdir()
+        (folder / "job.yaml").write_text("command: echo hello\n")
+        login = [sys.executable, "-m", "muster", "login", server.url, "--token-stdin"]
+        subprocess.run(login, input=server.token.encode(), env=environment, check=True, stdout=subprocess.DEVNULL)
         for number in range(rounds + 1):
-            begun = time.monotonic()
-            run = server.submit(client, "command: echo hello")
-            with client.stream("POST", f"/runs/{run}/follow", json={}) as answer:
-                taken = 0.0
-                for line in answer.iter_lines():
-                    taken = taken or ('"log"' in line and time.monotonic() - begun)
-            begun = time.monotonic()
-            command = [sys.executable, "-m", "muster", "run", "--", "echo", "hello"]
-            with subprocess.Popen(
-                command, stdout=subprocess.PIPE, env=environment, cwd=home, stderr=subprocess.DEVNULL
-            ) as process:
-                assert process.stdout is not None
-                process.stdout.readline()
-                local = time.monotonic() - begun
-                process.communicate()
+            taken = _first_line(["--server", "--project", "bench"], folder, environment)
+            local = _first_line([], folder, environment)
             if number:  # the first packs the agent
                 through.append(taken)
                 alone.append(local)
     more = statistics.median(through) - statistics.median(alone)
     return {"server_s": round(statistics.median(through), 3), "run_s": round(statistics.median(alone), 3), "holds": more <= 0.3}
+
+
+def _first_line(options: list[str], folder: Path, environment: dict[str, str]) -> float:
+    command = [sys.executable, "-m", "muster", "run", "job.yaml", *options]
+    begun = time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=folder, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise SystemExit(f"{' '.join(command)} printed nothing")
+        taken = time.monotonic() - begun
+        process.communicate()
+    return taken
 
 
 def many_runs(database: str | None, count: int) -> dict[str, Any]:
@@ -207,6 +229,8 @@ def followers(database: str | None, runs: int, each: int, seconds: int) -> dict[
         late = asyncio.run(_followed(server, started * each, seconds))
         for run in started:
             client.post(f"/runs/{run}/stop", json={"now": True})
+    if not late:
+        return {"followers": runs * each, "lines": 0, "median_ms": None, "p99_ms": None, "holds": False}
     late.sort()
     share = late[int(len(late) * 0.99)]
     half = late[len(late) // 2]

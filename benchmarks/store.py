@@ -47,10 +47,13 @@ class OneUser:
     def list_buckets(self, principal: object) -> list[Bucket]:
         return [Bucket(BUCKET)]
 
-    def create_bucket(self, principal: object, name: str) -> bool:
+    def prefixes(self, principal: object, bucket: str, action: str) -> list[str]:
+        return [""]
+
+    def create_bucket(self, principal: object, name: str, address: str) -> bool:
         return False
 
-    def delete_bucket(self, name: str) -> None:
+    def delete_bucket(self, principal: object, name: str, address: str) -> None:
         return
 
 

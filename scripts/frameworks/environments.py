@@ -84,5 +84,6 @@ ALL = {
         Environment("paddle-1.8", "0.8 GB", old="3.7"),
         Environment("pytorch", "2.1 GB"),
         Environment("mpi", "0.1 GB", ("sshd", "ssh", "mpirun")),
+        Environment("endpoints", "0.4 GB"),
     )
 }
