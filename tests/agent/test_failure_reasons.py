@@ -16,8 +16,8 @@ from test_run_states import Written
 from behaviour import NodeName
 from conftest import Muster, WriteJob
 from muster.agent.node.processes import Processes, why_not_started
-from muster.records.failure_text import sentence
 from muster.records.run_view import Failure
+from muster.records.text.failures import sentence
 
 RunJson = Callable[..., dict[str, Any]]
 

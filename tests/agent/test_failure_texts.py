@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from muster.records.failure_text import cause, sentence
 from muster.records.run_view import Failure
-from muster.records.units import duration, signal_name, size
+from muster.records.text.failures import cause, sentence
+from muster.records.text.units import duration, signal_name, size
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 @pytest.mark.long
 def test_bash_completes_commands_and_options(path: str) -> None:
-    assert completions(path, "r") == ["run", "reconcile", "rerun", "report", "rm", "ranktable"]
+    assert completions(path, "r") == ["run", "reconcile", "rerun", "report", "resume", "rm", "ranktable"]
     assert completions(path, "logs", "--f") == ["--follow", "--from"]
     assert completions(path, "ps", "--state", "st") == ["starting", "stopping", "stopped"]
 

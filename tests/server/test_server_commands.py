@@ -194,17 +194,32 @@ def test_a_plain_address_of_this_machine_may_be_followed_by_no_redirect(muster: 
     assert (done.returncode, "there is nothing here" in done.stderr) == (2, True), done.stderr
 
 
-GROUPS = ("users", "projects", "tokens", "keys", "buckets")
+GROUPS = ("users", "projects", "tokens", "keys", "buckets", "templates")
+SINGLE = ("queue", "pause", "resume", "usage", "pin", "unpin")
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_command_has_an_example_and_json(group: str) -> None:
     found = importlib.import_module(f"muster.cli.{group}_command").command
     assert isinstance(found, click.Group)
-    for name, one in found.commands.items():
+    parts = {name: one for name, one in found.commands.items() if not isinstance(one, click.Group)}
+    inner = {
+        f"{name} {last}": one
+        for name, group_of_group in found.commands.items()
+        if isinstance(group_of_group, click.Group)
+        for last, one in group_of_group.commands.items()
+    }
+    for name, one in {**parts, **inner}.items():
         assert f"  muster {group} {name}" in (one.help or ""), name
         assert {"--json", "--profile"} <= {option for parameter in one.params for option in parameter.opts}, name
         assert all(option.help for option in one.params if isinstance(option, click.Option)), name
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_every_command_of_the_queue_has_an_example_and_json(name: str) -> None:
+    found = importlib.import_module(f"muster.cli.{name}_command").command
+    assert f"  muster {name}" in (found.help or "")
+    assert {"--json", "--profile"} <= {option for parameter in found.params for option in parameter.opts}
 
 
 def test_login_and_logout_speak_json(administered: Administered, command: list[str], muster: Muster) -> None:

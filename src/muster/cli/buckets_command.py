@@ -10,7 +10,7 @@ from muster.cli import output
 from muster.cli.options import as_json
 from muster.cli.servers import opened, profile_option
 from muster.job.kinds import Item, Size, Wrong
-from muster.records.units import size
+from muster.records.text.units import size
 
 
 @click.group("buckets")

@@ -23,7 +23,7 @@ from muster.launch.run_store import RunStore
 from muster.launch.start import interpreter
 from muster.linux.ssh_programs import ssh_unavailable
 from muster.records.layout import home
-from muster.records.units import size
+from muster.records.text.units import size
 from muster.storage import Access, Settings, Storage, StorageError
 from muster.storage.settings import resolve
 

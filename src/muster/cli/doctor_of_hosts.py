@@ -21,7 +21,7 @@ from muster.engines.ssh.survey import Survey
 from muster.job.kinds import Item, Wrong, nearest
 from muster.launch.start import packed_agent
 from muster.records.layout import home
-from muster.records.units import duration, size
+from muster.records.text.units import duration, size
 
 QUICK = 1.0  # seconds for which hosts may be silent without a word
 NAMED = 4  # hosts that are waited for and named

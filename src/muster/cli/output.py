@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from muster.records.units import duration
+from muster.records.text.units import duration
 from muster.records.untrusted import printable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import click
 from muster.cli import output
 from muster.cli.options import as_json
 from muster.cli.servers import opened, profile_option
-from muster.records.units import size
+from muster.records.text.units import size
 
 MARKS = {"usable": "✓", "failed": "✗", "drained": "–", "unchecked": "?"}
 

@@ -10,7 +10,7 @@ import yaml
 from muster.cli import output
 from muster.cli.options import as_json
 from muster.cli.servers import opened, profile_option
-from muster.records import units
+from muster.records.text import units
 from muster.tester.errors import Misused
 
 SHOWN = 30  # deletions that are listed

@@ -11,7 +11,7 @@ from muster.cli.options import Time, as_json
 from muster.launch import api, gc
 from muster.launch.run_store import RunStore
 from muster.records.layout import home
-from muster.records.units import size
+from muster.records.text.units import size
 
 
 @click.command("prune")

@@ -12,7 +12,7 @@ from muster.cli.summary import numbers, show_failure, show_warnings
 from muster.launch.any_run import AnyRun
 from muster.records.ranks import RankView
 from muster.records.run_view import RunView, State
-from muster.records.units import signal_name
+from muster.records.text.units import signal_name
 
 
 @click.command("show")

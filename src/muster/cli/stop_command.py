@@ -7,7 +7,7 @@ import click
 from muster.cli import output, places
 from muster.cli.options import as_json, run_argument
 from muster.launch.any_run import AnyRun
-from muster.records.units import duration
+from muster.records.text.units import duration
 
 
 @click.command("stop")

@@ -13,8 +13,8 @@ from muster import config
 from muster.cli import output, places
 from muster.cli.output import fit, style, terminal_width
 from muster.cli.screen import live_line
-from muster.records import units
 from muster.records.layout import home
+from muster.records.text import units
 from muster.storage import Progress, Report, Storage, StorageError, resolve
 
 BAR_WIDTH = 20

@@ -10,8 +10,8 @@ import click
 
 from muster.cli.output import number, plain, state_word, style, took
 from muster.launch.names import in_background
-from muster.records.failure_text import who
 from muster.records.run_view import AttemptOutcome, Explanation, RunView, State
+from muster.records.text.failures import who
 
 
 def show_end(view: RunView, terminal: bool) -> None:

@@ -12,7 +12,7 @@ from muster.cli import output, testers
 from muster.cli.options import Bytes, as_json
 from muster.cli.serve_command import LOST, need_packages
 from muster.cli.tester_admin import data_folder, data_option, plan, token
-from muster.records.units import size
+from muster.records.text.units import size
 from muster.tester.errors import TesterError
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from muster.dataclass import replace
-from muster.records import failure_text
 from muster.records.damage import Damaged, damaged_view, guarded
 from muster.records.files import read_object
 from muster.records.layout import AttemptDir, RunDir
@@ -16,6 +15,7 @@ from muster.records.logs import last_lines
 from muster.records.run_view import AttemptOutcome, Cause, Failure, RunView, State, Stop, count, moment, optional, text
 from muster.records.state import AttemptRecord, Record, read, recorded
 from muster.records.status import Status
+from muster.records.text import failures as failure_text
 from muster.records.warnings import left_on_hosts, separate
 
 IN_VAIN = 5  # times that a run is cut off before a rank has started, and goes on all the same

@@ -12,13 +12,13 @@ from typing import Any, Callable
 from muster.agent.helpers.helpers import ChildHelpers, Helpers, KeeperHelpers
 from muster.agent.node import stacks, staging, transfers
 from muster.agent.node.collector import Collector, notes
-from muster.agent.node.endpoints import Endpoints
 from muster.agent.node.environment import NO_WORD, Setup
 from muster.agent.node.hold import hold
 from muster.agent.node.launcher import Launcher
 from muster.agent.node.loop import Listener, Loop
 from muster.agent.node.ports import Ports
 from muster.agent.node.processes import Processes, Running
+from muster.agent.node.services.endpoints import Endpoints
 from muster.agent.node.trainer_groups import TrainerGroups
 from muster.agent.node.transfers import Outputs
 from muster.agent.sandbox.memory import Memory, group
@@ -30,10 +30,10 @@ from muster.job import LAUNCHERS
 from muster.linux.held_signals import release
 from muster.metrics import result_files
 from muster.plan import NodeInfo, NodePlan, Places, PlanError, World, build
-from muster.records.failure_text import over_time
 from muster.records.files import Events, read_object, write_json
 from muster.records.layout import AttemptDir
 from muster.records.run_view import Cause, Stop
+from muster.records.text.failures import over_time
 
 LEFTOVER_PAUSE = 0.1  # between two looks for processes whose end causes no event
 MEMORY_PAUSE = 0.5

@@ -17,7 +17,7 @@ from muster.plan import NodePlan, Transfer
 from muster.records.files import open_anew
 from muster.records.layout import NodeDir
 from muster.records.logs import last_lines
-from muster.records.units import duration, signal_name
+from muster.records.text.units import duration, signal_name
 from muster.records.untrusted import NotRegular, open_regular
 
 FAREWELL = 120.0  # seconds for the last upload of a run that others wait for

@@ -18,7 +18,7 @@ from muster.records import endpoints
 from muster.records.files import Events, read_object, write_text
 from muster.records.layout import AttemptDir
 from muster.records.run_view import Cause, Stop, is_failure
-from muster.records.units import duration
+from muster.records.text.units import duration
 
 GATHER_LIMIT = 120.0  # for all nodes to publish their facts
 LEFTOVER_GRACE = 5.0  # for helpers and forgotten children once the ranks are done

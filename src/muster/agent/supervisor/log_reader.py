@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from muster.linux import syscalls
 from muster.records.layout import RunDir
-from muster.records.units import signal_name
+from muster.records.text.units import signal_name
 
 
 class LogReader:

@@ -17,7 +17,7 @@ from muster.records.files import need_json
 from muster.records.layout import AttemptDir, RunDir
 from muster.records.logs import last_lines
 from muster.records.run_view import Cause, Stop
-from muster.records.units import signal_name
+from muster.records.text.units import signal_name
 
 if TYPE_CHECKING:
     from muster.linux.accounts import Account

@@ -23,11 +23,11 @@ from muster.linux.held_signals import release
 from muster.linux.signals import Signals, reap_children
 from muster.linux.watch import Watch, readable
 from muster.records import derive, state, submissions
-from muster.records.failure_text import over_time
 from muster.records.files import Events, delete_tree, read_events, read_object
 from muster.records.layout import AttemptDir
 from muster.records.run_view import AttemptOutcome, Cause, State, Stop
-from muster.records.units import duration, signal_name
+from muster.records.text.failures import over_time
+from muster.records.text.units import duration, signal_name
 
 ABANDONED_GRACE = 5.0  # when the command that followed the run is gone
 DEVICE_PAUSE = 2.0  # between two looks at the devices' own process lists

@@ -20,9 +20,10 @@ from muster.bench.model.result import BENCH_FORMAT, BenchRecord, Result
 from muster.job import Job
 from muster.metrics.final import collect, final
 from muster.metrics.recorded import read_record
-from muster.records import failure_text, state
+from muster.records import state
 from muster.records.files import read_events, read_mapping, read_object
 from muster.records.layout import RunDir
+from muster.records.text import failures as failure_text
 from muster.records.untrusted import number, plain
 
 MOST_RANKS = 100_000

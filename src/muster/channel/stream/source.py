@@ -31,7 +31,7 @@ from muster.channel.stream.names import (
     most_bytes,
 )
 from muster.linux.watch import Watch
-from muster.records.units import size
+from muster.records.text.units import size
 from muster.records.untrusted import open_regular
 
 WINDOW = 1 << 20  # bytes on their way: more would keep what is urgent waiting

@@ -20,7 +20,7 @@ from muster.job import Job
 from muster.linux import keys, nsenter, proc
 from muster.records import submissions
 from muster.records.layout import run_dir
-from muster.records.units import size
+from muster.records.text.units import size
 
 # Variables that no job can name.
 MADE_HERE = frozenset(("MUSTER_HOME", "MUSTER_POWER", submissions.VARIABLE, keys.STORAGE, keys.POWER))

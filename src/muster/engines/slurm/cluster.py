@@ -11,7 +11,7 @@ from muster.engines.slurm.node.client import Client
 from muster.engines.slurm.options import Chosen
 from muster.engines.slurm.script import warning
 from muster.job import Job
-from muster.records.units import duration, size
+from muster.records.text.units import duration, size
 
 FIELDS = {
     "NodeList": 128,

@@ -11,7 +11,7 @@ from muster.engines.slurm.cluster import seconds
 from muster.engines.slurm.node.parsing import End, Queued
 from muster.engines.slurm.refusals import spelled
 from muster.records.status import Status
-from muster.records.units import duration
+from muster.records.text.units import duration
 
 SETTLING = 60.0  # seconds in which what a node wrote last may not yet be seen everywhere on a shared file system
 FAILED = ("FAILED", "LAUNCH_FAILED", "REVOKED")

@@ -10,7 +10,7 @@ from muster.engines.local import requirements
 from muster.engines.ssh.options import HostsOptions
 from muster.engines.ssh.report import Accelerators, Disk, Report
 from muster.job import Job
-from muster.records.units import duration, size
+from muster.records.text.units import duration, size
 
 Problem = tuple[str, str, str]
 """Why a job cannot run: field, message, hint."""

@@ -18,7 +18,7 @@ from muster.engines.ssh.node.connection import UNRESOLVED, Host, Unfit, Unreacha
 from muster.engines.ssh.node.conversation import Conversation
 from muster.engines.ssh.options import HostsOptions
 from muster.engines.ssh.report import Link, Report, Wanted
-from muster.records.units import duration
+from muster.records.text.units import duration
 
 LIMIT = 30.0  # seconds for a host to answer all questions
 LINK_LIMIT = 15.0  # seconds for both ends of a link

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from muster.records.units import size as bytes_of
+from muster.records.text.units import size as bytes_of
 from muster.server.core.access import Principal, demand
 from muster.server.core.database import Database
 from muster.server.core.tables import users

@@ -31,6 +31,7 @@ from muster.tester.errors import Denied
 STORES = ("obs://", "s3://")
 PRIORITIES = {False: (100, 200), True: (1, 1000)}  # of administrators: True
 NO_FIELDS = ("pool", "code")  # defaults of a project that are no fields of a job
+OF_CODE = ("code", "boot")  # fields whose mistakes may be that the code was not sent yet
 NOT_SENT = Finding("code", "was not sent", "send the code, or name a URL of the store")
 
 
@@ -68,7 +69,8 @@ def check(platform: Platform, caller: Caller, given: Submission) -> Checked:
         project = project_of(connection, caller, given.project or _written(given, "project"))
     candidates = pools_of(platform, caller, project, given.pool or _written(given, "pool"))
     loaded, tree = _loaded(platform, caller, given, project, *candidates[0])
-    loaded.checked()  # mistakes that can be seen without a pool come first
+    if any(problem.field not in OF_CODE for problem in loaded.problems):
+        loaded.checked()  # mistakes that can be seen without a pool come first
     pool, account = choosing.choose(platform, caller, project, loaded.job, candidates)
     if (pool, account) != candidates[0]:
         loaded, tree = _loaded(platform, caller, given, project, pool, account)

@@ -16,11 +16,11 @@ from muster.server.core.vault import Vault
 from muster.server.runs.code import CodeStore
 from muster.server.runs.environment import Environments
 from muster.server.runs.exec import Sessions
-from muster.server.runs.logs import FollowedRuns
 from muster.server.runs.pools.nodes.watch import NodeWatch
 from muster.server.runs.pools.os_accounts import OsAccounts
 from muster.server.runs.pools.pool import Pool, Pools
 from muster.server.runs.queue.scheduler import Scheduler
+from muster.server.runs.reading.logs import FollowedRuns
 from muster.server.runs.rows import Changes, Row
 from muster.server.runs.webhooks.addresses import Allowed
 from muster.tester.errors import Denied

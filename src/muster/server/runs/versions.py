@@ -11,7 +11,7 @@ from muster.job import Job
 from muster.job.kinds import Duration, Size, without_password
 from muster.job.model import FIELDS
 from muster.job.rules import SECRET
-from muster.records import units
+from muster.records.text import units
 from muster.server.core.access import Principal
 from muster.server.core.tables import runs
 from muster.server.runs import rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from muster.records.units import size
+from muster.records.text.units import size
 
 # One agent per node, whatever becomes of the others: they stop each other, and with the grace that the job asks for.
 FIXED = "--ntasks-per-node=1 --kill-on-bad-exit=0 --wait=0 --mpi=none --cpu-bind=none --export=ALL --input=none"

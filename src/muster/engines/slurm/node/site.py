@@ -27,7 +27,7 @@ from muster.records.files import is_there, read_object, write_json
 from muster.records.layout import AttemptDir
 from muster.records.logs import last_lines
 from muster.records.run_view import Cause, Stop
-from muster.records.units import duration, signal_name
+from muster.records.text.units import duration, signal_name
 
 TRIES = 3
 ANSWER_LIMIT = 10.0  # for a controller that is busy; without an answer the run goes on as well as it can

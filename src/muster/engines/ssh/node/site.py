@@ -29,7 +29,7 @@ from muster.records import clocks
 from muster.records.files import Events, read_object
 from muster.records.layout import AttemptDir
 from muster.records.run_view import Cause
-from muster.records.units import duration
+from muster.records.text.units import duration
 
 LINK_KILLED = "lost the process that kept its connection"
 QUICK = 1.0  # seconds for which connecting is not worth a word

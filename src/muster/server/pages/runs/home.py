@@ -11,9 +11,9 @@ from muster.server.pages import templating
 from muster.server.pages.accounts import quota_bars
 from muster.server.pages.runs import shown
 from muster.server.pages.texts import say
-from muster.server.runs import listing
 from muster.server.runs.api.models import Shared
-from muster.server.runs.listing import Wanted
+from muster.server.runs.reading import listing
+from muster.server.runs.reading.listing import Wanted
 
 router = APIRouter(include_in_schema=False)
 GOING = (State.RUNNING, State.STARTING, State.STOPPING)

@@ -13,11 +13,12 @@ from muster.server.pages import templating
 from muster.server.pages.runs import advice, comparing, report, shown, timeline
 from muster.server.pages.runs import ranks as rank_grid
 from muster.server.pages.texts import say
-from muster.server.runs import history, listing, logs, present, rows
+from muster.server.runs import present, rows
 from muster.server.runs.api.logs import NO_LOG, Number
 from muster.server.runs.api.models import Seen, Shared
-from muster.server.runs.listing import Wanted
 from muster.server.runs.platform import Platform
+from muster.server.runs.reading import history, listing, logs
+from muster.server.runs.reading.listing import Wanted
 from muster.server.runs.rows import Row
 from muster.tester.errors import Denied
 

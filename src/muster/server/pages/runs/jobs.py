@@ -14,9 +14,9 @@ from muster.server.core.tables import projects
 from muster.server.pages import templating
 from muster.server.pages.runs import shown
 from muster.server.pages.texts import say
-from muster.server.runs import listing
 from muster.server.runs.api.models import Shared
-from muster.server.runs.listing import Order, Scope, Sort, Wanted
+from muster.server.runs.reading import listing
+from muster.server.runs.reading.listing import Order, Scope, Sort, Wanted
 
 router = APIRouter(include_in_schema=False)
 PAGE = 50

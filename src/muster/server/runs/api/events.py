@@ -14,8 +14,8 @@ from muster.server.core.authentication import AskingAgain, Context
 from muster.server.runs import present, rows
 from muster.server.runs.api.logs import LINES, QUIET
 from muster.server.runs.api.models import Shared
-from muster.server.runs.logs import Bell
 from muster.server.runs.platform import Platform
+from muster.server.runs.reading.logs import Bell
 from muster.tester.errors import Denied
 
 router = APIRouter(prefix=PREFIX)

@@ -18,8 +18,8 @@ from muster.server.core.authentication import Asking, AskingAgain, Context
 from muster.server.runs import rows
 from muster.server.runs.api.logs import LINES, QUIET
 from muster.server.runs.api.models import Entered, Shared, Text
-from muster.server.runs.logs import Bell
 from muster.server.runs.platform import Platform
+from muster.server.runs.reading.logs import Bell
 from muster.server.runs.rows import Row
 from muster.tester.errors import Denied
 

@@ -11,10 +11,11 @@ from fastapi.responses import Response, StreamingResponse
 
 from muster.linux.accounts import Account
 from muster.server.core.api.models import PREFIX, errors
-from muster.server.runs import files, rows
+from muster.server.runs import rows
 from muster.server.runs.api.models import Seen, Shared
-from muster.server.runs.files import NO_FILE, Folder
 from muster.server.runs.platform import Platform
+from muster.server.runs.reading import files
+from muster.server.runs.reading.files import NO_FILE, Folder
 from muster.server.runs.rows import Row
 from muster.tester.errors import Denied
 

@@ -5,8 +5,9 @@ from typing import Any
 from fastapi import APIRouter
 
 from muster.server.core.api.models import PREFIX, errors
-from muster.server.runs import history, rows
+from muster.server.runs import rows
 from muster.server.runs.api.models import Seen, Shared
+from muster.server.runs.reading import history
 
 router = APIRouter(prefix=PREFIX + "/runs/{run}")
 

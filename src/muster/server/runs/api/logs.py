@@ -17,10 +17,11 @@ from muster.records.logs import tail_offset
 from muster.server.core.access import Principal
 from muster.server.core.api.models import PREFIX, Body, errors
 from muster.server.core.authentication import AskingAgain, Context
-from muster.server.runs import logs, present, rows
+from muster.server.runs import present, rows
 from muster.server.runs.api.models import Run, Seen, Shared, Text
-from muster.server.runs.logs import Bell, Changed, FollowedRun, Key
 from muster.server.runs.platform import Platform
+from muster.server.runs.reading import logs
+from muster.server.runs.reading.logs import Bell, Changed, FollowedRun, Key
 from muster.server.runs.retention import files
 from muster.server.runs.retention.files import Deleted
 from muster.server.runs.rows import Row

@@ -11,15 +11,16 @@ from muster.records.run_view import State
 from muster.server.core import audit
 from muster.server.core.api.models import PREFIX, Cursor, Filter, Limit, errors, tagged
 from muster.server.core.authentication import Asking, Context
-from muster.server.runs import checking, listing, present, rows, submissions
+from muster.server.runs import checking, present, rows, submissions
 from muster.server.runs.api.models import Changed, IdempotencyKey, Language, NewRun, Rerun, Run, Seen, Shared, Stop, need_ended
 from muster.server.runs.api.queue import templates
 from muster.server.runs.checking import Submission
 from muster.server.runs.lifecycle import starting
-from muster.server.runs.listing import Order, Scope, Sort, Wanted
-from muster.server.runs.logs import Bell
 from muster.server.runs.queue import choosing
 from muster.server.runs.queue import view as queue_view
+from muster.server.runs.reading import listing
+from muster.server.runs.reading.listing import Order, Scope, Sort, Wanted
+from muster.server.runs.reading.logs import Bell
 from muster.server.runs.rows import Row
 from muster.server.runs.templates import job_text
 from muster.tester.errors import Denied

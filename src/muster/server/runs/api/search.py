@@ -10,10 +10,11 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from muster.server.core.api.models import PREFIX, Filter, errors
-from muster.server.runs import log_search, logs, rows
+from muster.server.runs import rows
 from muster.server.runs.api.logs import LINES, Number
 from muster.server.runs.api.models import Seen, Shared
-from muster.server.runs.log_search import Hit, Needle, Searched
+from muster.server.runs.reading import log_search, logs
+from muster.server.runs.reading.log_search import Hit, Needle, Searched
 
 router = APIRouter(prefix=PREFIX + "/runs/{run}")
 MOST_HITS = 500

@@ -25,8 +25,8 @@ from muster.server.runs.endpoints.proxy import RECHECK, Endpoints
 from muster.server.runs.endpoints.upgrades import IDLE
 from muster.server.runs.endpoints.upstream import PIECE
 from muster.server.runs.exec import Session
-from muster.server.runs.logs import Bell
 from muster.server.runs.platform import Platform
+from muster.server.runs.reading.logs import Bell
 from muster.server.runs.rows import NO_RUN, Row
 from muster.tester.errors import Denied
 

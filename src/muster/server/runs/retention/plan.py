@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from muster.records import units
+from muster.records.text import units
 from muster.server.core.accounts.project_settings import Kept, Retention
 
 What = Literal["logs", "outputs", "records"]

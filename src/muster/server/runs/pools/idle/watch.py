@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from muster.job.kinds import Duration, Item, Wrong
 from muster.records.layout import run_dir
-from muster.records.units import duration
+from muster.records.text.units import duration
 from muster.server.core import audit
 from muster.server.core.lock import LostLock
 from muster.server.core.tables import projects, runs

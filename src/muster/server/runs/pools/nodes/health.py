@@ -7,7 +7,7 @@ from muster.engines.ssh import fitness
 from muster.engines.ssh.fitness import STORES_REFUSE
 from muster.engines.ssh.options import HostsOptions
 from muster.engines.ssh.report import Disk, Report
-from muster.records.units import duration, size
+from muster.records.text.units import duration, size
 from muster.server.runs.pools.nodes.state import Device, NodeState
 
 

@@ -10,7 +10,7 @@ from muster.records.files import read_events
 from muster.records.layout import AttemptDir
 from muster.records.logs import exception_line, last_lines
 from muster.records.run_view import Cause, Explanation, Failure
-from muster.records.units import duration, signal_name, size
+from muster.records.text.units import duration, signal_name, size
 from muster.records.untrusted import is_regular
 
 TAIL_LINES = 20

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from muster.records.layout import RunDir
 from muster.records.untrusted import open_regular
-from muster.server.runs.logs import Key
+from muster.server.runs.reading.logs import Key
 
 PIECE = 4 << 20  # bytes that are searched at once
 LONGEST = 1 << 20  # bytes of a line; a longer one is searched in parts

@@ -14,9 +14,9 @@ import time
 from collections.abc import Sequence
 from typing import Any, Callable
 
-from muster.agent.node.idle import Idle
 from muster.agent.node.launcher import Launcher
 from muster.agent.node.processes import Running, why_not_started
+from muster.agent.node.services.idle import Idle
 from muster.agent.ssh import server
 from muster.job.endpoints import HELPERS, IDLE_LIMIT, LOGIN, TENSORBOARD, Endpoint, variable
 from muster.linux import listeners
@@ -24,7 +24,7 @@ from muster.linux.signals import send, send_to_group
 from muster.plan import NodePlan
 from muster.records import endpoints
 from muster.records.files import write_json
-from muster.records.units import duration
+from muster.records.text.units import duration
 
 LOOK = 2.0  # seconds between two looks whether the job's own services listen
 IDLE_LOOK = 15.0

@@ -1,0 +1,1 @@
+"""Texts about records: failures, and sizes and times in words."""

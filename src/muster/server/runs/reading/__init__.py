@@ -1,0 +1,1 @@
+"""Reading runs: lists, histories, logs, files, and what is searched in them."""
