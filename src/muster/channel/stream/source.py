@@ -11,7 +11,6 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from io import BufferedReader
 from typing import Any
 
@@ -30,6 +29,7 @@ from muster.channel.stream.names import (
     mirrored_below,
     most_bytes,
 )
+from muster.dataclass import dataclass
 from muster.linux.watch import Watch
 from muster.records.text.units import size
 from muster.records.untrusted import open_regular
@@ -39,7 +39,7 @@ SETTLED = 2.0  # seconds after the last change, before a large file is sent whil
 MATCHED = 1 << 10  # bytes before the offset of a log by which a rewritten one is noticed
 
 
-@dataclass
+@dataclass(frozen=False)
 class _Large:
     """A large file that is being sent."""
 
@@ -51,7 +51,7 @@ class _Large:
     sent: int = 0
 
 
-@dataclass
+@dataclass(frozen=False)
 class _Log:
     """A log of which pieces are sent on this connection."""
 

@@ -12,10 +12,10 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from muster.channel.stream import frames
 from muster.channel.stream.frames import PIECE, Broken, Frame
+from muster.dataclass import dataclass, field
 
 WINDOW = 1 << 19  # bytes of a connection that are on their way, in each direction
 MOST = 128  # connections at a time
@@ -23,7 +23,7 @@ _COUNT = struct.Struct(">I")
 _PORT = struct.Struct(">H")
 
 
-@dataclass
+@dataclass(frozen=False)
 class _Connection:
     socket: socket.socket
     waiting: bytearray = field(default_factory=bytearray)  # what came over the stream and is not written yet

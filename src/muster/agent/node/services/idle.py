@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import time
 from typing import Any
@@ -52,9 +51,11 @@ class Idle:
 
     def _jupyter_works(self) -> bool:
         """True if a kernel computes, or a kernel or terminal was used since the last look. Pages that are only open poll."""
+        from http.client import HTTPException  # here, because it takes long to import, and few jobs have Jupyter
+
         try:
             found = [self._asked("kernels"), self._asked("terminals")]
-        except (OSError, ValueError, http.client.HTTPException):
+        except (OSError, ValueError, HTTPException):
             return False
         entries = [entry for part in found if isinstance(part, list) for entry in part if isinstance(entry, dict)]
         seen = sorted(str((entry.get("id"), entry.get("name"), entry.get("last_activity"))) for entry in entries)
@@ -62,7 +63,9 @@ class Idle:
         return seen != (before or []) or any(entry.get("execution_state") == "busy" for entry in entries)
 
     def _asked(self, what: str) -> Any:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=ANSWER)
+        from http.client import HTTPConnection
+
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=ANSWER)
         try:
             headers = {"Authorization": f"token {self._token}"}
             connection.request("GET", f"/api/{what}?no_track_activity=1", headers=headers)

@@ -16,10 +16,11 @@ NO_PYTHON = "no-python"
 # Tried in this order; the first that is 3.9 or newer is taken.
 PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 8, -1)), "/usr/bin/python3")
 
-_NEW_ENOUGH = '"$python" -I -S -c "import sys; sys.exit(sys.version_info < (3, 9))"'
+# Asked for its version alone, a Python answers before it imports anything.
+_NEW_ENOUGH = 'case "$("$python" -V 2>/dev/null)" in "Python 3.9"*|"Python 3."[1-9][0-9]*) true;; *) false;; esac'
 _SHELL = (
     "for python in {pythons}; do"
-    ' if command -v "$python" >/dev/null 2>&1 && {new_enough} 2>/dev/null;'
+    ' if command -v "$python" >/dev/null 2>&1 && {new_enough};'
     ' then exec "$python" -I -S -c {program} {words}; fi;'
     " done;"
     ' echo; echo \'{mark}{{"error": "{no_python}"}}\'; exit 69'
@@ -45,8 +46,9 @@ def known():
         return False
 try:
     os.makedirs(root + "/blobs", 0o700, exist_ok=True)
-    say(agent=known())
-    if not known():
+    here = known()
+    say(agent=here)
+    if not here:
         data = read(int.from_bytes(read(8), "big"))
         if hashlib.sha256(data).hexdigest() != digest:
             sys.exit(1)

@@ -9,7 +9,6 @@ import signal
 import socket
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from muster.agent.sandbox import agent_process
@@ -18,6 +17,7 @@ from muster.agent.supervisor.site import Assignment, Cut, NodeEnded, NotReady, h
 from muster.channel.base import SupervisorChannel
 from muster.channel.stream import frames
 from muster.channel.stream.frames import Parser
+from muster.dataclass import dataclass, field
 from muster.engines.ssh.node import addresses, handover
 from muster.engines.ssh.node.addresses import Place, Unsuitable
 from muster.engines.ssh.node.handover import Handover
@@ -44,7 +44,7 @@ AGAIN = 1.0  # seconds before devices are asked for again, at most and by chance
 MARGIN = 12.0  # for a host that was cut off to end what its ranks' grace has left
 
 
-@dataclass
+@dataclass(frozen=False)
 class Node:
     """A host of the run, as its link reports it."""
 

@@ -12,7 +12,6 @@ import socket
 import struct
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -49,6 +48,8 @@ def be_daemon(paths: HostPaths, node: int, listening: int) -> NoReturn:
         syscalls.set_name(f"{HOST_DAEMON}{node}")
         Daemon(paths, node, listener).serve()
     except BaseException:
+        import traceback  # here, because it takes long to import
+
         traceback.print_exc()
     os._exit(1)
 
