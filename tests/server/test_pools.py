@@ -29,7 +29,7 @@ def started(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     [
         ("[pools.x]\n", "has one account, which several projects would share"),
         ('[pools.x]\nengine = "ssh"\ntrusted = true\n', "has no hosts"),
-        ('[pools.x]\nengine = "slurm"\naccounts = "users"\n', "which pools of Slurm do not have"),
+        ('[pools.x]\nengine = "slurm"\naccounts = "users"\n', "cannot make accounts"),
         ('[hosts.lab]\nnodes = ["h1"]\n[pools.x]\nengine = "ssh"\nhosts = "lab"\naccounts = "users"\n', "cannot make accounts"),
         ("[pools.Lab]\ntrusted = true\n", "cannot name a pool"),
         ("[pools.x]\ntrusted = true\nruns = 0\n", "runs"),

@@ -62,7 +62,7 @@ def _supervise(path: str, given: dict[str, str]) -> int:
     if "--variables" in given:
         from muster.agent.node import environment
 
-        environment.take_of_job(int(given["--variables"]))
+        environment.take_of_job(given["--variables"])
     events = Events(assignment.run.events)
     command = int(given["--command"]) if "--command" in given else None
     site: Site = _node_side(given.get("--site", "local")).site(assignment, events)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 STORAGE, POWER = "MUSTER_STORAGE", "MUSTER_POWER_KEYS"
 VARIABLE = "MUSTER_KEYS"  # the number of the descriptor
+OF_JOB = "MUSTER_JOB_VARIABLES"  # those of a job whose batch job is root's, as JSON: no program of root's is started with them
 _NAMED = ("access_key", "secret_key", "token")  # what opens a store, in its settings
 
 # Stores, clouds and the controllers of machines, as a word anywhere in a name or as its first.

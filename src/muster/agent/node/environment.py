@@ -77,8 +77,12 @@ def own() -> dict[str, str]:
     return dict(_given_later) or proc.environment(os.getpid())
 
 
-def take_of_job(descriptor: int) -> None:
-    """Takes in the variables of a job that runs as another user, from a file in memory."""
+def take_of_job(place: str) -> None:
+    """Takes in the variables of a job that runs as another user: from a file in memory, or from one of root's variables."""
+    if not place.isdigit():
+        _of_job.update(json.loads(own().get(keys.OF_JOB, "{}")))
+        return
+    descriptor = int(place)
     _of_job.update(json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0)))
     os.close(descriptor)
 

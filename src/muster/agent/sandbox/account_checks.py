@@ -6,11 +6,26 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
+from functools import partial
 
-from muster.agent.sandbox import account_view, rootfs
-from muster.agent.supervisor.site import Assignment
+from muster.agent.sandbox import account_view, namespaces, rootfs
+from muster.agent.supervisor.site import Assignment, NotReady
 from muster.linux import accounts
 from muster.linux.accounts import Account
+
+
+def open_run(assignment: Assignment, account: Account) -> None:
+    """Lets the account of a run at its files. Raises NotReady where it could change what is root's."""
+    if reason := exposed(assignment, account):
+        raise NotReady(f"the job cannot run as {account.name}: {reason}")
+    account_view.open_run(assignment, account)
+
+
+def lacks(assignment: Assignment, account: Account, devices: Sequence[str]) -> str:
+    """What is in the way of the account on this machine; found by a probe in a namespace, before anything of the job starts."""
+    place = f"{sys.argv[0]}.{os.getpid()}.account"
+    reason = namespaces.available(place, partial(check, assignment, account, devices))
+    return f"the job cannot run as {account.name}: {reason}" if reason else ""
 
 
 def exposed(assignment: Assignment, account: Account) -> str:

@@ -23,6 +23,7 @@ from muster.records.files import Events, write_text
 from muster.records.layout import AttemptDir, NodeDir
 
 if TYPE_CHECKING:
+    from muster.agent.sandbox.memory import Memory
     from muster.linux.accounts import Account
 
 CRASHED = 70
@@ -119,6 +120,18 @@ def _show_files(assignment: Assignment, view: rootfs.Root) -> None:
         rootfs.enter(account_view.restricted(view, account, kept))
         account_view.hide(assignment.run.home, account, kept)
         account_view.show_user(account)
+
+
+def become_account(assignment: Assignment, attempt: AttemptDir, index: int, kept: Collection[int], outside: int) -> Memory:
+    """Makes what only root can, and then this process that of the run's account; returns the memory limit of the node."""
+    from muster.agent.sandbox import account_view
+    from muster.agent.sandbox.memory import Memory, group
+
+    assert assignment.account is not None
+    account_view.give_node(attempt.node(index).path, 1, assignment.account)
+    limit = Memory(group(assignment.run.id, index), assignment.job.memory)
+    become(assignment.account, kept, outside)
+    return limit
 
 
 def become(account: Account, kept: Collection[int], outside: int) -> None:

@@ -100,7 +100,12 @@ class Site:
 
     def channel(self, assignment: Assignment, attempt: AttemptDir) -> SupervisorChannel:
         """The channel to the nodes of an attempt."""
-        return DirectorySupervisor(assignment.run, attempt, assignment.count)
+        channel = DirectorySupervisor(assignment.run, attempt, assignment.count)
+        if assignment.account is not None:
+            from muster.agent.sandbox import account_view
+
+            account_view.open_attempt(attempt, assignment.account, assignment.job.has_keys)
+        return channel
 
     def resume(self, attempt: AttemptDir) -> bool:
         """True if the agents of an attempt that an earlier supervisor began go on under this one."""

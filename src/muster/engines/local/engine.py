@@ -12,18 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from muster import devices
 from muster.dataclass import replace
+from muster.engines import job_variables
 from muster.engines.base import Beside, Capacity, EngineError, Order, Request
 from muster.engines.local import early, requirements
 from muster.engines.local.node import leftovers
 from muster.engines.own_supervisor import OwnSupervisor
 from muster.job import Job
 from muster.linux import keys, nsenter, proc
-from muster.records import submissions
 from muster.records.layout import run_dir
 from muster.records.text.units import size
-
-# Variables that no job can name.
-MADE_HERE = frozenset(("MUSTER_HOME", "MUSTER_POWER", submissions.VARIABLE, keys.STORAGE, keys.POWER))
 
 
 class Local(OwnSupervisor):
@@ -55,7 +52,7 @@ class Local(OwnSupervisor):
             raise EngineError(f"only root can start a run as {self.account.name}")
         if self.account is None:
             return super().submit(request, follower)
-        own, others = _own_variables(request.environment)
+        own, others = job_variables.apart(request.environment)
         with os.fdopen(keys.put_away(others), "rb") as file:
             argv = (*request.argv, "--variables", str(file.fileno()))
             return super().submit(replace(request, argv=argv, environment=own), follower, (file.fileno(),))
@@ -76,13 +73,6 @@ class Local(OwnSupervisor):
         found = devices.found(kind := devices.resolve("auto"))
         what = f"{len(found)} {kind} devices" if found else "devices simulated on the CPU"
         return [Capacity(f"{os.uname().nodename}: {_cpus()} CPUs, {size(_memory())} memory, {what}")]
-
-
-def _own_variables(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The variables that this process has as well, with its PATH, and all others."""
-    own = {name: value for name, value in environment.items() if os.environ.get(name) == value or name in MADE_HERE}
-    others = {name: value for name, value in environment.items() if name not in own}
-    return {**own, "PATH": os.environ.get("PATH", os.defpath)}, others
 
 
 def _is_of_run(pid: int, run_dir: str, uid: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shutil
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from muster import config
 from muster.dataclass import asdict, dataclass, replace
+from muster.engines import job_variables
 from muster.engines.base import Capacity, Engine, EngineError, Order, Place, Refused, Request
 from muster.engines.slurm import cluster, options, refusals, script, shared_disk, states
 from muster.engines.slurm.node import client
@@ -23,6 +25,7 @@ from muster.engines.slurm.node.client import Client
 from muster.engines.slurm.node.parsing import HANDLE, End, Queued
 from muster.engines.slurm.options import Site
 from muster.job import LAUNCHERS, Job
+from muster.linux import keys
 from muster.records.status import EngineLog, Status
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ _answers: dict[str, Answer] = {}  # by cluster
 class Slurm(Engine):
     name = "slurm"
     lasting = True
+    takes_accounts = True
 
     @property
     def _site(self) -> Site:
@@ -95,18 +99,28 @@ class Slurm(Engine):
             hint = "set `ssh: true`, or let the site allow it with `ssh = true` below [slurm]"
             hint += "; or `mpi` there, for ranks that srun starts" if job.framework == "mpi" else ""
             found.append(("ssh", f"is off, and {job.framework} starts its ranks over ssh", hint))
+        if self.account is not None and job.slurm and job.slurm.mpi:
+            hint = "set `ssh: true` and leave `mpi` out: the job is the server's, and its ranks cannot call srun"
+            found.append(("slurm", f"asks for `mpi: {job.slurm.mpi}`, which runs as another account do not have", hint))
         return [*found, *_wrong_mpi(job)]
 
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
         chosen = options.choose(self._site, job, environment)
         longest = cluster.longest(chosen, self._machines) if job.time_limit else math.inf
-        text = script.render(job, order, chosen, sys.executable, longest, self._site.namespaces)
+        account = self.account.to_text() if self.account is not None else ""
+        text = script.render(job, order, chosen, sys.executable, longest, self._site.namespaces, account)
         return Request(client.SUBMIT, "/", f"{order.run_dir}/{BATCH_LOG}", client.clean(environment), text)
 
     def submit(self, request: Request, follower: int | None = None) -> str:
         _answers.clear()
+        environment = request.environment
+        if self.account is not None:
+            if os.geteuid() != 0:
+                raise EngineError(f"only root can start a run as {self.account.name}")
+            own, others = job_variables.apart(environment)
+            environment = {**own, keys.OF_JOB: json.dumps(others)}
         try:
-            return _client().submit(request.script, request.environment)
+            return _client().submit(request.script, environment)
         except client.Rejected as error:
             raise Refused(refusals.explained(error.lines, request.script, _client().accounts)) from None
         except EngineError:

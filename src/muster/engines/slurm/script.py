@@ -28,8 +28,21 @@ exit 127
 """
 
 
-def render(job: Job, order: Order, chosen: Chosen, python: str, longest: float = math.inf, namespaces: bool = True) -> str:
-    """The complete script; `python` is the one that runs the submitter's command, `longest` what the site gives to a job."""
+def render(
+    job: Job,
+    order: Order,
+    chosen: Chosen,
+    python: str,
+    longest: float = math.inf,
+    namespaces: bool = True,
+    account: str = "",
+) -> str:
+    """The complete script; `python` is the one that runs the submitter's command, `longest` what the site gives to a job.
+
+    `account` is the user whose processes the ranks are, where the job is root's.
+    """
+    more = "" if namespaces else " --namespaces off"
+    more += f" --account {shlex.quote(account)} --variables environment" if account else ""
     pythons = [chosen.python] if chosen.python else [python, "python3"]
     asked = [f"--{name}" if value is None else f"--{name}={value}" for name, value in _asked(job, order, chosen, longest)]
     lines = [f"#SBATCH {_quoted(option)}" for option in (*asked, *chosen.options)]
@@ -39,7 +52,7 @@ def render(job: Job, order: Order, chosen: Chosen, python: str, longest: float =
         agent=shlex.quote(order.agent),
         run_dir=shlex.quote(order.run_dir),
         code=shlex.quote(order.code),
-        more="" if namespaces else " --namespaces off",
+        more=more,
     )
 
 

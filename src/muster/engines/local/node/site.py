@@ -9,7 +9,6 @@ import time
 import zlib
 from collections.abc import Collection
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 from muster.agent.node.agent import Agent
 from muster.agent.node.processes import Processes
@@ -27,10 +26,7 @@ from muster.linux.held_signals import held
 from muster.linux.signals import reap_children
 from muster.plan import Device, NodeInfo
 from muster.records.files import Events
-from muster.records.layout import AttemptDir, NodeDir
-
-if TYPE_CHECKING:
-    from muster.linux.accounts import Account
+from muster.records.layout import AttemptDir
 
 PER_NET = 250  # nodes per 127.x.y.*
 
@@ -109,24 +105,13 @@ class LocalSite(OwnSite):
         account = self.assignment.account
         if account is None:
             return
-        from muster.agent.sandbox import account_checks, account_view
+        from muster.agent.sandbox import account_checks
 
-        if reason := account_checks.exposed(self.assignment, account):
-            raise NotReady(f"the job cannot run as {account.name}: {reason}")
-        account_view.open_run(self.assignment, account)
+        account_checks.open_run(self.assignment, account)
         held = [device for node in (self._held.nodes if self._held else ()) for device in node]
         found = [path for path in files(self.kind, held) if os.path.exists(path)]
-        place = f"{sys.argv[0]}.{os.getpid()}.account"
-        if reason := namespaces.available(place, partial(account_checks.check, self.assignment, account, found)):
-            raise NotReady(f"the job cannot run as {account.name}: {reason}")
-
-    def channel(self, assignment: Assignment, attempt: AttemptDir) -> SupervisorChannel:
-        channel = super().channel(assignment, attempt)
-        if assignment.account is not None:
-            from muster.agent.sandbox import account_view
-
-            account_view.open_attempt(attempt, assignment.account, self.job.has_keys)
-        return channel
+        if reason := account_checks.lacks(self.assignment, account, found):
+            raise NotReady(reason)
 
     def filenos(self) -> list[int]:
         return self._queue.filenos()
@@ -185,7 +170,7 @@ class LocalSite(OwnSite):
             outside = -1 if account is None else os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             seen, keeper = agent_process.enter(self.assignment, attempt, index, names)
             if account is not None:
-                limit = self._become(account, attempt.node(index), index, (parent, keeper.fileno()), outside)
+                limit = agent_process.become_account(self.assignment, attempt, index, (parent, keeper.fileno()), outside)
         else:
             syscalls.adopt_orphans()
         name = host(index) if self.contained else os.uname().nodename
@@ -194,15 +179,6 @@ class LocalSite(OwnSite):
         channel = DirectoryNode(attempt, index)
         Agent(self.assignment, attempt, info, channel, keeper, None, parent, self.deadline, limit).carry_out()
         return 0
-
-    def _become(self, account: Account, folder: NodeDir, index: int, kept: tuple[int, int], outside: int) -> memory.Memory:
-        """Makes what only root can, and then this process that of the account; returns the memory limit of the node."""
-        from muster.agent.sandbox import account_view
-
-        account_view.give_node(folder.path, 1, account)
-        limit = memory.Memory(memory.group(self.run.id, index), self.job.memory)
-        agent_process.become(account, kept, outside)
-        return limit
 
     def _devices(self, index: int) -> tuple[Device, ...]:
         given = self._held.nodes[index] if self._held is not None and index < self.job.nodes else []

@@ -15,7 +15,7 @@ from muster.agent.supervisor import device_locks
 from muster.agent.supervisor.site import Assignment
 from muster.channel.directory import DirectoryNode
 from muster.dataclass import replace
-from muster.devices import DeviceInfo, found, resolve
+from muster.devices import DeviceInfo, files, found, resolve
 from muster.engines.slurm.node import pmi_launcher
 from muster.engines.slurm.node.allocation import MARGIN, Allocation, allocation_file
 from muster.linux import keys, syscalls
@@ -43,7 +43,10 @@ def run_agent(path: str, number: int, given: dict[str, str]) -> NoReturn:
     try:
         _see(path, attempt)
         _put_keys_away()
+        if "--variables" in given:
+            environment.take_of_job(given["--variables"])
         node = _Node(Assignment.read(path, given), attempt, name, index)
+        node.check_account()
         agent_process.be_agent(node.carry_out)
     except Unfit as error:
         print(f"muster: {name}: {error}", file=sys.stderr, flush=True)
@@ -56,7 +59,7 @@ def run_agent(path: str, number: int, given: dict[str, str]) -> NoReturn:
 
 def _put_keys_away() -> None:
     """Executes this program again without the keys in its environment: ranks can read the memory of the agent, its fork."""
-    kept, found = keys.apart(environment.given())
+    kept, found = keys.apart(environment.own())
     if found:
         descriptor = keys.put_away(found)
         os.set_inheritable(descriptor, True)
@@ -88,21 +91,43 @@ class _Node:
         folder = self.attempt.node(self.index)
         os.makedirs(folder.path, exist_ok=True)
         agent_process.write_to(folder.agent_log)
-        seen, keeper = os.getpid(), None
+        seen, keeper, limit, account = os.getpid(), None, None, self.assignment.account
         if agent_process.may_be_contained(self.assignment, folder):
             names = [(node.name, node.address) for node in self.allocation.nodes]
+            outside = -1 if account is None else os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             seen, keeper = agent_process.enter(
                 self.assignment, self.attempt, self.index, names, agent_process.private_on_machines()
             )
+            if account is not None:
+                os.chown(folder.events, account.uid, account.gid)  # which this process has begun
+                limit = agent_process.become_account(self.assignment, self.attempt, self.index, (keeper.fileno(),), outside)
+        elif account is not None:
+            raise OSError("namespaces are not to be had any more")  # nothing of the job is ever started as root
         else:
             syscalls.set_name(f"muster-node-{self.index}")
             syscalls.adopt_orphans()
         channel = DirectoryNode(self.attempt, self.index)
         channel.show_life()
         patience = max(0.0, self.allocation.kill_wait - MARGIN)
-        Agent(self.assignment, self.attempt, self._info(seen), channel, keeper, patience).carry_out()
-        memory.leave_group(memory.group(self.assignment.run.id, self.index))
+        Agent(self.assignment, self.attempt, self._info(seen), channel, keeper, patience, memory=limit).carry_out()
+        if account is None:
+            memory.leave_group(memory.group(self.assignment.run.id, self.index))
         return 0
+
+    def check_account(self) -> None:
+        """Raises Unfit where the ranks of this node cannot be processes of the run's account."""
+        account = self.assignment.account
+        if account is None:
+            return
+        from muster.agent.sandbox import account_checks
+
+        if not self.assignment.namespaces:
+            raise Unfit(f"a run as {account.name} needs namespaces, which are switched off")
+        if os.geteuid() != 0:
+            raise Unfit(f"only root can start a run as {account.name}, and jobs here are those of user {os.geteuid()}")
+        found = [path for path in files(self.kind, self.devices) if os.path.exists(path)]
+        if reason := account_checks.lacks(self.assignment, account, found):
+            raise Unfit(reason)
 
     def _info(self, seen: int) -> NodeInfo:
         address = next((node.address for node in self.allocation.nodes if node.name == self.name), self.name)

@@ -71,6 +71,10 @@ class SlurmSite(Site):
         shown = {node.name: node.address for node in self.client.nodes(names)}
         nodes = tuple(SlurmNode(name, resolved(shown.get(name, name))) for name in names)
         self.allocation = Allocation(nodes, wait)
+        if self.assignment.account is not None:
+            from muster.agent.sandbox import account_checks
+
+            account_checks.open_run(self.assignment, self.assignment.account)
         return True
 
     def start(self, attempt: AttemptDir) -> None:
@@ -79,7 +83,7 @@ class SlurmSite(Site):
         argv = job_step.srun(self.assignment.count, os.environ, self._agent(attempt))
         log = os.open(srun_log(attempt), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            self._srun = spawn(argv, environment.given(), log)
+            self._srun = spawn(argv, environment.own(), log)
         finally:
             os.close(log)
         self._running = set(range(self.assignment.count))
@@ -90,6 +94,8 @@ class SlurmSite(Site):
         words += ["--python", assignment.tools.python]
         if not assignment.namespaces:
             words += ["--namespaces", "off"]
+        if assignment.account is not None:
+            words += ["--account", assignment.account.to_text(), "--variables", "environment"]
         return job_step.agent(sys.executable, assignment.tools.archive, words)
 
     def ended(self, attempt: AttemptDir, channel: SupervisorChannel) -> list[NodeEnded]:
@@ -219,7 +225,7 @@ class SlurmSite(Site):
         """Submits the run as a new job, and cancels that one if another submission was recorded first."""
         run, number = self.assignment.run, self.submission + 1
         try:
-            job = self.client.submit(read_text(run.script), {**environment.given(), submissions.VARIABLE: str(number)})
+            job = self.client.submit(read_text(run.script), {**environment.own(), submissions.VARIABLE: str(number)})
             if not submissions.claim(run, number, job, reason):
                 self.client.cancel(job.partition(";")[0])
             return True

@@ -23,6 +23,7 @@ from muster.tester.errors import Misused
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"  # where every account finds programs
 DEFAULT_PROJECT = "default"
+MACHINES = ("local", "slurm")  # engines whose agents become accounts; over ssh they log in as them
 ONE = "one"  # the directory of a pool with one account
 
 
@@ -58,8 +59,8 @@ class Pool:
 
     @property
     def has_os_accounts(self) -> bool:
-        """True if its runs on this machine are processes of accounts."""
-        return self.settings.engine == "local" and self.settings.accounts is not None
+        """True if its runs are processes of accounts, which root on their machines makes them."""
+        return self.settings.engine in MACHINES and self.settings.accounts is not None
 
     @property
     def is_own_user(self) -> bool:
@@ -158,12 +159,10 @@ def _check(name: str, settings: Settings, found: config.Config) -> None:
     if settings.accounts is None and not settings.project and not settings.trusted:
         hint = "write `project`, `accounts`, or `trusted = true` where its projects trust each other"
         raise Misused(f"the pool `{name}` has one account, which several projects would share; {hint}")
-    if settings.engine == "local" and settings.accounts is not None and os.geteuid() != 0:
+    if settings.engine in MACHINES and settings.accounts is not None and os.geteuid() != 0:
         raise Misused(f"the pool `{name}` has accounts, and only root can start processes of others; run the server as root")
-    if settings.engine == "slurm" and settings.accounts is not None:
-        raise Misused(f"the pool `{name}` has accounts, which pools of Slurm do not have; leave `accounts` out")
-    if settings.engine == "ssh" and settings.accounts == USERS:
-        raise Misused(f"the pool `{name}` cannot make accounts on its hosts; write a table of user or project = account")
+    if settings.engine != "local" and settings.accounts == USERS:
+        raise Misused(f"the pool `{name}` cannot make accounts on its machines; write a table of user or project = account")
 
 
 def _check_nodes(name: str, settings: Settings, hosts: Sequence[str]) -> None:
