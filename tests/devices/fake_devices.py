@@ -24,9 +24,13 @@ NPU_SMI_TOP = """\
 | NPU   Name                | Health        | Power(W)    Temp(C)           Hugepages-Usage(page)|
 | Chip                      | Bus-Id        | AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)        |
 +===========================+===============+====================================================+
-| 0     910B3               | OK            | 93.6        40                0    / 0             |
+"""
+NPU_SMI_CHIP = """\
+| {id:<6}{name:<20}| OK            | 93.6        40                0    / 0             |
 | 0                         | 0000:C1:00.0  | 0           0    / 0          4152 / 65536         |
 +===========================+===============+====================================================+
+"""
+NPU_SMI_USERS = """\
 +---------------------------+---------------+----------------------------------------------------+
 | NPU     Chip              | Process id    | Process name             | Process memory(MB)      |
 +===========================+===============+====================================================+
@@ -79,6 +83,8 @@ class Gpus(Machine):
 
 
 class Npus(Machine):
+    chip = "910B3"
+
     def __init__(self, folder: Path, *ids: int, seen: Path | None = None, address: str = "192.168.{}.1") -> None:
         super().__init__(folder, seen)
         dev, etc = folder / "root" / "dev", folder / "root" / "etc"
@@ -93,7 +99,7 @@ class Npus(Machine):
 
     def used_by(self, users: dict[int, int], name: str = "python3") -> None:
         """Puts processes on devices: device -> process id."""
-        text = NPU_SMI_TOP
+        text = NPU_SMI_TOP + "".join(NPU_SMI_CHIP.format(id=id, name=self.chip) for id in self.ids) + NPU_SMI_USERS
         for id in self.ids:
             line = NPU_SMI_PROCESS if id in users else NPU_SMI_NOBODY
             text += line.format(id=id, pid=users.get(id), name=name)

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from fake_devices import Gpus
+from fake_devices import Gpus, Npus
 from run_client import RunClient, run_client
 from sqlalchemy import func, select
 
@@ -67,6 +67,19 @@ def test_the_scheduler_sees_devices_with_models_and_labels(gpus: Gpus, database:
     assert node.models == {"nvidia": "NVIDIA A100-SXM4-40GB"}
     assert node.cpus == len(os.sched_getaffinity(0))
     assert node.memory
+
+
+def test_ascend_chips_have_the_name_that_npu_smi_says(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    npus = Npus(tmp_path / "machine", 0, 1)
+    for name, value in npus.env.items():
+        monkeypatch.setenv(name, value)
+    with watching(database, tmp_path) as nodes:
+        assert nodes.pool("here").nodes[0].models == {"ascend": "Ascend 910B3"}
+    npus.tool("npu-smi", "#!/bin/sh\n")  # it shows no chips
+    with watching(database, tmp_path) as nodes:
+        assert nodes.pool("here").nodes[0].models == {"ascend": "Ascend"}
 
 
 def test_devices_of_others_are_held_until_they_let_go(gpus: Gpus, database: Database, tmp_path: Path) -> None:

@@ -80,3 +80,24 @@ def test_a_pool_is_taken_away_once_its_runs_have_ended(serve_muster: ServeMuster
         server.start()
         assert (client.get(run)["pool"], client.log(run)) == ("local", "hello\n")
         assert client.wait(client.submit("command: echo hello"))["pool"] == "other"
+
+
+def test_constraints_go_to_pools_that_can_look_after_them(serve_muster: ServeMuster) -> None:
+    server = serve_muster()
+    administrator = server.make_administrator()
+    server.kill()
+    slurm = '[pools.batch]\nengine = "slurm"\ntrusted = true\nlabels = {site = "b"}\n'
+    (server.data / "config.toml").write_text(f'{slurm}[pools.here]\ntrusted = true\nlabels = {{rack = "a"}}\n')
+    server.start()
+    job = "device: cpu\ncommand: id\nconstraints: {labels: {rack: a}}\n"
+    with run_client(server, administrator, project="lab") as client:
+        refused = client.post(job, pool="batch")
+        assert refused.status_code == 400
+        assert refused.json()["reason"] == (
+            "asks for nodes with rack=a, and in the pool batch Slurm chooses the nodes: name its features in the job with "
+            "`slurm: {constraint: FEATURE}` instead of `constraints`, or choose another pool"
+        )
+        assert "910B" in client.post("command: id\nconstraints: {model: 910B}\n", pool="batch").json()["reason"]
+        met = client.post(job.replace("rack: a", "site: b"), pool="batch")  # all of its nodes have it
+        assert "constraints" not in met.text
+        assert client.wait(client.submit(job))["pool"] == "here"

@@ -275,15 +275,15 @@ def test_devices_are_those_that_the_hosts_find_themselves(
     furnish("h2", Gpus(shown / "gpus", 4))
     found = ask()
     [ascend] = [kind for kind in found["hosts"][0]["accelerators"] if kind["kind"] == "ascend"]
-    assert [(device["id"], device["name"], device["ip"]) for device in ascend["devices"]] == [("0", "910B3", "192.168.0.1")]
+    assert [(device["id"], device["name"], device["ip"]) for device in ascend["devices"]] == [("0", "Ascend 910B3", "192.168.0.1")]
     [gpus] = [kind for kind in found["hosts"][1]["accelerators"] if kind["kind"] == "nvidia"]
     assert [device["name"] for device in gpus["devices"]] == ["NVIDIA A100-SXM4-40GB"] * 4
     assert found["hosts"][2]["accelerators"] == []
     assert "nvidia: nvidia-smi does not work: code 9" in found["hosts"][0]["notes"]
     text = muster("doctor", "--hosts", "lab").stdout
-    assert "1 × ascend 910B3\n" in text
+    assert "1 × Ascend 910B3\n" in text
     assert "4 × NVIDIA A100-SXM4-40GB\n" in text
-    assert "hosts have different devices: 1 × ascend 910B3 on h1; 4 × NVIDIA A100-SXM4-40GB on h2; none on h3" in text
+    assert "hosts have different devices: 1 × Ascend 910B3 on h1; 4 × NVIDIA A100-SXM4-40GB on h2; none on h3" in text
 
 
 # -- before a run
@@ -369,7 +369,7 @@ def test_auto_is_the_kind_that_all_hosts_have(
     if having == "one":
         assert done.returncode == 2
         assert (
-            "`device` is `auto`, and hosts have different devices: none on h1; 1 × ascend 910B3, 1 × Ascend on h2"
+            "`device` is `auto`, and hosts have different devices: none on h1; 2 × Ascend 910B3 on h2"
             in done.stderr
         )
     else:

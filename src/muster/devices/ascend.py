@@ -25,6 +25,11 @@ def found() -> list[DeviceInfo]:
     return allowed(devices, "ASCEND_RT_VISIBLE_DEVICES")
 
 
+def full_name(chip: str) -> str:
+    """The name of a chip of which npu-smi says `910B3` or, on later machines, `Ascend910`."""
+    return f"Ascend {chip.removeprefix('Ascend').strip()}".rstrip()
+
+
 def addresses() -> dict[str, str]:
     """The address of the network port of each device, from hccn.conf."""
     try:

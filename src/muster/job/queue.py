@@ -134,7 +134,7 @@ CONSTRAINTS_FIELD = declared(
     CONSTRAINTS,
     None,
     "On a server: what nodes must have: labels of the pool's nodes, and a part of the name of the devices' model, in any "
-    f"case. {HERE}",
+    f"case. Pools of Slurm take `slurm.constraint` instead. {HERE}",
     "{labels: {rack: a}, model: Ascend910B}",
     "none",
 )

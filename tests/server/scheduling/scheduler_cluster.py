@@ -83,7 +83,7 @@ def _wrong_gang(pool: Pool, run: Running) -> list[str]:
             found.append(f"{run.id} gets {ids} of two rings")
         if any(there.labels.get(label) != value for label, value in demand.labels):
             found.append(f"{run.id} is on {name} without its label")
-        if demand.model and there.models.get(demand.kind) != demand.model:
+        if demand.model.casefold() not in there.models.get(demand.kind, "").casefold():
             found.append(f"{run.id} is on {name} of another model")
         if there.unusable is not None and run.started == 0:
             found.append(f"{run.id} is on {name}, which is not usable")

@@ -53,6 +53,16 @@ def test_a_refusal_names_the_label_or_model_that_no_node_has() -> None:
     )
 
 
+@pytest.mark.parametrize("asked", ["910b", "ASCEND 910B", "Ascend910B", "910B3"])
+def test_a_part_of_the_name_of_a_model_is_enough_in_any_case(asked: str) -> None:
+    pool = Pool("lab", (node("n1", models={"ascend": "Ascend 910A"}), node("n2", models={"ascend": "Ascend 910B3"})))
+    wanted = replace(job("new", 1, 8), demand=Demand(1, "ascend", 8, model=asked))
+    assert possible(pool, wanted.demand) is None
+    [start] = decide(State(0.0, (pool,), (wanted,))).starts
+    assert start.nodes == ("n2",)
+    assert "of model 310P, and the pool lab has Ascend 910A, Ascend 910B3" in refusal(Demand(1, "ascend", 8, model="310P"), pool)
+
+
 def test_a_refusal_for_cpus_or_memory_names_what_the_largest_node_has() -> None:
     pool = Pool("lab", (node("n1", cpus=32), replace(node("n2", cpus=64), memory=8 << 30)))
     assert refusal(Demand(1, "ascend", 8, cpus=100, memory=16 << 30), pool).endswith(

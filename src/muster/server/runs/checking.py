@@ -103,6 +103,7 @@ def validated(
     tree: Path | None,
 ) -> Checked:
     warnings: list[str] = []
+    choosing.need_known_constraints(loaded.job, pool)
     loaded = _queueable(platform, caller, loaded, pool)
     with _without(tree), platform.temporary_key(caller.principal) as access_key:
         storage = platform.environments.storage(pool.home(account), access_key)

@@ -14,6 +14,7 @@ from muster.server.runs.pools.pool import Pool
 from muster.server.runs.queue.needs import demand_of, need_of
 from muster.server.runs.scheduling.model import Preview, Refusal, Waiting
 from muster.server.runs.scheduling.possible import possible
+from muster.server.runs.scheduling.reasons import Names, Reason
 from muster.tester.errors import Denied
 
 ACCELERATORS = ("nvidia", "ascend")
@@ -58,7 +59,9 @@ def choose(
     refusals: list[Refusal] = []
     for pool, account in candidates:
         found = replace(job, device=kind_in(platform, job, pool))
-        refusal = None if found.device == "auto" else _refusal(platform, found, pool)
+        refusal = _beyond_slurm(job, pool)
+        if refusal is None and found.device != "auto":
+            refusal = _refusal(platform, found, pool)
         if refusal is None:
             fitting.append((pool, account))
         else:
@@ -70,6 +73,12 @@ def choose(
         if foreseen is not None and foreseen.start is not None:
             return pool, account
     return fitting[0]
+
+
+def need_known_constraints(job: Job, pool: Pool) -> None:
+    """Raises Impossible for constraints that a pool cannot look after: Slurm chooses its nodes itself."""
+    if (refusal := _beyond_slurm(job, pool)) is not None:
+        raise Impossible([refusal])
 
 
 def need_possible(platform: Platform, job: Job, pool: Pool) -> None:
@@ -84,6 +93,17 @@ def _refusal(platform: Platform, job: Job, pool: Pool) -> Refusal | None:
     if pool.settings.engine == "slurm" or not platform.nodes.known(pool.name):
         return None
     return possible(platform.nodes.pool(pool.name), demand_of(need_of(job)))
+
+
+def _beyond_slurm(job: Job, pool: Pool) -> Refusal | None:
+    """The refusal of constraints in a pool of Slurm; labels that the whole pool has are met."""
+    if pool.settings.engine != "slurm" or job.constraints is None:
+        return None
+    lacking = [f"{name}={value}" for name, value in job.constraints.labels.items() if pool.settings.labels.get(name) != value]
+    if job.constraints.model:
+        lacking.append(job.constraints.model)
+    about = {"pool": pool.name, "names": Names(tuple(lacking))}
+    return Refusal(Reason("constraints_of_slurm", about), None) if lacking else None
 
 
 def preview(platform: Platform, user: str, project: str, pool: Pool, job: Job) -> Preview | None:

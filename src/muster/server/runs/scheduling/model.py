@@ -28,7 +28,7 @@ class Demand:
     devices: int = 1  # of each part
     cpus: int = 0  # of each part; 0: the job does not say
     memory: int = 0  # of each part; 0: the job does not say
-    model: str = ""  # of the devices, as its node names it; "": any
+    model: str = ""  # a part of the name that its node gives the devices; "": any
     labels: tuple[tuple[str, str], ...] = ()  # which its nodes have, sorted
 
     @property
@@ -36,9 +36,17 @@ class Demand:
         """Devices of all parts, which count against quotas."""
         return self.nodes * self.devices
 
+    def accepts_model(self, name: str) -> bool:
+        """True if devices of this name are asked for: `model` is a part of it, in any case; spaces do not count."""
+        return _plain(self.model) in _plain(name)
+
     def words(self, language: str = "en") -> str:
         """What one part needs."""
         return shape(self.devices, self.kind, self.cpus, self.memory, self.model, self.labels, language)
+
+
+def _plain(name: str) -> str:
+    return "".join(name.casefold().split())
 
 
 @dataclass(frozen=True)

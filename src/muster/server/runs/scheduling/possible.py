@@ -46,7 +46,7 @@ def _why(pool: Pool, demand: Demand, fitting: int, fits_but_for_size: bool) -> R
         models = sorted({node.models.get(demand.kind, "") for node in pool.nodes if node.devices.get(demand.kind)})
         if not models:
             return Reason("no_kind", about)
-        if demand.model and demand.model not in models:
+        if not any(map(demand.accepts_model, models)):
             return Reason("no_model", {**about, "model": demand.model, "there": Names(tuple(model or "?" for model in models))})
     return Reason("too_large", about)
 

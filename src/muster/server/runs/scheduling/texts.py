@@ -81,6 +81,12 @@ TEXTS: dict[str, tuple[str, str]] = {
         "asks for nodes with {label}, and no node of the pool {pool} has it",
         "需要带标签 {label} 的节点，资源池 {pool} 中没有",
     ),
+    "constraints_of_slurm": (
+        "asks for nodes with {names}, and in the pool {pool} Slurm chooses the nodes: name its features in the job with "
+        "`slurm: {{constraint: FEATURE}}` instead of `constraints`, or choose another pool",
+        "需要带 {names} 的节点，而资源池 {pool} 由 Slurm 选择节点：请在作业中用 `slurm: {{constraint: FEATURE}}` "
+        "代替 `constraints`，或选择其他资源池",
+    ),
     "ring": (
         "asks for {devices} ascend devices a node, and a node gives 1, 2 or 4 of one ring, or all 8",
         "每个节点需要 {devices} 个 ascend 设备，而一个节点只能给出同一环内的 1、2、4 个，或全部 8 个",

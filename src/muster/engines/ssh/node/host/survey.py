@@ -117,7 +117,8 @@ def _models(kind: str, ids: list[str]) -> tuple[str | None, dict[str, str | None
         return None, {}
     try:
         meter.read()
-        return meter.driver, {device.id: device.name for device in meter.describe()}
+        name = devices.ascend.full_name if kind == "ascend" else str
+        return meter.driver, {device.id: device.name and name(device.name) for device in meter.describe()}
     except devices.Unmeasured:
         return meter.driver, {}
     finally:

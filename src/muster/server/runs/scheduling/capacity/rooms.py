@@ -21,7 +21,7 @@ class Shape:
 
     def accepts(self, demand: Demand) -> bool:
         """True if model and labels are those of the demand."""
-        if demand.model and self.models.get(demand.kind) != demand.model:
+        if demand.model and not demand.accepts_model(self.models.get(demand.kind, "")):
             return False
         return all(self.labels.get(name) == value for name, value in demand.labels)
 
