@@ -76,6 +76,14 @@ def test_a_run_without_a_queue_continues_when_it_is_reconciled(write_job: WriteJ
     assert run.attempt_numbers() == [1, 2]
 
 
+def test_whoever_asks_a_run_to_leave_may_shorten_its_grace(write_job: WriteJob) -> None:
+    run = start(write_job({"command": "trap '' TERM; echo up; while :; do sleep 0.1; done", "grace": "1000d"}))
+    until(lambda: "up" in written(run, 1))
+    preemption.preempt(run.dir, FOR_ANN, 0.5)
+    assert until_preempted(run).state == State.PENDING
+    assert run.stop(reason="no longer needed") == "stopped"
+
+
 def test_preemptions_use_up_neither_retries_nor_the_time_limit(write_job: WriteJob) -> None:
     command = "trap 'exit 5' TERM; echo up; for i in 1 2 3 4 5; do sleep 0.1; done; test $MUSTER_ATTEMPT -gt 7"
     run = start(write_job({"command": command, "retries": 1, "time_limit": "1h"}))

@@ -140,10 +140,12 @@ def test_a_check_that_hangs_is_given_up_and_holds_up_nothing(
         until(lambda: nodes.pool("here").nodes[0].unusable is None)
 
 
-def test_too_little_disk_or_memory_leaves_a_node_out(gpus: Gpus, database: Database, tmp_path: Path) -> None:
+def test_nothing_starts_on_a_node_with_too_little_disk_or_memory_and_it_still_counts(gpus: Gpus, database: Database, tmp_path: Path) -> None:
     for setting, said in (("disk_free", "scratch/check has"), ("memory_free", "of memory free")):
         with watching(database, tmp_path, f'{SETTINGS}{setting} = "1000T"\n') as nodes:
-            reason = str(nodes.pool("here").nodes[0].unusable)
+            node = nodes.pool("here").nodes[0]
+            assert node.unusable is None
+            reason = str(node.short)
             assert (said in reason, "1000.0T are needed" in reason) == (True, True), reason
 
 

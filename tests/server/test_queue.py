@@ -300,6 +300,28 @@ def test_a_preemptible_run_makes_room_and_goes_on_where_it_was(lab: Lab) -> None
         assert other.wait(urgent)["state"] == "succeeded"
 
 
+def test_no_grace_keeps_a_preemptible_run_on_its_devices(small: Lab) -> None:
+    stubborn = "device: cpu\ndevices: 2\ncommand: 'trap \"\" TERM; echo up; while :; do sleep 0.1; done'\ngrace: 3650d\n"
+    with small.client() as client:
+        refused = client.post(f"{stubborn}preemptible: true\n")
+        [problem] = refused.json()["problems"]
+        assert (refused.status_code, problem["field"], "leave within 10m" in problem["message"]) == (400, "grace", True), problem
+        config = small.server.data / "config.toml"
+        small.server.kill()
+        config.write_text(f'{LAB}longest_grace = "3650d"\n')
+        small.server.start()
+        victim = client.submit(f"{stubborn}preemptible: true\n")
+        until(lambda: running(client, victim) and "up" in client.log(victim))
+        small.server.kill()
+        config.write_text(f'{LAB}longest_grace = "1s"\n')  # holds for runs that are there
+        small.server.start()
+        urgent = client.submit(small.holding("urgent"))
+        until(lambda: running(client, urgent))
+        client.http.post(f"/api/v1/runs/{victim}/stop")
+        small.gate("urgent").touch()
+        assert client.wait(urgent)["state"] == "succeeded"
+
+
 def test_runs_that_cannot_be_preempted_keep_their_devices(small: Lab) -> None:
     with small.client() as client:
         first = client.submit(small.holding("a"))

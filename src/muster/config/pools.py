@@ -30,6 +30,7 @@ NAME = r"^[a-z0-9][a-z0-9-]{0,31}$"
 MOST_RUNS = 300
 UIDS = 700_000  # the first user id that is given out
 MINIMUM_RUNTIME, CHECK_EVERY = 300.0, 300.0  # seconds
+LONGEST_GRACE = 600.0
 LOST_AFTER = 900.0  # where neither pool nor group of hosts says it
 DISK_FREE, MEMORY_FREE = 256 << 20, 512 << 20  # bytes
 LABELS = Pairs("label", r"^[A-Za-z0-9][\w.\-/]{0,62}$", "up to 63 letters, digits, `_`, `.`, `-` and `/`", '{rack = "a"}')
@@ -89,6 +90,9 @@ class Pool:
     )
     default_time_limit: float | None = declared(Duration(), None, "The time limit of jobs that have none.")
     minimum_runtime: float = declared(Duration(zero=True), MINIMUM_RUNTIME, "How long a run goes on before it is preempted.")
+    longest_grace: float = declared(
+        Duration(zero=True), LONGEST_GRACE, "The most `grace` of a preemptible job, and of a run that has to make room."
+    )
     lost_after: float | None = declared(
         Duration(), None, "With the engine ssh: how long a host may be out of reach before its ranks are stopped."
     )

@@ -18,8 +18,10 @@ from muster.records.layout import RunDir
 PHASE = derive.PREEMPTED  # of the view of a run that has left its devices: its state is `pending`
 
 
-def preempt(run: RunDir, reason: str) -> None:
+def preempt(run: RunDir, reason: str, most: float | None = None) -> None:
     """Asks a run to leave its devices: ranks get the job's grace, outputs a last upload. The first request counts.
+
+    `most` is the longest grace in seconds, whatever the job says.
 
     Raises EngineError where its engine has a queue of its own, which decides that.
     """
@@ -27,7 +29,7 @@ def preempt(run: RunDir, reason: str) -> None:
     if not engine.continues:
         raise EngineError(f"runs on {engine.name} are preempted by {engine.name} itself")
     if state.recorded(run) is None:
-        write_once(run.preempt, {"reason": reason, "time": time.time()})
+        write_once(run.preempt, {"reason": reason, "time": time.time(), **({} if most is None else {"grace": most})})
 
 
 def is_leaving(run: RunDir) -> bool:

@@ -79,8 +79,9 @@ def _node(name: str, about: dict[str, Any]) -> Node:
     held = {kind: frozenset(ids) for kind, ids in about.pop("held", {}).items()}
     unusable = drained(*about.pop("drained")) if "drained" in about else None
     unusable = failed_check(*about.pop("failed")) if "failed" in about else unusable
+    short = failed_check(*about.pop("short")) if "short" in about else None
     memory = about.pop("gib", None)
-    return Node(name, devices=devices, held=held, unusable=unusable, memory=memory and memory << 30, **about)
+    return Node(name, devices=devices, held=held, unusable=unusable, short=short, memory=memory and memory << 30, **about)
 
 
 def _gang(about: dict[str, Any]) -> Demand:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from muster.server.runs.scheduling.decide import decide
 from muster.server.runs.scheduling.model import Decision, Demand, Node, Pool, Running, State, Waiting
+from muster.server.runs.scheduling.reasons import failed_check
 
+SHORT = failed_check("it has 100M of memory free, and 512M are needed")
 EIGHT = tuple(range(8))
 
 
@@ -103,6 +105,7 @@ class Simulation:
     ran_with_head: dict[str, frozenset[str]] = field(default_factory=dict)  # who ran when a run first had a reservation
     ends: dict[str, float] = field(default_factory=dict)
     passes: list[tuple[State, Decision]] = field(default_factory=list)
+    flap: Callable[[Node], bool] | None = None  # whether a node on which something runs lacks memory in a pass
 
     def run(self) -> Simulation:
         events = [(job.submitted, number) for number, job in enumerate(self.jobs)]
@@ -117,10 +120,13 @@ class Simulation:
                     waiting[self.jobs[number].id] = self.jobs[number]
             for id in [id for id in running if self.ends[id] <= now]:
                 del running[id]
-            state = State(now, self.pools, tuple(waiting.values()), tuple(running.values()), self.quotas)
+            pools = tuple(self._as_checked(pool, running.values()) for pool in self.pools)
+            state = State(now, pools, tuple(waiting.values()), tuple(running.values()), self.quotas)
             decision = decide(state)
             self.passes.append((state, decision))
+            short = {node.name for pool in pools for node in pool.nodes if node.short}
             for run in started(state, decision):
+                assert not short & set(run.nodes)
                 del waiting[run.id]
                 running[run.id] = run
                 self.starts[run.id], self.ends[run.id] = now, now + self.seconds[run.id]
@@ -131,6 +137,14 @@ class Simulation:
                     self.promised[kept.run] = min(kept.at, self.promised.get(kept.run, kept.at))
             assert faults(self.pools, running.values()) == []
         return self
+
+    def _as_checked(self, pool: Pool, running: Iterable[Running]) -> Pool:
+        """The pool as its last check found it; a node on which nothing runs lacks nothing."""
+        if self.flap is None:
+            return pool
+        used = {name for run in running if run.pool == pool.name for name in run.nodes}
+        checked = (replace(n, short=SHORT) if n.name in used and self.flap(n) else n for n in pool.nodes)
+        return replace(pool, nodes=tuple(checked))
 
 
 def without(state: State, gone: Iterable[str], **changes: object) -> State:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_queues import random_jobs, random_simulation, random_state
-from scheduler_cluster import Simulation, faults, started, without
+from scheduler_cluster import Simulation, faults, lab, started, without
 
 from muster.server.runs.scheduling.decide import decide
 from muster.server.runs.scheduling.explain import explain, preview
@@ -195,6 +195,30 @@ def test_a_large_run_is_not_starved_by_a_stream_of_small_ones() -> None:
     simulation = Simulation((pool,), [*small, large], {**{each.id: 100.0 for each in small}, "large": 100.0}).run()
     ahead = max(simulation.ends[each.id] for each in small if each.submitted < 205.0)
     assert simulation.starts["large"] <= ahead
+
+
+@given(SEEDS)
+@THOROUGH
+def test_every_run_starts_in_the_end_although_nodes_lack_memory_again_and_again(seed: int) -> None:
+    draw = random.Random(seed)
+    simulation = random_simulation(seed, limits=False, kinds=("ascend", "nvidia"))
+    simulation.flap = lambda node: draw.random() < 0.5
+    assert set(simulation.run().starts) == set(simulation.seconds)
+
+
+@given(SEEDS)
+@THOROUGH
+def test_a_large_run_is_not_starved_by_small_ones_that_use_up_the_memory_of_nodes(seed: int) -> None:
+    draw = random.Random(seed)
+    small = [
+        Waiting(f"s{n}", n, "ann", "vision", "lab", Demand(1, "ascend", 4), n * 10.0, limit=float(draw.randint(20, 150)))
+        for n in range(200)
+    ]
+    large = Waiting("large", 1000, "bob", "vision", "lab", Demand(2, "ascend", 8), 205.0, limit=100.0)
+    seconds = {each.id: (each.limit or 0.0) * draw.choice((0.5, 1.0)) for each in small}
+    simulation = Simulation((lab(2),), [*small, large], {**seconds, "large": 100.0}, flap=lambda node: draw.random() < 0.7)
+    simulation.run()
+    assert simulation.starts["large"] <= max(simulation.ends[each.id] for each in small if each.submitted < 205.0) + 300.0
 
 
 def test_a_large_run_over_its_quota_is_not_starved_by_small_ones_of_its_project() -> None:

@@ -28,6 +28,7 @@ from muster.records.layout import AttemptDir
 from muster.records.run_view import AttemptOutcome, Cause, State, Stop
 from muster.records.text.failures import over_time
 from muster.records.text.units import duration, signal_name
+from muster.records.untrusted import number
 
 ABANDONED_GRACE = 5.0  # when the command that followed the run is gone
 DEVICE_PAUSE = 2.0  # between two looks at the devices' own process lists
@@ -296,7 +297,8 @@ class Supervisor:
             self.events.add("killing")
         if self.stop is None and (leave := read_object(self.run.preempt)):
             self._preempted = str(leave.get("reason") or "preempted")
-            self._must_stop(Cause.PREEMPTED, self._preempted)
+            most = number(leave.get("grace"))
+            self._must_stop(Cause.PREEMPTED, self._preempted, math.inf if most is None else max(0.0, most))
         if signals and self.stop is None:
             self._say_farewell(signal_name(min(signals)))
         if self.command is not None and readable([self.command], 0):

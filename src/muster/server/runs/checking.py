@@ -17,6 +17,7 @@ from muster.job.load import LoadedJob, load_text
 from muster.job.source import Finding, JobError, Problem, parse
 from muster.launch.start import data, outputs, prepare, snapshot
 from muster.launch.start.environment import Context, missing_secrets
+from muster.records.text.units import duration
 from muster.server.core.access import Caller, demand, may
 from muster.server.core.accounts import projects
 from muster.server.core.accounts.projects import NO_PROJECT, Project
@@ -119,6 +120,10 @@ def _queueable(platform: Platform, caller: Caller, loaded: LoadedJob, pool: Pool
     least, most = PRIORITIES[caller.principal.role == "administrator"]
     if job.priority is not None and not least <= job.priority <= most:
         findings.append(Finding("priority", f"is {job.priority}", f"yours are {least} to {most}"))
+    longest = pool.settings.longest_grace
+    if job.preemptible and job.grace > longest:
+        message = f"is {duration(job.grace)}, and preemptible runs of the pool `{pool.name}` leave within {duration(longest)}"
+        findings.append(Finding("grace", message, f"write at most `{duration(longest)}`, or leave `preemptible` out"))
     before: dict[str, str] = {}
     with platform.database.read() as connection:
         for name, wanted in job.after.items():

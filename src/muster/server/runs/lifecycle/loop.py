@@ -241,4 +241,5 @@ class Loop:
 
     def _left(self, row: Row) -> None:
         """Asks a run to leave its devices, and to go on later."""
-        preemption.preempt(self._platform.run_dir(row), str((row.preempt or {}).get("reason") or MADE_ROOM))
+        most = self._platform.pools[row.pool].settings.longest_grace if row.preemptible else None
+        preemption.preempt(self._platform.run_dir(row), str((row.preempt or {}).get("reason") or MADE_ROOM), most)

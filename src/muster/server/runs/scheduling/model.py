@@ -59,8 +59,9 @@ class Node:
     devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # ids by kind that are there and answer
     models: Mapping[str, str] = field(default_factory=dict)  # by kind
     labels: Mapping[str, str] = field(default_factory=dict)
-    unusable: Reason | None = None  # why nothing starts there: drained, or failed its check
+    unusable: Reason | None = None  # why nobody counts on it: drained, or failed its check
     held: Mapping[str, frozenset[int]] = field(default_factory=dict)  # ids that others than runs of the server use
+    short: Reason | None = None  # why nothing starts there now, although the node counts: it lacks memory or disk
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "需要 {nodes} 个有 {shape} 的节点，{there} 个中可用 {usable} 个：{names}",
     ),
     "unusable_node": ("{name} ({why})", "{name}（{why}）"),
+    "short": ("nothing starts now on {names}", "现在不会在以下节点启动运行：{names}"),
     "changed": (
         "it needs {nodes:node|nodes} with {shape}, and the pool has {there} now",
         "需要 {nodes} 个有 {shape} 的节点，资源池现有 {there} 个",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from muster.server.runs.scheduling.capacity.placing import parts_in
 from muster.server.runs.scheduling.capacity.pool_ledger import Kept, PoolLedger
 from muster.server.runs.scheduling.capacity.quotas import Claim, Quota
+from muster.server.runs.scheduling.capacity.rooms import Asked, Room
 from muster.server.runs.scheduling.model import Demand, Node, Waiting
 from muster.server.runs.scheduling.reasons import Names, Reason
 
@@ -33,7 +34,7 @@ def of_nodes(pool: PoolLedger, demand: Demand) -> list[Reason]:
     if pool.pool.passes_on:
         return []
     asked = pool.rooms_of.asked(demand)
-    free = parts_in(pool.rooms, asked)
+    free = parts_in([room for number, room in enumerate(pool.rooms) if number not in pool.short], asked)
     if free >= demand.nodes:
         return []
     usable = parts_in(pool.usable, asked)
@@ -44,7 +45,9 @@ def of_nodes(pool: PoolLedger, demand: Demand) -> list[Reason]:
             return [Reason("changed", about)]
         there = parts_in(pool.empty, asked)
         return [Reason("unusable", {**about, "there": there, "usable": usable, "names": Names(tuple(map(_unusable, out)))})]
-    return [Reason("parts" if pool.pool.shares_nodes else "nodes", about)]
+    lacking = Reason("parts" if pool.pool.shares_nodes else "nodes", about)
+    short = [pool.pool.nodes[number] for number in sorted(pool.short) if _fits(pool.rooms[number], asked)]
+    return [lacking, Reason("short", {"names": Names(tuple(map(_unusable, short)))})] if short else [lacking]
 
 
 def of_those_ahead(
@@ -67,4 +70,8 @@ def of_those_ahead(
 
 
 def _unusable(node: Node) -> Reason:
-    return Reason("unusable_node", {"name": node.name, "why": node.unusable})
+    return Reason("unusable_node", {"name": node.name, "why": node.unusable or node.short})
+
+
+def _fits(room: Room | None, asked: Asked) -> bool:
+    return room is not None and room.fit(asked) is not None

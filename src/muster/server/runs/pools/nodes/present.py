@@ -86,7 +86,7 @@ def _state(state: NodeState, drained: Drain | None) -> str:
         return DRAINED
     if state.problem == NOT_CHECKED:
         return UNCHECKED
-    return FAILED if state.failure else USABLE
+    return FAILED if state.left_out else USABLE
 
 
 def _drain(drain: Drain | None) -> dict[str, Any] | None:
@@ -102,7 +102,7 @@ def _node(
     return {
         "node": state.name,
         "state": _state(state, drained),
-        "reason": state.failure or None,
+        "reason": state.left_out or None,
         "drained": _drain(drained),
         "checked": state.checked,
         "age": None if state.checked is None else max(0.0, time.time() - state.checked),

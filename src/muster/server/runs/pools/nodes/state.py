@@ -46,11 +46,17 @@ class NodeState:
     clock: float | None = None  # seconds that it is ahead of the server
     devices: tuple[Device, ...] = ()
     gres: tuple[Gres, ...] = ()
+    short: str = ""  # what it lacks for now: memory or disk, which running runs may hold
 
     @property
     def failure(self) -> str:
-        """Why the node is left out; empty where it is not."""
+        """Why nobody counts on the node; empty where there is no reason."""
         return self.problem or self.unreached
+
+    @property
+    def left_out(self) -> str:
+        """Why nothing starts there now; empty where there is no reason."""
+        return self.failure or self.short
 
     @property
     def has_others(self) -> bool:
@@ -89,6 +95,7 @@ def node(pool: Pool, state: NodeState, drained: Reason | None) -> model.Node:
         pool.labels(state.name),
         drained or (failed_check(state.failure) if state.failure else None),
         {kind: found for kind, found in held.items() if found},
+        failed_check(state.short) if state.short else None,
     )
 
 

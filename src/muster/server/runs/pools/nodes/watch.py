@@ -187,7 +187,7 @@ class NodeWatch:
         if self._ended.is_set():
             return False
         self._put(pool, replace(found, unreached=self._states[pool.name].nodes[task.name].unreached))
-        return bool(found.problem)
+        return bool(found.problem or found.short)
 
     def _check_slurm(self, pool: Pool) -> bool:
         try:
@@ -232,12 +232,12 @@ class NodeWatch:
             self._states[pool.name].nodes[state.name] = state
             self._models.pop(pool.name, None)
         first = before.problem == NOT_CHECKED
-        if state.failure and (first or not before.failure):
-            log("a node failed its check", logging.WARNING, pool=pool.name, node=state.name, reason=state.failure)
-        elif before.failure and not state.failure:
-            log("a node passed its check", pool=pool.name, node=state.name, before="" if first else before.failure)
-        if (state.failure, state.devices, state.cpus, state.memory) != (
-            before.failure,
+        if state.left_out and (first or not before.left_out):
+            log("a node failed its check", logging.WARNING, pool=pool.name, node=state.name, reason=state.left_out)
+        elif before.left_out and not state.left_out:
+            log("a node passed its check", pool=pool.name, node=state.name, before="" if first else before.left_out)
+        if (state.left_out, state.devices, state.cpus, state.memory) != (
+            before.left_out,
             before.devices,
             before.cpus,
             before.memory,

@@ -56,6 +56,7 @@ class PoolLedger:
         usable = (node.unusable is None for node in pool.nodes)
         self.rooms: list[Room | None] = [room if use else None for use, room in zip(usable, self.empty, strict=True)]
         self.usable = list(self.rooms)  # as if nobody used them
+        self.short = frozenset(number for number, node in enumerate(pool.nodes) if node.short is not None)
         self._can_ever: dict[Asked, bool] = {}
         self.kept: list[Kept] = []
         self.heads: dict[str, Kept] = {}
@@ -82,10 +83,13 @@ class PoolLedger:
             return None
         return self.place_in(self.rooms, demand, outlasted)
 
-    def place_in(self, rooms: Sequence[Room | None], demand: Demand, outlasted: Sequence[Kept]) -> Parts | None:
+    def place_in(
+        self, rooms: Sequence[Room | None], demand: Demand, outlasted: Sequence[Kept], left: Iterable[Gang] = ()
+    ) -> Parts | None:
+        """Nodes for a gang in these rooms. A node that is short takes none unless some that used it have `left`."""
         if self.pool.passes_on:
             return ()
-        instead: dict[int, Room | None] = {}
+        instead: dict[int, Room | None] = dict.fromkeys(self.short - nodes_of(left))
         for each in outlasted:
             for number, mask in each.masks.items():
                 room = instead.get(number, rooms[number])
@@ -172,6 +176,10 @@ class PoolLedger:
         free = ids_of(room.free[self.rooms_of.kinds[demand.kind]] & ~taken)
         chosen = choose(demand.kind, free, demand.devices)
         return mask_of(free[: demand.devices] if chosen is None else chosen) & there
+
+
+def nodes_of(gangs: Iterable[Gang]) -> set[int]:
+    return {number for gang in gangs for number, _ in gang.parts}
 
 
 def release(rooms: list[Room | None], gang: Gang) -> None:

@@ -49,7 +49,7 @@ class _Search:
         rooms = list(self._rooms)
         for gang in gone:
             release(rooms, gang)
-        return self._ledger.place_in(rooms, self._job.demand, self._outlasted) is not None
+        return self._ledger.place_in(rooms, self._job.demand, self._outlasted, [*self._leaving, *gone]) is not None
 
     def one(self, candidates: Iterable[Gang]) -> list[Gang]:
         """The single gang that is enough, the least important and youngest first."""

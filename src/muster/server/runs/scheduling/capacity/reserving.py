@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from muster.server.runs.scheduling.capacity.placing import Parts, place
-from muster.server.runs.scheduling.capacity.pool_ledger import Gang, Kept, PoolLedger, release
+from muster.server.runs.scheduling.capacity.pool_ledger import Gang, Kept, PoolLedger, nodes_of, release
 from muster.server.runs.scheduling.capacity.rooms import Room
 from muster.server.runs.scheduling.capacity.times import NEVER
 from muster.server.runs.scheduling.model import Waiting
@@ -30,9 +30,11 @@ class _Search:
         self._counts = [self._count(room) for room in self._rooms]
         self._total = sum(self._counts)
         self._active = ledger.active
+        self._short = set(ledger.short)  # nodes on which nothing starts until somebody has left them
 
     def found(self) -> Kept | None:
         ends: list[tuple[float, str, Gang | None]] = [(self._end(gang), gang.id, gang) for gang in self._ledger.gangs]
+        ends += [(NEVER, "", None)] if self._short else []  # nobody knows when such a node recovers by itself
         ends += [(kept.until, kept.job.id, None) for kept in self._kept if kept.until < NEVER]
         ended: list[Gang] = []
         for moment, together in groupby(sorted(ends, key=lambda end: end[:2]), key=lambda end: end[0]):
@@ -40,6 +42,8 @@ class _Search:
                 if gang is not None:
                     self._release(gang)
                     ended.append(gang)
+            if moment >= NEVER:
+                self._short.clear()
             if (kept := self._at(moment, ended)) is not None:
                 return kept
         return None
@@ -53,6 +57,7 @@ class _Search:
 
     def _release(self, gang: Gang) -> None:
         release(self._rooms, gang)
+        self._short -= nodes_of([gang])
         for number in {number for number, _ in gang.parts}:
             count = self._count(self._rooms[number])
             self._total += count - self._counts[number]
@@ -80,7 +85,7 @@ class _Search:
     def _beside(self, moment: float) -> dict[int, Room | None]:
         """The rooms of nodes on which places are kept for others that would be there at the same time."""
         over = NEVER if self._job.limit is None else moment + self._job.limit
-        rooms: dict[int, Room | None] = {}
+        rooms: dict[int, Room | None] = dict.fromkeys(self._short)
         for kept in self._kept:
             if not kept.known or (kept.at < over and moment < kept.until):
                 for number, mask in kept.parts:
