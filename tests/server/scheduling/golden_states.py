@@ -87,8 +87,8 @@ def _node(name: str, about: dict[str, Any]) -> Node:
 def _gang(about: dict[str, Any]) -> Demand:
     size, kind = about.pop("gang").split()
     nodes, devices = map(int, size.split("x"))
-    labels = tuple(sorted(about.pop("labels", {}).items()))
-    return Demand(nodes, kind, devices, about.pop("cpus", 0), about.pop("gib", 0) << 30, about.pop("model", ""), labels)
+    labels, on = tuple(sorted(about.pop("labels", {}).items())), tuple(about.pop("files_on", "").split())
+    return Demand(nodes, kind, devices, about.pop("cpus", 0), about.pop("gib", 0) << 30, about.pop("model", ""), labels, on)
 
 
 def _waiting(number: int, id: str, about: dict[str, Any], pool: str) -> Waiting:

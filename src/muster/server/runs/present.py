@@ -13,6 +13,7 @@ from muster.server.runs.queue import view as queue_view
 from muster.server.runs.rows import Row
 
 QUEUED = "it waits to be started"
+LEFT = "it continued without the files of its MUSTER_SHARED: they lie on {}, and the pool {} has not all of these nodes any more"
 BEING_STARTED = "it is being started"
 
 
@@ -49,9 +50,14 @@ def details(platform: Platform, row: Row, shown: dict[str, Any]) -> dict[str, An
 
 
 def _warned(platform: Platform, row: Row, shown: dict[str, Any]) -> dict[str, Any]:
-    """A run with the warning of idle devices, if there is one."""
-    warning, others = platform.idle.get(row.id), list(shown.get("warnings") or [])
-    return {**shown, "warnings": [*others, *([warning] if warning and warning not in others else [])]}
+    """A run with the warnings of the server: that its devices idle, that its files stayed on nodes which are gone."""
+    own, others = [platform.idle.get(row.id), _left(row)], list(shown.get("warnings") or [])
+    return {**shown, "warnings": [*others, *(warning for warning in own if warning and warning not in others)]}
+
+
+def _left(row: Row) -> str:
+    left = (row.placement or {}).get("left")
+    return LEFT.format(", ".join(left), row.pool) if left else ""
 
 
 def _of_server(platform: Platform, row: Row) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -209,15 +209,18 @@ class Changes:
                 allocations.begin(connection, run_id, time.time())
             return started
 
-    def requeue(self, run_id: str, view: dict[str, Any]) -> bool:
-        """Puts a run that was preempted, and has left its devices, back into the queue; false if it has ended."""
+    def requeue(self, run_id: str, view: dict[str, Any], files: Mapping[str, Any] | None = None) -> bool:
+        """Puts a run that was preempted, and has left its devices, back into the queue; false if it has ended.
+
+        `files` is what is known of the nodes that have files of it, as its placement until it continues.
+        """
         with self.begin(run_id) as (connection, number):
             wanted = (runs.c.id == run_id, runs.c.stage.in_([STARTING, RUNNING]))
             values = {
                 "stage": WAITING,
                 "view": view,
                 "state": view["state"],
-                "placement": NOTHING,
+                "placement": files or NOTHING,
                 "preempt": NOTHING,
                 "preemptions": runs.c.preemptions + 1,
                 "waiting_since": time.time(),

@@ -141,7 +141,8 @@ class Loop:
     def _carry_out(self, decision: Decision) -> None:
         platform = self._platform
         for one in decision.starts:
-            placement = {"nodes": list(one.nodes), "ids": [list(ids) for ids in one.ids]}
+            left = platform.scheduler.book.waiting[one.run].left
+            placement = {"nodes": list(one.nodes), "ids": [list(ids) for ids in one.ids], **({"left": left} if left else {})}
             if not platform.nodes.fresh(one.pool, one.nodes):
                 platform.scheduler.look_again()  # once its nodes have been checked
             elif platform.changes.start(one.run, placement):

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from muster.engines.base import EngineError
+from muster.job import Job
 from muster.launch import preemption, views
 from muster.launch.names import RunNotFound
 from muster.launch.reconcile import reconcile
@@ -103,7 +104,7 @@ class Watcher:
             if view.state.ended and view.recorded:
                 return self._finish(row, data)
             if view.phase == preemption.PHASE:
-                self._platform.changes.requeue(row.id, data)
+                self._platform.changes.requeue(row.id, data, self._files(row) if view.attempt else None)
                 return self._let_go(row)
             if data != self._shown.get(row.id):
                 self._platform.changes.change(row.id, view=data, state=data["state"])
@@ -113,6 +114,14 @@ class Watcher:
         except Exception as error:  # what a rank wrote must not keep other runs from being looked at
             log("a look at a run failed", logging.ERROR, run=row.id, reason=f"{type(error).__name__}: {error}")
         return False
+
+    def _files(self, row: Row) -> dict[str, Any] | None:
+        """The nodes that have files of a run which continues, and those that had some and are gone; None for none."""
+        placement = row.placement or {}
+        known = {"left": placement.get("left")}
+        if self._platform.pools[row.pool].keeps_files(Job.from_json(row.job)):
+            known["files"] = placement.get("nodes")
+        return {name: nodes for name, nodes in known.items() if nodes} or None
 
     def _view(self, row: Row) -> RunView | None:
         run = self._platform.run_dir(row)

@@ -108,6 +108,13 @@ class Pool:
         own = [given.labels for names, given in self.settings.nodes.items() if node in _named(names)]
         return {name: value for labels in (self.settings.labels, *own) for name, value in labels.items()}
 
+    def keeps_files(self, job: Job) -> bool:
+        """True if what a job keeps for its next attempt stays on its nodes, where other nodes do not see it."""
+        if self.settings.engine != "ssh":
+            return False
+        group = (self.config.sites.get("ssh") or {}).get(self.settings.hosts)
+        return not ((job.hosts and job.hosts.shared) or (group and group.shared))
+
     def placed(self, job: Job, nodes: Sequence[str]) -> Job:
         """The job on these nodes of a pool of hosts; on other pools it is as it was."""
         if self.settings.engine != "ssh" or not nodes:

@@ -1,7 +1,7 @@
 """The runs that have not ended, as the scheduler reads them: in memory, brought up to date by their numbers of change."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -39,6 +39,7 @@ class Queued:
     after: tuple[tuple[str, str], ...]  # runs that come before, and what must have become of them
     paused: str  # by whom
     deadline: float | None  # by which it must have started
+    left: tuple[str, ...] = ()  # nodes that have files of it, and are not in its pool any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,9 @@ class Active:
 
 
 class Book:
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, nodes: Callable[[str], Collection[str]] = lambda pool: ()) -> None:
+        """`nodes` returns the names of the nodes of a pool, which do not change."""
+        self._nodes = nodes
         self.waiting: dict[str, Queued] = {}
         self.active: dict[str, Active] = {}
         self.shares = Shares(now)
@@ -140,6 +143,10 @@ class Book:
 
     def _queued(self, row: Any) -> Queued:
         need, since = row.need, row.waiting_since or row.created
+        placement = row.placement or {}
+        files = tuple(placement.get("files") or ())
+        there = set(files) <= set(self._nodes(row.pool)) if files else False
+        left = tuple(placement.get("left") or ()) if there or not files else files
         limit = need.get("queue_limit")
         waiting = Waiting(
             row.id,
@@ -147,7 +154,7 @@ class Book:
             row.user_name,
             self._names[row.project],
             row.pool,
-            demand_of(need),
+            demand_of(need, files if there else ()),
             row.created,
             row.priority,
             row.preemptible,
@@ -157,7 +164,8 @@ class Book:
             self._expected(row.user_name, row.name),
         )
         after = tuple((need.get("after") or {}).items())
-        return Queued(waiting, row.stop, after, str((row.paused or {}).get("by", "")), since + limit if limit else None)
+        deadline = since + limit if limit else None
+        return Queued(waiting, row.stop, after, str((row.paused or {}).get("by", "")), deadline, left)
 
     def _active(self, row: Any, started: float) -> Active:
         placement = row.placement or {}

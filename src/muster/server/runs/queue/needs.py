@@ -26,15 +26,22 @@ def need_of(job: Job) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
-def demand_of(need: Mapping[str, Any]) -> Demand:
-    """Returns what a need takes of a pool; equal ones are one object."""
+def demand_of(need: Mapping[str, Any], on: tuple[str, ...] = ()) -> Demand:
+    """Returns what a need takes of a pool, on these nodes if there are some; equal ones are one object."""
     labels = tuple(sorted((need.get("labels") or {}).items()))
     numbers = (need.get("nodes") or 1, need.get("devices") or 1, need.get("cpus") or 0, need.get("memory") or 0)
-    return _demand(*numbers, str(need.get("kind") or "cpu"), str(need.get("model") or ""), labels)
+    return _demand(*numbers, str(need.get("kind") or "cpu"), str(need.get("model") or ""), labels, on)
 
 
 @lru_cache(100_000)
 def _demand(
-    nodes: int, devices: int, cpus: int, memory: int, kind: str, model: str, labels: tuple[tuple[str, str], ...]
+    nodes: int,
+    devices: int,
+    cpus: int,
+    memory: int,
+    kind: str,
+    model: str,
+    labels: tuple[tuple[str, str], ...],
+    on: tuple[str, ...],
 ) -> Demand:
-    return Demand(nodes, kind, devices, cpus, memory, model, labels)
+    return Demand(nodes, kind, devices, cpus, memory, model, labels, on)

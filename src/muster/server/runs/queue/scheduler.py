@@ -21,7 +21,7 @@ SHARE = 20  # without changes a pass is made again after so many times what the 
 class Scheduler:
     def __init__(self, database: Database, changes: Changes, pools: Callable[[], tuple[Pool, ...]]) -> None:
         """`pools` returns the pools with their nodes as they were seen last."""
-        self.book = Book(time.time())  # used by the loop alone
+        self.book = Book(time.time(), self._nodes_of)  # used by the loop alone
         self.project_ids: dict[str, str] = {}  # by name
         self._database = database
         self._changes = changes
@@ -51,6 +51,9 @@ class Scheduler:
             self._last = (state, decision)
         self.project_ids = {row.name: row.id for row in known}
         return decision
+
+    def _nodes_of(self, pool: str) -> tuple[str, ...]:
+        return tuple(node.name for found in self._pools() if found.name == pool for node in found.nodes)
 
     def look_again(self) -> None:
         """Has the next pass made whatever has changed."""

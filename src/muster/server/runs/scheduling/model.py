@@ -30,6 +30,7 @@ class Demand:
     memory: int = 0  # of each part; 0: the job does not say
     model: str = ""  # a part of the name that its node gives the devices; "": any
     labels: tuple[tuple[str, str], ...] = ()  # which its nodes have, sorted
+    on: tuple[str, ...] = ()  # the nodes of its parts, in their order: its files lie there; (): any
 
     @property
     def total(self) -> int:

@@ -52,6 +52,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "unusable_node": ("{name} ({why})", "{name}（{why}）"),
     "short": ("nothing starts now on {names}", "现在不会在以下节点启动运行：{names}"),
+    "files": ("it continues where its files lie: {names}", "将在其文件所在的节点上继续：{names}"),
     "changed": (
         "it needs {nodes:node|nodes} with {shape}, and the pool has {there} now",
         "需要 {nodes} 个有 {shape} 的节点，资源池现有 {there} 个",

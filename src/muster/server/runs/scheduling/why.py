@@ -37,17 +37,20 @@ def of_nodes(pool: PoolLedger, demand: Demand) -> list[Reason]:
     free = parts_in([room for number, room in enumerate(pool.rooms) if number not in pool.short], asked)
     if free >= demand.nodes:
         return []
+    there = [Reason("files", {"names": Names(demand.on)})] if demand.on else []
     usable = parts_in(pool.usable, asked)
     about = {"free": free, "nodes": demand.nodes, "shape": demand, "there": usable}
     if usable < demand.nodes:
         out = [node for room, node in zip(pool.empty, pool.pool.nodes, strict=True) if node.unusable and room.fit(asked)]
         if not out:
-            return [Reason("changed", about)]
-        there = parts_in(pool.empty, asked)
-        return [Reason("unusable", {**about, "there": there, "usable": usable, "names": Names(tuple(map(_unusable, out)))})]
+            return [Reason("changed", about), *there]
+        about = {**about, "there": parts_in(pool.empty, asked), "usable": usable}
+        return [Reason("unusable", {**about, "names": Names(tuple(map(_unusable, out)))}), *there]
     lacking = Reason("parts" if pool.pool.shares_nodes else "nodes", about)
     short = [pool.pool.nodes[number] for number in sorted(pool.short) if _fits(pool.rooms[number], asked)]
-    return [lacking, Reason("short", {"names": Names(tuple(map(_unusable, short)))})] if short else [lacking]
+    if short:
+        there.insert(0, Reason("short", {"names": Names(tuple(map(_unusable, short)))}))
+    return [lacking, *there]
 
 
 def of_those_ahead(

@@ -14,7 +14,8 @@ class Ledger:
         by_pool: dict[str, list[Running]] = {}
         for run in state.running:
             by_pool.setdefault(run.pool, []).append(run)
-        self.pools = {pool.name: PoolLedger(pool, by_pool.get(pool.name, ()), self.ends) for pool in state.pools}
+        named = {name for job in state.waiting if job.demand.on for name in job.demand.on}
+        self.pools = {pool.name: PoolLedger(pool, by_pool.get(pool.name, ()), self.ends, named) for pool in state.pools}
         self.quotas = Quotas(state, self.ends)
         self.positions: dict[str, int] = {}  # in the pool, from 0, of eligible runs that wait
         self.aside: dict[str, Waiting] = {}  # runs that take no part

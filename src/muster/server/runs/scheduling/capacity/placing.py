@@ -27,12 +27,18 @@ def place(rooms: Sequence[Room | None], asked: Asked, instead: Mapping[int, Room
         parts += ((number, mask) for mask in fit.masks[: wanted - len(parts)])
         if len(parts) == wanted:
             break
+    if on := asked.demand.on:
+        parts.sort(key=lambda part: on.index(_name(rooms[part[0]])))
     return tuple(parts)
 
 
 def parts_in(rooms: Sequence[Room | None], asked: Asked) -> int:
     """How many parts of a gang fit."""
     return sum(len(fit.masks) for room in rooms if room is not None and (fit := room.fit(asked)) is not None)
+
+
+def _name(room: Room | None) -> str:
+    return room.shape.name if room is not None else ""
 
 
 def _by_score(found: tuple[tuple[int, ...], int, Fit]) -> tuple[tuple[int, ...], int]:

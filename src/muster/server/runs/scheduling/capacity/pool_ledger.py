@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from muster.server.runs.scheduling.capacity.placing import Parts, parts_in, place
@@ -49,9 +49,9 @@ class Kept:
 
 
 class PoolLedger:
-    def __init__(self, pool: Pool, running: Iterable[Running], ends: Ends) -> None:
+    def __init__(self, pool: Pool, running: Iterable[Running], ends: Ends, named: Collection[str] = ()) -> None:
         self.pool, self.now = pool, ends.now
-        self.rooms_of = Rooms(pool.shares_nodes)
+        self.rooms_of = Rooms(pool.shares_nodes, named)
         self.empty = [self.rooms_of.empty(node) for node in pool.nodes]
         usable = (node.unusable is None for node in pool.nodes)
         self.rooms: list[Room | None] = [room if use else None for use, room in zip(usable, self.empty, strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from muster.devices import ascend
 from muster.server.runs.scheduling.model import Demand, Node
@@ -12,15 +12,17 @@ UNCOUNTED = "cpu"  # the kind that a node may leave out of its devices: it is no
 
 
 class Shape:
-    """What does not change about a node: devices that it counts, their models, its labels."""
+    """What does not change about a node: devices that it counts, their models, its labels, and its name if runs ask for it."""
 
-    __slots__ = ("devices", "labels", "models", "number")
+    __slots__ = ("devices", "labels", "models", "name", "number")
 
-    def __init__(self, number: int, devices: Mapping[str, int], models: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        self.number, self.devices, self.models, self.labels = number, devices, models, labels
+    def __init__(self, number: int, node: Node, devices: Mapping[str, int], name: str) -> None:
+        self.number, self.devices, self.models, self.labels, self.name = number, devices, node.models, node.labels, name
 
     def accepts(self, demand: Demand) -> bool:
-        """True if model and labels are those of the demand."""
+        """True if name, model and labels are those of the demand."""
+        if demand.on and self.name not in demand.on:
+            return False
         if demand.model and not demand.accepts_model(self.models.get(demand.kind, "")):
             return False
         return all(self.labels.get(name) == value for name, value in demand.labels)
@@ -113,8 +115,9 @@ class Room:
 class Rooms:
     """The rooms of a pool's nodes; equal ones are one object."""
 
-    def __init__(self, shared: bool) -> None:
+    def __init__(self, shared: bool, named: Collection[str] = ()) -> None:
         self.shared = shared  # a node takes several parts of one gang
+        self._named = named  # nodes that runs ask for
         self.kinds: dict[str, int] = {}
         self._shapes: dict[object, Shape] = {}
         self._rooms: dict[tuple[object, ...], Room] = {}
@@ -131,8 +134,9 @@ class Rooms:
         for kind in node.devices:
             self.kinds.setdefault(kind, len(self.kinds))
         counts = {kind: len(ids) for kind, ids in node.devices.items()}
-        about = (*sorted(counts.items()), "models", *sorted(node.models.items()), "labels", *sorted(node.labels.items()))
-        shape = self._shapes.setdefault(about, Shape(len(self._shapes), counts, node.models, node.labels))
+        name = node.name if node.name in self._named else ""
+        about = (name, *sorted(counts.items()), "models", *sorted(node.models.items()), "labels", *sorted(node.labels.items()))
+        shape = self._shapes.setdefault(about, Shape(len(self._shapes), node, counts, name))
         free = [0] * (1 + max((self.kinds[kind] for kind in node.devices), default=-1))
         for kind, ids in node.devices.items():
             free[self.kinds[kind]] = mask_of(ids)
