@@ -199,10 +199,32 @@ class Changes:
             wanted = (runs.c.id == run_id, runs.c.stage != ENDED)
             return bool(connection.execute(update(runs).where(*wanted).values(**fields, changed=number)).rowcount)
 
-    def start(self, run_id: str, placement: dict[str, Any]) -> bool:
-        """Gives a waiting run its place: from now on it holds the devices there. False if it does not wait any more."""
+    def pause(self, run_id: str, by: str, stages: Collection[str]) -> bool:
+        """Leaves a run in one of these stages out of the queue, until it is resumed; false where it has another, or is paused.
+
+        One that does not wait any more has to leave its devices as well, as soon as it can be asked.
+        """
+        asked = {"by": by, "since": time.time()}
         with self.begin(run_id) as (connection, number):
-            wanted = (runs.c.id == run_id, runs.c.stage == WAITING)
+            stage = connection.scalar(select(runs.c.stage).where(runs.c.id == run_id, runs.c.paused.is_(NOTHING)))
+            if stage not in stages:
+                return False
+            leaving = {} if stage == WAITING else {"preempt": {"reason": f"paused by {by}", "time": time.time()}}
+            connection.execute(update(runs).where(runs.c.id == run_id).values(paused=asked, **leaving, changed=number))
+            return True
+
+    def start(self, run_id: str, placement: dict[str, Any]) -> bool:
+        """Gives a waiting run its place: from now on it holds the devices there.
+
+        False if it does not wait any more, or was paused or asked to stop since the queue has decided.
+        """
+        with self.begin(run_id) as (connection, number):
+            wanted = (
+                runs.c.id == run_id,
+                runs.c.stage == WAITING,
+                runs.c.paused.is_(NOTHING),
+                runs.c.stop.is_(NOTHING),
+            )
             values = {"stage": STARTING, "state": State.STARTING.value, "placement": placement, "changed": number}
             started = bool(connection.execute(update(runs).where(*wanted).values(values)).rowcount)
             if started:

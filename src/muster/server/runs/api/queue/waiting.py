@@ -1,6 +1,5 @@
 """Routes of the queue: what waits and why; pause, resume, priorities, and the order that administrators give."""
 
-import time
 from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated
@@ -57,13 +56,12 @@ def list_queue(
 def pause_run(context: Context, platform: Shared, caller: Asking, row: Changed) -> Run:
     """Leaves a run out of the queue; one that runs leaves its devices, and goes on as a new attempt once it is resumed."""
     _need_unended(row)
-    reason = f"paused by {caller.name}"
-    if row.stage != rows.WAITING and platform.pools[row.pool].settings.engine == "slurm":
-        raise Denied(409, OWN_QUEUE.format(row.pool))
-    asked = {"by": caller.name, "since": time.time()}
-    leaving = {} if row.stage == rows.WAITING else {"preempt": {"reason": reason, "time": time.time()}}
-    if row.paused is None and platform.changes.change(row.id, paused=asked, **leaving):
+    own_queue = platform.pools[row.pool].settings.engine == "slurm"
+    stages = [rows.WAITING] if own_queue else [rows.WAITING, rows.STARTING, rows.RUNNING]
+    if platform.changes.pause(row.id, caller.name, stages):
         _note(context, caller, "run.pause", row)
+    elif own_queue and row.paused is None:
+        raise Denied(409, OWN_QUEUE.format(row.pool))
     platform.wake()
     return _shown(context, platform, caller, row)
 
