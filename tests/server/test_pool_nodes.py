@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -17,11 +18,13 @@ from sqlalchemy import func, select
 
 from conftest import until
 from muster.agent.supervisor.device_locks import Queue
+from muster.job import Job
 from muster.server.core.database import Database
 from muster.server.core.tables import audit
 from muster.server.runs.pools.nodes import watch
 from muster.server.runs.pools.nodes.watch import NodeWatch
 from muster.server.runs.pools.pool import Pools
+from muster.server.runs.queue import choosing
 from muster_server import Administered, MusterServer, server_folder
 
 SETTINGS = '[pools.here]\ntrusted = true\ncheck_every = "300ms"\n'
@@ -140,7 +143,9 @@ def test_a_check_that_hangs_is_given_up_and_holds_up_nothing(
         until(lambda: nodes.pool("here").nodes[0].unusable is None)
 
 
-def test_nothing_starts_on_a_node_with_too_little_disk_or_memory_and_it_still_counts(gpus: Gpus, database: Database, tmp_path: Path) -> None:
+def test_nothing_starts_on_a_node_with_too_little_disk_or_memory_and_it_still_counts(
+    gpus: Gpus, database: Database, tmp_path: Path
+) -> None:
     for setting, said in (("disk_free", "scratch/check has"), ("memory_free", "of memory free")):
         with watching(database, tmp_path, f'{SETTINGS}{setting} = "1000T"\n') as nodes:
             node = nodes.pool("here").nodes[0]
@@ -278,3 +283,16 @@ def test_drains_outlive_the_server(gpus: Gpus, database: Database, tmp_path: Pat
             assert not drains.resume(connection, caller, "here", "localhost")
         nodes.load_drains()
         assert nodes.pool("here").nodes[0].unusable is None
+
+
+def test_a_host_that_is_down_since_the_server_started_makes_no_job_impossible(database: Database, tmp_path: Path) -> None:
+    hosts = '[hosts.lab]\nnodes = ["127.0.0.1:1"]\n[pools.x]\nengine = "ssh"\nhosts = "lab"\ntrusted = true\n'
+    job = Job(command="id", device="nvidia", devices=8)
+    with watching(database, tmp_path, hosts) as nodes:  # it has been checked, in vain
+        pool = Pools(tmp_path / "data")["x"]
+        platform: Any = SimpleNamespace(nodes=nodes)
+        choosing.need_possible(platform, job, pool)
+        assert choosing.kind_in(platform, Job(command="id", device="auto"), pool) == "auto"
+    here = Pools(tmp_path / "data")["here"]
+    with watching(database, tmp_path) as nodes, pytest.raises(choosing.Impossible):
+        choosing.need_possible(SimpleNamespace(nodes=nodes), job, here)  # type: ignore[arg-type]

@@ -43,7 +43,8 @@ def kind_in(platform: Platform, job: Job, pool: Pool) -> str:
     if job.device != "auto" or pool.settings.engine != "ssh":
         return job.device
     nodes = platform.nodes.pool(pool.name).nodes
-    return next((kind for kind in ACCELERATORS if any(node.devices.get(kind) for node in nodes)), "cpu")
+    otherwise = "cpu" if platform.nodes.seen(pool.name) else job.device  # then its engine asks the nodes
+    return next((kind for kind in ACCELERATORS if any(node.devices.get(kind) for node in nodes)), otherwise)
 
 
 def choose(
@@ -89,8 +90,8 @@ def need_possible(platform: Platform, job: Job, pool: Pool) -> None:
 
 
 def _refusal(platform: Platform, job: Job, pool: Pool) -> Refusal | None:
-    """Why a pool can never run a job; none while not all of its nodes have been looked at."""
-    if pool.settings.engine == "slurm" or not platform.nodes.known(pool.name):
+    """Why a pool can never run a job; none while a node of it has not said yet what it has."""
+    if pool.settings.engine == "slurm" or not platform.nodes.seen(pool.name):
         return None
     return possible(platform.nodes.pool(pool.name), demand_of(need_of(job)))
 

@@ -35,6 +35,7 @@ def judged(report: Report, hosts: HostsOptions, settings: Settings, before: Node
         report.directory.free,
         report.clock,
         (*kept, *(device for device in _devices(report, before) if device.kind not in silent)),
+        seen=True,
         short=_short(report, settings),
     )
 

@@ -46,6 +46,7 @@ class NodeState:
     clock: float | None = None  # seconds that it is ahead of the server
     devices: tuple[Device, ...] = ()
     gres: tuple[Gres, ...] = ()
+    seen: bool = False  # it has said what it has, at one time since the server started
     short: str = ""  # what it lacks for now: memory or disk, which running runs may hold
 
     @property

@@ -101,8 +101,12 @@ class NodeWatch:
         return self._drains.get((pool, node))
 
     def known(self, name: str) -> bool:
-        """False while a node of a pool has not been checked yet: it may have more than the scheduler sees."""
+        """False while a node of a pool has not been checked yet."""
         return all(state.problem != NOT_CHECKED for state in self.state(name).nodes.values())
+
+    def seen(self, name: str) -> bool:
+        """False while a node of a pool has never said what it has, as one that is down: it may have more than the scheduler sees."""
+        return all(state.seen for state in self.state(name).nodes.values())
 
     def fresh(self, pool: str, nodes: Iterable[str]) -> bool:
         """True if the last checks of nodes are not old; else they are checked now, and the caller asks again later."""
