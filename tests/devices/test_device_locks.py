@@ -62,3 +62,22 @@ def test_what_a_run_cannot_use_it_does_not_keep(machine: Gpus) -> None:
     assert {one.nodes[0][0].id, other.nodes[0][0].id} == {"0", "1"}
     for open_one in (one, other, too_many, later):
         open_one.close()
+
+
+def test_chosen_devices_are_taken_where_all_of_them_are_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in Gpus(tmp_path / "m", 6).env.items():
+        monkeypatch.setenv(name, value)
+
+    def taken(held: device_locks.Held) -> list[list[str]]:
+        return [[device.id for device in node] for node in held.nodes]
+
+    first = take(Queue("nvidia", 2, 2, [["5", "1"], ["2", "4"]]))
+    assert taken(first) == [["5", "1"], ["2", "4"]]
+    other = take(Queue("nvidia", 1, 1, [["2"]]))
+    assert taken(other) == [["0"]]  # it is better to start than to wait for that one
+    first.close()
+    for unfit in ([["5"]], [["5", "5"]], [["5", "9"]], [["5", "4"], ["1", "2"]], []):
+        held = take(Queue("nvidia", 1, 2, unfit))
+        assert taken(held) == [["1", "2"]], unfit
+        held.close()
+    other.close()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
+import tempfile
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from run_client import run_client
+from run_client import RunClient, run_client
 
 from conftest import until
 from host_machines import Machines
@@ -75,3 +80,78 @@ def test_a_server_has_the_ranks_of_a_killed_supervisor_taken_over(
         for node in (0, 1):
             assert client.log(run, f"rank-{node}", node=node).split() == [*"12345678"]
         assert record.attempt_numbers() == [1]
+
+
+TRAINING = """
+import os, pathlib, socket, sys, time
+kept = pathlib.Path(os.environ["MUSTER_SHARED"]) / "steps"
+done = int(kept.read_text()) if kept.exists() else 0
+print("begins at", done, "on", socket.gethostname(), flush=True)
+while not pathlib.Path(sys.argv[1]).exists():
+    done += 1
+    new = kept.with_name("new")
+    new.write_text(str(done))
+    new.replace(kept)
+    time.sleep(0.02)
+print("trained", flush=True)
+"""
+
+
+@pytest.fixture
+def gates() -> Iterator[Path]:
+    """A directory that all hosts see: jobs wait for files in it."""
+    path = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+def holding(gate: Path) -> str:
+    wait = f"while [ ! -e {gate} ]; do sleep 0.05; done"
+    return f"name: {gate.name}\ndevice: cpu\ndevices: 1\ncommand: '{wait}'\ngrace: 0s\n"
+
+
+def continued(client: RunClient, run: str, attempt: int) -> bool:
+    found = client.get(run)
+    return (found["state"], found["attempt"]) == ("running", attempt) and "begins at" in client.log(run, attempt=attempt)
+
+
+def test_a_preempted_run_continues_on_the_host_that_has_its_files(
+    machines: Machines, serve_muster: ServeMuster, gates: Path
+) -> None:
+    server = serve_muster()
+    administrator = server.make_administrator()
+    server.kill()
+    (server.data / "config.toml").write_text(f"{CONFIG}cpu = 1\nminimum_runtime = 0\n")
+    server.start()
+    with run_client(server, administrator, project="vision") as client:
+        code = client.send_code(train__py=TRAINING)
+        command = ["python3", "train.py", str(gates / "trained")]
+        text = f"device: cpu\ndevices: 1\ncommand: {command}\ngrace: 5s\npreemptible: true\n"
+        other = client.submit(holding(gates / "other"))
+        until(lambda: client.get(other)["state"] == "running")
+        victim = client.submit(text, code=code)
+        until(lambda: client.get(victim)["state"] == "running" and "begins at 0" in client.log(victim))
+        home = client.log(victim).split()[4]
+        urgent = client.submit(holding(gates / "urgent"))
+        until(lambda: client.get(urgent)["state"] == "running")
+        (gates / "other").touch()
+        assert client.wait(other)["state"] == "succeeded"
+        until(lambda: f"it continues where its files lie: {home}" in client.get(victim)["reason"])
+        (gates / "urgent").touch()
+        until(lambda: continued(client, victim, 2))
+        words = client.log(victim, attempt=2).split()
+        assert (int(words[2]) > 0, words[4], client.get(victim)["warnings"]) == (True, home, [])
+        client.http.post(f"/api/v1/runs/{victim}/pause")
+        until(lambda: client.get(victim)["state"] == "pending")
+        server.kill()
+        left = [name for name in ("h1", "h2") if name != home]
+        settings = f"{CONFIG}cpu = 1\nminimum_runtime = 0\n".replace('["h1", "h2"]', json.dumps(left))
+        (server.data / "config.toml").write_text(settings)
+        server.start()
+        client.http.post(f"/api/v1/runs/{victim}/resume")
+        until(lambda: continued(client, victim, 3))
+        assert client.log(victim, attempt=3).split()[:5] == ["begins", "at", "0", "on", *left]
+        (gates / "trained").touch()
+        ended = client.wait(victim)
+        assert (ended["state"], [f"they lie on {home}" in text for text in ended["warnings"]]) == ("succeeded", [True])

@@ -275,7 +275,9 @@ def test_devices_are_those_that_the_hosts_find_themselves(
     furnish("h2", Gpus(shown / "gpus", 4))
     found = ask()
     [ascend] = [kind for kind in found["hosts"][0]["accelerators"] if kind["kind"] == "ascend"]
-    assert [(device["id"], device["name"], device["ip"]) for device in ascend["devices"]] == [("0", "Ascend 910B3", "192.168.0.1")]
+    assert [(device["id"], device["name"], device["ip"]) for device in ascend["devices"]] == [
+        ("0", "Ascend 910B3", "192.168.0.1")
+    ]
     [gpus] = [kind for kind in found["hosts"][1]["accelerators"] if kind["kind"] == "nvidia"]
     assert [device["name"] for device in gpus["devices"]] == ["NVIDIA A100-SXM4-40GB"] * 4
     assert found["hosts"][2]["accelerators"] == []
@@ -368,10 +370,7 @@ def test_auto_is_the_kind_that_all_hosts_have(
     done = muster("run", job, "--dry-run", "--json")
     if having == "one":
         assert done.returncode == 2
-        assert (
-            "`device` is `auto`, and hosts have different devices: none on h1; 2 × Ascend 910B3 on h2"
-            in done.stderr
-        )
+        assert "`device` is `auto`, and hosts have different devices: none on h1; 2 × Ascend 910B3 on h2" in done.stderr
     else:
         assert json.loads(done.stdout)["job"]["device"] == {"both": "ascend", "none": "cpu"}[having]
     assert os.listdir(home) == ["config.toml"]

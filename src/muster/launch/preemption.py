@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from muster.dataclass import replace
@@ -37,11 +38,13 @@ def is_leaving(run: RunDir) -> bool:
     return state.recorded(run) is None and state.read(run).preempt is not None
 
 
-def continue_run(run: RunDir, variables: Variables | None = None, hosts: Any = None) -> bool:
+def continue_run(
+    run: RunDir, variables: Variables | None = None, hosts: Any = None, devices: Sequence[Sequence[int]] = ()
+) -> bool:
     """Starts a run again that has left its devices; false where it has not, has ended, or another process was faster.
 
     `variables` returns its environment, without it that of this process. `hosts` are those of the engine ssh, where they
-    change. May be called any number of times, also after a crash in the middle: the run continues once.
+    change, and `devices` those that the queue has chosen for each node. May be called any number of times, also after a crash in the middle: the run continues once.
     Raises EngineError, Damaged, MissingSecrets, and Refused, with which the run has not ended.
     """
     with locked_file(run.lock, LOCK_LIMIT) as alone:
@@ -53,5 +56,7 @@ def continue_run(run: RunDir, variables: Variables | None = None, hosts: Any = N
         record = state.read(run)
         if hosts is not None and hosts != record.job.hosts:
             write_json(run.job, replace(record.job, hosts=hosts).to_json())
+        if devices:
+            write_json(run.chosen, {"devices": devices})
         number, reason = submissions.current(run) + 1, derive.left_for(record) or status.reason
         return resubmit.resume(run, registry.engine_of(run), number, reason, variables)

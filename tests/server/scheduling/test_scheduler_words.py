@@ -60,7 +60,9 @@ def test_a_part_of_the_name_of_a_model_is_enough_in_any_case(asked: str) -> None
     assert possible(pool, wanted.demand) is None
     [start] = decide(State(0.0, (pool,), (wanted,))).starts
     assert start.nodes == ("n2",)
-    assert "of model 310P, and the pool lab has Ascend 910A, Ascend 910B3" in refusal(Demand(1, "ascend", 8, model="310P"), pool)
+    assert "of model 310P, and the pool lab has Ascend 910A, Ascend 910B3" in refusal(
+        Demand(1, "ascend", 8, model="310P"), pool
+    )
 
 
 def test_a_refusal_for_cpus_or_memory_names_what_the_largest_node_has() -> None:

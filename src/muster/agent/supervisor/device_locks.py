@@ -12,11 +12,14 @@ import os
 import socket
 import struct
 import time
+from collections.abc import Sequence
 
 from muster.dataclass import dataclass
 from muster.devices import KINDS, DeviceInfo, DriverError, share, shortage
 from muster.linux import proc
 from muster.linux.watch import readable
+from muster.records.files import read_object
+from muster.records.layout import RunDir
 
 TURN = b"\0muster/devices"  # held while a run chooses, so that two of them do not take each half of what both need
 MOST_WAITING = 4096
@@ -36,12 +39,16 @@ class Held:
 
 
 class Queue:
-    """A run that needs `count` devices for each of `nodes` nodes, until it has them."""
+    """A run that needs `count` devices for each of `nodes` nodes, until it has them.
 
-    def __init__(self, kind: str, nodes: int, count: int) -> None:
+    `chosen` are the ids of the devices that each node should have, which it gets where all of them are free.
+    """
+
+    def __init__(self, kind: str, nodes: int, count: int, chosen: Sequence[Sequence[str]] = ()) -> None:
         self.kind = kind
         self.nodes = nodes
         self.count = count
+        self.chosen = chosen
         self.reason = ""  # whom it waits for, in words
         self._found: list[DeviceInfo] = []
         self._holders: dict[bytes, Holder] = {}  # by the name of the lock
@@ -100,7 +107,7 @@ class Queue:
             else:
                 locks[device.id] = lock
         free = [device for device in self._found if device.id in locks]
-        chosen = share(self.kind, free, self.nodes, self.count)
+        chosen = self._as_chosen(free) or share(self.kind, free, self.nodes, self.count)
         taken = {device.id for node in chosen or [] for device in node}
         for id, lock in locks.items():
             if id not in taken:
@@ -110,6 +117,15 @@ class Queue:
             self.reason = "waiting for devices: " + "; ".join(who)
             return None
         return Held(chosen, [locks[id] for id in taken])
+
+    def _as_chosen(self, free: Sequence[DeviceInfo]) -> list[list[DeviceInfo]] | None:
+        """The devices that were chosen before; None where they are not all free, or not what the run needs."""
+        by_id = {device.id: device for device in free}
+        ids = {id for node in self.chosen for id in node}
+        fits = len(self.chosen) == self.nodes and all(len(node) == self.count for node in self.chosen)
+        if not fits or not ids or len(ids) != self.nodes * self.count or not ids <= set(by_id):
+            return None
+        return [[by_id[id] for id in node] for node in self.chosen]
 
     def _holder(self, name: bytes) -> str:
         """The holder of a lock, in words. The connection is kept: each new one takes a place in the holder's queue for good."""
@@ -147,6 +163,12 @@ class Holder:
         if self.line is not None:
             self.line.close()
         self.line = None
+
+
+def chosen_for(run: RunDir) -> list[list[str]]:
+    """The ids of devices that a server's queue has chosen for each node of a run; empty where it has not."""
+    found = read_object(run.chosen).get("devices")
+    return [[str(id) for id in node] for node in found if isinstance(node, list)] if isinstance(found, list) else []
 
 
 def lock_name(kind: str, device: DeviceInfo) -> bytes:

@@ -6,7 +6,7 @@ import fcntl
 import getpass
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from muster import __version__, config
@@ -24,6 +24,7 @@ class Given:
 
     run_id: str
     owner: Mapping[str, str]
+    devices: Sequence[Sequence[int]] = ()  # of each node, as its queue has chosen them
 
 
 LETTERS = "abcdefghijkmnpqrstuvwxyz"  # at the end of a run's id
@@ -77,6 +78,8 @@ def start(prepared: Prepared, follower: int | None = None, given: Given | None =
             if prepared.source:
                 write_text(run.job_file, prepared.source)
             write_json(run.run, record)
+            if given and given.devices:
+                write_json(run.chosen, {"devices": given.devices})
             os.mkdir(run.shared, 0o700)
             request = prepared.engine.render(job, order(prepared, run.id, agent), prepared.environment)
             if request.script:

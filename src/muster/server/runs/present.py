@@ -13,7 +13,9 @@ from muster.server.runs.queue import view as queue_view
 from muster.server.runs.rows import Row
 
 QUEUED = "it waits to be started"
-LEFT = "it continued without the files of its MUSTER_SHARED: they lie on {}, and the pool {} has not all of these nodes any more"
+LEFT = (
+    "it continued without the files of its MUSTER_SHARED: they lie on {}, and the pool {} has not all of these nodes any more"
+)
 BEING_STARTED = "it is being started"
 
 

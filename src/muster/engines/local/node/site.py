@@ -72,7 +72,7 @@ class LocalSite(OwnSite):
         self.events = events
         self.kind = resolve(self.job.device)
         self.contained = False
-        self._queue = device_locks.Queue(self.kind, self.job.nodes, self.job.devices)
+        self._queue = device_locks.Queue(self.kind, self.job.nodes, self.job.devices, device_locks.chosen_for(self.run))
         self._held: device_locks.Held | None = None
         self._agents: dict[int, int] = {}  # the nodes of agents that run, by process id
         self._tie = -1  # a pipe: agents see its end when the supervisor is gone

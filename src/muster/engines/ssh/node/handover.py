@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from muster.agent.node import environment
+from muster.agent.supervisor import device_locks
 from muster.agent.supervisor.site import Assignment
 from muster.dataclass import dataclass
 from muster.engines.ssh.node import bootstrap, submitter_files
@@ -57,13 +58,15 @@ def of_each_node(assignment: Assignment, attempt: int) -> list[Handover]:
         "namespaces": assignment.namespaces,
         "shared": hosts.shared,
     }
+    chosen = device_locks.chosen_for(run)
     roots = submitter_files.roots(job)
     found = []
     for index, spec in enumerate(hosts.nodes):
         host = Host.parse(spec)
         assert host is not None  # checked when the job was submitted
         command = bootstrap.command(hosts.directory, digest, hosts.python, "relay", run.id, index)
-        found.append(Handover(run, index, host, command, of_ssh, agent, code, begin, roots, hosts.lost_after, attempt))
+        own = {**begin, "devices": chosen[index : index + 1]}
+        found.append(Handover(run, index, host, command, of_ssh, agent, code, own, roots, hosts.lost_after, attempt))
     return found
 
 

@@ -35,15 +35,16 @@ def start(platform: Platform, row: Row) -> RunDir:
     """
     pool = platform.pools[row.pool]
     engine, run = platform.engine(pool, row.account), platform.run_dir(row)
-    job = pool.placed(Job.from_json(row.job), (row.placement or {}).get("nodes") or ())
+    placement = row.placement or {}
+    job, devices = pool.placed(Job.from_json(row.job), placement.get("nodes") or (), row.account), placement.get("ids") or ()
     if exists(run, engine):
-        preemption.continue_run(run, partial(platform.environments.variables, row, pool), job.hosts)
+        preemption.continue_run(run, partial(platform.environments.variables, row, pool), job.hosts, devices)
     else:
         context = platform.environments.of_row(row, pool)
         code = _code(platform, row, job, context)
         prepared = Prepared(job, engine, context, code, row.source, environment(job, context))
         owner = {"user": row.user, "project": row.project, "pool": row.pool, "account": row.account}
-        submit.start(prepared, given=Given(row.id, owner))
+        submit.start(prepared, given=Given(row.id, owner, devices))
     return run
 
 

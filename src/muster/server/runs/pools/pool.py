@@ -93,8 +93,7 @@ class Pool:
         if hosts.lost_after is None:
             hosts = replace(hosts, lost_after=self.settings.lost_after or site.lost_after or LOST_AFTER)
         if self.settings.accounts is not None:
-            nodes = site.nodes
-            hosts = replace(hosts, nodes=tuple(f"{account}@{node.rpartition('@')[2]}" for node in nodes))
+            hosts = replace(hosts, nodes=tuple(self._logins(account).values()))
         return replace(job, hosts=hosts)
 
     @property
@@ -115,12 +114,21 @@ class Pool:
         group = (self.config.sites.get("ssh") or {}).get(self.settings.hosts)
         return not ((job.hosts and job.hosts.shared) or (group and group.shared))
 
-    def placed(self, job: Job, nodes: Sequence[str]) -> Job:
-        """The job on these nodes of a pool of hosts; on other pools it is as it was."""
+    def _logins(self, account: str) -> dict[str, str]:
+        """How an account logs in on each node of a pool of hosts."""
+        if self.settings.accounts is None:
+            return self.hosts
+        return {node: f"{account}@{node}" for node in self.hosts}
+
+    def placed(self, job: Job, nodes: Sequence[str], account: str) -> Job:
+        """The job of an account on these nodes of a pool of hosts; on other pools it is as it was.
+
+        The job itself names as many hosts as it needs, which need not be those that the queue has chosen.
+        """
         if self.settings.engine != "ssh" or not nodes:
             return job
         hosts = job.hosts or HostsOptions()
-        known = {host.rpartition("@")[2]: host for host in hosts.nodes or self.hosts.values()}
+        known = {**{host.rpartition("@")[2]: host for host in hosts.nodes}, **self._logins(account)}
         return replace(job, hosts=replace(hosts, nodes=tuple(known[node] for node in nodes)))
 
 
