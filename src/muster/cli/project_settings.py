@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -16,13 +17,17 @@ from muster.tester.errors import Misused
 SHOWN = 30  # deletions that are listed
 
 
+_yes = click.option("--yes", is_flag=True, help="Do not ask before records, logs or outputs of runs are deleted.")
+
+
 @click.command("settings")
 @click.argument("project")
 @click.argument("fields", nargs=-1, metavar="[NAME=VALUE...]")
+@_yes
 @profile_option
 @as_json
-def settings(project: str, fields: tuple[str, ...], profile: str, json: bool) -> None:
-    """Show the settings of a project, or change some; `NAME=` removes one.
+def settings(project: str, fields: tuple[str, ...], yes: bool, profile: str, json: bool) -> None:
+    """Show the settings of a project, or change some; `NAME=` removes one. What a new retention deletes is shown and asked first.
 
     \b
       weight             its share of devices, against other projects (administrators; 1)
@@ -40,7 +45,11 @@ def settings(project: str, fields: tuple[str, ...], profile: str, json: bool) ->
     with opened(profile) as client:
         found = client.get("projects", project)
         if fields:
-            found = client.change("projects", project, settings=changed(found["settings"] or {}, fields))
+            wanted = changed(found["settings"] or {}, fields)
+            if (kept := wanted.get("retention")) and kept != (found["settings"] or {}).get("retention"):
+                tried = [f"{name}={'' if value is None else value}" for name, value in _flat("", kept)] if isinstance(kept, dict) else []
+                _need_yes(client.get("projects", project, "retention", set=tried), project, yes, json)
+            found = client.change("projects", project, settings=wanted)
     kept = found["settings"] or {}
     lines = [f"{name} = {output.plain(str(value))}" for name, value in _flat("", kept)]
     output.show(json, kept, "\n".join(lines) or f"{project} has no settings")
@@ -65,6 +74,20 @@ def changed(settings: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]
     return found
 
 
+def _need_yes(found: dict[str, Any], project: str, yes: bool, json: bool) -> None:
+    """Shows what would be deleted, and asks for consent. Raises Misused where nobody can be asked."""
+    if not found["count"]:
+        return
+    if not json:
+        _show(found, project)
+    if yes:
+        return
+    if json or not sys.stdin.isatty():
+        size = units.size(found["bytes"])
+        raise Misused(f"this would delete {found['count']} of them, {size}, and nothing was changed; add --yes to do it")
+    click.confirm("delete this?", abort=True)
+
+
 def _flat(outer: str, settings: dict[str, Any]) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for name, value in settings.items():
@@ -76,9 +99,10 @@ def _flat(outer: str, settings: dict[str, Any]) -> list[tuple[str, Any]]:
 @click.argument("project")
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Try another setting, such as records.age=90d.")
 @click.option("--apply", is_flag=True, help="Keep the settings, and delete now what is listed.")
+@_yes
 @profile_option
 @as_json
-def retention(project: str, sets: tuple[str, ...], apply: bool, profile: str, json: bool) -> None:
+def retention(project: str, sets: tuple[str, ...], apply: bool, yes: bool, profile: str, json: bool) -> None:
     """Show what the retention of a project deletes of old runs; with --set, what it would delete.
 
     Settings are logs.age, logs.size, outputs.age, outputs.size, records.age and records.size. Sizes are those of all runs of
@@ -89,10 +113,12 @@ def retention(project: str, sets: tuple[str, ...], apply: bool, profile: str, js
     Examples:
       muster projects retention vision
       muster projects retention vision --set records.age=90d --set logs.size=200G
-      muster projects retention vision --set records.age=90d --apply
+      muster projects retention vision --set records.age=90d --apply   # asks; --yes does not
     """
     with opened(profile) as client:
         found = client.get("projects", project, "retention", set=list(sets))
+        if apply:
+            _need_yes(found, project, yes, json)
         if apply and sets:
             settings = client.get("projects", project)["settings"] or {}
             client.change("projects", project, settings={**settings, "retention": found["retention"]})
@@ -105,7 +131,8 @@ def retention(project: str, sets: tuple[str, ...], apply: bool, profile: str, js
     if json:
         output.print_json({**found, **({"applied": done} if apply else {})})
         return
-    _show(found, project)
+    if not apply or not found["count"]:
+        _show(found, project)
     if apply:
         click.echo(f"deleted: {done['count']} of them, {units.size(done['bytes'])}")
         if done["left"]:

@@ -44,7 +44,8 @@ def continue_run(
     """Starts a run again that has left its devices; false where it has not, has ended, or another process was faster.
 
     `variables` returns its environment, without it that of this process. `hosts` are those of the engine ssh, where they
-    change, and `devices` those that the queue has chosen for each node. May be called any number of times, also after a crash in the middle: the run continues once.
+    change, and `devices` those that the queue has chosen for each node. May be called any number of times, also after a
+    crash in the middle: the run continues once.
     Raises EngineError, Damaged, MissingSecrets, and Refused, with which the run has not ended.
     """
     with locked_file(run.lock, LOCK_LIMIT) as alone:

@@ -156,7 +156,13 @@ def test_the_command_shows_first_and_deletes_when_told(
     shown = muster(*words, "--set", "records.age=90d")
     assert old in shown.stdout and new not in shown.stdout and "nothing was changed" in shown.stderr
     assert client.http.get(f"/api/v1/runs/{old}").status_code == 200
-    assert "deleted: 1 of them" in muster(*words, "--set", "records.age=90d", "--apply").stdout
+    for refused in ((*words, "--apply"), ("projects", "settings", client.project)):
+        change = ("retention.records.age=90d",) if refused[1] == "settings" else ("--set", "records.age=90d")
+        done = muster(*refused, *change)
+        assert (done.returncode, "1 to be deleted" in done.stdout, "add --yes" in done.stderr) == (2, True, True), done.stderr
+        assert muster("projects", "settings", client.project).stdout == f"{client.project} has no settings\n"
+    done = muster(*words, "--set", "records.age=90d", "--apply", "--yes").stdout
+    assert done.index("1 to be deleted") < done.index("deleted: 1 of them")
     assert client.http.get(f"/api/v1/runs/{old}").status_code == 404
     assert not list((administered.server.data / "homes").glob(f"*/*/runs/*{old}*"))
     assert muster("projects", "settings", client.project).stdout == "retention.records.age = 90d\n"

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from sqlalchemy import select
@@ -81,6 +82,22 @@ class Scheduler:
         with self._lock:
             found = self._last
         return found[1].order.get(pool, ()) if found else ()
+
+    def aside(self) -> tuple[Waiting, ...]:
+        """The runs that wait and take no part, in any order, as of the last pass."""
+        with self._lock:
+            found = self._last
+        return tuple(found[1].ledger.aside.values()) if found else ()
+
+    def waiting(self) -> Counter[str] | None:
+        """How many runs wait in each pool, as of the last pass; None before the first."""
+        with self._lock:
+            found = self._last
+        if found is None:
+            return None
+        counts = Counter(one.pool for one in found[1].ledger.aside.values())
+        counts.update({pool: len(order) for pool, order in found[1].order.items()})
+        return counts
 
     @property
     def state(self) -> State | None:

@@ -62,15 +62,23 @@ def waiting(platform: Platform, principal: Principal, pool: str | None) -> Itera
     state = platform.scheduler.state
     if state is None:
         return
+    seen: dict[tuple[str, str], bool] = {}  # thousands of runs are those of a few users
+
+    def visible(one: Waiting) -> bool:
+        owner = (one.user, one.project)
+        if owner not in seen:
+            seen[owner] = sees(platform, principal, *owner)
+        return seen[owner]
+
     names = [one.name for one in state.pools if pool in (None, one.name)]
     for name in names:
         order = platform.scheduler.order(name)
         if principal.role == "administrator":
             yield from order
         else:
-            yield from (one for one in order if sees(platform, principal, one.user, one.project))
-    for one in sorted((one for one in state.waiting if one.blocked is not None), key=lambda one: one.number):
-        if one.pool in names and sees(platform, principal, one.user, one.project):
+            yield from filter(visible, order)
+    for one in sorted(platform.scheduler.aside(), key=lambda one: one.number):
+        if one.pool in names and visible(one):
             yield one
 
 

@@ -4,8 +4,11 @@ A name is resolved once, and what was checked is what is connected to: a name se
 """
 
 import ipaddress
+import queue
 import socket
+import threading
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from muster.tester.errors import Denied, Misused
@@ -13,6 +16,7 @@ from muster.tester.errors import Denied, Misused
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 MOST_LETTERS = 500
+LIMIT = 15.0  # seconds for one try to reach a webhook, whatever the other side does
 METADATA = ipaddress.ip_address("fd00:ec2::254")  # of machines at a cloud; those with IPv4 are link-local or shared
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 BAD_URL = "`url` is not an address such as https://hooks.example/muster, without a name and password and in plain letters"
@@ -38,15 +42,15 @@ class Allowed:
             except NotAllowed as error:
                 raise Denied(400, str(error)) from None
 
-    def resolve(self, url: str) -> str:
-        """The address that a URL leads to now, to which alone may be connected. Raises NotAllowed."""
+    def resolve(self, url: str, limit: float = LIMIT) -> str:
+        """The address that a URL leads to now, to which alone may be connected. Raises NotAllowed, also after `limit` seconds."""
         try:
             parts = _parts(url)
         except Denied as error:
             raise NotAllowed(str(error)) from None
         host = parts.hostname or ""
         try:
-            found = socket.getaddrinfo(host, parts.port or 443, type=socket.SOCK_STREAM)
+            found = _looked_up(host, parts.port or 443, limit)
         except OSError as error:
             raise NotAllowed(f"the name {host} has no address: {error.strerror or error}") from None
         addresses = list(dict.fromkeys(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found))
@@ -83,6 +87,26 @@ def allowed(entries: tuple[str, ...]) -> Allowed:
                 raise Misused(f"{text}; write 10.0.0.5, 10.0.0.0/8 or hooks.example") from None
             names.add(entry.lower())
     return Allowed(tuple(networks), frozenset(names))
+
+
+def _looked_up(host: str, port: int, limit: float) -> list[Any]:
+    """What the name service says of a name. It cannot be interrupted: a thread waits for it, which is left behind."""
+    answers: queue.SimpleQueue[list[Any] | OSError] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            answers.put(error if isinstance(error, OSError) else OSError(str(error)))
+
+    threading.Thread(target=ask, name="resolve", daemon=True).start()
+    try:
+        found = answers.get(timeout=limit)
+    except queue.Empty:
+        raise NotAllowed(f"no name server has said within {limit:.0f} s where {host} is") from None
+    if isinstance(found, OSError):
+        raise found
+    return found
 
 
 def _parts(url: str) -> SplitResult:

@@ -24,12 +24,11 @@ from muster.server.core.web.logs import log
 from muster.server.runs import rows
 from muster.server.runs.rows import Changes
 from muster.server.runs.webhooks import deliveries
-from muster.server.runs.webhooks.addresses import Allowed, NotAllowed
+from muster.server.runs.webhooks.addresses import LIMIT, Allowed, NotAllowed
 from muster.server.runs.webhooks.deliveries import Due
 from muster.tester.errors import Denied
 
 SENDERS = 8  # webhooks that are sent to at once, to each one message after the other
-LIMIT = 15.0  # seconds for one try, whatever the other side does
 PAUSE = 1.0  # seconds between two looks in which nothing is heard of
 SHORTEST = 0.25
 LOOKED = 30.0  # seconds between two looks for runs that wait for long
@@ -121,9 +120,10 @@ class Sender:
         """Sends a delivery; returns why it did not arrive, or nothing."""
         try:
             secret = self._vault.decrypt(delivery.secret_encrypted)
+            begun = time.monotonic()
             address = self._allowed.resolve(delivery.url)
             request = signed(delivery, secret, address, self._url)
-            status = asyncio.run(self._post(request))
+            status = asyncio.run(self._post(request, max(0.0, LIMIT - (time.monotonic() - begun))))
         except WrongKey:
             return "its secret was encrypted under another secrets.key; delete the webhook and add it again"
         except NotAllowed as error:
@@ -139,9 +139,9 @@ class Sender:
             return NO_REDIRECT.format(status)
         return "" if 200 <= status < 300 else f"it answered {status}"
 
-    async def _post(self, request: httpx.Request) -> int:
+    async def _post(self, request: httpx.Request, limit: float) -> int:
         """Sends a request within the time limit; returns the status of the answer, of which no more is read."""
-        async with asyncio.timeout(LIMIT), httpx.AsyncClient(verify=self._trust, trust_env=False, timeout=LIMIT) as client:
+        async with asyncio.timeout(limit), httpx.AsyncClient(verify=self._trust, trust_env=False, timeout=LIMIT) as client:
             answer = await client.send(request, stream=True, follow_redirects=False)
             await answer.aclose()
             return answer.status_code

@@ -58,7 +58,7 @@ def list_pools(context: Context, platform: Shared, caller: Asking) -> PoolPage:
     with context.database.read() as connection:
         ids = _project_ids(connection, platform)
         found = [pool for pool in platform.pools.all.values() if _sees(caller, pool, ids)]
-        uses, waiting = usage.active(connection), _waiting(connection)
+        uses, waiting = usage.active(connection), _waiting(connection, platform)
     return PoolPage([present.pool(platform.nodes, pool, _of(uses, pool), waiting[pool.name]) for pool in found])
 
 
@@ -70,7 +70,7 @@ def get_pool(context: Context, platform: Shared, caller: Asking, pool: PoolName)
     """
     with context.database.read() as connection:
         found = _allowed(connection, platform, caller, pool, "pools.read")
-        uses, waiting = usage.active(connection, pool), _waiting(connection)[pool]
+        uses, waiting = usage.active(connection, pool), _waiting(connection, platform)[pool]
     everything = may(caller.principal, "pools.inspect")
     return present.details(platform.nodes, found, uses, waiting, caller.principal, everything)
 
@@ -131,8 +131,11 @@ def _project_ids(connection: Connection, platform: Platform) -> dict[str, str]:
     return {row.name: row.id for row in rows}
 
 
-def _waiting(connection: Connection) -> Counter[str]:
-    """How many runs wait in each pool."""
+def _waiting(connection: Connection, platform: Platform) -> Counter[str]:
+    """How many runs wait in each pool: as the queue knows it, which costs nothing however long it is."""
+    known = platform.scheduler.waiting()
+    if known is not None:
+        return known
     counted = select(runs.c.pool, func.count()).where(runs.c.stage == "waiting").group_by(runs.c.pool)
     return Counter(dict(connection.execute(counted).tuples().all()))
 

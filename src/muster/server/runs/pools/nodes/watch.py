@@ -105,7 +105,7 @@ class NodeWatch:
         return all(state.problem != NOT_CHECKED for state in self.state(name).nodes.values())
 
     def seen(self, name: str) -> bool:
-        """False while a node of a pool has never said what it has, as one that is down: it may have more than the scheduler sees."""
+        """False while a node of a pool has never said what it has: it may have more than the scheduler sees."""
         return all(state.seen for state in self.state(name).nodes.values())
 
     def fresh(self, pool: str, nodes: Iterable[str]) -> bool:
