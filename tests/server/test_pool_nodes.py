@@ -18,10 +18,13 @@ from sqlalchemy import func, select
 
 from conftest import until
 from muster.agent.supervisor.device_locks import Queue
+from muster.engines.ssh.options import HostsOptions
+from muster.engines.ssh.report import Disk, Report
 from muster.job import Job
 from muster.server.core.database import Database
 from muster.server.core.tables import audit
-from muster.server.runs.pools.nodes import watch
+from muster.server.runs.pools.nodes import health, watch
+from muster.server.runs.pools.nodes.state import NodeState
 from muster.server.runs.pools.nodes.watch import NodeWatch
 from muster.server.runs.pools.pool import Pools
 from muster.server.runs.queue import choosing
@@ -296,3 +299,13 @@ def test_a_host_that_is_down_since_the_server_started_makes_no_job_impossible(da
     here = Pools(tmp_path / "data")["here"]
     with watching(database, tmp_path) as nodes, pytest.raises(choosing.Impossible):
         choosing.need_possible(SimpleNamespace(nodes=nodes), job, here)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("clock", "error", "fails"), [(901, 0, True), (-901, 0, True), (901, 2, False), (60, 0, False)])
+def test_a_node_whose_clock_is_far_off_is_left_out(tmp_path: Path, clock: float, error: float, fails: bool) -> None:
+    (tmp_path / "config.toml").write_text(SETTINGS)
+    pool = Pools(tmp_path)["here"]
+    room = Disk("/tmp", 1 << 40)
+    report = Report("n1", memory_free=1 << 40, directory=room, tmp=room, address="10.0.0.1", clock=clock, clock_error=error)
+    found = health.judged(report, HostsOptions(("n1",)), pool.settings, NodeState("n1"))
+    assert (bool(found.problem), "its clock is" in found.problem) == (fails, fails), found.problem

@@ -452,3 +452,19 @@ def test_a_pause_that_comes_while_a_run_is_started_has_it_leave_again(database: 
         row = rows.get(connection, "run")
     assert row.paused is not None and row.preempt is not None
     assert (row.paused["by"], row.preempt["reason"]) == ("ann", "paused by ann")
+
+
+def test_a_job_without_a_limit_gets_that_of_its_pool_and_is_backfilled(small: Lab) -> None:
+    small.server.kill()
+    (small.server.data / "config.toml").write_text(f'{LAB}default_time_limit = "1h"\n')
+    small.server.start()
+    with small.client() as client:
+        first = client.submit(small.holding("a", 1, "time_limit: 2h\n"))
+        until(lambda: running(client, first))
+        head = client.submit(small.holding("b"))
+        until(lambda: client.get(head)["position"] == 1)
+        quick = client.submit("device: cpu\ncommand: id")
+        assert client.wait(quick)["state"] == "succeeded"
+        assert (client.get(quick)["job"]["time_limit"], client.get(head)["state"]) == (3600.0, "pending")
+        small.open("a", "b")
+        assert client.wait(head)["state"] == "succeeded"

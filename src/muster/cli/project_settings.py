@@ -47,7 +47,11 @@ def settings(project: str, fields: tuple[str, ...], yes: bool, profile: str, jso
         if fields:
             wanted = changed(found["settings"] or {}, fields)
             if (kept := wanted.get("retention")) and kept != (found["settings"] or {}).get("retention"):
-                tried = [f"{name}={'' if value is None else value}" for name, value in _flat("", kept)] if isinstance(kept, dict) else []
+                tried = (
+                    [f"{name}={'' if value is None else value}" for name, value in _flat("", kept)]
+                    if isinstance(kept, dict)
+                    else []
+                )
                 _need_yes(client.get("projects", project, "retention", set=tried), project, yes, json)
             found = client.change("projects", project, settings=wanted)
     kept = found["settings"] or {}

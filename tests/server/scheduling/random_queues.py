@@ -68,6 +68,15 @@ def random_state(seed: int) -> State:
     return State(NOW, pools, tuple(random_jobs(draw, 40, names)), tuple(running), quotas, use, {"vision": 2.0})
 
 
+def mixed_simulation(seed: int) -> Simulation:
+    """A queue of one priority with several projects, whose use decides, and with runs that are preempted and go on."""
+    draw, simulation = Random(seed), random_simulation(seed, limits=False, kinds=("ascend", "nvidia"))
+    simulation.jobs = [replace(job, project=draw.choice(PROJECTS), preemptible=draw.random() < 0.4) for job in simulation.jobs]
+    simulation.pools = tuple(replace(pool, minimum_runtime=50.0) for pool in simulation.pools)
+    simulation.shares = True
+    return simulation
+
+
 def random_simulation(seed: int, limits: bool, kinds: tuple[str, ...] = ("ascend",)) -> Simulation:
     """A queue of one priority, all of which can run, and how long each really takes; with limits, or with and without."""
     draw = Random(seed)

@@ -105,6 +105,8 @@ class Simulation:
     ran_with_head: dict[str, frozenset[str]] = field(default_factory=dict)  # who ran when a run first had a reservation
     ends: dict[str, float] = field(default_factory=dict)
     passes: list[tuple[State, Decision]] = field(default_factory=list)
+    shares: bool = False  # whether the order follows what projects have used
+    left: dict[str, float] = field(default_factory=dict)  # of what was preempted
     flap: Callable[[Node], bool] | None = None  # whether a node on which something runs lacks memory in a pass
 
     def run(self) -> Simulation:
@@ -121,7 +123,8 @@ class Simulation:
             for id in [id for id in running if self.ends[id] <= now]:
                 del running[id]
             pools = tuple(self._as_checked(pool, running.values()) for pool in self.pools)
-            state = State(now, pools, tuple(waiting.values()), tuple(running.values()), self.quotas)
+            use = self._used(now) if self.shares else {}
+            state = State(now, pools, tuple(waiting.values()), tuple(running.values()), self.quotas, use)
             decision = decide(state)
             self.passes.append((state, decision))
             short = {node.name for pool in pools for node in pool.nodes if node.short}
@@ -129,14 +132,29 @@ class Simulation:
                 assert not short & set(run.nodes)
                 del waiting[run.id]
                 running[run.id] = run
-                self.starts[run.id], self.ends[run.id] = now, now + self.seconds[run.id]
+                self.starts[run.id], self.ends[run.id] = now, now + self.left.get(run.id, self.seconds[run.id])
                 heapq.heappush(events, (self.ends[run.id], len(self.jobs)))
+            for going in decision.preemptions:  # it leaves at once, and continues where it was
+                run = running.pop(going.victim)
+                self.left[run.id] = self.ends[run.id] - now
+                self.ends[run.id] = now
+                waiting[run.id] = next(job for job in self.jobs if job.id == run.id)
+                heapq.heappush(events, (now, len(self.jobs)))
             for kept in decision.reservations:
                 self.ran_with_head.setdefault(kept.run, frozenset(running))
                 if kept.at is not None:
                     self.promised[kept.run] = min(kept.at, self.promised.get(kept.run, kept.at))
             assert faults(self.pools, running.values()) == []
         return self
+
+    def _used(self, now: float) -> dict[tuple[str, str], float]:
+        found: dict[tuple[str, str], float] = {}
+        for job in self.jobs:
+            if job.id in self.starts:
+                key = (job.project, job.demand.kind)
+                held = min(now, self.ends[job.id]) - self.starts[job.id]
+                found[key] = found.get(key, 0.0) + job.demand.total * held
+        return found
 
     def _as_checked(self, pool: Pool, running: Iterable[Running]) -> Pool:
         """The pool as its last check found it; a node on which nothing runs lacks nothing."""

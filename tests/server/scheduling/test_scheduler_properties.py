@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_queues import random_jobs, random_simulation, random_state
+from random_queues import mixed_simulation, random_jobs, random_simulation, random_state
 from scheduler_cluster import Simulation, faults, lab, started, without
 
 from muster.server.runs.scheduling.decide import decide
@@ -176,6 +176,21 @@ def test_no_reservation_is_ever_delayed_by_runs_behind_it(seed: int) -> None:
 def test_every_run_starts_in_the_end_with_or_without_limits(seed: int) -> None:
     simulation = random_simulation(seed, limits=False, kinds=("ascend", "nvidia")).run()
     assert set(simulation.starts) == set(simulation.seconds)
+
+
+@given(SEEDS)
+@THOROUGH
+def test_every_run_ends_in_the_end_with_projects_shares_and_preemptions(seed: int) -> None:
+    """A preempted run gets what it lacks, a project that used much is not forgotten, and only preemptible runs go."""
+    simulation = mixed_simulation(seed).run()
+    assert set(simulation.starts) == set(simulation.seconds)
+    can_go = {job.id for job in simulation.jobs if job.preemptible}
+    for state, decision in simulation.passes:
+        running = {run.id: run for run in state.running}
+        for going in decision.preemptions:
+            assert going.victim in can_go and state.now - running[going.victim].started >= 50.0
+    last_state, last = simulation.passes[-1]
+    assert not last.order["lab"] and not last_state.running
 
 
 @given(SEEDS)
