@@ -25,7 +25,10 @@ PAGES = (
     "/runs?limit=100&user=admin",
     "/queue?limit=100",
     "/queue?limit=100&offset=90000",
+    "/pools",
+    "/pools/local",
 )
+LIMITS = (None, 600.0, 3600.0, 86400.0)  # of the jobs, in turns
 
 
 def fill(url: str, count: int) -> None:
@@ -42,6 +45,8 @@ def fill(url: str, count: int) -> None:
                 "id": f"{name}-{one}",
                 "key": None,
                 "priority": 100 + one % 100,
+                "preemptible": one % 7 == 0,
+                "need": {**row["need"], "limit": LIMITS[one % len(LIMITS)]},
                 "changed": changed + 1 + one,
                 "created": row["created"] + one / 1000,
             }

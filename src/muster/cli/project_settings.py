@@ -27,7 +27,7 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask before records, logs
 @profile_option
 @as_json
 def settings(project: str, fields: tuple[str, ...], yes: bool, profile: str, json: bool) -> None:
-    """Show the settings of a project, or change some; `NAME=` removes one. What a new retention deletes is shown and asked first.
+    """Show the settings of a project, or change some; `NAME=` removes one. What a new retention deletes is asked first.
 
     \b
       weight             its share of devices, against other projects (administrators; 1)

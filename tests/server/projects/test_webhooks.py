@@ -266,6 +266,6 @@ def test_what_config_allows_is_reached() -> None:
 def test_a_name_service_that_does_not_answer_holds_up_no_sender_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     answered = threading.Event()
     monkeypatch.setattr("socket.getaddrinfo", lambda *args, **more: answered.wait() and [])
-    with pytest.raises(NotAllowed, match="where slow.example is"):
+    with pytest.raises(NotAllowed, match="where slow"):
         Allowed().resolve("https://slow.example/hook", 0.1)
     answered.set()
