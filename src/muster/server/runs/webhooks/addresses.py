@@ -43,7 +43,7 @@ class Allowed:
                 raise Denied(400, str(error)) from None
 
     def resolve(self, url: str, limit: float = LIMIT) -> str:
-        """The address that a URL leads to now, to which alone may be connected. Raises NotAllowed, also where that takes longer."""
+        """The address that a URL leads to now, to which alone may be connected. Raises NotAllowed."""
         try:
             parts = _parts(url)
         except Denied as error:
