@@ -161,8 +161,8 @@ def test_the_command_shows_first_and_deletes_when_told(
         done = muster(*refused, *change)
         assert (done.returncode, "1 to be deleted" in done.stdout, "add --yes" in done.stderr) == (2, True, True), done.stderr
         assert muster("projects", "settings", client.project).stdout == f"{client.project} has no settings\n"
-    done = muster(*words, "--set", "records.age=90d", "--apply", "--yes").stdout
-    assert done.index("1 to be deleted") < done.index("deleted: 1 of them")
+    said = muster(*words, "--set", "records.age=90d", "--apply", "--yes").stdout
+    assert said.index("1 to be deleted") < said.index("deleted: 1 of them")
     assert client.http.get(f"/api/v1/runs/{old}").status_code == 404
     assert not list((administered.server.data / "homes").glob(f"*/*/runs/*{old}*"))
     assert muster("projects", "settings", client.project).stdout == "retention.records.age = 90d\n"
