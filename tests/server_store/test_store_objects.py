@@ -221,6 +221,31 @@ def test_a_bucket_that_is_deleted_takes_nothing_with_it_and_leaves_nothing(store
     assert store.files() == []
 
 
+def test_a_bucket_that_could_not_be_deleted_keeps_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scandir = os.scandir
+
+    def broken(path: str) -> Any:
+        if "/.scratch/" in path:  # an object that arrived between the two looks, and the second one fails
+            (tmp_path / "store/.scratch/bucket-data/late").write_bytes(b"x")
+            raise OSError(24, "Too many open files")
+        return scandir(path)
+
+    with running(tmp_path / "store") as store, store.boto() as client:
+        client.create_bucket(Bucket="data")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "scandir", broken)
+            assert refusal(client.delete_bucket, Bucket="data") == "InternalError"
+        assert client.get_object(Bucket="data", Key="late")["Body"].read() == b"x"
+    (tmp_path / "store/data").rename(tmp_path / "store/.scratch/bucket-data")  # killed between the two renames
+    with running(tmp_path / "store") as store, store.boto() as client:
+        client.create_bucket(Bucket="data")
+        assert client.get_object(Bucket="data", Key="late")["Body"].read() == b"x"
+        client.delete_object(Bucket="data", Key="late")
+        client.delete_bucket(Bucket="data")
+    assert os.listdir(tmp_path / "store/.scratch") == [] and not (tmp_path / "store/data").exists()
+    gc.collect()  # errors of boto3 hold its sockets
+
+
 def test_parts_survive_a_restart_and_scratch_does_not(tmp_path: Path) -> None:
     with running(tmp_path / "store") as store, store.boto() as client:
         client.create_bucket(Bucket="data")

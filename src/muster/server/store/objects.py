@@ -12,6 +12,7 @@ import os
 import shutil
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
@@ -22,6 +23,7 @@ from muster.server.store.errors import StoreError
 from muster.storage.s3 import checksum
 
 LOCKS = 256
+_AWAY = "bucket-"  # how a bucket in the scratch directory is called while it is not decided whether it is deleted
 EMPTY = "d41d8cd98f00b204e9800998ecf8427e"  # the MD5 sum of nothing
 
 Condition = Callable[[ObjectInfo | None], None]
@@ -41,6 +43,7 @@ class Objects:
         os.makedirs(self.root, 0o700, exist_ok=True)
         attributes.check_support(self.root)
         self._owner = _claim(self.root)
+        self._put_back()
         shutil.rmtree(self.scratch, ignore_errors=True)
         os.mkdir(self.scratch, 0o700)
         self._locks = [threading.Lock() for _ in range(LOCKS)]
@@ -64,19 +67,35 @@ class Objects:
         return self._deleted.get(bucket, 0)
 
     def delete_bucket(self, bucket: str) -> None:
-        """Deletes an empty bucket; it is moved away first, so that nothing arrives between the check and the end."""
-        path, away = f"{self.root}/{bucket}", f"{self.scratch}/bucket-{bucket}"
-        try:
-            os.rename(path, away)
-        except FileNotFoundError:
-            return
-        if next(listing.keys(away, "", "", ""), None):
-            os.rename(away, path)
-            raise StoreError("BucketNotEmpty", "the bucket has objects; delete them first")
-        self._deleted[bucket] = self._deleted.get(bucket, 0) + 1
-        self._ready.discard(bucket)
+        """Deletes an empty bucket; it is moved away for a last look, so that nothing arrives between that and the end."""
+        path, away = f"{self.root}/{bucket}", f"{self.scratch}/{_AWAY}{bucket}"
+        with self.locked(bucket, ""):
+            _check_empty(path)
+            try:
+                os.rename(path, away)
+            except FileNotFoundError:
+                return
+            try:
+                _check_empty(away)
+                os.rename(away, gone := f"{self.scratch}/gone-{bucket}-{time.time_ns()}")
+            except BaseException:
+                os.rename(away, path)
+                raise
+            self._deleted[bucket] = self._deleted.get(bucket, 0) + 1
+            self._ready.discard(bucket)
         sync_folder(self.root)
-        shutil.rmtree(away, ignore_errors=True)
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def _put_back(self) -> None:
+        """Puts back buckets that a crash left where they were looked at before their deletion. Raises ValueError."""
+        for name in os.listdir(self.scratch) if os.path.isdir(self.scratch) else ():
+            if name.startswith(_AWAY):
+                away, path = f"{self.scratch}/{name}", f"{self.root}/{name.removeprefix(_AWAY)}"
+                try:
+                    os.rename(away, path)
+                except OSError as error:
+                    raise ValueError(f"{away} cannot be moved back to {path} ({error.strerror}); do that by hand") from None
+        sync_folder(self.root)
 
     def measure(self, bucket: str) -> int:
         """The bytes of all objects of a bucket."""
@@ -310,6 +329,11 @@ class Objects:
                     break
             folder = os.path.dirname(folder)
         sync_folder(folder)
+
+
+def _check_empty(folder: str) -> None:
+    if next(listing.keys(folder, "", "", ""), None):
+        raise StoreError("BucketNotEmpty", "the bucket has objects; delete them first")
 
 
 class _Exists(Exception):
