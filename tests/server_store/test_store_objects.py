@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import os
 import shutil
@@ -20,6 +21,7 @@ from stores import bucket as bucket
 from stores import store as store
 from stores import virtual_hosts as virtual_hosts
 
+from muster.server.store import holes
 from muster.server.store.store import Store
 
 
@@ -121,6 +123,40 @@ def test_a_quota_counts_objects_and_parts_while_they_are_written(store: Running,
         client.abort_multipart_upload(**upload)
         put("new", 700)
     assert store.store.space._stored == {bucket: 1000}
+
+
+def test_a_quota_counts_what_is_appended(store: Running, bucket: str) -> None:
+    store.accounts.set_quota(bucket, 250)
+    with store.obs("v2", "path") as client:
+        for position, expected in ((0, 200), (100, 200), (200, 403), (200, 403)):
+            content = AppendObjectContent(content="x" * 100, position=position)
+            assert client.appendObject(bucket, "log", content).status == expected
+        client.appendObject(bucket, "log", AppendObjectContent(content="x" * 50, position=200))
+    assert (store.folder / bucket / "log").stat().st_size == 250
+
+
+@pytest.mark.parametrize("placed", [True, False])
+def test_parts_that_fail_take_no_place_on_the_disk(tmp_path: Path, placed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not placed:
+        monkeypatch.setattr(holes, "are_possible", lambda folder: False)  # as on a file system that has none
+    wrong = base64.b64encode(bytes(16)).decode()
+    with running(tmp_path / "store") as store, store.boto() as client:
+        client.create_bucket(Bucket="data")
+        store.accounts.set_quota("data", 3_000_000)
+        upload = begin(client, "data", "k")
+        good = {number: bytes([number]) * 1_000_000 for number in (1, 3)}
+        tags = {n: client.upload_part(PartNumber=n, Body=body, **upload)["ETag"] for n, body in good.items()}
+        for number in (*range(2, 8), 1):
+            named = {"PartNumber": number, "Body": os.urandom(1_000_000), "ContentMD5": wrong}
+            assert refusal(client.upload_part, **named, **upload) == "BadDigest"
+        used = sum(path.stat().st_blocks * 512 for path in store.folder.rglob("*") if path.is_file())
+        assert used < 2_100_000
+        tags[2] = client.upload_part(PartNumber=2, Body=b"2" * 1_000_000, **upload)["ETag"]
+        parts = [{"PartNumber": number, "ETag": tags[number]} for number in (1, 2, 3)]
+        client.complete_multipart_upload(MultipartUpload={"Parts": parts}, **upload)
+        whole = client.get_object(Bucket="data", Key="k")["Body"].read()
+        assert whole == good[1] + b"2" * 1_000_000 + good[3]
+    gc.collect()  # errors of boto3 hold its sockets
 
 
 def test_nothing_is_written_when_the_disk_is_almost_full(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def put(exchange: Exchange) -> None:
         objects.make_marker(bucket.name, request.key, generation, headers, condition)
         exchange.answer(200, [("ETag", f'"{EMPTY}"')])
         return
-    with receiving(exchange, bucket) as (draft, generation):
+    with receiving(exchange, bucket, _size_there(exchange, bucket)) as (draft, generation):
         etag = draft.md5.hexdigest()
         replaced = objects.commit(bucket.name, request.key, generation, draft, etag, headers, condition)
         exchange.store.space.count(bucket.name, draft.size - replaced)
@@ -102,27 +102,32 @@ def append(exchange: Exchange) -> None:
     headers = exchange.encoded_headers()
     if request.key.endswith("/"):
         raise StoreError("InvalidArgument", "a directory cannot be appended to; name an object")
-    with receiving(exchange, bucket) as (draft, generation):
+    with receiving(exchange, bucket, replaced=0) as (draft, generation):
         info = exchange.store.objects.append(bucket.name, request.key, generation, draft, position, headers)
         exchange.store.space.count(bucket.name, draft.size)
     exchange.answer(200, [("ETag", f'"{info.etag}"'), (f"{exchange.caller.prefix}next-append-position", str(info.size))])
 
 
 @contextmanager
-def receiving(exchange: Exchange, bucket: Bucket) -> Iterator[tuple[Draft, int]]:
-    """Yields a draft with the whole content, which was checked, and room for it."""
+def receiving(exchange: Exchange, bucket: Bucket, replaced: int) -> Iterator[tuple[Draft, int]]:
+    """Yields a draft with the whole content, which was checked, and room for it; so many bytes go when it is stored."""
     store, request = exchange.store, exchange.request
     generation = store.objects.open_bucket(bucket.name)
     store.objects.path(bucket.name, request.key)
     expected = exchange.content_length()
-    there = store.objects.find(bucket.name, request.key) if bucket.quota is not None else None
-    reservation = store.space.reserve(bucket, expected or 0, there.size if there else 0)
+    reservation = store.space.reserve(bucket, expected or 0, replaced)
     try:
         with store.objects.draft() as draft:
             fill(exchange, draft, reservation)
             yield draft, generation
     finally:
         reservation.close()
+
+
+def _size_there(exchange: Exchange, bucket: Bucket) -> int:
+    """The size of the object that a write replaces, where a quota counts it."""
+    there = exchange.store.objects.find(bucket.name, exchange.request.key) if bucket.quota is not None else None
+    return there.size if there else 0
 
 
 def fill(exchange: Exchange, draft: Draft, reservation: Reservation) -> None:
@@ -153,8 +158,7 @@ def copy(exchange: Exchange) -> None:
         if request.key.endswith("/"):
             _copy_marker(exchange, bucket, generation, info, headers)
             return
-        there = store.objects.find(bucket.name, request.key) if bucket.quota is not None else None
-        reservation = store.space.reserve(bucket, info.size, there.size if there else 0)
+        reservation = store.space.reserve(bucket, info.size, _size_there(exchange, bucket))
         try:
             with store.objects.draft() as draft:
                 exchange.xml_after(
