@@ -170,6 +170,56 @@ def test_listings_have_pages_prefixes_and_delimiters(store: Running, bucket: str
         assert "Contents" not in client.list_objects_v2(Bucket=bucket, MaxKeys=0)
 
 
+def test_conditions_decide_what_is_deleted(store: Running, bucket: str) -> None:
+    def outcome(call: Any, **named: Any) -> str:
+        with pytest.raises(ClientError) as error:
+            call(Bucket=bucket, **named)
+        return code(error)
+
+    with store.boto() as client:
+        tags = {key: client.put_object(Bucket=bucket, Key=key, Body=key.encode())["ETag"] for key in "abc"}
+        assert outcome(client.delete_object, Key="a", IfMatch='"other"') == "PreconditionFailed"
+        assert outcome(client.delete_object, Key="none", IfMatch="*") == "NoSuchKey"
+        assert outcome(client.delete_object, Key="a", VersionId="1") == "NoSuchVersion"
+        assert outcome(client.delete_object, Key="a", IfMatchSize=5) == "NotImplemented"
+        wanted = [
+            {"Key": "a", "ETag": '"other"'},
+            {"Key": "b", "ETag": tags["b"]},
+            {"Key": "none", "ETag": tags["b"]},
+            {"Key": "a", "VersionId": "1"},
+            {"Key": "c", "Size": 1},
+        ]
+        found = client.delete_objects(Bucket=bucket, Delete={"Objects": wanted})
+        assert [one["Key"] for one in found["Deleted"]] == ["b"]
+        assert sorted((one["Key"], one["Code"]) for one in found["Errors"]) == [
+            ("a", "NotImplemented"),
+            ("a", "PreconditionFailed"),
+            ("c", "NotImplemented"),
+            ("none", "NoSuchKey"),
+        ]
+        assert store.files() == [f"{bucket}/a", f"{bucket}/c"]
+        client.delete_object(Bucket=bucket, Key="a", IfMatch=tags["a"])
+        client.put_object(Bucket=bucket, Key="marker/", Body=b"")
+        copied = {"Key": "marker/", "CopySource": f"{bucket}/marker/", "MetadataDirective": "REPLACE"}
+        assert outcome(client.copy_object, IfNoneMatch="*", **copied) == "PreconditionFailed"
+        client.delete_object(Bucket=bucket, Key="marker/", IfMatch="*")
+    assert store.files() == [f"{bucket}/c"]
+
+
+def test_conditions_decide_what_is_appended_to(store: Running, bucket: str) -> None:
+    def append(position: int, **headers: str) -> bytes:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = store.signed("POST", f"/{bucket}/log", f"append=&position={position}", body=b"line", headers=named)
+        return store.raw(request)
+
+    assert b"NoSuchKey" in append(0, if_match="*")
+    assert b" 200 " in append(0, if_none_match="*")
+    assert b"PreconditionFailed" in append(4, if_none_match="*")
+    assert b"PreconditionFailed" in append(4, if_match='"other"')
+    assert b" 200 " in append(4, if_match="*")
+    assert (store.folder / bucket / "log").read_bytes() == b"line" * 2
+
+
 def test_conditions_decide_what_is_read_and_written(store: Running, bucket: str) -> None:
     with store.boto() as client:
         etag = client.put_object(Bucket=bucket, Key="k", Body=b"one", IfNoneMatch="*")["ETag"]

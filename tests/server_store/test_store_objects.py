@@ -22,6 +22,7 @@ from stores import store as store
 from stores import virtual_hosts as virtual_hosts
 
 from muster.server.store import holes
+from muster.server.store.objects import anything
 from muster.server.store.store import Store
 
 
@@ -207,7 +208,7 @@ def test_directories_come_and_go_under_many_writers(store: Running, bucket: str)
         for _ in range(300):
             with objects.draft() as draft:
                 objects.commit(bucket, f"a/b/c/{number}", generation, draft, "", b"")
-            objects.delete(bucket, [f"a/b/c/{number}"])
+            objects.delete(bucket, [(f"a/b/c/{number}", anything)])
 
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)  # threads meet at every step

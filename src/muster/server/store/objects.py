@@ -13,7 +13,7 @@ import shutil
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from muster.server.store import attributes, listing, names
@@ -28,6 +28,9 @@ EMPTY = "d41d8cd98f00b204e9800998ecf8427e"  # the MD5 sum of nothing
 
 Condition = Callable[[ObjectInfo | None], None]
 """Raises StoreError where the object that is there, or its absence, forbids a write."""
+
+
+_Outcomes = list[int | StoreError]
 
 
 def anything(_: ObjectInfo | None) -> None:
@@ -186,33 +189,55 @@ class Objects:
                     continue
         sync_folder(path)
 
-    def delete(self, bucket: str, keys: Sequence[str]) -> int:
-        """Deletes objects, and directories that they leave empty; those that are not there are none. Returns their bytes."""
-        freed = 0
-        folders: set[str] = set()
-        for key in keys:
-            path = self.path(bucket, key)
-            with self.locked(bucket, key):
-                try:
-                    if key.endswith("/"):
-                        attributes.unmark(path)
-                    else:
-                        size = self._size(path)
-                        os.unlink(path)
-                        freed += size
-                except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                    continue
-            folders.add(os.path.dirname(path))
-        for folder in folders:
-            self._prune(bucket, folder)
-        return freed
+    def delete(self, bucket: str, wanted: Iterable[tuple[str, Condition]]) -> Sequence[int | StoreError]:
+        """Deletes objects, and directories that they leave empty; those that are not there are none.
 
-    def append(self, bucket: str, key: str, generation: int, draft: Draft, position: int, headers: bytes) -> ObjectInfo:
+        Returns for each its bytes, or why its condition does not hold.
+        """
+        found: _Outcomes = []
+        folders: set[str] = set()
+        try:
+            for key, condition in wanted:
+                path = self.path(bucket, key)
+                try:
+                    found.append(self._unlink(bucket, key, path, condition))
+                    folders.add(os.path.dirname(path))
+                except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                    found.append(0)
+                except StoreError as error:
+                    found.append(error)
+        finally:
+            for folder in folders:
+                self._prune(bucket, folder)
+        return found
+
+    def _unlink(self, bucket: str, key: str, path: str, condition: Condition) -> int:
+        with self.locked(bucket, key):
+            if condition is not anything:
+                condition(self.find(bucket, key))
+            if key.endswith("/"):
+                attributes.unmark(path)
+                return 0
+            size = self._size(path)
+            os.unlink(path)
+            return size
+
+    def append(
+        self,
+        bucket: str,
+        key: str,
+        generation: int,
+        draft: Draft,
+        position: int,
+        headers: bytes,
+        condition: Condition = anything,
+    ) -> ObjectInfo:
         """Adds a draft to the end of an object, or begins one. Readers see the object grow when all of it is durable."""
         path = self.path(bucket, key)
         while True:
             there = self.find(bucket, key)
             if there is None:
+                condition(None)
                 _check_position(position, 0)
                 etag = draft.md5.hexdigest()
                 try:
@@ -225,6 +250,7 @@ class Objects:
                 there = self.find(bucket, key)
                 if there is None:
                     continue
+                condition(there)
                 if not there.appendable:
                     raise StoreError("ObjectNotAppendable", "the object was not stored by appending; store it anew")
                 _check_position(position, there.size)

@@ -15,6 +15,7 @@ from muster.server.store.objects import EMPTY
 from muster.server.store.protocol import conditions, documents
 from muster.server.store.protocol.exchange import Exchange
 from muster.server.store.protocol.http import SMALL
+from muster.server.store.protocol.request import Request
 from muster.server.store.space import Reservation
 from muster.storage.s3 import checksum
 from muster.storage.served import wire
@@ -27,8 +28,7 @@ def read(exchange: Exchange) -> None:
     """GET and HEAD of an object."""
     request = exchange.request
     exchange.bucket(READ)
-    if request.query.get("versionId", "null") != "null":
-        raise StoreError("NoSuchVersion", "there are no versions of objects here; ask without one")
+    check_version(request)
     descriptor, info = exchange.store.objects.open(request.bucket, request.key)
     try:
         if conditions.is_unmodified(exchange.headers, info):
@@ -99,11 +99,11 @@ def append(exchange: Exchange) -> None:
     request, bucket = exchange.request, exchange.bucket(WRITE)
     position = exchange.number("position", 0, 1 << 62)
     check_options(exchange)
-    headers = exchange.encoded_headers()
+    headers, condition = exchange.encoded_headers(), conditions.for_write(exchange.headers)
     if request.key.endswith("/"):
         raise StoreError("InvalidArgument", "a directory cannot be appended to; name an object")
     with receiving(exchange, bucket, replaced=0) as (draft, generation):
-        info = exchange.store.objects.append(bucket.name, request.key, generation, draft, position, headers)
+        info = exchange.store.objects.append(bucket.name, request.key, generation, draft, position, headers, condition)
         exchange.store.space.count(bucket.name, draft.size)
     exchange.answer(200, [("ETag", f'"{info.etag}"'), (f"{exchange.caller.prefix}next-append-position", str(info.size))])
 
@@ -172,7 +172,8 @@ def copy(exchange: Exchange) -> None:
 def _copy_marker(exchange: Exchange, bucket: Bucket, generation: int, info: ObjectInfo, headers: bytes) -> None:
     if info.size:
         raise StoreError("InvalidRequest", "a key with a slash at its end is a directory, which has no content; name another")
-    exchange.store.objects.make_marker(bucket.name, exchange.request.key, generation, headers)
+    condition = conditions.for_write(exchange.headers)
+    exchange.store.objects.make_marker(bucket.name, exchange.request.key, generation, headers, condition)
     exchange.xml(_copy_result(EMPTY, info.mtime))
 
 
@@ -226,9 +227,20 @@ def copy_source(exchange: Exchange) -> Iterator[tuple[int, ObjectInfo]]:
 
 def delete(exchange: Exchange) -> None:
     request, bucket = exchange.request, exchange.bucket(WRITE)
-    freed = exchange.store.objects.delete(bucket.name, [request.key])
+    check_version(request)
+    for name in ("if-match-last-modified-time", "if-match-size"):
+        if exchange.own(name) is not None:
+            raise StoreError("NotImplemented", "the condition of a deletion is If-Match with an ETag; send that")
+    [freed] = exchange.store.objects.delete(bucket.name, [(request.key, conditions.for_write(exchange.headers))])
+    if isinstance(freed, StoreError):
+        raise freed
     exchange.store.space.count(bucket.name, -freed)
     exchange.answer(204)
+
+
+def check_version(request: Request) -> None:
+    if request.query.get("versionId", "null") != "null":
+        raise StoreError("NoSuchVersion", "there are no versions of objects here; ask without one")
 
 
 def check_options(exchange: Exchange) -> None:
