@@ -8,6 +8,7 @@ import io
 import os
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -168,6 +169,49 @@ def test_listings_have_pages_prefixes_and_delimiters(store: Running, bucket: str
         assert [one["Key"] for one in client.list_objects_v2(Bucket=bucket, StartAfter="z-1")["Contents"]] == ["z-2", "é/x"]
         assert "Contents" not in client.list_objects_v2(Bucket=bucket, Prefix="../")
         assert "Contents" not in client.list_objects_v2(Bucket=bucket, MaxKeys=0)
+
+
+def test_a_range_of_another_version_gives_the_whole_object(store: Running, bucket: str) -> None:
+    with store.boto() as client:
+        put = client.put_object(Bucket=bucket, Key="k", Body=b"0123456789")
+        changed = client.head_object(Bucket=bucket, Key="k")["ResponseMetadata"]["HTTPHeaders"]["last-modified"]
+    good, whole = (b" 206 ", b"\r\n\r\n56789"), (b" 200 ", b"\r\n\r\n0123456789")
+    for condition, (status, content) in (
+        (put["ETag"], good),
+        (changed, good),
+        ('"other"', whole),
+        ("W/" + put["ETag"], whole),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", whole),
+    ):
+        headers = {"range": "bytes=5-", "if-range": condition, "connection": "close"}
+        answer = store.raw(store.signed("GET", f"/{bucket}/k", headers=headers))
+        assert status in answer.partition(b"\r\n")[0] and answer.endswith(content)
+
+
+def test_the_checksum_of_a_whole_object_does_not_refuse_its_parts(store: Running, bucket: str) -> None:
+    named = {"Bucket": bucket, "Key": "k"}
+    sum = base64.b64encode(zlib.crc32(b"hello").to_bytes(4, "big")).decode()
+    with store.boto() as client:
+        named["UploadId"] = client.create_multipart_upload(**named)["UploadId"]
+        etag = client.upload_part(PartNumber=1, Body=b"hello", **named)["ETag"]
+        parts = {"Parts": [{"PartNumber": 1, "ETag": etag}]}
+        client.complete_multipart_upload(MultipartUpload=parts, ChecksumCRC32=sum, ChecksumType="FULL_OBJECT", **named)
+        assert client.get_object(Bucket=bucket, Key="k")["Body"].read() == b"hello"
+
+
+def test_what_the_store_does_not_know_of_buckets_and_objects_is_not_taken_for_a_listing(store: Running, bucket: str) -> None:
+    with store.boto() as client:
+        client.put_object(Bucket=bucket, Key="k", Body=b"x")
+        for call, named in (
+            (client.get_public_access_block, {}),
+            (client.get_bucket_ownership_controls, {}),
+            (client.get_bucket_policy_status, {}),
+            (client.list_object_versions, {}),
+            (client.get_object_attributes, {"Key": "k", "ObjectAttributes": ["ETag"]}),
+        ):
+            with pytest.raises(ClientError) as error:
+                call(Bucket=bucket, **named)
+            assert code(error) == "NotImplemented"
 
 
 def test_conditions_decide_what_is_deleted(store: Running, bucket: str) -> None:

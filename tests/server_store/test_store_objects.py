@@ -56,6 +56,15 @@ def test_keys_that_no_file_can_have_are_refused_with_a_reason(store: Running, bu
     assert len(store.files()) == 1
 
 
+@pytest.mark.parametrize("prefix", ["/", "//", "a//", "a//b", "/a", "a/../"])
+def test_prefixes_that_no_key_has_list_nothing(store: Running, bucket: str, prefix: str) -> None:
+    with store.boto() as client:
+        for key in ("a/b", "x"):
+            client.put_object(Bucket=bucket, Key=key, Body=b"")
+        assert "Contents" not in client.list_objects_v2(Bucket=bucket, Prefix=prefix)
+        assert "CommonPrefixes" not in client.list_objects_v2(Bucket=bucket, Prefix=prefix, Delimiter="/")
+
+
 def test_an_object_cannot_be_both_a_file_and_a_directory(store: Running, bucket: str) -> None:
     with store.boto() as client:
         client.put_object(Bucket=bucket, Key="a/b", Body=b"1")

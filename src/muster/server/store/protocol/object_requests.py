@@ -34,7 +34,8 @@ def read(exchange: Exchange) -> None:
         if conditions.is_unmodified(exchange.headers, info):
             exchange.answer(304, _about(exchange, info))
             return
-        part = conditions.byte_range(exchange.headers.get("range"), info.size)
+        wanted = exchange.headers.get("range") if conditions.range_holds(exchange.headers, info) else None
+        part = conditions.byte_range(wanted, info.size)
         start, end = part or (0, info.size)
         headers = _about(exchange, info)
         if part:
