@@ -3,9 +3,10 @@
 import time
 from collections.abc import Mapping
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
+from muster.config.buckets import Buckets
 from muster.server.core import audit
 from muster.server.core.access import Caller, Owned, Principal, may
 from muster.server.core.accounts import keys
@@ -18,15 +19,23 @@ from muster.server.core.vault import Vault, WrongKey
 from muster.server.core.web.logs import log
 from muster.server.store.accounts import CREATE, READ
 from muster.server.store.accounts import Bucket as StoreBucket
+from muster.server.store.errors import StoreError
 
 RUN_KEY = "MR"  # how keys of runs begin; those of users begin with MK
 
 
 class StoreAccess:
-    """`temporary` are keys of jobs that are being checked, and whose these are."""
+    """`temporary` are keys of jobs that are being checked, and whose these are; `most_buckets` is how many a user may own."""
 
-    def __init__(self, database: Database, vault: Vault, temporary: Mapping[str, Principal] | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        vault: Vault,
+        temporary: Mapping[str, Principal] | None = None,
+        most_buckets: int = Buckets().per_user,
+    ) -> None:
         self._database = database
+        self._most_buckets = most_buckets
         self._vault = vault
         self._temporary = {} if temporary is None else temporary
         # Each names all tables that its rows depend on, for every request to the store asks here several times.
@@ -114,15 +123,26 @@ class StoreAccess:
         return [bucket for bucket in found if _may(principal, bucket, READ) or bucket.name in shared]
 
     def create_bucket(self, principal: Principal, name: str, address: str) -> bool:
-        """Records a bucket of the user's own; returns False if the name is taken."""
+        """Records a bucket of the user's own; returns False if the name is taken. Raises StoreError for one too many."""
         row = {"name": name, "owner": principal.user_id, "project": None, "quota": None, "created": time.time()}
         try:
             with self._database.begin() as connection:
+                self._check_number(connection, principal)
                 connection.execute(insert(buckets).values(row))
                 audit.record(connection, Caller(principal.name, address, principal), "bucket.create", name)
         except IntegrityError:
             return False
         return True
+
+    def _check_number(self, connection: Connection, principal: Principal) -> None:
+        """Raises StoreError where a user who is no administrator has as many buckets as the settings allow."""
+        if principal.role == "administrator":
+            return
+        connection.execute(select(users.c.id).where(users.c.id == principal.user_id).with_for_update())  # one at a time
+        owned = connection.scalar(select(func.count()).select_from(buckets).where(buckets.c.owner == principal.user_id))
+        if int(owned or 0) >= self._most_buckets:
+            text = f"you own {owned} buckets, and may have {self._most_buckets}; delete one, or ask an administrator"
+            raise StoreError("TooManyBuckets", text)
 
     def delete_bucket(self, principal: Principal, name: str, address: str) -> None:
         with self._database.begin() as connection:
