@@ -43,6 +43,7 @@ class Served:
     code: str = ""
     folder: Path = Path()
     database: str | None = None
+    store: str = ""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -58,9 +59,9 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(database: str | None, pool: str = "") -> Iterator[Served]:
+def served(database: str | None, pool: str = "", parent: str = "/var/tmp") -> Iterator[Served]:
     """A server of its own with one administrator, a project and code without files."""
-    folder = Path(tempfile.mkdtemp(prefix="muster-bench-", dir="/var/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="muster-bench-", dir=parent))
     (folder / "data").mkdir(mode=0o700)
     (folder / "data" / "config.toml").write_text(f"[pools.local]\ntrusted = true\n{pool}")
     process, said = _started(folder, database)
@@ -104,15 +105,19 @@ def restarted(server: Served, meanwhile: Callable[[str], None]) -> Served:
 
 
 def _prepare(found: Served, said: dict[str, Any]) -> None:
-    """Makes the administrator, a project and code without files."""
-    found.url = url = str(said["url"])
+    """Makes the administrator, a project and code without files; a database that was filled before has the first two."""
+    found.url, found.store = str(said["url"]), str(said["store"])
+    url = found.url
     with httpx.Client(base_url=f"{url}/api/v1", headers={"Origin": url}, trust_env=False, timeout=60) as http:
-        sent = {"token": said["first_administrator"].split("token=")[1], "name": "admin", "password": PASSWORD}
-        http.post("/set-password", json=sent).raise_for_status()
+        if said["first_administrator"]:
+            sent = {"token": said["first_administrator"].split("token=")[1], "name": "admin", "password": PASSWORD}
+            http.post("/set-password", json=sent).raise_for_status()
         http.post("/login", json={"name": "admin", "password": PASSWORD}).raise_for_status()
         found.token = http.post("/tokens", json={"name": "bench", "scope": "write"}).json()["secret"]
     with found.client() as client:
-        client.post("/projects", json={"name": "bench"}).raise_for_status()
+        made = client.post("/projects", json={"name": "bench"})
+        if made.status_code != 409:
+            made.raise_for_status()
         found.code = client.post("/code", json={"entries": []}).json()["code"]
 
 

@@ -1,5 +1,7 @@
 """Times the server's store beside `rclone serve s3`, with s5cmd and Muster's own client, and says whether the aim holds.
 
+It is measured as `muster serve` serves it (`serve`), with accounts in a database, and alone (`store`), with one user in memory.
+
 rclone writes to the page cache and syncs nothing: what it answered may be lost with the power. Muster's store syncs file and
 directory before it answers. So each is measured twice: on a disk, where Muster does more, and in memory (`--memory`), where
 syncing is free and both promise the same.
@@ -13,6 +15,7 @@ import os
 import platform
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,13 +24,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+import server
 from muster.server.store.accounts import Bucket
 from muster.server.store.serve import serve
 from muster.server.store.store import Store
-from storage import ACCESS, BIG_SIZE, BUCKET, SECRET, SMALL, Failed, Server, Step, served, steps, timed, write_sources
+from storage import ACCESS, BIG_SIZE, BUCKET, SECRET, SMALL, Failed, Server, Step, program, served, steps, timed, write_sources
 
 AIM = 0.5  # the speed of the store, as a part of rclone's
-KINDS = ("store", "rclone")
+OWN = ("serve", "store")
+KINDS = (*OWN, "rclone")
 TOOLS = ("s5cmd", "muster")
 MEASURED = (0, 1, 3, 4)  # steps of storage.py: small files and a large one, up and down
 
@@ -58,9 +63,9 @@ class OneUser:
 
 
 def _serve(folder: str, ports: "multiprocessing.Queue[int]") -> None:
-    server = serve(("127.0.0.1", 0), None, Store(folder, OneUser(), floor=0))
-    ports.put(server.address[1])
-    server.wait()
+    listening = serve(("127.0.0.1", 0), None, Store(folder, OneUser(), floor=0))
+    ports.put(listening.address[1])
+    listening.wait()
 
 
 @contextlib.contextmanager
@@ -80,6 +85,19 @@ def served_store(folder: Path) -> Iterator[Server]:
         process.join()
 
 
+@contextlib.contextmanager
+def served_platform(folder: Path, database: str | None) -> Iterator[Server]:
+    """`muster serve`, with a key and a bucket of its administrator's."""
+    folder.mkdir()
+    with server.served(database, parent=str(folder)) as found, found.client() as client:
+        made = client.post("/keys", json={"name": "bench"}).raise_for_status().json()
+        env = {"AWS_ACCESS_KEY_ID": made["key"]["id"], "AWS_SECRET_ACCESS_KEY": made["secret"], "AWS_REGION": "us-east-1"}
+        env = {**os.environ, **env, "MUSTER_STORAGE_ENDPOINT": found.store, "S3_ENDPOINT_URL": found.store}
+        subprocess.run([program("s5cmd"), "mb", f"s3://{BUCKET}"], env=env, capture_output=True, check=not database)
+        yield Server(found.store, env)
+        client.delete(f"/keys/{made['key']['id']}").raise_for_status()
+
+
 @dataclass
 class Figures:
     """Seconds by step, tool and kind of server."""
@@ -90,12 +108,12 @@ class Figures:
     def median(self, step: str, tool: str, kind: str) -> float:
         return median(self.seconds[(step, tool, kind)])
 
-    def ratio(self, step: str, tool: str) -> float:
-        return self.median(step, tool, "rclone") / self.median(step, tool, "store")
+    def ratio(self, step: str, tool: str, kind: str) -> float:
+        return self.median(step, tool, "rclone") / self.median(step, tool, kind)
 
 
 def measure(figures: Figures, work: list[Step], rounds: int, servers: dict[str, Server], folder: Path) -> None:
-    """The rounds, each with the other server first. What a tool brought back must be what it was given."""
+    """The rounds, each in the other order of servers. What a tool brought back must be what it was given."""
     for number in range(rounds):
         for step in work:
             for tool in TOOLS:
@@ -109,19 +127,23 @@ def measure(figures: Figures, work: list[Step], rounds: int, servers: dict[str, 
                             raise Failed(f"{tool} did not bring {name} back from {kind} as it was")
                         shutil.rmtree(back)
         for kind in KINDS:
-            for large in (folder / kind).glob(f"{BUCKET}/*/big"):
+            for large in (folder / kind).glob(f"**/{BUCKET}/*/big"):
                 large.unlink()
 
 
-def run(place: str, parent: str | None, rounds: int) -> Figures:
+def run(place: str, parent: str | None, rounds: int, database: str | None) -> Figures:
     figures = Figures(place)
     with tempfile.TemporaryDirectory(prefix="muster-store-", dir=parent) as temporary:
         folder = Path(temporary)
         write_sources(folder)
         (folder / "quarter").unlink()
         work = [steps(folder)[index] for index in MEASURED]
-        with served(folder / "rclone") as peer, served_store(folder / "store") as own:
-            servers = {"rclone": peer, "store": own}
+        with (
+            served(folder / "rclone") as peer,
+            served_store(folder / "store") as own,
+            served_platform(folder / "serve", database) as platform,
+        ):
+            servers = {"rclone": peer, "store": own, "serve": platform}
             homes = {kind: {**one.env, "MUSTER_HOME": f"{folder}/home-{kind}"} for kind, one in servers.items()}
             measure(figures, work, rounds, {kind: Server(one.endpoint, homes[kind]) for kind, one in servers.items()}, folder)
     return figures
@@ -130,10 +152,10 @@ def run(place: str, parent: str | None, rounds: int) -> Figures:
 def as_table(found: list[Figures], rounds: int) -> str:
     lines = []
     for figures in found:
-        lines += [figures.place, f"{'':24}{'client':10}{'store':>9}{'rclone':>9}{'speed':>8}"]
+        lines += [figures.place, f"{'':24}{'client':10}" + "".join(f"{kind:>9}" for kind in (*KINDS, "speed", "alone"))]
         for step, tool in dict.fromkeys((step, tool) for step, tool, _ in figures.seconds):
-            own, peer = figures.median(step, tool, "store"), figures.median(step, tool, "rclone")
-            lines.append(f"{step:24}{tool:10}{own:8.2f}s{peer:8.2f}s{figures.ratio(step, tool):8.2f}")
+            seconds = "".join(f"{figures.median(step, tool, kind):8.2f}s" for kind in KINDS)
+            lines.append(f"{step:24}{tool:10}{seconds}" + "".join(f"{figures.ratio(step, tool, kind):9.2f}" for kind in OWN))
         lines.append("")
     lines.append(
         f"medians of {rounds} rounds, {os.cpu_count()} cores, {platform.machine()}; {SMALL:,} files, {BIG_SIZE >> 20} MB"
@@ -143,7 +165,7 @@ def as_table(found: list[Figures], rounds: int) -> str:
 
 
 def holds(found: list[Figures]) -> bool:
-    return all(figures.ratio(step, tool) >= AIM for figures in found for step, tool, _ in figures.seconds)
+    return all(figures.ratio(step, tool, kind) >= AIM for figures in found for step, tool, _ in figures.seconds for kind in OWN)
 
 
 def main() -> int:
@@ -151,18 +173,20 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="measured runs of each (default: 5)")
     parser.add_argument("--folder", metavar="DIR", help="a directory on the disk (default: that of temporary files)")
     parser.add_argument("--memory", default="/dev/shm", metavar="DIR", help="a directory in memory (default: /dev/shm)")
+    parser.add_argument("--database", metavar="URL", help="of PostgreSQL, for `muster serve`; it is filled (default: SQLite)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     args = parser.parse_args()
     if args.rounds < 1:
         parser.error("--rounds must be at least 1")
     began = time.monotonic()
-    found = [run("disk: the store syncs, rclone does not", args.folder, args.rounds)]
-    found.append(run("memory: syncing is free, so both promise the same", args.memory, args.rounds))
+    found = [run("disk: the store syncs, rclone does not", args.folder, args.rounds, args.database)]
+    found.append(run("memory: syncing is free, so both promise the same", args.memory, args.rounds, args.database))
     if args.json:
         rows = [
-            {"place": one.place, "step": step, "client": tool, "ratio": one.ratio(step, tool)}
+            {"place": one.place, "step": step, "client": tool, "server": kind, "ratio": one.ratio(step, tool, kind)}
             for one in found
             for step, tool in dict.fromkeys((step, tool) for step, tool, _ in one.seconds)
+            for kind in OWN
         ]
         print(json.dumps({"rounds": args.rounds, "aim": holds(found), "steps": rows}, indent=2))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from muster_server import Administered, MusterServer, ServeMuster
+from muster_server import Administered, MusterServer, ServeMuster, server_folder
 
 MakeClient = Callable[[MusterServer, dict[str, Any]], Any]
 ONE_TRY = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}, proxies={})
@@ -77,6 +78,27 @@ def test_a_revoked_key_and_a_disabled_user_are_refused(administered: Administere
     with server.http(administrator) as http:
         assert http.patch(f"/api/v1/users/{user}", json={"disabled": True}).status_code == 200
     assert refused(client(server, second).list_buckets) == "InvalidAccessKeyId"
+
+
+def test_a_member_has_as_many_buckets_as_the_settings_allow(client: MakeClient) -> None:
+    server = MusterServer(server_folder(), [])
+    server.data.mkdir(mode=0o700)
+    (server.data / "config.toml").write_text("[buckets]\nper_user = 2\n")
+    server.start()
+    try:
+        administrator = server.make_administrator()
+        server.make_user(administrator, "max")
+        first, second = (client(server, access_key(server, token)) for token in (administrator, server.token("max")))
+        for number in range(2):
+            second.create_bucket(Bucket=f"of-max-{number}")
+        assert refused(second.create_bucket, Bucket="of-max-2") == "TooManyBuckets"
+        second.delete_bucket(Bucket="of-max-0")
+        second.create_bucket(Bucket="of-max-2")
+        for number in range(3):
+            first.create_bucket(Bucket=f"of-admin-{number}")
+    finally:
+        server.kill(signal.SIGTERM)
+        shutil.rmtree(server.folder)
 
 
 def test_objects_outlive_a_kill_of_the_server(serve_muster: ServeMuster, client: MakeClient) -> None:

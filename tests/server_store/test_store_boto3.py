@@ -8,6 +8,7 @@ import io
 import os
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -168,6 +169,99 @@ def test_listings_have_pages_prefixes_and_delimiters(store: Running, bucket: str
         assert [one["Key"] for one in client.list_objects_v2(Bucket=bucket, StartAfter="z-1")["Contents"]] == ["z-2", "é/x"]
         assert "Contents" not in client.list_objects_v2(Bucket=bucket, Prefix="../")
         assert "Contents" not in client.list_objects_v2(Bucket=bucket, MaxKeys=0)
+
+
+def test_a_range_of_another_version_gives_the_whole_object(store: Running, bucket: str) -> None:
+    with store.boto() as client:
+        put = client.put_object(Bucket=bucket, Key="k", Body=b"0123456789")
+        changed = client.head_object(Bucket=bucket, Key="k")["ResponseMetadata"]["HTTPHeaders"]["last-modified"]
+    good, whole = (b" 206 ", b"\r\n\r\n56789"), (b" 200 ", b"\r\n\r\n0123456789")
+    for condition, (status, content) in (
+        (put["ETag"], good),
+        (changed, good),
+        ('"other"', whole),
+        ("W/" + put["ETag"], whole),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", whole),
+    ):
+        headers = {"range": "bytes=5-", "if-range": condition, "connection": "close"}
+        answer = store.raw(store.signed("GET", f"/{bucket}/k", headers=headers))
+        assert status in answer.partition(b"\r\n")[0] and answer.endswith(content)
+
+
+def test_the_checksum_of_a_whole_object_does_not_refuse_its_parts(store: Running, bucket: str) -> None:
+    named = {"Bucket": bucket, "Key": "k"}
+    sum = base64.b64encode(zlib.crc32(b"hello").to_bytes(4, "big")).decode()
+    with store.boto() as client:
+        named["UploadId"] = client.create_multipart_upload(**named)["UploadId"]
+        etag = client.upload_part(PartNumber=1, Body=b"hello", **named)["ETag"]
+        parts = {"Parts": [{"PartNumber": 1, "ETag": etag}]}
+        client.complete_multipart_upload(MultipartUpload=parts, ChecksumCRC32=sum, ChecksumType="FULL_OBJECT", **named)
+        assert client.get_object(Bucket=bucket, Key="k")["Body"].read() == b"hello"
+
+
+def test_what_the_store_does_not_know_of_buckets_and_objects_is_not_taken_for_a_listing(store: Running, bucket: str) -> None:
+    with store.boto() as client:
+        client.put_object(Bucket=bucket, Key="k", Body=b"x")
+        for call, named in (
+            (client.get_public_access_block, {}),
+            (client.get_bucket_ownership_controls, {}),
+            (client.get_bucket_policy_status, {}),
+            (client.list_object_versions, {}),
+            (client.get_object_attributes, {"Key": "k", "ObjectAttributes": ["ETag"]}),
+        ):
+            with pytest.raises(ClientError) as error:
+                call(Bucket=bucket, **named)
+            assert code(error) == "NotImplemented"
+
+
+def test_conditions_decide_what_is_deleted(store: Running, bucket: str) -> None:
+    def outcome(call: Any, **named: Any) -> str:
+        with pytest.raises(ClientError) as error:
+            call(Bucket=bucket, **named)
+        return code(error)
+
+    with store.boto() as client:
+        tags = {key: client.put_object(Bucket=bucket, Key=key, Body=key.encode())["ETag"] for key in "abc"}
+        assert outcome(client.delete_object, Key="a", IfMatch='"other"') == "PreconditionFailed"
+        assert outcome(client.delete_object, Key="none", IfMatch="*") == "NoSuchKey"
+        assert outcome(client.delete_object, Key="a", VersionId="1") == "NoSuchVersion"
+        assert outcome(client.delete_object, Key="a", IfMatchSize=5) == "NotImplemented"
+        wanted = [
+            {"Key": "a", "ETag": '"other"'},
+            {"Key": "b", "ETag": tags["b"]},
+            {"Key": "none", "ETag": tags["b"]},
+            {"Key": "a", "VersionId": "1"},
+            {"Key": "c", "Size": 1},
+        ]
+        found = client.delete_objects(Bucket=bucket, Delete={"Objects": wanted})
+        assert [one["Key"] for one in found["Deleted"]] == ["b"]
+        assert sorted((one["Key"], one["Code"]) for one in found["Errors"]) == [
+            ("a", "NotImplemented"),
+            ("a", "PreconditionFailed"),
+            ("c", "NotImplemented"),
+            ("none", "NoSuchKey"),
+        ]
+        assert store.files() == [f"{bucket}/a", f"{bucket}/c"]
+        client.delete_object(Bucket=bucket, Key="a", IfMatch=tags["a"])
+        client.put_object(Bucket=bucket, Key="marker/", Body=b"")
+        copied = {"Key": "marker/", "CopySource": f"{bucket}/marker/", "MetadataDirective": "REPLACE"}
+        assert outcome(client.copy_object, IfNoneMatch="*", **copied) == "PreconditionFailed"
+        client.delete_object(Bucket=bucket, Key="marker/", IfMatch="*")
+    assert store.files() == [f"{bucket}/c"]
+
+
+def test_conditions_decide_what_is_appended_to(store: Running, bucket: str) -> None:
+    def append(position: int, **headers: str) -> bytes:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = store.signed("POST", f"/{bucket}/log", f"append=&position={position}", body=b"line", headers=named)
+        return store.raw(request)
+
+    assert b"NoSuchKey" in append(0, if_match="*")
+    assert b" 200 " in append(0, if_none_match="*")
+    assert b"PreconditionFailed" in append(4, if_none_match="*")
+    assert b"PreconditionFailed" in append(4, if_match='"other"')
+    assert b" 200 " in append(4, if_match="*")
+    assert (store.folder / bucket / "log").read_bytes() == b"line" * 2
 
 
 def test_conditions_decide_what_is_read_and_written(store: Running, bucket: str) -> None:

@@ -134,7 +134,30 @@ def test_silent_and_slow_clients_are_closed_and_others_served(
                 if closed:
                     break
             assert closed
+        other.accounts.create_bucket("ada", "data")
+        signed = other.signed("PUT", "/data/k", headers={"content-length": "300000"})
+        unsigned = b"PUT /data/k HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n"
+        for name, head in (("GRACE", signed), ("STRANGER_TIME", unsigned)):
+            with monkeypatch.context() as patch, socket.create_connection(("127.0.0.1", other.port), 20) as slow:
+                patch.setattr(http, name, 0.2)
+                slow.sendall(head)
+                assert _ends(slow), name
         assert b"403" in first_line(other.raw(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+
+
+def _ends(connection: socket.socket) -> bool:
+    """True if the other side answers or hangs up while it is sent a byte now and then."""
+    connection.settimeout(0.05)
+    for _ in range(200):
+        try:
+            connection.sendall(b"x")
+            connection.recv(1000)
+            return True
+        except TimeoutError:
+            continue
+        except OSError:
+            return True
+    return False
 
 
 @FUZZ

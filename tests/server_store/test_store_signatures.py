@@ -54,6 +54,18 @@ def test_a_signature_is_good_for_nothing_but_its_request(store: Running, bucket:
     assert status(store.raw(good))[0] == 200
 
 
+@pytest.mark.parametrize(("method", "path"), [("GET", "/data"), ("DELETE", "/data"), ("GET", "/data/"), ("GET", "/")])
+@pytest.mark.parametrize("edited", ["/data%2Fkey", "/data%2fkey", "/data%2F", "/data/%6bey", "/data/key", "/%2Fdata/key"])
+def test_a_signature_of_a_bucket_is_good_for_no_object(
+    store: Running, bucket: str, method: str, path: str, edited: str
+) -> None:
+    store.raw(store.signed("PUT", "/data/key", body=b"TREASURE"))
+    request = store.signed(method, path).replace(f"{method} {path} ".encode(), f"{method} {edited} ".encode())
+    answer = store.raw(request)
+    assert status(answer)[0] in (400, 403) and b"TREASURE" not in answer
+    assert store.files() == ["data/key"]
+
+
 def test_content_must_be_what_was_signed(store: Running, bucket: str) -> None:
     request = store.signed("PUT", "/data/key", body=b"good", digest=hashlib.sha256(b"good").hexdigest())
     assert status(store.raw(request[:-4] + b"evil")) == (400, "XAmzContentSHA256Mismatch")

@@ -1,7 +1,9 @@
 """The server's database: SQLite or PostgreSQL behind one class, with migrations. What differs between the two is here alone."""
 
 import os
-from collections.abc import Callable, Iterator
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,9 @@ from sqlalchemy import (
     Engine,
     Integer,
     Select,
+    SelectBase,
+    TableClause,
+    UpdateBase,
     cast,
     create_engine,
     event,
@@ -36,6 +41,7 @@ LOCK_TIMEOUT = 30  # seconds to wait for another writer of SQLite
 CONNECT_TIMEOUT = 5  # seconds for PostgreSQL to answer
 STATEMENT_TIMEOUT = 30_000  # milliseconds for one statement on PostgreSQL
 POOL = 20  # connections to PostgreSQL at once
+TABLES, ANY = "tables", "*"  # where a connection keeps what its transaction changed; a change of an unknown table
 READING = {"reading": True}  # an execution option: the transaction takes no write lock
 
 
@@ -46,6 +52,9 @@ class Database:
         self.url = checked_url(url)
         self.engine = _engine(self.url)
         self.fence: Callable[[Connection], None] | None = None  # raises where this server no longer owns the database
+        self._written: Counter[str] = Counter()  # how many write transactions changed each table
+        self._counting = threading.Lock()
+        event.listen(self.engine, "before_execute", _note_table)
 
     def close(self) -> None:
         self.engine.dispose()
@@ -62,10 +71,28 @@ class Database:
     @contextmanager
     def begin(self) -> Iterator[Connection]:
         """One write transaction; an exception rolls it back. A server that lost the database cannot begin one."""
-        with self.engine.begin() as connection:
-            if self.fence:
-                self.fence(connection)
-            yield connection
+        tables: set[str] = set()
+        try:
+            with self.engine.begin() as connection:
+                info = connection.info  # of the connection below, which further transactions use
+                info[TABLES] = tables
+                try:
+                    if self.fence:
+                        self.fence(connection)
+                    yield connection
+                finally:
+                    info.pop(TABLES, None)
+        finally:
+            with self._counting:
+                self._written.update(tables)
+
+    def generation(self, tables: Collection[str]) -> int:
+        """A number that has grown when a write transaction on one of these tables ends; take it before you read what you keep.
+
+        It counts what `begin` wrote, which is everything while this server owns the database.
+        """
+        with self._counting:
+            return sum(self._written[table] for table in (*tables, ANY))
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -172,6 +199,14 @@ def _engine(url: URL) -> Engine:
         )
     except ImportError as error:
         raise Misused(f"PostgreSQL needs {error.name}; run `pip install 'psycopg[binary]'`") from None
+
+
+def _note_table(connection: Connection, statement: Any, *_: object) -> None:
+    """Notes which table a statement of a write transaction changes; one that could be anything counts for all."""
+    tables = connection.info.get(TABLES)
+    if tables is not None and not isinstance(statement, SelectBase):
+        table = statement.table if isinstance(statement, UpdateBase) else None
+        tables.add(table.name if isinstance(table, TableClause) else ANY)
 
 
 def _sqlite(url: URL) -> Engine:

@@ -151,7 +151,8 @@ def serve(settings: Settings, listening: Callable[[Listening], None]) -> None:
         keeper = Keeper(platform)
         server = slow_clients.Server(_configuration(settings, context, platform, results, keeper))
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises it again once it has stopped
-        store = _store(layout, StoreAccess(database, vault, platform.temporary), url)
+        most_buckets = config.load(str(layout.folder)).buckets.per_user
+        store = _store(layout, StoreAccess(database, vault, platform.temporary, most_buckets), url)
         with (
             watched(ownership, server),
             closing(store),

@@ -50,6 +50,7 @@ STATUS = {
     "RequestTimeout": 408,
     "SignatureDoesNotMatch": 403,
     "SlowDown": 503,
+    "TooManyBuckets": 400,
     "XAmzContentSHA256Mismatch": 400,
 }
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))

@@ -28,7 +28,7 @@ class Listed(NamedTuple):
 def keys(folder: str, prefix: str, after: str, delimiter: str) -> Iterator[Listed]:
     """Yields objects with a prefix and common prefixes, in the order of keys, behind `after`."""
     parent, slash, start = prefix.rpartition("/")
-    if prefix and not _is_place(parent):
+    if not _is_place(parent + slash):
         return
     walk = _walk(f"{folder}/{parent}" if parent else folder, parent + slash, start, after, deep=delimiter != "/")
     if delimiter in ("", "/"):
@@ -46,7 +46,7 @@ def keys(folder: str, prefix: str, after: str, delimiter: str) -> Iterator[Liste
 
 
 def _is_place(parent: str) -> bool:
-    """True if a prefix can be that of keys: others, with `..` for one, must not reach the file system."""
+    """True if a directory can be that of keys: others, with `..` or two slashes for one, must not reach the file system."""
     try:
         return not parent or bool(names.check_key(parent))
     except StoreError:

@@ -12,7 +12,8 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from muster.server.store import attributes, listing, names
@@ -22,10 +23,14 @@ from muster.server.store.errors import StoreError
 from muster.storage.s3 import checksum
 
 LOCKS = 256
+_AWAY = "bucket-"  # how a bucket in the scratch directory is called while it is not decided whether it is deleted
 EMPTY = "d41d8cd98f00b204e9800998ecf8427e"  # the MD5 sum of nothing
 
 Condition = Callable[[ObjectInfo | None], None]
 """Raises StoreError where the object that is there, or its absence, forbids a write."""
+
+
+_Outcomes = list[int | StoreError]
 
 
 def anything(_: ObjectInfo | None) -> None:
@@ -41,6 +46,7 @@ class Objects:
         os.makedirs(self.root, 0o700, exist_ok=True)
         attributes.check_support(self.root)
         self._owner = _claim(self.root)
+        self._put_back()
         shutil.rmtree(self.scratch, ignore_errors=True)
         os.mkdir(self.scratch, 0o700)
         self._locks = [threading.Lock() for _ in range(LOCKS)]
@@ -64,19 +70,35 @@ class Objects:
         return self._deleted.get(bucket, 0)
 
     def delete_bucket(self, bucket: str) -> None:
-        """Deletes an empty bucket; it is moved away first, so that nothing arrives between the check and the end."""
-        path, away = f"{self.root}/{bucket}", f"{self.scratch}/bucket-{bucket}"
-        try:
-            os.rename(path, away)
-        except FileNotFoundError:
-            return
-        if next(listing.keys(away, "", "", ""), None):
-            os.rename(away, path)
-            raise StoreError("BucketNotEmpty", "the bucket has objects; delete them first")
-        self._deleted[bucket] = self._deleted.get(bucket, 0) + 1
-        self._ready.discard(bucket)
+        """Deletes an empty bucket; it is moved away for a last look, so that nothing arrives between that and the end."""
+        path, away = f"{self.root}/{bucket}", f"{self.scratch}/{_AWAY}{bucket}"
+        with self.locked(bucket, ""):
+            _check_empty(path)
+            try:
+                os.rename(path, away)
+            except FileNotFoundError:
+                return
+            try:
+                _check_empty(away)
+                os.rename(away, gone := f"{self.scratch}/gone-{bucket}-{time.time_ns()}")
+            except BaseException:
+                os.rename(away, path)
+                raise
+            self._deleted[bucket] = self._deleted.get(bucket, 0) + 1
+            self._ready.discard(bucket)
         sync_folder(self.root)
-        shutil.rmtree(away, ignore_errors=True)
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def _put_back(self) -> None:
+        """Puts back buckets that a crash left where they were looked at before their deletion. Raises ValueError."""
+        for name in os.listdir(self.scratch) if os.path.isdir(self.scratch) else ():
+            if name.startswith(_AWAY):
+                away, path = f"{self.scratch}/{name}", f"{self.root}/{name.removeprefix(_AWAY)}"
+                try:
+                    os.rename(away, path)
+                except OSError as error:
+                    raise ValueError(f"{away} cannot be moved back to {path} ({error.strerror}); do that by hand") from None
+        sync_folder(self.root)
 
     def measure(self, bucket: str) -> int:
         """The bytes of all objects of a bucket."""
@@ -167,33 +189,55 @@ class Objects:
                     continue
         sync_folder(path)
 
-    def delete(self, bucket: str, keys: Sequence[str]) -> int:
-        """Deletes objects, and directories that they leave empty; those that are not there are none. Returns their bytes."""
-        freed = 0
-        folders: set[str] = set()
-        for key in keys:
-            path = self.path(bucket, key)
-            with self.locked(bucket, key):
-                try:
-                    if key.endswith("/"):
-                        attributes.unmark(path)
-                    else:
-                        size = self._size(path)
-                        os.unlink(path)
-                        freed += size
-                except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                    continue
-            folders.add(os.path.dirname(path))
-        for folder in folders:
-            self._prune(bucket, folder)
-        return freed
+    def delete(self, bucket: str, wanted: Iterable[tuple[str, Condition]]) -> Sequence[int | StoreError]:
+        """Deletes objects, and directories that they leave empty; those that are not there are none.
 
-    def append(self, bucket: str, key: str, generation: int, draft: Draft, position: int, headers: bytes) -> ObjectInfo:
+        Returns for each its bytes, or why its condition does not hold.
+        """
+        found: _Outcomes = []
+        folders: set[str] = set()
+        try:
+            for key, condition in wanted:
+                path = self.path(bucket, key)
+                try:
+                    found.append(self._unlink(bucket, key, path, condition))
+                    folders.add(os.path.dirname(path))
+                except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                    found.append(0)
+                except StoreError as error:
+                    found.append(error)
+        finally:
+            for folder in folders:
+                self._prune(bucket, folder)
+        return found
+
+    def _unlink(self, bucket: str, key: str, path: str, condition: Condition) -> int:
+        with self.locked(bucket, key):
+            if condition is not anything:
+                condition(self.find(bucket, key))
+            if key.endswith("/"):
+                attributes.unmark(path)
+                return 0
+            size = self._size(path)
+            os.unlink(path)
+            return size
+
+    def append(
+        self,
+        bucket: str,
+        key: str,
+        generation: int,
+        draft: Draft,
+        position: int,
+        headers: bytes,
+        condition: Condition = anything,
+    ) -> ObjectInfo:
         """Adds a draft to the end of an object, or begins one. Readers see the object grow when all of it is durable."""
         path = self.path(bucket, key)
         while True:
             there = self.find(bucket, key)
             if there is None:
+                condition(None)
                 _check_position(position, 0)
                 etag = draft.md5.hexdigest()
                 try:
@@ -206,6 +250,7 @@ class Objects:
                 there = self.find(bucket, key)
                 if there is None:
                     continue
+                condition(there)
                 if not there.appendable:
                     raise StoreError("ObjectNotAppendable", "the object was not stored by appending; store it anew")
                 _check_position(position, there.size)
@@ -310,6 +355,11 @@ class Objects:
                     break
             folder = os.path.dirname(folder)
         sync_folder(folder)
+
+
+def _check_empty(folder: str) -> None:
+    if next(listing.keys(folder, "", "", ""), None):
+        raise StoreError("BucketNotEmpty", "the bucket has objects; delete them first")
 
 
 class _Exists(Exception):

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
+from muster.server.store import holes
 from muster.server.store.drafts import Draft, drafted, sync_folder
 from muster.server.store.errors import StoreError
 
@@ -72,6 +73,7 @@ class Uploads:
     def __init__(self, folder: str, scratch: str) -> None:
         self._folder, self._scratch = folder, scratch
         os.makedirs(folder, 0o700, exist_ok=True)
+        self._places = holes.are_possible(folder)  # else what is left of a part that failed could not be freed
         self._states: dict[str, _State] = {}
         self._lock = threading.Lock()
         self._pruned = 0.0
@@ -122,7 +124,11 @@ class Uploads:
         try:
             with _placed(upload, (number - 1) * state.stride, size or 0) as draft:
                 part = PartDraft(draft, upload, number, placed=True)
-                yield part
+                try:
+                    yield part
+                finally:
+                    if not os.path.exists(part.path):
+                        holes.punch(draft.descriptor, (number - 1) * state.stride, size or 0)
         finally:
             with self._lock:
                 state.placing -= 1
@@ -135,7 +141,7 @@ class Uploads:
             state = self._state(upload)
             if state.ending:
                 raise no_upload()
-            if not size or number in state.numbers:
+            if not size or not self._places or number in state.numbers:
                 return None
             if not state.stride:
                 _touch(f"{upload.folder}/{_STRIDE}{size}")

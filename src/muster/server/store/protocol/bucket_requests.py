@@ -11,7 +11,8 @@ from muster.server.store import names
 from muster.server.store.accounts import CREATE, OWN, READ, WRITE
 from muster.server.store.errors import StoreError
 from muster.server.store.listing import Listed
-from muster.server.store.protocol import documents
+from muster.server.store.objects import Condition
+from muster.server.store.protocol import conditions, documents
 from muster.server.store.protocol.documents import tag
 from muster.server.store.protocol.exchange import Exchange
 from muster.server.store.store import ABOUT_KEY
@@ -71,21 +72,25 @@ def delete_many(exchange: Exchange) -> None:
     bucket, writable = exchange.bucket(READ), exchange.prefixes(WRITE)
     if not writable:
         raise StoreError("AccessDenied", ABOUT_KEY)
-    keys, quiet = documents.deleted_keys(documents.parse(exchange.small_content()))
-    good, rows = [], []
-    for key in keys:
+    wanted, quiet = documents.deleted(documents.parse(exchange.small_content()))
+    refused: list[tuple[str, StoreError]] = []
+    good: list[tuple[str, Condition]] = []
+    for one in wanted:
         try:
-            names.check_key(key)
-            if not key.startswith(writable):
+            names.check_key(one.key)
+            if not one.key.startswith(writable):
                 raise StoreError("AccessDenied", ABOUT_KEY)
-            good.append(key)
+            if one.unknown:
+                raise StoreError("NotImplemented", f"this store does not know {one.unknown} of an object in a batch")
+            good.append((one.key, conditions.for_write({"if-match": one.etag} if one.etag else {})))
         except StoreError as error:
-            refused = tag("Key", key) + tag("Code", error.code) + tag("Message", error)
-            rows.append(f"<Error>{refused}</Error>")
-    freed = exchange.store.objects.delete(bucket.name, good)
-    exchange.store.space.count(bucket.name, -freed)
+            refused.append((one.key, error))
+    outcomes = list(zip(good, exchange.store.objects.delete(bucket.name, good), strict=True))
+    exchange.store.space.count(bucket.name, -sum(freed for _, freed in outcomes if isinstance(freed, int)))
+    refused += [(key, outcome) for (key, _), outcome in outcomes if isinstance(outcome, StoreError)]
+    rows = [f"<Error>{tag('Key', key)}{tag('Code', error.code)}{tag('Message', error)}</Error>" for key, error in refused]
     if not quiet:
-        rows += [f"<Deleted>{tag('Key', key)}</Deleted>" for key in good]
+        rows += [f"<Deleted>{tag('Key', key)}</Deleted>" for (key, _), freed in outcomes if isinstance(freed, int)]
     exchange.xml(documents.document("DeleteResult", "".join(rows)))
 
 

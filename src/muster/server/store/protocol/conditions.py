@@ -53,6 +53,15 @@ def for_write(headers: Mapping[str, str]) -> Condition:
     return check
 
 
+def range_holds(headers: Mapping[str, str], info: ObjectInfo) -> bool:
+    """False where the range is one of another version (If-Range): the whole object is the answer then."""
+    wanted = headers.get("if-range")
+    if wanted is None:
+        return True
+    since = http_date(wanted)
+    return wanted.strip() == f'"{info.etag}"' if since is None else int(info.mtime) == int(since)
+
+
 def byte_range(text: str | None, size: int) -> tuple[int, int] | None:
     """Start and end of a range; None for all. Raises StoreError for one behind the end; what is none counts for all."""
     match = _RANGE.fullmatch(text.strip()) if text else None

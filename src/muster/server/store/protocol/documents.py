@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import quote
 from xml.etree import ElementTree
@@ -86,9 +87,24 @@ def _number(value: str) -> int:
     return int(value)
 
 
-def deleted_keys(root: ElementTree.Element) -> tuple[list[str], bool]:
-    """The keys of a batch, and True if only those that could not be deleted are asked for."""
+@dataclass(frozen=True)
+class Deleted:
+    """An object of a batch; `unknown` is what is said of it that cannot be heeded."""
+
+    key: str
+    etag: str | None
+    unknown: str
+
+
+def deleted(root: ElementTree.Element) -> tuple[list[Deleted], bool]:
+    """The objects of a batch, and True if only those that could not be deleted are asked for."""
     found = list(islice(root.iter("Object"), MOST_DELETED + 1))
     if not 0 < len(found) <= MOST_DELETED:
         raise StoreError("MalformedXML", f"a batch has 1 to {MOST_DELETED} objects")
-    return [one.findtext("Key", "") for one in found], root.findtext("Quiet", "").strip().lower() == "true"
+    return list(map(_deleted, found)), root.findtext("Quiet", "").strip().lower() == "true"
+
+
+def _deleted(one: ElementTree.Element) -> Deleted:
+    plain = one.findtext("VersionId", "null").strip() in ("", "null")
+    unknown = [child.tag for child in one if child.tag not in ("Key", "ETag") and not (child.tag == "VersionId" and plain)]
+    return Deleted(one.findtext("Key", ""), one.findtext("ETag"), unknown[0][:40] if unknown else "")

@@ -74,16 +74,20 @@ class Exchange:
             raise StoreError("MissingContentLength", "the request has no content length; send one")
         return payload.length(self.request.headers, self.body)
 
-    def content(self) -> Iterator[memoryview]:
-        """The content, piece by piece. A StoreError at its end says that nothing of it may be kept."""
+    def content(self, ignored: str = "-") -> Iterator[memoryview]:
+        """The content, piece by piece. A StoreError at its end says that nothing of it may be kept.
+
+        Headers that begin with `ignored` are about something else than the content.
+        """
         if self.waiting:
             self._connection.send_raw(CONTINUE)
             self.waiting = False
-        return payload.pieces(self.request.headers, self.body, self.caller)
+        headers = {name: value for name, value in self.request.headers.items() if not name.startswith(ignored)}
+        return payload.pieces(headers, self.body, self.caller)
 
-    def small_content(self) -> bytes:
+    def small_content(self, ignored: str = "-") -> bytes:
         found = bytearray()
-        for piece in self.content():
+        for piece in self.content(ignored):
             found += piece
             if len(found) > MOST_XML:
                 raise StoreError("EntityTooLarge", f"a document has at most {MOST_XML} bytes")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from muster.server.store.errors import StoreError, from_os
-from muster.server.store.protocol import bucket_requests, documents, object_requests, signatures, upload_requests
+from muster.server.store.protocol import bucket_requests, documents, http, object_requests, signatures, upload_requests
 from muster.server.store.protocol.exchange import Exchange
 from muster.server.store.protocol.http import Body, ChunkedBody, Connection, Gone, Head, open_body
 from muster.server.store.protocol.request import Request, parse
@@ -40,11 +40,15 @@ OPERATIONS: dict[tuple[str, str, str], Operation] = {
     ("DELETE", "object", "uploadId"): upload_requests.abort,
 }
 NAMING = ("uploadId", "uploads", "append", "delete", "location", "versioning")
-# Parameters that change no operation; any other of a request that writes is refused, for it may mean something else entirely.
+# Parameters that change no operation; any other is refused, for it may mean something else entirely.
 PLAIN = frozenset(
     "x-id content-md5 content-type versionid partnumber position awsaccesskeyid accesskeyid signature expires".split()
 )
-READABLE = frozenset(name for name in SUBRESOURCES if name.startswith("response-")) | PLAIN
+READABLE = PLAIN | frozenset(
+    "list-type prefix delimiter marker max-keys encoding-type continuation-token start-after fetch-owner key-marker "
+    "upload-id-marker max-uploads part-number-marker max-parts max-buckets bucket-region".split()
+    + [name for name in SUBRESOURCES if name.startswith("response-")]
+)
 
 
 def serve_connection(store: Store, connection: Connection) -> bool:
@@ -118,8 +122,7 @@ def _find_operation(request: Request) -> Operation:
     writes = request.method not in ("GET", "HEAD")
     for name in request.query:
         lower = name.lower()
-        known = name == naming or lower in (PLAIN if writes else READABLE) or lower.startswith("x-amz-")
-        if not known and (writes or lower in SUBRESOURCES):
+        if not (name == naming or lower in (PLAIN if writes else READABLE) or lower.startswith("x-amz-")):
             raise StoreError("NotImplemented", f"this store does not know `{name[:40]}`")
     if found is None:
         raise StoreError("MethodNotAllowed", f"this store does not know {request.method} of that")
@@ -130,7 +133,9 @@ def _find_operation(request: Request) -> Operation:
 
 def _finish(exchange: Exchange, body: Body) -> bool:
     """Reads the rest of a body that an operation did not want."""
-    return not exchange.waiting and body.drain() if not body.finished else True
+    if body.finished:
+        return True
+    return not exchange.waiting and body.drain(http.STRANGER_TIME if exchange.caller is NOBODY else http.DRAIN_TIME)
 
 
 def _fail(exchange: Exchange, body: Body, error: StoreError) -> bool:

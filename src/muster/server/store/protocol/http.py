@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import socket
 import ssl
 import struct
@@ -24,6 +25,7 @@ SILENCE = 60.0  # seconds for which a client may send or take nothing
 HEAD_TIME = 30.0  # seconds for a whole head
 GRACE, SLOWEST = 60.0, 1024  # a body comes with this many bytes a second, after that many seconds
 DRAINED = 16 << 20  # bytes of a refused body that are read: else the client does not see why
+DRAIN_TIME, STRANGER_TIME = 60.0, 3.0  # seconds for that; of a request whose signature is not valid
 MOST_LINE = 1024  # bytes of a line between chunks
 SMALL = 64 << 10  # a response up to this size is sent with its head
 _LINE = re.compile(rb"([A-Z]{1,16}) ([!-~]{1,8192}) HTTP/1\.([01])")
@@ -115,6 +117,14 @@ class Connection:
         self._start = min(self._end, begin + most)
         return self._view[begin : self._start]
 
+    def has_more(self, seconds: float) -> bool:
+        """True if something, or the end, is there to be read within some seconds."""
+        if self._start < self._end or (isinstance(self._sock, ssl.SSLSocket) and self._sock.pending()):
+            return seconds > 0
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        return seconds > 0 and bool(poll.poll(seconds * 1000))
+
     def _receive(self, offset: int) -> int:
         try:
             return self._sock.recv_into(self._view[offset:])
@@ -181,21 +191,20 @@ class Body:
             found += piece
         return bytes(found[:-2])
 
-    def drain(self) -> bool:
-        """Reads on to the end of a body that is not wanted; False for a long one."""
-        most = DRAINED
-        while not self.finished and most > 0:
+    def drain(self, seconds: float) -> bool:
+        """Reads on to the end of a body that is not wanted; False for one that is long or takes longer."""
+        most, end = DRAINED, time.monotonic() + seconds
+        while not self.finished and most > 0 and self._connection.has_more(end - time.monotonic()):
             most -= len(self.read(BUFFER))
         return self.finished
 
     def _take(self, most: int) -> memoryview:
         piece = self._connection.read(most)
         self._received += len(piece)
-        if self._received > BUFFER or not self._begun:
-            now = time.monotonic()
-            self._begun = self._begun or now
-            if now - self._begun > GRACE and self._received < (now - self._begun) * SLOWEST:
-                raise Gone
+        now = time.monotonic()
+        self._begun = self._begun or now
+        if now - self._begun > GRACE and self._received < (now - self._begun) * SLOWEST:
+            raise Gone
         return piece
 
 

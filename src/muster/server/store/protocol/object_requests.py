@@ -15,6 +15,7 @@ from muster.server.store.objects import EMPTY
 from muster.server.store.protocol import conditions, documents
 from muster.server.store.protocol.exchange import Exchange
 from muster.server.store.protocol.http import SMALL
+from muster.server.store.protocol.request import Request
 from muster.server.store.space import Reservation
 from muster.storage.s3 import checksum
 from muster.storage.served import wire
@@ -27,14 +28,14 @@ def read(exchange: Exchange) -> None:
     """GET and HEAD of an object."""
     request = exchange.request
     exchange.bucket(READ)
-    if request.query.get("versionId", "null") != "null":
-        raise StoreError("NoSuchVersion", "there are no versions of objects here; ask without one")
+    check_version(request)
     descriptor, info = exchange.store.objects.open(request.bucket, request.key)
     try:
         if conditions.is_unmodified(exchange.headers, info):
             exchange.answer(304, _about(exchange, info))
             return
-        part = conditions.byte_range(exchange.headers.get("range"), info.size)
+        wanted = exchange.headers.get("range") if conditions.range_holds(exchange.headers, info) else None
+        part = conditions.byte_range(wanted, info.size)
         start, end = part or (0, info.size)
         headers = _about(exchange, info)
         if part:
@@ -87,7 +88,7 @@ def put(exchange: Exchange) -> None:
         objects.make_marker(bucket.name, request.key, generation, headers, condition)
         exchange.answer(200, [("ETag", f'"{EMPTY}"')])
         return
-    with receiving(exchange, bucket) as (draft, generation):
+    with receiving(exchange, bucket, _size_there(exchange, bucket)) as (draft, generation):
         etag = draft.md5.hexdigest()
         replaced = objects.commit(bucket.name, request.key, generation, draft, etag, headers, condition)
         exchange.store.space.count(bucket.name, draft.size - replaced)
@@ -99,30 +100,35 @@ def append(exchange: Exchange) -> None:
     request, bucket = exchange.request, exchange.bucket(WRITE)
     position = exchange.number("position", 0, 1 << 62)
     check_options(exchange)
-    headers = exchange.encoded_headers()
+    headers, condition = exchange.encoded_headers(), conditions.for_write(exchange.headers)
     if request.key.endswith("/"):
         raise StoreError("InvalidArgument", "a directory cannot be appended to; name an object")
-    with receiving(exchange, bucket) as (draft, generation):
-        info = exchange.store.objects.append(bucket.name, request.key, generation, draft, position, headers)
+    with receiving(exchange, bucket, replaced=0) as (draft, generation):
+        info = exchange.store.objects.append(bucket.name, request.key, generation, draft, position, headers, condition)
         exchange.store.space.count(bucket.name, draft.size)
     exchange.answer(200, [("ETag", f'"{info.etag}"'), (f"{exchange.caller.prefix}next-append-position", str(info.size))])
 
 
 @contextmanager
-def receiving(exchange: Exchange, bucket: Bucket) -> Iterator[tuple[Draft, int]]:
-    """Yields a draft with the whole content, which was checked, and room for it."""
+def receiving(exchange: Exchange, bucket: Bucket, replaced: int) -> Iterator[tuple[Draft, int]]:
+    """Yields a draft with the whole content, which was checked, and room for it; so many bytes go when it is stored."""
     store, request = exchange.store, exchange.request
     generation = store.objects.open_bucket(bucket.name)
     store.objects.path(bucket.name, request.key)
     expected = exchange.content_length()
-    there = store.objects.find(bucket.name, request.key) if bucket.quota is not None else None
-    reservation = store.space.reserve(bucket, expected or 0, there.size if there else 0)
+    reservation = store.space.reserve(bucket, expected or 0, replaced)
     try:
         with store.objects.draft() as draft:
             fill(exchange, draft, reservation)
             yield draft, generation
     finally:
         reservation.close()
+
+
+def _size_there(exchange: Exchange, bucket: Bucket) -> int:
+    """The size of the object that a write replaces, where a quota counts it."""
+    there = exchange.store.objects.find(bucket.name, exchange.request.key) if bucket.quota is not None else None
+    return there.size if there else 0
 
 
 def fill(exchange: Exchange, draft: Draft, reservation: Reservation) -> None:
@@ -153,8 +159,7 @@ def copy(exchange: Exchange) -> None:
         if request.key.endswith("/"):
             _copy_marker(exchange, bucket, generation, info, headers)
             return
-        there = store.objects.find(bucket.name, request.key) if bucket.quota is not None else None
-        reservation = store.space.reserve(bucket, info.size, there.size if there else 0)
+        reservation = store.space.reserve(bucket, info.size, _size_there(exchange, bucket))
         try:
             with store.objects.draft() as draft:
                 exchange.xml_after(
@@ -168,7 +173,8 @@ def copy(exchange: Exchange) -> None:
 def _copy_marker(exchange: Exchange, bucket: Bucket, generation: int, info: ObjectInfo, headers: bytes) -> None:
     if info.size:
         raise StoreError("InvalidRequest", "a key with a slash at its end is a directory, which has no content; name another")
-    exchange.store.objects.make_marker(bucket.name, exchange.request.key, generation, headers)
+    condition = conditions.for_write(exchange.headers)
+    exchange.store.objects.make_marker(bucket.name, exchange.request.key, generation, headers, condition)
     exchange.xml(_copy_result(EMPTY, info.mtime))
 
 
@@ -222,9 +228,20 @@ def copy_source(exchange: Exchange) -> Iterator[tuple[int, ObjectInfo]]:
 
 def delete(exchange: Exchange) -> None:
     request, bucket = exchange.request, exchange.bucket(WRITE)
-    freed = exchange.store.objects.delete(bucket.name, [request.key])
+    check_version(request)
+    for name in ("if-match-last-modified-time", "if-match-size"):
+        if exchange.own(name) is not None:
+            raise StoreError("NotImplemented", "the condition of a deletion is If-Match with an ETag; send that")
+    [freed] = exchange.store.objects.delete(bucket.name, [(request.key, conditions.for_write(exchange.headers))])
+    if isinstance(freed, StoreError):
+        raise freed
     exchange.store.space.count(bucket.name, -freed)
     exchange.answer(204)
+
+
+def check_version(request: Request) -> None:
+    if request.query.get("versionId", "null") != "null":
+        raise StoreError("NoSuchVersion", "there are no versions of objects here; ask without one")
 
 
 def check_options(exchange: Exchange) -> None:

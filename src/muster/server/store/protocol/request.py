@@ -45,6 +45,8 @@ def parse(head: Head, domains: Sequence[str]) -> Request:
     if bucket:
         return Request(head.method, path, pairs, dict(pairs), head.headers, bucket, decoded, True)
     bucket, _, key = decoded.partition("/")
+    if len(_decoded(path[1:].partition("/")[0])) > len(bucket):  # no client sends this; what it names must be what is signed
+        raise StoreError("InvalidURI", "the slash behind the name of a bucket is percent-encoded; write it as it is")
     return Request(head.method, path, pairs, dict(pairs), head.headers, bucket, key, False)
 
 

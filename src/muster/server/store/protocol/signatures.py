@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from muster.server.store.errors import StoreError
 from muster.server.store.protocol.request import Request
@@ -141,19 +141,13 @@ def _v4_check(
     lines = "".join([f"{name}:{' '.join(headers.get(name, '').split())}\n" for name in listed])
     rest = f"{_canonical_query(request, left_out)}\n{lines}\n{fields['SignedHeaders']}\n{payload}"
     key = _signing_key(secret, parts[0], parts[1])
-    for path in dict.fromkeys((request.path, quote(_plain_path(request), safe="/-_.~"))):
+    for path in dict.fromkeys((request.path, quote(unquote(request.path), safe="/-_.~"))):
         digest = hashlib.sha256(f"{request.method}\n{path}\n{rest}".encode("latin-1")).hexdigest()
         found = _hex(key, "\n".join((V4, stamp, scope, digest)))
         if hmac.compare_digest(found.encode(), fields["Signature"].encode("latin-1", "replace")):
             _refuse_token(request)
             return Caller(principal, "x-amz-", payload, ChunkSigner(key, stamp, scope, found))
     raise _mismatch()
-
-
-def _plain_path(request: Request) -> str:
-    return (
-        f"/{request.key}" if request.virtual else "/" + request.bucket + ("/" + request.key if "/" in request.path[1:] else "")
-    )
 
 
 def _canonical_query(request: Request, left_out: tuple[str, ...]) -> str:
