@@ -14,6 +14,7 @@ import time
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 import boto3
@@ -390,6 +391,22 @@ def test_input_that_a_command_does_not_read_keeps_nobody_waiting(client: RunClie
         client.http.post(path, json={"data": ""})
         assert int(base64.b64decode(next(line["data"] for line in lines if "data" in line))) == taken
         assert taken > 0
+
+
+def test_a_command_that_writes_all_the_time_ends_with_the_login(client: RunClient, administered: Administered) -> None:
+    run = client.submit("command: echo ready; sleep 1000\ngrace: 0s")
+    next(line for line in client.follow(run) if "log" in line)
+    name = client.http.get("/api/v1/me").json()["name"]
+    fields = {"command": ["sh", "-c", "while true; do echo x; sleep 0.5; done"]}
+    with (
+        client.http.stream("POST", f"/api/v1/runs/{run}/exec", json=fields) as answer,
+        administered.server.http(administered.administrator) as admin,
+    ):
+        lines = map(json.loads, answer.iter_lines())
+        next(line for line in lines if "data" in line)
+        assert admin.patch(f"/api/v1/users/{name}", json={"disabled": True}).status_code == 200
+        assert len(list(islice(lines, 60))) < 60  # the stream ends
+        admin.post(f"/api/v1/runs/{run}/stop", json={"now": True})
 
 
 @pytest.mark.parametrize("size", [{}, {"rows": 24, "columns": 80}])
