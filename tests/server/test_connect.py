@@ -59,6 +59,15 @@ def test_a_job_is_run_followed_and_looked_at(user: User, write_job: WriteJob) ->
         assert server.list_runs() == []
 
 
+def test_a_run_that_goes_on_shows_its_curves(user: User, write_job: WriteJob) -> None:
+    with muster.connect(user.server.url) as server:
+        run = server.run(write_job({"grace": "0s"}, **{"train.py": f"{TRAINS}\nimport time\ntime.sleep(1000)\n"}))
+        until(lambda: len(run.curves().get("loss", [])) == 5)
+        assert not run.ended and run.curves()["loss"][-1] == (4.0, 1.0)
+        assert "<polyline" in run._repr_html_()
+        run.stop(now=True)
+
+
 def test_a_run_is_stopped_and_started_again(user: User) -> None:
     with muster.connect() as server:
         run = server.run({"command": "echo $WORD; sleep 1000", "device": "cpu", "grace": "1s"}, set=["env.WORD=hello"])

@@ -103,7 +103,10 @@ class AnyRun(ABC):
 
     @abstractmethod
     def curves(self) -> dict[str, list[tuple[float, float]]]:
-        """What rank 0 recorded in the course of the last attempt, by metric: steps (or seconds) and values."""
+        """What rank 0 recorded in the course of the last attempt, by metric: steps (or seconds) and values.
+
+        A server sends at most some hundreds of points of each metric: the means of neighbours.
+        """
 
     def attempts(self) -> list[dict[str, Any]]:
         """The attempts so far, each with its state, reason and times. Raises Damaged."""
