@@ -85,7 +85,7 @@ class RemoteRun(AnyRun):
     def curves(self) -> dict[str, list[tuple[float, float]]]:
         charts = self._client.get("runs", self.id, "series", by="rank")["recorded"]
         of_rank_0 = ((chart["name"], line) for chart in charts for line in chart["lines"] if line["index"] == 0)
-        return {name: list(zip(line["x"], line["y"])) for name, line in of_rank_0}
+        return {name: list(zip(line["x"], line["y"], strict=False)) for name, line in of_rank_0}
 
     def outcomes(self) -> list[AttemptOutcome]:
         return [AttemptOutcome.from_shown(attempt) for attempt in self.details()["attempts"]]

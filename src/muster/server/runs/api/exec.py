@@ -19,8 +19,9 @@ from muster.server.core.access import Owned, demand
 from muster.server.core.api.models import PREFIX, Body, errors
 from muster.server.core.authentication import Asking, AskingAgain, Context
 from muster.server.runs import rows
-from muster.server.runs.api.logs import LINES, QUIET
+from muster.server.runs.api.logs import QUIET
 from muster.server.runs.api.models import Entered, Shared, Text
+from muster.server.runs.api.schemas.lines import EXECUTED, LINES
 from muster.server.runs.endpoints.proxy import RECHECK
 from muster.server.runs.exec import Session
 from muster.server.runs.platform import Platform
@@ -46,7 +47,7 @@ class Input(Body):
     columns: Size | None = None
 
 
-@router.post("/exec", responses={**errors(401, 403, 404, 409), 200: {"content": {LINES: {}}}}, response_class=StreamingResponse)
+@router.post("/exec", responses={**errors(401, 403, 404, 409), **EXECUTED}, response_class=StreamingResponse)
 async def run_command(
     context: Context, platform: Shared, caller: Asking, again: AskingAgain, row: Entered, given: Command
 ) -> StreamingResponse:
