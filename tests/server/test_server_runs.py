@@ -27,6 +27,7 @@ from authority import certify
 from conftest import until
 from muster.server.core.tables import runs
 from muster.server.runs.code import CodeStore
+from muster.server.runs.code_quota import CodeQuota
 from muster.tester.errors import Denied
 from muster_server import Administered, ServeMuster
 
@@ -203,6 +204,38 @@ def test_only_missing_files_of_code_are_sent_and_checked(client: RunClient) -> N
     assert client.http.put(path, content=b"no archive").status_code == 400
     refused = client.post("command: 'true'", code=found["code"])
     assert (refused.status_code, "were not sent" in refused.json()["reason"]) == (409, True)
+
+
+def test_each_user_has_room_for_so_much_code(tmp_path: Path) -> None:
+    store = CodeStore(tmp_path, CodeQuota(100_000))
+
+    def send(user: str, content: bytes) -> str:
+        name = hashlib.sha256(content).hexdigest()
+        digest, missing = store.announce(user, [["file", name, "data"]])
+        if missing:
+            assert store.receive(user, digest, io.BytesIO(tar({name: content}))) == []
+        return digest
+
+    first = send("ann", b"a" * 60_000)
+    assert send("ann", b"a" * 60_000) == first  # what is there takes no more
+    with pytest.raises(Denied, match="leave data out") as refused:
+        send("ann", b"b" * 60_000)
+    assert refused.value.status == 413
+    send("bob", b"b" * 60_000)
+    with pytest.raises(Denied, match="leave data out"):
+        store.share("ann", "bob", first)
+    with pytest.raises(Denied, match="leave data out"):
+        store.announce("ann", [["link", "x" * 4000, f"{number:02}"] for number in range(20)])
+
+
+def test_a_user_without_room_is_told_so(serve_muster: ServeMuster) -> None:
+    server = serve_muster("--code-quota", "1M")
+    with run_client(server, server.make_administrator()) as client:
+        content = b"x" * 2_000_000
+        name = hashlib.sha256(content).hexdigest()
+        announced = client.http.post("/api/v1/code", json={"entries": [["file", name, "data"]]}).json()
+        refused = client.http.put(f"/api/v1/code/{announced['code']}", content=tar({name: content}))
+        assert (refused.status_code, "leave data out" in refused.json()["reason"]) == (413, True)
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.SYMTYPE, tarfile.GNUTYPE_SPARSE])
