@@ -11,6 +11,7 @@ import muster
 from conftest import WriteJob, until
 from muster.client.api import Server
 from muster.client.runs import RemoteRun
+from muster.launch.names import RunNotFound
 from muster.tester.errors import Misused
 from muster_server import User
 
@@ -102,3 +103,14 @@ def test_a_job_that_was_loaded_here_runs_there(user: User, write_job: WriteJob) 
         run = server.run(job)
         assert run.wait() == "succeeded", run.reason
         assert b"".join(run.logs()) == b"['--word=loaded']\n"
+
+
+def test_hints_name_the_server_unless_the_settings_do(user: User, home: Path) -> None:
+    with muster.connect() as server:
+        run = server.run({"command": "true", "device": "cpu"})
+        run.wait()
+        assert run.option == ""
+        (home / "config.toml").unlink()
+        assert run.option == " --server"
+        with pytest.raises(RunNotFound, match="`muster ps --server` lists them"):
+            server.get("nothing")

@@ -96,6 +96,10 @@ class RemoteRun(AnyRun):
     def submissions(self) -> list[dict[str, Any]]:
         return list(self.details().get("submissions") or [])
 
+    @property
+    def option(self) -> str:
+        return self.server.option
+
     def place(self) -> tuple[str, str] | None:
         found = {name: value for name, value in self.known.items() if value is not None and name != "position"}
         return ("on the server", ", ".join(f"{name} {value}" for name, value in found.items())) if found else None

@@ -132,6 +132,11 @@ class AnyRun(ABC):
         """The words `clone of` and what it was cloned from with what differs, where a server knows that."""
         return None
 
+    @property
+    def option(self) -> str:
+        """What a command needs besides the id to find it: of a run of a server which the settings do not name, ` --server`."""
+        return ""
+
     def deleted_logs(self) -> str:
         """Says that its logs were deleted by a server, and when; empty where they were not."""
         return ""
