@@ -11,6 +11,7 @@ import muster
 from conftest import WriteJob, until
 from muster.client.api import Server
 from muster.client.runs import RemoteRun
+from muster.launch.names import RunNotFound
 from muster.tester.errors import Misused
 from muster_server import User
 
@@ -59,6 +60,15 @@ def test_a_job_is_run_followed_and_looked_at(user: User, write_job: WriteJob) ->
         assert server.list_runs() == []
 
 
+def test_a_run_that_goes_on_shows_its_curves(user: User, write_job: WriteJob) -> None:
+    with muster.connect(user.server.url) as server:
+        run = server.run(write_job({"grace": "0s"}, **{"train.py": f"{TRAINS}\nimport time\ntime.sleep(1000)\n"}))
+        until(lambda: len(run.curves().get("loss", [])) == 5)
+        assert not run.ended and run.curves()["loss"][-1] == (4.0, 1.0)
+        assert "<polyline" in run._repr_html_()
+        run.stop(now=True)
+
+
 def test_a_run_is_stopped_and_started_again(user: User) -> None:
     with muster.connect() as server:
         run = server.run({"command": "echo $WORD; sleep 1000", "device": "cpu", "grace": "1s"}, set=["env.WORD=hello"])
@@ -93,3 +103,14 @@ def test_a_job_that_was_loaded_here_runs_there(user: User, write_job: WriteJob) 
         run = server.run(job)
         assert run.wait() == "succeeded", run.reason
         assert b"".join(run.logs()) == b"['--word=loaded']\n"
+
+
+def test_hints_name_the_server_unless_the_settings_do(user: User, home: Path) -> None:
+    with muster.connect() as server:
+        run = server.run({"command": "true", "device": "cpu"})
+        run.wait()
+        assert run.option == ""
+        (home / "config.toml").unlink()
+        assert run.option == " --server"
+        with pytest.raises(RunNotFound, match="`muster ps --server` lists them"):
+            server.get("nothing")

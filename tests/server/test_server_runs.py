@@ -14,6 +14,7 @@ import time
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 import boto3
@@ -26,6 +27,7 @@ from authority import certify
 from conftest import until
 from muster.server.core.tables import runs
 from muster.server.runs.code import CodeStore
+from muster.server.runs.code_quota import CodeQuota
 from muster.tester.errors import Denied
 from muster_server import Administered, ServeMuster
 
@@ -202,6 +204,38 @@ def test_only_missing_files_of_code_are_sent_and_checked(client: RunClient) -> N
     assert client.http.put(path, content=b"no archive").status_code == 400
     refused = client.post("command: 'true'", code=found["code"])
     assert (refused.status_code, "were not sent" in refused.json()["reason"]) == (409, True)
+
+
+def test_each_user_has_room_for_so_much_code(tmp_path: Path) -> None:
+    store = CodeStore(tmp_path, CodeQuota(100_000))
+
+    def send(user: str, content: bytes) -> str:
+        name = hashlib.sha256(content).hexdigest()
+        digest, missing = store.announce(user, [["file", name, "data"]])
+        if missing:
+            assert store.receive(user, digest, io.BytesIO(tar({name: content}))) == []
+        return digest
+
+    first = send("ann", b"a" * 60_000)
+    assert send("ann", b"a" * 60_000) == first  # what is there takes no more
+    with pytest.raises(Denied, match="leave data out") as refused:
+        send("ann", b"b" * 60_000)
+    assert refused.value.status == 413
+    send("bob", b"b" * 60_000)
+    with pytest.raises(Denied, match="leave data out"):
+        store.share("ann", "bob", first)
+    with pytest.raises(Denied, match="leave data out"):
+        store.announce("ann", [["link", "x" * 4000, f"{number:02}"] for number in range(20)])
+
+
+def test_a_user_without_room_is_told_so(serve_muster: ServeMuster) -> None:
+    server = serve_muster("--code-quota", "1M")
+    with run_client(server, server.make_administrator()) as client:
+        content = b"x" * 2_000_000
+        name = hashlib.sha256(content).hexdigest()
+        announced = client.http.post("/api/v1/code", json={"entries": [["file", name, "data"]]}).json()
+        refused = client.http.put(f"/api/v1/code/{announced['code']}", content=tar({name: content}))
+        assert (refused.status_code, "leave data out" in refused.json()["reason"]) == (413, True)
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.SYMTYPE, tarfile.GNUTYPE_SPARSE])
@@ -390,6 +424,22 @@ def test_input_that_a_command_does_not_read_keeps_nobody_waiting(client: RunClie
         client.http.post(path, json={"data": ""})
         assert int(base64.b64decode(next(line["data"] for line in lines if "data" in line))) == taken
         assert taken > 0
+
+
+def test_a_command_that_writes_all_the_time_ends_with_the_login(client: RunClient, administered: Administered) -> None:
+    run = client.submit("command: echo ready; sleep 1000\ngrace: 0s")
+    next(line for line in client.follow(run) if "log" in line)
+    name = client.http.get("/api/v1/me").json()["name"]
+    fields = {"command": ["sh", "-c", "while true; do echo x; sleep 0.5; done"]}
+    with (
+        client.http.stream("POST", f"/api/v1/runs/{run}/exec", json=fields) as answer,
+        administered.server.http(administered.administrator) as admin,
+    ):
+        lines = map(json.loads, answer.iter_lines())
+        next(line for line in lines if "data" in line)
+        assert admin.patch(f"/api/v1/users/{name}", json={"disabled": True}).status_code == 200
+        assert len(list(islice(lines, 60))) < 60  # the stream ends
+        admin.post(f"/api/v1/runs/{run}/stop", json={"now": True})
 
 
 @pytest.mark.parametrize("size", [{}, {"rows": 24, "columns": 80}])

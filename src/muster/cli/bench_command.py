@@ -142,7 +142,8 @@ def _measure(
             interrupts.go_to(run, measured.lasting)
             view = follow(run, json, interrupts.leaving)
             if not view.state.ended:
-                output.say(f"{run.id} goes on and is not measured; `muster logs {run.id} --follow` comes back to it")
+                back = f"`muster logs {run.id} --follow{run.option}` comes back to it"
+                output.say(f"{run.id} goes on and is not measured; {back}")
                 raise click.exceptions.Exit(130)
             measured.collect(run)
             return view

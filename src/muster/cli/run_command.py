@@ -133,7 +133,7 @@ def started(start: Callable[[], AnyRun], detach: bool, lasting: bool, json: bool
     if json:
         output.print_json(output.brief(view))
     elif not view.state.ended:
-        output.say(f"{run.id} goes on; `muster logs {run.id} --follow` comes back to it")
+        output.say(f"{run.id} goes on; `muster logs {run.id} --follow{run.option}` comes back to it")
     else:
         from muster.cli.summary import show_end
 

@@ -42,6 +42,7 @@ database_option: Callable[[Any], Any] = click.option(
 @click.option("--endpoints-domain", metavar="DOMAIN", help="Open endpoints of runs at names below it.")
 @click.option("--signers", type=a_file, metavar="FILE", help="Take only bundles signed by these (allowed signers).")
 @click.option("--bundle-most", type=Bytes(), default="2G", show_default=True, metavar="SIZE", help="The largest bundle.")
+@click.option("--code-quota", type=Bytes(), default="20G", show_default=True, metavar="SIZE", help="The code of each user.")
 @click.option("--bundle-quota", type=Bytes(), default="100G", show_default=True, metavar="SIZE", help="All bundles together.")
 @as_json
 @click.pass_context

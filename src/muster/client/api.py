@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from muster import config
 from muster.client import choice, code
 from muster.client.profiles import DEFAULT, Profile
 from muster.client.runs import RemoteRun
@@ -39,6 +40,13 @@ class Server:
 
     def __repr__(self) -> str:
         return f"<Server {self.profile.url} as {self.profile.user}>"
+
+    @property
+    def option(self) -> str:
+        """What commands need to mean this server: nothing where the settings name it."""
+        if config.server(self.home) in (self.profile.name, self.profile.url):
+            return ""
+        return " --server" if self.profile.name == "default" else f" --server={self.profile.name}"
 
     def close(self) -> None:
         self.client.close()
@@ -94,7 +102,7 @@ class Server:
         except Rejected as error:
             if error.status != NOT_FOUND:
                 raise
-            raise RunNotFound(f"no run is called `{name}` at {self.profile.url}; `muster ps` lists them") from None
+            raise RunNotFound(f"no run is called `{name}` at {self.profile.url}; `muster ps{self.option}` lists them") from None
 
     def runs(self, **filters: Any) -> Iterator[RemoteRun]:
         """The runs, the newest first. `filters` are those of the API: state, user, project, pool, name."""

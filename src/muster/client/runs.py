@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from muster.client import records
 from muster.client.follow import RemoteFollower, Trouble
 from muster.client.server import Rejected, ServerClient
 from muster.client.submission import secrets_of
@@ -84,9 +83,9 @@ class RemoteRun(AnyRun):
         return {node["node"]: str(node["host"]) for node in data["attempts"][-1]["nodes"] if node["host"]}
 
     def curves(self) -> dict[str, list[tuple[float, float]]]:
-        from muster.launch.run import Run
-
-        return Run(records.fetch(self.server, self.id)).curves()
+        charts = self._client.get("runs", self.id, "series", by="rank")["recorded"]
+        of_rank_0 = ((chart["name"], line) for chart in charts for line in chart["lines"] if line["index"] == 0)
+        return {name: list(zip(line["x"], line["y"], strict=False)) for name, line in of_rank_0}
 
     def outcomes(self) -> list[AttemptOutcome]:
         return [AttemptOutcome.from_shown(attempt) for attempt in self.details()["attempts"]]
@@ -96,6 +95,10 @@ class RemoteRun(AnyRun):
 
     def submissions(self) -> list[dict[str, Any]]:
         return list(self.details().get("submissions") or [])
+
+    @property
+    def option(self) -> str:
+        return self.server.option
 
     def place(self) -> tuple[str, str] | None:
         found = {name: value for name, value in self.known.items() if value is not None and name != "position"}

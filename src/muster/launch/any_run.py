@@ -103,7 +103,10 @@ class AnyRun(ABC):
 
     @abstractmethod
     def curves(self) -> dict[str, list[tuple[float, float]]]:
-        """What rank 0 recorded in the course of the last attempt, by metric: steps (or seconds) and values."""
+        """What rank 0 recorded in the course of the last attempt, by metric: steps (or seconds) and values.
+
+        A server sends at most some hundreds of points of each metric: the means of neighbours.
+        """
 
     def attempts(self) -> list[dict[str, Any]]:
         """The attempts so far, each with its state, reason and times. Raises Damaged."""
@@ -128,6 +131,11 @@ class AnyRun(ABC):
     def origin(self) -> tuple[str, str] | None:
         """The words `clone of` and what it was cloned from with what differs, where a server knows that."""
         return None
+
+    @property
+    def option(self) -> str:
+        """What a command needs besides the id to find it: of a run of a server which the settings do not name, ` --server`."""
+        return ""
 
     def deleted_logs(self) -> str:
         """Says that its logs were deleted by a server, and when; empty where they were not."""

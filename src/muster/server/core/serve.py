@@ -39,8 +39,9 @@ from muster.server.core.web.lost_lock import watched
 from muster.server.core.web.metrics import Metrics
 from muster.server.results.context import ResultsContext, opened
 from muster.server.results.uploads import Limits
-from muster.server.runs import rows
+from muster.server.runs import code_quota, rows
 from muster.server.runs.code import CodeStore
+from muster.server.runs.code_quota import CodeQuota
 from muster.server.runs.endpoints.origins import check_domain
 from muster.server.runs.endpoints.proxy import Endpoints
 from muster.server.runs.endpoints.upgrades import protocol
@@ -81,6 +82,7 @@ class Settings:
     trusted_proxies: tuple[str, ...] = ()
     signers: Path | None = None  # whose bundles alone are accepted
     limits: Limits = field(default_factory=Limits)  # on bundles
+    code_quota: int = code_quota.MOST  # bytes of the code of each user
     endpoints_domain: str | None = None  # below which endpoints of runs have names
 
     @property
@@ -182,7 +184,7 @@ def _platform(settings: Settings, context: ServerContext, store_listener: socket
         data,
         context.url,
         pools,
-        CodeStore(context.layout.code),
+        CodeStore(context.layout.code, CodeQuota(settings.code_quota)),
         Environments(database, context.vault, store),
         changes,
         OsAccounts(database),

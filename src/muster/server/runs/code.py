@@ -17,6 +17,7 @@ from typing import IO
 from muster.launch.start import snapshot
 from muster.launch.start.snapshot import MOST_BYTES, MOST_FILES, MOST_LEVELS
 from muster.records.files import delete_tree, temporary_name, write_bytes
+from muster.server.runs.code_quota import CodeQuota
 from muster.tester.errors import Denied
 
 Listing = list[list[str]]
@@ -39,8 +40,9 @@ BROKEN = "the body is no whole tar archive; send it again"
 
 
 class CodeStore:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, quota: CodeQuota | None = None) -> None:
         self._folder = folder
+        self._quota = quota or CodeQuota()
 
     def announce(self, user: str, listing: Listing) -> tuple[str, list[str]]:
         """Notes what some code consists of; returns its digest and the files of it that are not here."""
@@ -48,8 +50,18 @@ class CodeStore:
         digest = snapshot.digest_of(listing)
         place = self._folder / user
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_bytes(str(place / f"{digest}.json"), json.dumps(listing).encode())
+        path, data = place / f"{digest}.json", json.dumps(listing).encode()
+        try:
+            os.utime(path)  # it stays for a while
+        except FileNotFoundError:
+            with self._quota.room(place, len(data)):
+                write_bytes(str(path), data)
         return digest, self._missing(user, listing)
+
+    def check_room(self, user: str) -> None:
+        """Raises Denied where a user has no room at all, before anything is read."""
+        with self._quota.room(self._folder / user, 1):
+            pass
 
     def missing(self, user: str, digest: str) -> list[str]:
         """Returns the files that are not here of code that was announced."""
@@ -60,11 +72,14 @@ class CodeStore:
         listing = self._listing(user, digest)
         wanted = set(self._missing(user, listing))
         left = MOST_BYTES
-        for name, size in _members(archive):
-            left -= size
-            if name not in wanted or left < 0:
-                raise Denied(400, MORE)
-            self._keep(user, name, _pieces(archive, size))
+        size_of_all = archive.seek(0, os.SEEK_END)
+        archive.seek(0)
+        with self._quota.room(self._folder / user, size_of_all):
+            for name, size in _members(archive):
+                left -= size
+                if name not in wanted or left < 0:
+                    raise Denied(400, MORE)
+                self._keep(user, name, _pieces(archive, size))
         return self._missing(user, listing)
 
     def place(self, user: str, digest: str, home: str) -> None:
@@ -90,11 +105,12 @@ class CodeStore:
         if self._missing(owner, listing):
             raise Denied(409, "its code is not here any more; submit the job anew, with its code")
         _, missing = self.announce(user, listing)
-        for name in missing:
-            try:
-                os.link(self._file(owner, name), self._file(user, name))
-            except FileExistsError:
-                pass  # another request was faster
+        with self._quota.room(self._folder / user, sum(self._file(owner, name).stat().st_size for name in missing)):
+            for name in missing:
+                try:
+                    os.link(self._file(owner, name), self._file(user, name))
+                except FileExistsError:
+                    pass  # another request was faster
 
     def prune(self, homes: Iterable[str], used: Collection[str]) -> None:
         """Deletes what was not used for long: files, and code in homes, unless templates or runs need it."""

@@ -193,10 +193,11 @@ class Changes:
     def insert(self, connection: Connection, number: int, fields: dict[str, Any]) -> None:
         connection.execute(insert(runs).values(**fields, changed=number))
 
-    def change(self, run_id: str, **fields: Any) -> bool:
-        """Changes a run that has not ended; false if it has."""
+    def change(self, run_id: str, based_on: int | None = None, **fields: Any) -> bool:
+        """Changes a run that has not ended, or since the change that this one is based on; false if it has."""
         with self.begin(run_id) as (connection, number):
-            wanted = (runs.c.id == run_id, runs.c.stage != ENDED)
+            wanted = [runs.c.id == run_id, runs.c.stage != ENDED]
+            wanted += [] if based_on is None else [runs.c.changed == based_on]
             return bool(connection.execute(update(runs).where(*wanted).values(**fields, changed=number)).rowcount)
 
     def pause(self, run_id: str, by: str, stages: Collection[str]) -> bool:

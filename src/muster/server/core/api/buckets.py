@@ -12,7 +12,20 @@ from muster.server.core.access import demand
 from muster.server.core.accounts import buckets, projects
 from muster.server.core.accounts.buckets import NO_BUCKET, NOT_SHARED, Bucket, Prefix
 from muster.server.core.accounts.projects import NO_PROJECT, Project
-from muster.server.core.api.models import PREFIX, AccountName, Body, Cursor, IfMatch, Key, Limit, check_match, errors, tagged
+from muster.server.core.api.models import (
+    PREFIX,
+    UNCHANGED,
+    AccountName,
+    Body,
+    Cursor,
+    IfMatch,
+    IfNoneMatch,
+    Key,
+    Limit,
+    check_match,
+    errors,
+    tagged,
+)
 from muster.server.core.authentication import Asking, Context
 from muster.server.core.paging import page
 from muster.tester.errors import Denied
@@ -69,11 +82,11 @@ def change_bucket(
         return tagged(response, buckets.change(connection, caller, found, values) if values else found)
 
 
-@router.get("/{bucket}", responses=errors(401, 404))
-def get_bucket(response: Response, context: Context, caller: Asking, bucket: Name) -> Bucket:
+@router.get("/{bucket}", responses={**errors(401, 404), **UNCHANGED})
+def get_bucket(response: Response, context: Context, caller: Asking, bucket: Name, if_none_match: IfNoneMatch = None) -> Bucket:
     """One bucket, with an ETag."""
     with context.database.read() as connection:
-        return tagged(response, buckets.get(connection, caller.principal, bucket))
+        return tagged(response, buckets.get(connection, caller.principal, bucket), if_none_match)
 
 
 @router.get("/{bucket}/prefixes", responses=errors(401, 404))

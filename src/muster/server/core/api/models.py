@@ -12,6 +12,7 @@ from muster.tester.errors import Denied
 from muster.tester.protocol import NAME
 
 PREFIX = "/api/v1"
+CHANGED = "somebody has changed this meanwhile; look at it again and repeat the change"
 MAX_DEFAULTS = 8192  # bytes of a project's defaults as JSON
 T = TypeVar("T")
 
@@ -46,6 +47,14 @@ Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
 Cursor = Annotated[str | None, Query(max_length=500, description="`next` of the page before.")]
 Filter = Annotated[str | None, Query(max_length=200), AfterValidator(lambda text: text if text is None else shown_text(text))]
 IfMatch = Annotated[str | None, Header(description="The ETag that the change is based on; 412 if it has changed since.")]
+IfNoneMatch = Annotated[str | None, Header(description="The ETag of what the caller has; 304 if it is still the same.")]
+
+
+class NotModified(Exception):
+    """What is asked for is what the caller has."""
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
 
 
 def etag(value: Any) -> str:
@@ -54,21 +63,32 @@ def etag(value: Any) -> str:
     return f'"{hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:20]}"'
 
 
-def tagged(response: Response, value: T) -> T:
-    """Adds the ETag of an answer to its headers."""
-    response.headers["ETag"] = etag(value)
+def tagged(response: Response, value: T, if_none_match: str | None = None, tag: str = "") -> T:
+    """Adds the ETag of an answer to its headers. Raises NotModified where the caller has that version."""
+    tag = tag or etag(value)
+    if if_none_match is not None and (if_none_match.strip() == "*" or tag in tags_of(if_none_match)):
+        raise NotModified(tag)
+    response.headers["ETag"] = tag
     return value
+
+
+def tags_of(header: str) -> list[str]:
+    """The ETags of a header; a proxy that compresses marks them as weak."""
+    return [tag.strip().removeprefix("W/") for tag in header.split(",")]
 
 
 def check_match(if_match: str | None, value: Any) -> None:
     """Raises Denied where somebody has changed a thing since the caller looked."""
-    if if_match is not None and if_match.strip() != "*" and etag(value) not in [tag.strip() for tag in if_match.split(",")]:
-        raise Denied(412, "somebody has changed this meanwhile; look at it again and repeat the change")
+    if if_match is not None and if_match.strip() != "*" and etag(value) not in tags_of(if_match):
+        raise Denied(412, CHANGED)
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The errors of a route in the OpenAPI document; every route may answer the first four and the last two."""
     return {status: {"model": Problem, "description": MEANINGS[status]} for status in (400, 413, *statuses, 503, 507)}
+
+
+UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "It is still what the caller has."}}
 
 
 MEANINGS = {

@@ -15,10 +15,12 @@ from muster.server.core.accounts.projects import NO_PROJECT, Member, Project
 from muster.server.core.api.models import (
     MAX_DEFAULTS,
     PREFIX,
+    UNCHANGED,
     AccountName,
     Body,
     Cursor,
     IfMatch,
+    IfNoneMatch,
     Key,
     Limit,
     ProjectRole,
@@ -108,11 +110,13 @@ def create_project(response: Response, context: Context, caller: Asking, given: 
         return tagged(response, projects.create(connection, caller, given.name, given.defaults))
 
 
-@router.get("/{project}", responses=errors(401, 404))
-def get_project(response: Response, context: Context, caller: Asking, project: Key) -> Project:
+@router.get("/{project}", responses={**errors(401, 404), **UNCHANGED})
+def get_project(
+    response: Response, context: Context, caller: Asking, project: Key, if_none_match: IfNoneMatch = None
+) -> Project:
     """One project, with an ETag."""
     with context.database.read() as connection:
-        return tagged(response, allowed_project(connection, caller, project, "projects.read"))
+        return tagged(response, allowed_project(connection, caller, project, "projects.read"), if_none_match)
 
 
 @router.patch("/{project}", responses=errors(401, 403, 404, 409, 412))

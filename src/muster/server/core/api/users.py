@@ -12,10 +12,12 @@ from muster.server.core.accounts import links, users
 from muster.server.core.accounts.users import NO_USER, User
 from muster.server.core.api.models import (
     PREFIX,
+    UNCHANGED,
     AccountName,
     Body,
     Cursor,
     IfMatch,
+    IfNoneMatch,
     Key,
     Limit,
     Password,
@@ -82,13 +84,13 @@ def create_user(context: Context, caller: Asking, given: NewUser) -> CreatedUser
     return CreatedUser(user, _link(context, *made) if made else None)
 
 
-@router.get("/{user}", responses=errors(401, 404))
-def get_user(response: Response, context: Context, caller: Asking, user: Key) -> User:
+@router.get("/{user}", responses={**errors(401, 404), **UNCHANGED})
+def get_user(response: Response, context: Context, caller: Asking, user: Key, if_none_match: IfNoneMatch = None) -> User:
     """One user, with an ETag."""
     with context.database.read() as connection:
         found = users.get(connection, user)
     demand(caller.principal, "users.read", found.id, NO_USER)
-    return tagged(response, found)
+    return tagged(response, found, if_none_match)
 
 
 @router.patch("/{user}", responses=errors(401, 403, 404, 409, 412))

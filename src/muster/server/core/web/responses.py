@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from muster.bench.report.phrase import Phrase
 from muster.job.source import JobError
+from muster.server.core.api.models import NotModified
 from muster.server.core.database import is_full, reason_of
 from muster.server.core.lock import LostLock
 from muster.server.core.web.logs import log
@@ -29,8 +30,14 @@ SUCCEEDED = "another server has taken over the database; this one ends: send req
 def add_responses(app: FastAPI) -> None:
     """Adds the answers to requests that fail."""
     app.add_exception_handler(ClientDisconnect, lambda request, error: Response(status_code=400))  # the client is gone
+    app.add_exception_handler(NotModified, _not_modified)
     for kind in (Denied, JobError, RequestValidationError, HTTPException, SQLAlchemyError, LostLock, OSError, Exception):
         app.add_exception_handler(kind, _error_response)
+
+
+def _not_modified(request: Request, error: Exception) -> Response:
+    assert isinstance(error, NotModified)
+    return Response(status_code=304, headers={"ETag": error.tag})
 
 
 def _status_and_reason(error: Exception) -> tuple[int, str]:

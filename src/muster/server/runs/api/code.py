@@ -48,7 +48,8 @@ async def send_code(request: Request, context: Context, platform: Shared, caller
     demand(caller.principal, "code.send")
     platform.need_disk()
     user = caller.principal.user_id
-    await run_in_threadpool(platform.code.missing, user, code)
+    if await run_in_threadpool(platform.code.missing, user, code):
+        await run_in_threadpool(platform.code.check_room, user)
     with tempfile.TemporaryFile(dir=context.layout.scratch) as archive:
         async for piece in request.stream():
             await run_in_threadpool(_write, platform, archive, piece)

@@ -12,8 +12,9 @@ from muster.server.core.access import Principal
 from muster.server.core.api.models import PREFIX, errors
 from muster.server.core.authentication import AskingAgain, Context
 from muster.server.runs import present, rows
-from muster.server.runs.api.logs import LINES, QUIET
+from muster.server.runs.api.logs import QUIET
 from muster.server.runs.api.models import Shared
+from muster.server.runs.api.schemas.lines import EVENTS, LINES
 from muster.server.runs.platform import Platform
 from muster.server.runs.reading.logs import Bell
 from muster.tester.errors import Denied
@@ -22,7 +23,7 @@ router = APIRouter(prefix=PREFIX)
 AT_ONCE = 100
 
 
-@router.get("/events", responses={**errors(401), 200: {"content": {LINES: {}}}}, response_class=StreamingResponse)
+@router.get("/events", responses={**errors(401), **EVENTS}, response_class=StreamingResponse)
 async def follow_runs(
     context: Context, platform: Shared, again: AskingAgain, after: Annotated[int | None, Query(ge=0, lt=1 << 62)] = None
 ) -> StreamingResponse:

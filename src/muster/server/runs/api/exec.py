@@ -1,9 +1,11 @@
 """Routes with which a command runs beside a rank: its output is a stream, its input comes in requests."""
 
+import asyncio
 import base64
 import json
 import queue
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -13,14 +15,18 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from muster.server.core import audit
+from muster.server.core.access import Owned, demand
 from muster.server.core.api.models import PREFIX, Body, errors
 from muster.server.core.authentication import Asking, AskingAgain, Context
 from muster.server.runs import rows
-from muster.server.runs.api.logs import LINES, QUIET
+from muster.server.runs.api.logs import QUIET
 from muster.server.runs.api.models import Entered, Shared, Text
+from muster.server.runs.api.schemas.lines import EXECUTED, LINES
+from muster.server.runs.endpoints.proxy import RECHECK
+from muster.server.runs.exec import Session
 from muster.server.runs.platform import Platform
 from muster.server.runs.reading.logs import Bell
-from muster.server.runs.rows import Row
+from muster.server.runs.rows import NO_RUN, Row
 from muster.tester.errors import Denied
 
 router = APIRouter(prefix=PREFIX + "/runs/{run}")
@@ -41,7 +47,7 @@ class Input(Body):
     columns: Size | None = None
 
 
-@router.post("/exec", responses={**errors(401, 403, 404, 409), 200: {"content": {LINES: {}}}}, response_class=StreamingResponse)
+@router.post("/exec", responses={**errors(401, 403, 404, 409), **EXECUTED}, response_class=StreamingResponse)
 async def run_command(
     context: Context, platform: Shared, caller: Asking, again: AskingAgain, row: Entered, given: Command
 ) -> StreamingResponse:
@@ -49,7 +55,15 @@ async def run_command(
     if row.stage != rows.RUNNING:
         raise Denied(409, NOT_RUNNING.format(row.id, row.state))
     await run_in_threadpool(_audit, context, caller, row, given)
-    return StreamingResponse(_lines(platform, again, caller.principal.user_id, row, given), media_type=LINES)
+
+    def check() -> None:
+        """Raises Denied once the caller may not enter the run any more."""
+        principal = again()
+        with context.database.read() as connection:
+            found = rows.find(connection, principal, row.id)
+        demand(principal, "runs.enter", Owned(found.user, found.project), NO_RUN)
+
+    return StreamingResponse(_lines(platform, check, caller.principal.user_id, row, given), media_type=LINES)
 
 
 @dataclass(frozen=True)
@@ -74,27 +88,46 @@ async def send_input(platform: Shared, caller: Asking, row: Entered, session: st
     return Taken(await found.send(data))
 
 
-async def _lines(platform: Platform, again: AskingAgain, user: str, row: Row, given: Command) -> AsyncIterator[bytes]:
+async def _lines(platform: Platform, check: Callable[[], None], user: str, row: Row, given: Command) -> AsyncIterator[bytes]:
     bell, home = Bell(), platform.pools[row.pool].home(row.account)
     size = (given.rows, given.columns) if given.rows and given.columns else None
-    with platform.sessions.open(user, row.id, home, given.rank, given.command, size, bell.ring) as (name, session):
+    with (
+        platform.sessions.open(user, row.id, home, given.rank, given.command, size, bell.ring) as (name, session),
+        _ended_with_permission(session, check, bell),
+    ):
         yield _line(session=name)
-        while True:
+        while not session.over.is_set():
             try:
                 found = session.output.get_nowait()
             except queue.Empty:
                 if not await bell.wait(QUIET):
                     yield b"{}\n"
-                    try:
-                        await run_in_threadpool(again)
-                    except Denied:
-                        return  # the credential has ended
                 continue
             if found is None:
                 yield _line(code=session.process.returncode)
                 return
             stream, data = found
             yield _line(**{stream: base64.b64encode(data).decode()})
+
+
+@contextmanager
+def _ended_with_permission(session: Session, check: Callable[[], None], bell: Bell) -> Iterator[None]:
+    """Kills the command once its user may not enter the run any more, also while nobody reads what it writes."""
+
+    async def watch() -> None:
+        try:
+            while True:
+                await asyncio.sleep(RECHECK)
+                await run_in_threadpool(check)
+        except Exception:  # also where the database does not answer
+            session.end()
+            bell.ring()
+
+    task = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 def _audit(context: Context, caller: Asking, row: Row, given: Command) -> None:

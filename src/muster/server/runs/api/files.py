@@ -23,11 +23,13 @@ router = APIRouter(prefix=PREFIX + "/runs/{run}")
 PIECE = 1 << 18
 TEXT = 256 << 10  # bytes of a file that are shown as text
 ANY = "application/octet-stream"
+WEBP = "image/webp"
 PICTURES = {  # by their first bytes: a browser shows nothing else of a run in place
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
     b"GIF8": "image/gif",
 }
+CONTENTS: dict[str, dict[str, str]] = {kind: {} for kind in (ANY, "text/plain", *PICTURES.values(), WEBP)}
 FilePath = Annotated[str, Query(max_length=4000, description="Below the run's directory.")]
 
 
@@ -41,7 +43,7 @@ def list_files(platform: Shared, row: Seen, path: FilePath = "") -> Folder:
     return files.listed(run, path, _account(platform, row))
 
 
-@router.get("/file", responses={**errors(401, 404), 200: {"content": {ANY: {}}}}, response_class=Response)
+@router.get("/file", responses={**errors(401, 404), 200: {"content": CONTENTS}}, response_class=Response)
 def read_file(
     platform: Shared,
     row: Seen,
@@ -69,7 +71,7 @@ def _shown(file: BufferedReader, size: int) -> Response:
     start = file.peek(16)
     kind = next((kind for magic, kind in PICTURES.items() if start.startswith(magic)), None)
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
-        kind = "image/webp"
+        kind = WEBP
     headers = {"X-Muster-Size": str(size), "Content-Disposition": "inline"}
     if kind:
         return StreamingResponse(_pieces(file, size), media_type=kind, headers={**headers, "Content-Length": str(size)})

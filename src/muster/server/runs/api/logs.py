@@ -18,7 +18,9 @@ from muster.server.core.access import Principal
 from muster.server.core.api.models import PREFIX, Body, errors
 from muster.server.core.authentication import AskingAgain, Context
 from muster.server.runs import present, rows
-from muster.server.runs.api.models import Run, Seen, Shared, Text
+from muster.server.runs.api.models import Seen, Shared, Text
+from muster.server.runs.api.schemas.lines import FOLLOWED, LINES
+from muster.server.runs.api.schemas.runs import Run
 from muster.server.runs.platform import Platform
 from muster.server.runs.reading import logs
 from muster.server.runs.reading.logs import Bell, Changed, FollowedRun, Key
@@ -28,7 +30,6 @@ from muster.server.runs.rows import Row
 from muster.tester.errors import Denied
 
 router = APIRouter(prefix=PREFIX + "/runs/{run}")
-LINES = "application/x-ndjson"
 MOST = 1 << 20  # bytes of a log in one answer
 QUIET = 10.0  # seconds after which an empty line shows that the connection lives
 NO_LOG = "the run has no such log; GET /runs/{run}/logs lists them"
@@ -87,7 +88,7 @@ def read_log(
     return Response(data, media_type="application/octet-stream", headers=headers)
 
 
-@router.post("/follow", responses={**errors(401, 404), 200: {"content": {LINES: {}}}}, response_class=StreamingResponse)
+@router.post("/follow", responses={**errors(401, 404), **FOLLOWED}, response_class=StreamingResponse)
 async def follow_run(context: Context, platform: Shared, again: AskingAgain, row: Seen, given: Follow) -> StreamingResponse:
     """Sends what a run writes, and how it stands, until it ends."""
     follower = _Follower(context, platform, again, row, given, {_key(text): offset for text, offset in given.offsets.items()})

@@ -6,7 +6,7 @@ from fastapi import Depends, Header, Path, Query, Request
 from pydantic import AfterValidator, Field
 
 from muster.server.core.access import Owned, demand
-from muster.server.core.api.models import Body, Label
+from muster.server.core.api.models import Body, Label, etag, tags_of
 from muster.server.core.authentication import Asking, Context
 from muster.server.runs import rows
 from muster.server.runs.checking import Submission
@@ -15,7 +15,6 @@ from muster.server.runs.rows import NO_RUN, Row
 from muster.tester.errors import Denied
 from muster.tester.protocol import NAME
 
-Run = dict[str, Any]  # as `muster ps --json` has it
 RunKey = Annotated[
     str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$", description="An id, its unique beginning, or `last`.")
 ]
@@ -112,6 +111,18 @@ def enterable(context: Context, caller: Asking, run: RunKey) -> Row:
 Seen = Annotated[Row, Depends(readable)]
 Changed = Annotated[Row, Depends(changeable)]
 Entered = Annotated[Row, Depends(enterable)]
+
+
+def run_tag(row: Row, shown: dict[str, Any]) -> str:
+    """The ETag of a run: the number of its last change, and the version of what is shown, which others change, too."""
+    return f'"{row.changed}-{etag(shown).strip(chr(34))}"'
+
+
+def is_current(row: Row, if_match: str | None) -> bool:
+    """True if a run has not been changed since the caller looked; its place in the queue may be another."""
+    if if_match is None or if_match.strip() == "*":
+        return True
+    return str(row.changed) in [tag.strip('"').partition("-")[0] for tag in tags_of(if_match)]
 
 
 def need_ended(row: Row) -> None:

@@ -9,11 +9,23 @@ from starlette.concurrency import run_in_threadpool
 
 from muster.records.run_view import State
 from muster.server.core import audit
-from muster.server.core.api.models import PREFIX, Cursor, Filter, Limit, errors, tagged
+from muster.server.core.api.models import PREFIX, UNCHANGED, Cursor, Filter, IfNoneMatch, Limit, errors, tagged
 from muster.server.core.authentication import Asking, Context
 from muster.server.runs import checking, present, rows, submissions
-from muster.server.runs.api.models import Changed, IdempotencyKey, Language, NewRun, Rerun, Run, Seen, Shared, Stop, need_ended
+from muster.server.runs.api.models import (
+    Changed,
+    IdempotencyKey,
+    Language,
+    NewRun,
+    Rerun,
+    Seen,
+    Shared,
+    Stop,
+    need_ended,
+    run_tag,
+)
 from muster.server.runs.api.queue import templates
+from muster.server.runs.api.schemas.runs import Run, RunDetails
 from muster.server.runs.checking import Submission
 from muster.server.runs.lifecycle import starting
 from muster.server.runs.queue import choosing
@@ -104,10 +116,11 @@ def list_runs(
     return RunPage([present.run(platform, caller.principal, row) for row in found], after)
 
 
-@router.get("/{run}", responses=errors(401, 404))
-def get_run(response: Response, platform: Shared, caller: Asking, row: Seen) -> Run:
-    """One run with its attempts, ranks and job."""
-    return tagged(response, present.details(platform, row, present.run(platform, caller.principal, row)))
+@router.get("/{run}", responses={**errors(401, 404), **UNCHANGED})
+def get_run(response: Response, platform: Shared, caller: Asking, row: Seen, if_none_match: IfNoneMatch = None) -> RunDetails:
+    """One run with its attempts, ranks and job, and an ETag."""
+    found = present.details(platform, row, present.run(platform, caller.principal, row))
+    return tagged(response, found, if_none_match, run_tag(row, found))
 
 
 @router.get("/{run}/wait", responses=errors(401, 404))

@@ -11,8 +11,9 @@ from starlette.concurrency import run_in_threadpool
 
 from muster.server.core.api.models import PREFIX, Filter, errors
 from muster.server.runs import rows
-from muster.server.runs.api.logs import LINES, Number
+from muster.server.runs.api.logs import Number
 from muster.server.runs.api.models import Seen, Shared
+from muster.server.runs.api.schemas.lines import LINES, SEARCHED
 from muster.server.runs.reading import log_search, logs
 from muster.server.runs.reading.log_search import Hit, Needle, Searched
 
@@ -22,7 +23,7 @@ MOST_BYTES = 4 << 30  # that one request searches
 Found = Hit | Searched
 
 
-@router.get("/search", responses={**errors(401, 404), 200: {"content": {LINES: {}}}}, response_class=StreamingResponse)
+@router.get("/search", responses={**errors(401, 404), **SEARCHED}, response_class=StreamingResponse)
 def search_logs(
     platform: Shared,
     row: Seen,

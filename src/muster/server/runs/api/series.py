@@ -8,7 +8,7 @@ from muster.job import Job
 from muster.records.files import read_events
 from muster.records.layout import RunDir
 from muster.records.untrusted import number
-from muster.server.core.api.models import PREFIX, errors, tagged
+from muster.server.core.api.models import PREFIX, UNCHANGED, IfNoneMatch, errors, tagged
 from muster.server.runs import rows
 from muster.server.runs.api.models import Seen, Shared
 from muster.server.runs.series import recorded, sampled
@@ -17,24 +17,25 @@ from muster.server.runs.series.model import By, Charts
 router = APIRouter(prefix=PREFIX + "/runs/{run}")
 
 
-@router.get("/series", responses=errors(401, 404))
+@router.get("/series", responses={**errors(401, 404), **UNCHANGED})
 def get_series(
     response: Response,
     platform: Shared,
     row: Seen,
     by: Annotated[By, Query(description="A line for each rank or device, for each node, or their mean.")] = "mean",
     attempt: Annotated[int | None, Query(ge=1, lt=1 << 31, description="The last without it.")] = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Charts:
     """What ranks recorded and what was sampled of the machines over time, thinned for charts."""
     run = platform.run_dir(row)
     numbers = run.attempt_numbers() if row.stage in (rows.RUNNING, rows.ENDED) else []
     chosen = attempt if attempt in numbers else numbers[-1] if numbers else 0
     if not chosen:
-        return tagged(response, Charts(0, [], by, None, [], []))
+        return tagged(response, Charts(0, [], by, None, [], []), if_none_match)
     folder, start = run.attempt(chosen), _start(run, chosen)
     job = Job.from_json(row.job)
     found = Charts(chosen, numbers, by, start, recorded.charts(folder, job, by, start), sampled.charts(folder, by, start))
-    return tagged(response, found)
+    return tagged(response, found, if_none_match)
 
 
 def _start(run: RunDir, attempt: int) -> float:

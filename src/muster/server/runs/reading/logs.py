@@ -68,6 +68,7 @@ class FollowedRun:
         self._wakers: set[Callable[[], None]] = set()
         self._encoded: OrderedDict[tuple[Key, int, int], bytes] = OrderedDict()
         self._lock = threading.Lock()
+        self._measuring = threading.Lock()  # held so that sizes of earlier never replace later ones
         self._thread = threading.Thread(target=self._watch, name="follow", daemon=True)
         self._thread.start()
 
@@ -108,8 +109,7 @@ class FollowedRun:
     def _watch(self) -> None:
         with Follower(self._run, lambda attempt, process: True) as follower:
             while not self._ended.is_set():
-                follower.look()
-                self._note(follower)
+                self._measure(follower)
                 self.ready.set()
                 if follower.wait(WAIT):
                     self._ended.wait(self._quiet())
@@ -118,12 +118,14 @@ class FollowedRun:
     def look(self) -> None:
         """Looks at the directory now, for a run that has ended."""
         with Follower(self._run, lambda attempt, process: True) as follower:
-            self._note(follower)
+            self._measure(follower)
 
-    def _note(self, follower: Follower) -> None:
-        sizes = {(attempt, node, process): (path, file_size(path)) for attempt, node, process, path in follower.found()}
-        if sizes != self.sizes:
-            self.sizes = sizes
+    def _measure(self, follower: Follower) -> None:
+        with self._measuring:
+            follower.look()
+            sizes = {(attempt, node, process): (path, file_size(path)) for attempt, node, process, path in follower.found()}
+            changed, self.sizes = sizes != self.sizes, sizes
+        if changed:
             self._wake()
 
     def _wake(self) -> None:

@@ -7,7 +7,20 @@ from fastapi import APIRouter, Path, Response
 from pydantic import Field
 
 from muster.server.core.access import demand
-from muster.server.core.api.models import PREFIX, Body, Cursor, Filter, IfMatch, Label, Limit, check_match, errors, tagged
+from muster.server.core.api.models import (
+    PREFIX,
+    UNCHANGED,
+    Body,
+    Cursor,
+    Filter,
+    IfMatch,
+    IfNoneMatch,
+    Label,
+    Limit,
+    check_match,
+    errors,
+    tagged,
+)
 from muster.server.core.api.projects import allowed_project
 from muster.server.core.authentication import Asking, Context
 from muster.server.core.paging import page
@@ -86,13 +99,18 @@ def save_template(response: Response, context: Context, platform: Shared, caller
         return tagged(response, templates.create(connection, caller, new, project_id))
 
 
-@router.get("/{template}", responses=errors(401, 404))
+@router.get("/{template}", responses={**errors(401, 404), **UNCHANGED})
 def get_template(
-    response: Response, context: Context, caller: Asking, template: TemplateKey, project: Filter = None
+    response: Response,
+    context: Context,
+    caller: Asking,
+    template: TemplateKey,
+    project: Filter = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Template:
     """One template, with an ETag: the own one of a name, that of a project, or that of all."""
     with context.database.read() as connection:
-        return tagged(response, templates.find(connection, caller.principal, template, project).template)
+        return tagged(response, templates.find(connection, caller.principal, template, project).template, if_none_match)
 
 
 @router.patch("/{template}", responses=errors(401, 403, 404, 409, 412))

@@ -6,7 +6,8 @@ from muster.server.core import audit
 from muster.server.core.api.models import PREFIX, errors
 from muster.server.core.authentication import Asking, Context
 from muster.server.runs import present, versions
-from muster.server.runs.api.models import Changed, Run, Seen, Shared
+from muster.server.runs.api.models import Changed, Seen, Shared
+from muster.server.runs.api.schemas.runs import Run
 from muster.server.runs.platform import Platform
 from muster.server.runs.rows import Row
 from muster.server.runs.versions import Origin

@@ -4,15 +4,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from muster.server.core import audit
 from muster.server.core.access import demand
-from muster.server.core.api.models import PREFIX, Body, Filter, Limit, errors
+from muster.server.core.api.models import CHANGED, PREFIX, Body, Filter, IfMatch, Limit, errors, tagged
 from muster.server.core.authentication import Asking, Context
 from muster.server.runs import present, rows
-from muster.server.runs.api.models import Changed, Language, Run, Shared
+from muster.server.runs.api.models import Changed, Language, Shared, is_current, run_tag
+from muster.server.runs.api.schemas.runs import Run
 from muster.server.runs.checking import PRIORITIES
 from muster.server.runs.queue import view as queue_view
 from muster.server.runs.queue.view import QueueEntry
@@ -76,18 +77,35 @@ def resume_run(context: Context, platform: Shared, caller: Asking, row: Changed)
     return _shown(context, platform, caller, row)
 
 
-@router.patch("/runs/{run}", responses=errors(401, 403, 404, 409))
-def change_priority(context: Context, platform: Shared, caller: Asking, row: Changed, given: QueueChange) -> Run:
+@router.patch("/runs/{run}", responses=errors(401, 403, 404, 409, 412))
+def change_priority(
+    response: Response,
+    context: Context,
+    platform: Shared,
+    caller: Asking,
+    row: Changed,
+    given: QueueChange,
+    if_match: IfMatch = None,
+) -> Run:
     """Changes the priority of a run that waits."""
     least, most = PRIORITIES[caller.principal.role == "administrator"]
     if not least <= given.priority <= most:
         raise Denied(400, f"your priorities are {least} to {most}, and not {given.priority}")
     if row.stage != rows.WAITING:
         raise Denied(409, f"{row.id} does not wait; its priority matters no more")
-    if row.priority != given.priority and platform.changes.change(row.id, priority=given.priority):
-        _note(context, caller, "run.priority", row, {"priority": row.priority}, {"priority": given.priority})
+    if not is_current(row, if_match):
+        raise Denied(412, CHANGED)
+    if row.priority != given.priority:
+        based_on = None if if_match is None else row.changed
+        if platform.changes.change(row.id, based_on, priority=given.priority):
+            _note(context, caller, "run.priority", row, {"priority": row.priority}, {"priority": given.priority})
+        elif if_match is not None:
+            raise Denied(412, CHANGED)
     platform.wake()
-    return _shown(context, platform, caller, row)
+    with context.database.read() as connection:
+        now = rows.get(connection, row.id)
+    shown = present.run(platform, caller.principal, now)
+    return tagged(response, shown, tag=run_tag(now, shown))
 
 
 @router.post("/runs/{run}/move", responses=errors(401, 403, 404, 409))

@@ -1,0 +1,1 @@
+"""What answers about runs look like, for the OpenAPI document."""
