@@ -312,13 +312,31 @@ def test_events_tell_each_who_may_see_them_what_changes(administered: Administer
 
 def test_disabling_a_user_ends_the_runs_on_request(administered: Administered) -> None:
     with any_client(administered) as client, administered.server.http(administered.administrator) as admin:
-        run = client.submit("command: echo ready; sleep 1000\ngrace: 0s")
-        until(lambda: client.get(run)["state"] == "running")
-        name = client.get(run)["user"]
+        running = client.submit("command: echo ready; sleep 1000\ngrace: 0s")
+        until(lambda: client.get(running)["state"] == "running")
+        before = client.submit("command: echo ready; sleep 1000\ngrace: 0s")
+        until(lambda: client.get(before)["state"] == "running")
+        waiting = client.submit(f"command: echo hello\nafter: {{{before}: succeeded}}")
+        name = client.get(running)["user"]
+        until(lambda: _quiet(client, running, before))  # no change of their own brings the request to the loop
         changed = admin.patch(f"/api/v1/users/{name}", json={"disabled": True, "stop_runs": True})
         assert changed.status_code == 200, changed.text
-        ended = admin.get(f"/api/v1/runs/{run}/wait", params={"seconds": 60}).json()
-        assert (ended["state"], f"{name} was disabled" in ended["reason"]) == ("stopped", True)
+        for run in (running, before, waiting):
+            ended = admin.get(f"/api/v1/runs/{run}/wait", params={"seconds": 60}).json()
+            assert (ended["state"], f"{name} was disabled" in ended["reason"]) == ("stopped", True), run
+        logged = admin.get("/api/v1/audit", params={"target": waiting}).json()["items"]
+        assert [entry["what"] for entry in logged] == ["run.stop", "run.submit"]
+
+
+def _quiet(client: RunClient, *runs: str) -> bool:
+    """True if nothing about these runs has changed for a while."""
+
+    def tags() -> list[str]:
+        return [client.http.get(f"/api/v1/runs/{run}").headers["etag"] for run in runs]
+
+    before = tags()
+    time.sleep(3)
+    return tags() == before
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a small disk")

@@ -45,7 +45,7 @@ from muster.server.runs.endpoints.origins import check_domain
 from muster.server.runs.endpoints.proxy import Endpoints
 from muster.server.runs.endpoints.upgrades import protocol
 from muster.server.runs.environment import Environments, StoreAddress
-from muster.server.runs.lifecycle import recovery
+from muster.server.runs.lifecycle import recovery, stopping
 from muster.server.runs.lifecycle.loop import Loop
 from muster.server.runs.platform import Platform
 from muster.server.runs.pools.idle.watch import IdleWatch
@@ -146,6 +146,7 @@ def serve(settings: Settings, listening: Callable[[Listening], None]) -> None:
         store_address = None if settings.external_url else address_of(store_listener, settings.host, settings.cert is not None)
         context = ServerContext(layout, database, ownership, vault, url, Metrics(), store_address)
         platform = _platform(settings, context, store_listener)
+        context.stoppers.append(partial(stopping.stop_all, platform))
         context.metrics.sources.append(partial(gauges.of_pools, platform.nodes, platform.pools))
         results = stack.enter_context(opened(layout, database, settings.limits, settings.signers))
         keeper = Keeper(platform)

@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import Connection, Select, func, insert, null, or_, select, update
 
 from muster.records.run_view import State
-from muster.server.core.access import Principal
+from muster.server.core import audit
+from muster.server.core.access import Caller, Principal
 from muster.server.core.database import Database
 from muster.server.core.tables import projects, runs, users
 from muster.server.runs.queue import allocations
@@ -249,6 +250,12 @@ class Changes:
         """Notes a request to stop a run; false if it has ended."""
         wanted = (runs.c.id == run_id, runs.c.stage != ENDED)
         return bool(connection.execute(update(runs).where(*wanted).values(stop=asked, changed=number)).rowcount)
+
+    def stop(self, caller: Caller, run_id: str, asked: dict[str, Any]) -> None:
+        """Asks a run to stop, unless it has ended, and says so in the audit log."""
+        with self.begin(run_id) as (connection, number):
+            if self.ask_to_stop(connection, number, run_id, asked):
+                audit.record(connection, caller, "run.stop", run_id, after={"now": asked["now"]})
 
     def pin(self, connection: Connection, number: int, run_id: str, pinned: bool) -> Row:
         """Keeps a run from the retention of its project, or leaves it to that again."""

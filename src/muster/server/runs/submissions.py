@@ -19,6 +19,7 @@ from muster.launch.start import snapshot
 from muster.launch.start.submit import new_id
 from muster.server.core import audit
 from muster.server.core.access import Caller
+from muster.server.core.accounts import users
 from muster.server.core.store_access import RUN_KEY
 from muster.server.runs import rows
 from muster.server.runs.checking import Checked, Submission, check, pools_of, project_of, validated
@@ -123,6 +124,7 @@ def _inserted(platform: Platform, caller: Caller, fields: dict[str, Any], digest
     run_id = str(fields["id"])
     try:
         with platform.changes.begin(run_id) as (connection, number):
+            users.need_enabled(connection, caller.principal.user_id)  # all runs of one who was disabled are known
             platform.changes.insert(connection, number, fields)
             audit.record(connection, caller, "run.submit", run_id, after={"pool": fields["pool"]})
             row = rows.get(connection, run_id)

@@ -130,9 +130,7 @@ def stop_run(context: Context, platform: Shared, caller: Asking, row: Changed, g
     """Asks a run to stop; its ranks have the job's grace, or none."""
     reason = given.reason or STOPPED.format(caller.name)
     asked = {"now": given.now or bool((row.stop or {}).get("now")), "reason": reason, "time": time.time()}
-    with platform.changes.begin(row.id) as (connection, number):
-        if platform.changes.ask_to_stop(connection, number, row.id, asked):
-            audit.record(connection, caller, "run.stop", row.id, after={"now": given.now})
+    platform.changes.stop(caller, row.id, asked)
     platform.wake()
     return _current(context, platform, caller, row)[1]
 
