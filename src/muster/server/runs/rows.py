@@ -1,5 +1,6 @@
 """Rows of the table of runs: the index that lists read, and the queue. Each change gets a number, by which followers go on."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -15,6 +16,7 @@ from muster.server.core.access import Caller, Principal
 from muster.server.core.database import Database
 from muster.server.core.tables import projects, runs, users
 from muster.server.runs.queue import allocations
+from muster.server.runs.tables import allocations as allocation_rows
 from muster.server.runs.tables import templates
 from muster.server.runs.webhooks import deliveries
 from muster.tester.errors import Denied
@@ -235,9 +237,9 @@ class Changes:
 
         `held_from` is when it got its devices, where its engine has a queue of its own.
         """
-        ended = view.get("ended") or time.time()
-        values = {"stage": ENDED, "state": view["state"], "view": view, "ended": ended}
         with self.begin(run_id) as (connection, number):
+            ended = _end_of(connection, run_id, view.get("ended"))
+            values = {"stage": ENDED, "state": view["state"], "view": {**view, "ended": ended}, "ended": ended}
             wanted = (runs.c.id == run_id, runs.c.stage != ENDED)
             gone = {"secrets_encrypted": None, "access_key": None, "changed": number}
             has_ended = bool(connection.execute(update(runs).where(*wanted).values({**values, **gone})).rowcount)
@@ -264,6 +266,17 @@ class Changes:
 
     def remove(self, connection: Connection, number: int, run_id: str) -> None:
         connection.execute(update(runs).where(runs.c.id == run_id).values(removed=time.time(), changed=number))
+
+
+def _end_of(connection: Connection, run_id: str, told: Any) -> float:
+    """When a run ended by the server's clock: its record, which its job may have written, cannot say before or after it ran."""
+    held = (allocation_rows.c.run == run_id, allocation_rows.c.ended.is_(None))
+    begun, now = connection.scalar(select(allocation_rows.c.started).where(*held)), time.time()
+    if begun is None:
+        begun = connection.scalar(select(runs.c.created).where(runs.c.id == run_id)) or now
+    if not isinstance(told, (int, float)) or not math.isfinite(told):
+        return now
+    return max(min(float(told), now), min(begun, now))
 
 
 def pending_view(row: Row, reason: str) -> dict[str, Any]:

@@ -74,6 +74,16 @@ class Pool:
         return self.settings.engine in MACHINES and self.settings.accounts is not None
 
     @property
+    def has_own_queue(self) -> bool:
+        """True if its engine decides when a run that was given to it starts."""
+        return self.settings.engine == "slurm"
+
+    @property
+    def jobs_write_records(self) -> bool:
+        """True if the records of its runs are files of the user whose processes its jobs are."""
+        return self.settings.engine in MACHINES and self.settings.accounts is None
+
+    @property
     def is_own_user(self) -> bool:
         """True if its runs on this machine are processes of the user who runs the server."""
         return self.settings.engine == "local" and self.settings.accounts is None
