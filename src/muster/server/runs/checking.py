@@ -1,6 +1,5 @@
 """Checks a job that is submitted as the command line does: its text, against its project and its pool."""
 
-import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,10 +48,6 @@ class Submission:
     project: str | None = None
     pool: str | None = None
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
-
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(json.dumps(vars(self), sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -134,8 +134,8 @@ def since(connection: Connection, principal: Principal, changed: int, most: int)
     return [of(row) for row in connection.execute(wanted).mappings()]
 
 
-def by_key(connection: Connection, user_id: str, key: str) -> tuple[Row, str] | None:
-    """Returns the run that a user submitted with a key, and the digest of that submission."""
+def by_key(connection: Connection, user_id: str, key: str) -> tuple[Row, str | None] | None:
+    """Returns the run that a user submitted with a key, and the digest of that submission, if it is known."""
     wanted = _selected().add_columns(runs.c.key_digest).where(runs.c.user == user_id, runs.c.key == key)
     found = connection.execute(wanted).mappings().first()
     if found is None:
