@@ -248,6 +248,15 @@ class Changes:
                 deliveries.note_end(connection, get(connection, run_id))
             return has_ended
 
+    def forget(self, run_id: str) -> None:
+        """Ends a run that ended before, and whose record was deleted: nobody hears of it again."""
+        now = time.time()
+        values = {"stage": ENDED, "state": State.LOST.value, "ended": now, "removed": now}
+        with self.begin(run_id) as (connection, number):
+            gone = {"secrets_encrypted": None, "access_key": None, "changed": number}
+            connection.execute(update(runs).where(runs.c.id == run_id, runs.c.stage != ENDED).values({**values, **gone}))
+            allocations.end(connection, run_id, now)
+
     def ask_to_stop(self, connection: Connection, number: int, run_id: str, asked: dict[str, Any]) -> bool:
         """Notes a request to stop a run; false if it has ended."""
         wanted = (runs.c.id == run_id, runs.c.stage != ENDED)

@@ -15,7 +15,7 @@ from muster.server.runs import checking, present, rows, submissions
 from muster.server.runs.api.models import Changed, IdempotencyKey, Language, NewRun, Rerun, Run, Seen, Shared, Stop, need_ended
 from muster.server.runs.api.queue import templates
 from muster.server.runs.checking import Submission
-from muster.server.runs.lifecycle import starting
+from muster.server.runs.lifecycle import deleted
 from muster.server.runs.queue import choosing
 from muster.server.runs.queue import view as queue_view
 from muster.server.runs.reading import listing
@@ -152,7 +152,7 @@ def delete_run(platform: Shared, caller: Asking, row: Changed) -> None:
     with platform.changes.begin(row.id) as (connection, number):
         platform.changes.remove(connection, number, row.id)
         audit.record(connection, caller, "run.delete", row.id)
-    starting.remove(platform.run_dir(row))
+    deleted.delete(platform, platform.run_dir(row))
 
 
 def _submission(context: Context, platform: Shared, caller: Asking, given: NewRun) -> Submission:

@@ -16,7 +16,7 @@ from muster.server.core.accounts import projects, users
 from muster.server.core.tables import runs
 from muster.server.core.web.logs import log
 from muster.server.runs import rows
-from muster.server.runs.lifecycle import owners, starting
+from muster.server.runs.lifecycle import deleted, owners
 from muster.server.runs.platform import Platform
 from muster.server.runs.pools.pool import Pool
 from muster.server.runs.queue import allocations
@@ -33,10 +33,13 @@ def recover(platform: Platform) -> None:
         if found is None:
             _add(platform, pool, account, run)
         elif found.removed is not None:
-            starting.remove(run)
+            deleted.delete(platform, run)
         elif found.stage == rows.WAITING:
             platform.changes.change(run.id, stage=rows.STARTING)  # it was started before the backup was made anew
         directories[run.id] = run
+    for run_id in deleted.noted(platform) - directories.keys():
+        if run_id in known and known[run_id].stage != rows.ENDED:
+            platform.changes.forget(run_id)  # it ended after the backup was made, and was deleted: it must not start again
     now = time.time()
     with platform.database.begin() as connection:
         for run_id in allocations.missing(connection):
