@@ -23,7 +23,7 @@ from muster.server.core.api.users import password_link
 from muster.server.core.context import ServerContext
 from muster.server.core.database import Database
 from muster.server.core.layout import ServerLayout
-from muster.server.core.lock import Ownership, locked
+from muster.server.core.lock import Ownership, locked, locked_data
 from muster.server.core.store_access import StoreAccess
 from muster.server.core.vault import open_vault
 from muster.server.core.web import logs, slow_clients
@@ -132,6 +132,7 @@ def serve(settings: Settings, listening: Callable[[Listening], None]) -> None:
     raise_file_limit()
     layout = ServerLayout(settings.data)
     with (
+        locked_data(layout.folder),
         closing(Database(settings.database or layout.database_url)) as database,
         locked(database) as ownership,
         bound(settings.host, settings.port) as listener,
