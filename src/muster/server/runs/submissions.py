@@ -63,7 +63,7 @@ def submit_again(
 
 
 def _digest(vault: Vault, given: Any) -> str:
-    """Tells submissions apart that have the same key. It is in database and backups, where nobody may try out secrets with it."""
+    """Tells submissions apart that have the same key. Whoever reads it in a backup cannot try out secrets with it."""
     key = bytes.fromhex(vault.derived("digests of submissions"))
     return hmac.digest(key, json.dumps(given, sort_keys=True).encode(), "sha256").hex()
 

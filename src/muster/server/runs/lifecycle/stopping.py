@@ -11,7 +11,7 @@ from muster.server.runs.platform import Platform
 
 
 def stop_all(platform: Platform, caller: Caller, user_id: str, reason: str) -> None:
-    """Asks all runs of a user that have not ended to stop, each with a number of change of its own, by which the loop hears of it."""
+    """Asks all runs of a user that have not ended to stop, each with a change of its own, by which the loop hears of it."""
     with platform.database.read() as connection:
         found = list(connection.scalars(select(runs.c.id).where(runs.c.user == user_id, runs.c.stage != rows.ENDED)))
     asked = {"now": False, "reason": reason, "time": time.time()}
