@@ -370,7 +370,9 @@ def test_logging_in_and_out_by_page_is_in_the_audit_log(server: MusterServer, ad
         assert page.post("/login", data={"name": ann, "password": PASSWORD}).status_code == 303
         assert page.post("/logout").status_code == page.post("/logout").status_code == 303  # the second ends nothing
     found = admin.get("/api/v1/audit", params={"who": ann}).json()["items"]
-    assert [(entry["what"], entry["address"]) for entry in found] == [(f"session.{what}", "127.0.0.1") for what in ("end", "begin")]
+    assert [(entry["what"], entry["address"]) for entry in found] == [
+        (f"session.{what}", "127.0.0.1") for what in ("end", "begin")
+    ]
 
 
 def test_every_change_is_in_the_audit_log_without_secrets(server: MusterServer, admin: httpx.Client, ann: str) -> None:

@@ -46,7 +46,14 @@ def test_a_server_that_was_succeeded_unnoticed_starts_no_run(
     with locked(database) as ownership, closing(Database(database_url)) as other:
         ownership.claim()
         fields = {"id": "r", "user": "u-1", "project": "p-1", "pool": "x", "account": "one", "name": "r", "job": job.to_json()}
-        more = {"need": need_of(job), "source": "", "code": "", "stage": "starting", "state": "starting", "created": time.time()}
+        more = {
+            "need": need_of(job),
+            "source": "",
+            "code": "",
+            "stage": "starting",
+            "state": "starting",
+            "created": time.time(),
+        }
         with changes.begin("r") as (connection, number):
             changes.insert(connection, number, {**fields, **more, "priority": 100, "preemptible": True})
         platform = SimpleNamespace(database=database, changes=changes, troubles={}, wake=lambda: None)

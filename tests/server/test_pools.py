@@ -78,7 +78,8 @@ def test_an_account_is_of_a_user_or_of_a_project_and_never_of_both(serve_muster:
     def answers(client: RunClient) -> dict[str, int]:
         checks = {"job": "command: id", "code": client.send_code(), "project": client.project}
         return {
-            pool: client.http.post("/api/v1/runs/check", json={**checks, "pool": pool}).status_code for pool in ("plain", "clear")
+            pool: client.http.post("/api/v1/runs/check", json={**checks, "pool": pool}).status_code
+            for pool in ("plain", "clear")
         }
 
     with run_client(server, administrator, project="vision") as member:

@@ -61,7 +61,9 @@ def test_a_member_sends_a_bundle_with_a_personal_token(
         assert (entry["submitter"], entry["bench"]) == (member, verdict.bench)
         assert reader.get(f"/api/results/{verdict.number}/bundle").content == path.read_bytes()
         assert reader.post("/api/uploads", json=announced(path)).status_code == 403
-    [logged] = [one for one in admin.get("/api/v1/audit", params={"who": member}).json()["items"] if one["what"] == "result.accept"]
+    [logged] = [
+        one for one in admin.get("/api/v1/audit", params={"who": member}).json()["items"] if one["what"] == "result.accept"
+    ]
     assert (logged["target"], logged["after"]["bench"], logged["address"]) == (str(verdict.number), verdict.bench, "127.0.0.1")
     assert {path.name for path in (server.data / "bundles").iterdir()} >= {"unfinished", f"{announced(path)['sha256']}.tar.gz"}
 
