@@ -60,7 +60,8 @@ def _migrate(database: Database, revision: str) -> None:
 
 def _filled(database: Database) -> dict[str, dict[str, Any]]:
     """Puts a row into each table as it is now; returns the rows."""
-    found, rows = MetaData(), {}
+    found = MetaData()
+    rows: dict[str, dict[str, Any]] = {}
     with database.engine.begin() as connection:
         found.reflect(connection)
         for table in found.sorted_tables:

@@ -15,6 +15,7 @@ import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -84,7 +85,7 @@ def test_secrets_cannot_be_tried_out_with_what_the_database_keeps(client: RunCli
     client.wait(run)
     with database(administered.server) as opened, opened.read() as connection:
         row = connection.execute(select(runs).where(runs.c.id == run)).mappings().one()
-    known = {"job": job, "sets": [], "file": "job.yaml", "code": code, "project": client.project, "pool": None}
+    known: dict[str, Any] = {"job": job, "sets": [], "file": "job.yaml", "code": code, "project": client.project, "pool": None}
     plain = json.dumps({**known, "secrets": secret}, sort_keys=True).encode()
     assert row["key_digest"] not in (None, hashlib.sha256(plain).hexdigest())
     assert row["secrets_encrypted"] is None
