@@ -351,9 +351,9 @@ def test_projects_have_members_with_roles(server: MusterServer, admin: httpx.Cli
         admin.put(f"/api/v1/projects/{name}/members/{ann}", json={"role": "manager"})
         assert program.patch(f"/api/v1/projects/{name}", json={"defaults": {}}).status_code == 200
         assert program.get(f"/api/v1/projects/{name}/members").json()["items"][0]["role"] == "manager"
-        hidden = f"hidden{next(NUMBERS)}"
-        assert admin.post("/api/v1/projects", json={"name": hidden}).status_code == 201
-        renamed = [program.patch(f"/api/v1/projects/{name}", json={"name": new}) for new in (hidden, f"{hidden}-not", ann)]
+        other = f"hidden{next(NUMBERS)}"
+        assert admin.post("/api/v1/projects", json={"name": other}).status_code == 201
+        renamed = [program.patch(f"/api/v1/projects/{name}", json={"name": new}) for new in (other, f"{other}-not", ann)]
         assert {(answer.status_code, answer.text) for answer in renamed} == {(403, renamed[0].text)}  # none tells what there is
         assert program.patch(f"/api/v1/projects/{name}", json={"name": name, "defaults": {}}).status_code == 200
     assert admin.patch(f"/api/v1/projects/{name}", json={"name": f"{name}-new"}).status_code == 200

@@ -96,7 +96,7 @@ def test_the_owner_of_a_directory_is_believed_where_the_server_wrote_it(shared: 
     with run_client(shared, administrator) as client, run_client(shared, administrator) as other:
         own, forged, theirs = (who.submit("command: echo hello") for who in (client, client, other))
         for run in (own, forged, theirs):
-            until(lambda run=run: shared_state(shared, administrator, run) == "succeeded")
+            _wait(shared, administrator, run)
         _forget(shared, own, forged, theirs)
         record = _folder(shared, forged) / "run.json"
         found = json.loads(record.read_text())
@@ -108,9 +108,9 @@ def test_the_owner_of_a_directory_is_believed_where_the_server_wrote_it(shared: 
             assert who.http.get(f"/api/v1/runs/{forged}").status_code == 404
 
 
-def shared_state(server: MusterServer, administrator: str, run: str) -> str:
+def _wait(server: MusterServer, administrator: str, run: str) -> None:
     with server.http(administrator) as http:
-        return str(http.get(f"/api/v1/runs/{run}").json()["state"])
+        until(lambda: http.get(f"/api/v1/runs/{run}/wait", params={"seconds": 5}).json()["state"] == "succeeded")
 
 
 def _folder(server: MusterServer, run: str) -> Path:
