@@ -17,7 +17,7 @@ from muster.server.core.accounts import sessions, throttle
 from muster.server.core.database import Database
 from muster.server.core.layout import ServerLayout
 from muster.server.core.store_access import StoreAccess
-from muster.server.core.tables import buckets, links, tokens
+from muster.server.core.tables import access_keys, buckets, links, tokens
 from muster.server.core.tables import login_failures as failures
 from muster.server.core.tables import sessions as session_rows
 from muster.server.core.vault import open_vault
@@ -296,6 +296,20 @@ class OpenedStoreAccess:
             return StoreAccess(opened, open_vault(self._server.data / "secrets.key")).allowed(principal, bucket, action)
 
 
+def test_an_access_key_ends_with_the_token_that_made_it(server: MusterServer, ann: str) -> None:
+    with server.session(ann) as page:
+        lasting = page.post("/api/v1/keys", json={"name": "page"}).json()["key"]
+        made = page.post("/api/v1/tokens", json={"name": "short", "scope": "write", "days": 7}).json()
+    with server.http(made["secret"]) as program:
+        key = program.post("/api/v1/keys", json={"name": "program"}).json()["key"]
+        assert (lasting["expires"], key["expires"]) == (None, made["token"]["expires"])
+        found = OpenedStoreAccess(server)
+        assert found.find_key(key["id"]) and found.find_key(lasting["id"])
+        with database(server) as opened, opened.begin() as connection:
+            connection.execute(update(access_keys).where(access_keys.c.id == key["id"]).values(expires=time.time() - 1))
+        assert found.find_key(key["id"]) is None and found.find_key(lasting["id"])
+
+
 def test_the_secret_of_an_access_key_is_encrypted_and_the_store_gets_it(server: MusterServer, ann: str) -> None:
     with server.http(server.token(ann)) as program:
         made = program.post("/api/v1/keys", json={"name": "s5cmd"}).json()
@@ -337,10 +351,28 @@ def test_projects_have_members_with_roles(server: MusterServer, admin: httpx.Cli
         admin.put(f"/api/v1/projects/{name}/members/{ann}", json={"role": "manager"})
         assert program.patch(f"/api/v1/projects/{name}", json={"defaults": {}}).status_code == 200
         assert program.get(f"/api/v1/projects/{name}/members").json()["items"][0]["role"] == "manager"
+        other = f"hidden{next(NUMBERS)}"
+        assert admin.post("/api/v1/projects", json={"name": other}).status_code == 201
+        renamed = [program.patch(f"/api/v1/projects/{name}", json={"name": new}) for new in (other, f"{other}-not", ann)]
+        assert {(answer.status_code, answer.text) for answer in renamed} == {(403, renamed[0].text)}  # none tells what there is
+        assert program.patch(f"/api/v1/projects/{name}", json={"name": name, "defaults": {}}).status_code == 200
+    assert admin.patch(f"/api/v1/projects/{name}", json={"name": f"{name}-new"}).status_code == 200
+    assert admin.patch(f"/api/v1/projects/{name}-new", json={"name": name}).status_code == 200
+    with server.http(server.token(ann)) as program:
         assert program.delete(f"/api/v1/projects/{name}").status_code == 403
         assert program.delete(f"/api/v1/projects/{name}/members/{ann}").status_code == 204
         assert program.get(f"/api/v1/projects/{name}").status_code == 404
     assert admin.delete(f"/api/v1/projects/{name}").status_code == 204
+
+
+def test_logging_in_and_out_by_page_is_in_the_audit_log(server: MusterServer, admin: httpx.Client, ann: str) -> None:
+    with server.http(headers={"Origin": server.url}) as page:
+        assert page.post("/login", data={"name": ann, "password": PASSWORD}).status_code == 303
+        assert page.post("/logout").status_code == page.post("/logout").status_code == 303  # the second ends nothing
+    found = admin.get("/api/v1/audit", params={"who": ann}).json()["items"]
+    assert [(entry["what"], entry["address"]) for entry in found] == [
+        (f"session.{what}", "127.0.0.1") for what in ("end", "begin")
+    ]
 
 
 def test_every_change_is_in_the_audit_log_without_secrets(server: MusterServer, admin: httpx.Client, ann: str) -> None:

@@ -8,17 +8,22 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 import pytest
+from fastapi.routing import APIRoute
 from sqlalchemy import insert, update
 from test_accounts import database
 
 from muster.launch.start import snapshot
+from muster.server.core import app
 from muster.server.core.accounts import users
 from muster.server.core.tables import buckets, tokens
+from muster.server.pages import assets, password
+from muster.server.pages import login as login_page
 from muster.server.results.tables import results
 from muster_server import NUMBERS, PASSWORD, Administered, MusterServer
 
@@ -387,3 +392,76 @@ def test_a_session_of_a_user_who_was_disabled_meanwhile_is_refused_everywhere(sc
             method, template = route.split(" ")
             path = template.format(**NOWHERE)
             assert http.request(method, path, json=BODIES.get(route, {"name": "x"})).status_code == 401, route
+
+
+# Pages are no part of the OpenAPI document: what GET answers to nobody, a stranger, the owner, and a user who was disabled.
+LOGIN = 303  # to the page on which one logs in
+PUBLIC = ("/login", "/set-password", "/assets/{version}/{name:path}")
+OF_EVERYBODY = (
+    "/",
+    "/jobs",
+    "/submit",
+    "/results",
+    "/ranking",
+    "/refused",
+    "/plans",
+    "/cluster",
+    "/projects",
+    "/account",
+)
+PAGES: dict[str, tuple[int, int, int, int]] = {
+    **dict.fromkeys((*OF_EVERYBODY, "/cluster/usage.csv"), (LOGIN, 200, 200, LOGIN)),
+    **dict.fromkeys(("/admin/users", "/admin/audit"), (LOGIN, 403, 403, LOGIN)),
+    **{
+        f"/jobs/{{run}}{part}": (LOGIN, 404, 200, LOGIN)
+        for part in ("", "/console", "/metrics", "/files", "/events", "/file", "/job.yaml", "/log", "/result", "/compare")
+    },
+    "/results/{number}": (LOGIN, 200, 200, LOGIN),  # what was accepted is everybody's to read
+    "/projects/{project}": (LOGIN, 404, 200, LOGIN),
+    "/compare": (LOGIN, 400, 400, LOGIN),  # of results that are everybody's, and here of none
+}
+POSTED = {"/login": 401, "/logout": 303, "/set-password": 404}  # by nobody, from a page of the server's own; 403 from others
+QUERIES = {"/log": PROCESS, "/file": FILE}
+
+
+def page_routes() -> dict[str, set[str]]:
+    """The methods of pages by their paths."""
+    found: dict[str, set[str]] = {}
+    for module in (*app.PAGES, login_page, password, assets):
+        for route in module.router.routes:
+            if isinstance(route, APIRoute) and not route.include_in_schema:
+                found.setdefault(route.path, set()).update(route.methods or ())
+    return found
+
+
+def test_every_page_is_in_a_table() -> None:
+    found = page_routes()
+    assert sorted(path for path, methods in found.items() if "GET" in methods) == sorted([*PAGES, *PUBLIC])
+    assert sorted(path for path, methods in found.items() if methods - {"GET", "HEAD"}) == sorted(POSTED)
+
+
+def test_every_page_answers_nobody_a_stranger_its_owner_and_a_disabled_user(scene: Scene) -> None:
+    server, names = scene.server, [scene.new_user(password=PASSWORD) for _ in range(3)]
+    project = scene.new_project(names[1])
+    number = scene.new_result(names[1])
+    with ExitStack() as stack:
+        stranger, owner, disabled = (stack.enter_context(server.session(name)) for name in names)
+        scene.admin.put(f"/api/v1/projects/{project}/members/{names[2]}", json={"role": "member"})
+        run = scene.ended_run(owner, project)
+        assert scene.admin.patch(f"/api/v1/users/{names[2]}", json={"disabled": True}).status_code == 200
+        asking = [stack.enter_context(server.http()), stranger, owner, disabled]
+        found = {}
+        for path in PAGES:
+            url = path.format(run=run, project=project, number=number)
+            query = next((query for end, query in QUERIES.items() if path.endswith(end)), {})
+            query = {"with": run} if path.endswith("{run}/compare") else query
+            found[path] = tuple(http.get(url, params=query).status_code for http in asking)
+        assert found == PAGES
+
+
+def test_forms_of_pages_are_taken_from_the_servers_own_pages_alone(scene: Scene) -> None:
+    form = {"name": "nobody", "password": "a wrong password", "token": "x"}
+    for path, status in POSTED.items():
+        with scene.server.http(headers={"Origin": scene.server.url}) as own, scene.server.http() as other:
+            assert own.post(path, data=form).status_code == status, path
+            assert other.post(path, data=form, headers={"Origin": "https://evil.example"}).status_code == 403, path

@@ -36,6 +36,29 @@ def shown(server: MusterServer, token: str) -> list[Any]:
         return [*found, [(run["run"], run["state"], run["user"], run["project"]) for run in runs]]
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_run_that_ended_after_the_backup_and_was_deleted_does_not_run_again(
+    serve_muster: ServeMuster, muster: Muster, request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    words = ["--database", request.getfixturevalue("postgres_url")] if kind == "postgresql" else []
+    server = serve_muster(*words)
+    with run_client(server, server.make_administrator()) as client:
+        first = client.submit("command: sleep 1000\ngrace: 0s")
+        ended, waits = (client.submit(f"command: echo once\nafter: {{{first}: ended}}\nname: {name}") for name in ("a", "b"))
+        file = tmp_path / "muster.backup"
+        assert muster("serve", "backup", file, "--data", server.data, *words).returncode == 0
+        client.http.post(f"/api/v1/runs/{first}/stop", json={"now": True})
+        assert client.wait(ended)["state"] == client.wait(waits)["state"] == "succeeded"
+        assert client.http.delete(f"/api/v1/runs/{ended}").status_code == 204
+        server.kill(signal.SIGTERM)
+        assert muster("serve", "restore", file, "--data", server.data, "--replace", *words).returncode == 0
+        server.start()
+        after = client.submit("command: echo after")  # starts behind what waits
+        assert client.wait(waits)["state"] == client.wait(after)["state"] == "succeeded"
+        assert client.http.get(f"/api/v1/runs/{ended}").status_code == 404
+        assert not list(server.data.glob(f"homes/*/*/runs/{ended}"))
+
+
 @pytest.mark.parametrize("target", ["sqlite", "postgresql"])
 @pytest.mark.parametrize("source", ["sqlite", "postgresql"])
 def test_a_backup_of_a_running_server_is_restored_on_either_database(

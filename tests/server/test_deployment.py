@@ -5,13 +5,18 @@ from __future__ import annotations
 import configparser
 import shlex
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
+from run_client import run_client
 
+from conftest import until
 from muster.cli.serve_command import command
+from muster.server.runs.pools.pool import Pools
+from muster_server import ServeMuster
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -42,6 +47,30 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     copy.write_text(text.replace(shlex.split(unit()["ExecStart"])[0], "/bin/true").replace("User=muster\n", ""))
     done = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True)
     assert "muster.service" not in done.stderr, done.stderr
+
+
+def test_stopping_the_main_process_as_the_unit_does_ends_no_run(serve_muster: ServeMuster) -> None:
+    server = serve_muster()
+    with run_client(server, server.make_administrator()) as client:
+        run = client.submit("command: echo one; until [ -e go ]; do sleep 0.1; done; echo two")
+        until(lambda: client.get(run)["state"] == "running")
+        supervisor = int(client.get(run)["handle"].split(":")[0])
+        assert server.kill(signal.SIGTERM) == 0  # KillMode=process: the main process alone gets it
+        assert Path(f"/proc/{supervisor}").exists()
+        server.start()
+        assert client.get(run)["state"] == "running"
+        [work] = server.data.glob(f"homes/*/*/runs/{run}/attempts/1/nodes/0/work")
+        (work / "go").touch()
+        assert client.wait(run)["state"] == "succeeded"
+        assert (client.log(run), len(client.get(run)["attempts"])) == ("one\ntwo\n", 1)
+
+
+def test_the_pools_of_the_compose_file_outlive_its_container(tmp_path: Path) -> None:
+    server = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["server"]
+    assert "./config.toml:/data/server/config.toml:ro" in server["volumes"]
+    assert (server["pid"], server["hostname"]) == ("host", "muster")  # by which a new container knows old supervisors
+    shutil.copy(DEPLOY / "config.toml", tmp_path)
+    assert {pool.settings.engine for pool in Pools(tmp_path).all.values()} == {"ssh"}
 
 
 def test_the_compose_file_starts_the_server_with_a_database() -> None:

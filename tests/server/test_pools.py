@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from run_client import run_client
+from run_client import RunClient, run_client
 
 from conftest import until
 from muster_server import MusterServer, ServeMuster
@@ -35,6 +35,7 @@ def started(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
         ("[pools.x]\ntrusted = true\nruns = 0\n", "runs"),
         ("[pools.x]\naccounts = {}\n", "names no accounts"),
         ("[pools.x]\nacounts = 1\n", "acounts"),
+        ('[pools.x]\naccounts = {"group:x" = "train"}\n', "names `group:x`, which is neither a user nor a project"),
         ('[pools.x]\ntrusted = true\nlabels = {"a b" = "c"}\n', "cannot be the name of a label"),
         ('[pools.x]\ntrusted = true\ncheck_every = "often"\n', "check_every"),
         ("[pools.x]\ntrusted = true\n[pools.x.nodes.h1]\n", "which only pools of hosts have"),
@@ -61,6 +62,31 @@ def test_jobs_of_the_servers_own_user_are_warned_of_and_of_one_project(serve_mus
     with run_client(server, administrator, project="other") as stranger:
         refused = stranger.post("command: id")
         assert (refused.status_code, "there is no pool for the project `other`" in refused.json()["reason"]) == (400, True)
+
+
+ACCOUNTS = '[pools.plain]\naccounts = {vision = "nobody"}\n[pools.clear]\naccounts = {"project:vision" = "nobody"}\n'
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives jobs the accounts of others")
+def test_an_account_is_of_a_user_or_of_a_project_and_never_of_both(serve_muster: ServeMuster) -> None:
+    server = serve_muster()
+    administrator = server.make_administrator()
+    server.kill()
+    (server.data / "config.toml").write_text(ACCOUNTS)
+    server.start()
+
+    def answers(client: RunClient) -> dict[str, int]:
+        checks = {"job": "command: id", "code": client.send_code(), "project": client.project}
+        return {
+            pool: client.http.post("/api/v1/runs/check", json={**checks, "pool": pool}).status_code
+            for pool in ("plain", "clear")
+        }
+
+    with run_client(server, administrator, project="vision") as member:
+        assert answers(member) == {"plain": 200, "clear": 200}
+        with run_client(server, administrator, name="vision", project="own") as other:
+            assert answers(other) == {"plain": 409, "clear": 400}  # the account is the project's, or nobody's
+            assert answers(member) == {"plain": 409, "clear": 200}
 
 
 def test_a_pool_is_taken_away_once_its_runs_have_ended(serve_muster: ServeMuster) -> None:

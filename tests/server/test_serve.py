@@ -217,6 +217,9 @@ def test_metrics_name_routes_and_no_users(administered: Administered) -> None:
         assert "muster_database_up 1" in answer.text
         assert not {word for word in ("admin", "nowhere", "secret", "127.0.0.1") if f'"{word}' in answer.text}
         assert http.get("/metrics", headers={"X-Forwarded-For": "203.0.113.9"}).status_code == 401
+        for host in ("muster.example", "127.0.0.1.muster.example", "[", ""):  # through a proxy that adds no headers
+            assert http.get("/metrics", headers={"Host": host}).status_code == 401, host
+        assert http.get("/metrics", headers={"Host": f"localhost:{server.port}"}).status_code == 200
 
 
 def test_metrics_for_other_machines_need_an_administrators_token(serve_muster: ServeMuster) -> None:
@@ -229,6 +232,12 @@ def test_metrics_for_other_machines_need_an_administrators_token(serve_muster: S
         assert http.get("/metrics").status_code == 401
         assert http.get("/metrics", headers={"Authorization": f"Bearer {ann}"}).status_code == 403
         assert http.get("/metrics", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+
+
+def test_metrics_of_a_server_with_an_external_url_need_a_token(serve_muster: ServeMuster) -> None:
+    server = serve_muster("--external-url", "https://muster.example")
+    with server.http() as http:  # as a proxy on this machine would ask that keeps nothing of the browser's request
+        assert http.get(f"http://127.0.0.1:{server.port}/metrics").status_code == 401
 
 
 @pytest.mark.parametrize(("words", "seen"), [([], "127.0.0.1"), (["--trusted-proxy", "127.0.0.1"], "203.0.113.9")])

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -76,6 +77,20 @@ def test_the_same_key_gives_the_same_run_and_no_other(client: RunClient) -> None
     other = client.post("command: echo twice", key="nightly-1")
     assert (other.status_code, "another submission" in other.json()["reason"]) == (409, True)
     assert len(client.http.get("/api/v1/runs").json()["items"]) == 1
+
+
+def test_secrets_cannot_be_tried_out_with_what_the_database_keeps(client: RunClient, administered: Administered) -> None:
+    job, code, secret = "command: 'true'\nsecrets: [TOKEN]", client.send_code(), {"TOKEN": "1234"}
+    run = client.submit(job, key="pin", code=code, secrets=secret)
+    assert client.post(job, key="pin", code=code, secrets={"TOKEN": "1235"}).status_code == 409
+    assert client.submit(job, key="pin", code=code, secrets=secret) == run
+    client.wait(run)
+    with database(administered.server) as opened, opened.read() as connection:
+        row = connection.execute(select(runs).where(runs.c.id == run)).mappings().one()
+    known: dict[str, Any] = {"job": job, "sets": [], "file": "job.yaml", "code": code, "project": client.project, "pool": None}
+    plain = json.dumps({**known, "secrets": secret}, sort_keys=True).encode()
+    assert row["key_digest"] not in (None, hashlib.sha256(plain).hexdigest())
+    assert row["secrets_encrypted"] is None
 
 
 def test_all_mistakes_of_a_job_come_back_with_their_lines(client: RunClient) -> None:
@@ -346,13 +361,31 @@ def test_events_tell_each_who_may_see_them_what_changes(administered: Administer
 
 def test_disabling_a_user_ends_the_runs_on_request(administered: Administered) -> None:
     with any_client(administered) as client, administered.server.http(administered.administrator) as admin:
-        run = client.submit("command: echo ready; sleep 1000\ngrace: 0s")
-        until(lambda: client.get(run)["state"] == "running")
-        name = client.get(run)["user"]
+        running = client.submit("command: echo ready; sleep 1000\ngrace: 0s")
+        until(lambda: client.get(running)["state"] == "running")
+        before = client.submit("command: echo ready; sleep 1000\ngrace: 0s")
+        until(lambda: client.get(before)["state"] == "running")
+        waiting = client.submit(f"command: echo hello\nafter: {{{before}: succeeded}}")
+        name = client.get(running)["user"]
+        until(lambda: _quiet(client, running, before))  # no change of their own brings the request to the loop
         changed = admin.patch(f"/api/v1/users/{name}", json={"disabled": True, "stop_runs": True})
         assert changed.status_code == 200, changed.text
-        ended = admin.get(f"/api/v1/runs/{run}/wait", params={"seconds": 60}).json()
-        assert (ended["state"], f"{name} was disabled" in ended["reason"]) == ("stopped", True)
+        for run in (running, before, waiting):
+            ended = admin.get(f"/api/v1/runs/{run}/wait", params={"seconds": 60}).json()
+            assert (ended["state"], f"{name} was disabled" in ended["reason"]) == ("stopped", True), run
+        logged = admin.get("/api/v1/audit", params={"target": waiting}).json()["items"]
+        assert [entry["what"] for entry in logged] == ["run.stop", "run.submit"]
+
+
+def _quiet(client: RunClient, *runs: str) -> bool:
+    """True if nothing about these runs has changed for a while."""
+
+    def tags() -> list[str]:
+        return [client.http.get(f"/api/v1/runs/{run}").headers["etag"] for run in runs]
+
+    before = tags()
+    time.sleep(3)
+    return tags() == before
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a small disk")
@@ -394,11 +427,16 @@ def executed(client: RunClient, run: str, typed: list[bytes], **fields: object) 
     return written, errors, code
 
 
-def test_a_command_runs_beside_a_rank_with_and_without_a_terminal(client: RunClient) -> None:
+def test_a_command_runs_beside_a_rank_with_and_without_a_terminal(client: RunClient, administered: Administered) -> None:
     run = client.submit("command: echo ready; sleep 1000\ngrace: 0s")
     next(line for line in client.follow(run) if "log" in line)
     script = "cat; echo $MUSTER_RANK $MUSTER_RUN >&2; exit 7"
     assert executed(client, run, [b"typed\n", b""], command=["sh", "-c", script]) == (b"typed\n", f"0 {run}\n".encode(), 7)
+    assert executed(client, run, [b""], command=["sh", "-c", "exit 0", "x" * 60_000])[2] == 0
+    with administered.server.http(administered.administrator) as admin:
+        logged = admin.get("/api/v1/audit", params={"target": run}).json()["items"][0]
+    words = logged["after"]["command"]
+    assert (logged["what"], words[:3], words[3][:4], len(words[3]) < 250) == ("run.exec", ["sh", "-c", "exit 0"], "xxxx", True)
     written, _, code = executed(client, run, [b"tty; stty size\nexit 3\n"], command=["bash", "--norc"], rows=33, columns=99)
     assert (b"33 99" in written, b"/dev/pts/" in written, code) == (True, True, 3), written
     client.http.post(f"/api/v1/runs/{run}/stop", json={"now": True})

@@ -49,7 +49,9 @@ def log_in(server: MusterServer, token: str) -> None:
     subprocess.run(command, input=f"{token}\n", text=True, check=True, capture_output=True)
 
 
-def test_a_member_sends_a_bundle_with_a_personal_token(server: MusterServer, member: str, tmp_path: Path) -> None:
+def test_a_member_sends_a_bundle_with_a_personal_token(
+    server: MusterServer, admin: httpx.Client, member: str, tmp_path: Path
+) -> None:
     path = bundle(tmp_path, noise=5_000_000)
     with Client(server.url, server.token(member)) as client, server.http(server.token(member, "read")) as reader:
         verdict = client.send(path)
@@ -59,6 +61,10 @@ def test_a_member_sends_a_bundle_with_a_personal_token(server: MusterServer, mem
         assert (entry["submitter"], entry["bench"]) == (member, verdict.bench)
         assert reader.get(f"/api/results/{verdict.number}/bundle").content == path.read_bytes()
         assert reader.post("/api/uploads", json=announced(path)).status_code == 403
+    [logged] = [
+        one for one in admin.get("/api/v1/audit", params={"who": member}).json()["items"] if one["what"] == "result.accept"
+    ]
+    assert (logged["target"], logged["after"]["bench"], logged["address"]) == (str(verdict.number), verdict.bench, "127.0.0.1")
     assert {path.name for path in (server.data / "bundles").iterdir()} >= {"unfinished", f"{announced(path)['sha256']}.tar.gz"}
 
 

@@ -36,8 +36,11 @@ def list_keys(user: str | None, profile: str, json: bool) -> None:
     """
     with opened(profile) as client:
         found = list(client.items("keys", **({"user": user} if user else {})))
-    rows = [(one["id"], *(output.when(one[name]) for name in ("created", "used", "revoked")), one["name"]) for one in found]
-    output.listing(json, found, ("ACCESS KEY", "MADE", "USED", "REVOKED", "NAME"), rows, "there are no access keys")
+    rows = [
+        (one["id"], *(output.when(one[name]) for name in ("created", "expires", "used", "revoked")), one["name"])
+        for one in found
+    ]
+    output.listing(json, found, ("ACCESS KEY", "MADE", "EXPIRES", "USED", "REVOKED", "NAME"), rows, "there are no access keys")
 
 
 @command.command("add")

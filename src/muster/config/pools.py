@@ -25,6 +25,7 @@ from muster.job.kinds import (
 )
 
 ENGINES = ("local", "slurm", "ssh")
+OF_USER, OF_PROJECT = "user:", "project:"  # before a name in a table of accounts, where both have it
 USERS = "users"  # one operating-system account for each user of the server
 NAME = r"^[a-z0-9][a-z0-9-]{0,31}$"
 MOST_RUNS = 300
@@ -55,7 +56,13 @@ class Accounts(Kind):
             return USERS
         if not isinstance(item.value, dict) or not item.value:
             raise Wrong("names no accounts", 'write `accounts = "users"`, or `{ann = "ann", vision = "train"}`')
-        return dict(each(item.value.items(), lambda name, entry: (name, one_line(word(entry)))))
+        return dict(each(item.value.items(), lambda name, entry: (_account_key(name), one_line(word(entry)))))
+
+
+def _account_key(name: str) -> str:
+    if ":" in name and not name.startswith((OF_USER, OF_PROJECT)):
+        raise Wrong(f"names `{name}`, which is neither a user nor a project", 'write `"user:ann"` or `"project:vision"`')
+    return name
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,7 @@ RULES: dict[str, Rule] = {
     "projects.read": _in_project("manager", "member", "viewer"),
     "projects.create": _administrator,
     "projects.change": _in_project("manager"),
+    "projects.rename": _administrator,  # names decide which pools serve a project, and as which accounts
     "projects.delete": _administrator,
     "projects.weigh": _administrator,
     "webhooks.read": _in_project("manager"),

@@ -11,6 +11,7 @@ from muster.server.core.access import Caller
 from muster.server.core.tables import audit
 
 Values = Mapping[str, Any]
+WORD = 200  # characters of a text in a list
 SERVER = "(server)"  # who acts where nobody is logged in; no user can have this name
 
 
@@ -42,8 +43,20 @@ def record(
         before = {name: before.get(name) for name in changed}
         after = {name: after.get(name) for name in changed}
     who, address = (caller.name, caller.address) if isinstance(caller, Caller) else (caller or SERVER, "")
+    before, after = _bounded(before), _bounded(after)
     row = {"at": time.time(), "who": who, "what": what, "target": target, "address": address, "before": before, "after": after}
     connection.execute(insert(audit).values(row))
+
+
+def _bounded(values: Values | None) -> Values | None:
+    """The values with the long texts of their lists cut: the words of a command may be files."""
+    if values is None:
+        return None
+    return {name: [_cut(each) for each in value] if isinstance(value, list) else value for name, value in values.items()}
+
+
+def _cut(value: Any) -> Any:
+    return f"{value[:WORD]}… ({len(value)} characters)" if isinstance(value, str) and len(value) > WORD else value
 
 
 def entries(who: str | None = None, target: str | None = None) -> Select[Any]:

@@ -1,7 +1,9 @@
 """Application state of `muster serve`."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
+from muster.server.core.access import Caller
 from muster.server.core.database import Database
 from muster.server.core.layout import ServerLayout
 from muster.server.core.lock import Ownership
@@ -18,6 +20,9 @@ class ServerContext:
     url: str  # at which people reach the server, without a slash at its end
     metrics: Metrics
     store: str | None = None  # where people reach its store; not known behind a proxy
+    proxied: bool = False  # true where people reach it at an external URL
+    # Each stops what it knows of a user, by caller, id of the user and reason; the platform of runs adds itself here.
+    stoppers: list[Callable[[Caller, str, str], None]] = field(default_factory=list)
 
     @property
     def secure(self) -> bool:

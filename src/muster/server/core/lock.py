@@ -42,9 +42,24 @@ class Held(Protocol):
 
 
 @contextmanager
+def locked_data(folder: Path) -> Iterator[None]:
+    """Holds a data directory against servers with other databases; raises Misused where one has it."""
+    held = _FileLock(folder.absolute() / "server.lock", str(folder))
+    try:
+        yield
+    finally:
+        held.release()
+
+
+@contextmanager
 def locked(database: Database) -> Iterator["Ownership"]:
     """Holds the database against other servers; raises Misused where one has it."""
-    held = _FileLock(Path(str(database.url.database)).absolute()) if database.is_sqlite else _AdvisoryLock(database)
+    held: Held
+    if database.is_sqlite:
+        path = Path(str(database.url.database)).absolute()
+        held = _FileLock(path.with_name(path.name + ".lock"), str(path))
+    else:
+        held = _AdvisoryLock(database)
     try:
         yield Ownership(database, held)
     finally:
@@ -108,14 +123,14 @@ class Ownership:
 
 
 class _FileLock:
-    def __init__(self, database: Path) -> None:
-        self._path = database.with_name(database.name + ".lock")
+    def __init__(self, path: Path, what: str) -> None:
+        self._path = path
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._descriptor)
-            raise Misused(f"another server uses {database}; stop it, or name another directory with --data") from None
+            raise Misused(f"another server uses {what}; stop it, or name another directory with --data") from None
 
     def check(self) -> bool:
         try:

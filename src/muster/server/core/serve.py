@@ -23,7 +23,7 @@ from muster.server.core.api.users import password_link
 from muster.server.core.context import ServerContext
 from muster.server.core.database import Database
 from muster.server.core.layout import ServerLayout
-from muster.server.core.lock import Ownership, locked
+from muster.server.core.lock import Ownership, locked, locked_data
 from muster.server.core.store_access import StoreAccess
 from muster.server.core.vault import open_vault
 from muster.server.core.web import logs, slow_clients
@@ -46,7 +46,7 @@ from muster.server.runs.endpoints.origins import check_domain
 from muster.server.runs.endpoints.proxy import Endpoints
 from muster.server.runs.endpoints.upgrades import protocol
 from muster.server.runs.environment import Environments, StoreAddress
-from muster.server.runs.lifecycle import recovery
+from muster.server.runs.lifecycle import recovery, stopping
 from muster.server.runs.lifecycle.loop import Loop
 from muster.server.runs.platform import Platform
 from muster.server.runs.pools.idle.watch import IdleWatch
@@ -134,6 +134,7 @@ def serve(settings: Settings, listening: Callable[[Listening], None]) -> None:
     raise_file_limit()
     layout = ServerLayout(settings.data)
     with (
+        locked_data(layout.folder),
         closing(Database(settings.database or layout.database_url)) as database,
         locked(database) as ownership,
         bound(settings.host, settings.port) as listener,
@@ -146,8 +147,10 @@ def serve(settings: Settings, listening: Callable[[Listening], None]) -> None:
         link = _prepare(database, ownership, url)
         vault = open_vault(layout.key)
         store_address = None if settings.external_url else address_of(store_listener, settings.host, settings.cert is not None)
-        context = ServerContext(layout, database, ownership, vault, url, Metrics(), store_address)
+        proxied = settings.external_url is not None or bool(settings.trusted_proxies)
+        context = ServerContext(layout, database, ownership, vault, url, Metrics(), store_address, proxied)
         platform = _platform(settings, context, store_listener)
+        context.stoppers.append(partial(stopping.stop_all, platform))
         context.metrics.sources.append(partial(gauges.of_pools, platform.nodes, platform.pools))
         results = stack.enter_context(opened(layout, database, settings.limits, settings.signers))
         keeper = Keeper(platform)

@@ -101,6 +101,7 @@ access_keys = Table(
     Column("name", String, nullable=False),
     Column("secret_encrypted", LargeBinary, nullable=False),
     Column("created", Float, nullable=False),
+    Column("expires", Float),  # with the token that made it
     Column("used", Float),
     Column("revoked", Float),
 )
@@ -179,7 +180,7 @@ runs = Table(
     Column("account", String, nullable=False),  # the directory of the pool's in which the run lies
     Column("name", String, nullable=False),
     Column("key", String),  # with which the client submits it again after a break
-    Column("key_digest", String),  # of what was submitted with it
+    Column("key_digest", String),  # of what was submitted with it, under a key of the vault: it is over secrets, too
     Column("job", JSON, nullable=False),
     Column("need", JSON, nullable=False),  # what the queue looks at: nodes, devices of a kind, limits, what comes before
     Column("source", Text, nullable=False),  # the job file as written

@@ -6,10 +6,12 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from muster.bench.report.phrase import Phrase
+from muster.server.core import audit
+from muster.server.core.access import Caller
 from muster.server.core.accounts import sessions, tokens
 from muster.server.core.accounts.random_secrets import hashed
 from muster.server.core.api.login import begin_session, delete_cookie, set_cookie
-from muster.server.core.authentication import Context, address_of, check_own_site
+from muster.server.core.authentication import Context, address_of, check_own_site, principal
 from muster.server.pages import templating
 from muster.server.pages.forms import body, fields
 from muster.server.results.web.access import BAD_TOKEN, Section
@@ -57,14 +59,21 @@ def _session_of_token(request: Request, context: Context, token: str) -> str:
         found = tokens.find(connection, token)
     if found is None:
         raise Denied(401, BAD_TOKEN)
+    address = address_of(request)
     with context.database.begin() as connection:
-        return sessions.begin(connection, found.user, address_of(request), "read")
+        who = principal(connection, found.user, "read", None, None)
+        audit.record(connection, Caller(who.name, address, who), "session.begin", who.name)
+        return sessions.begin(connection, found.user, address, "read")
 
 
 @router.post("/logout", dependencies=[Depends(own_form)])
 def log_out(request: Request, context: Context) -> Response:
+    secret = request.cookies.get(context.cookie, "")
     with context.database.begin() as connection:
-        sessions.end(connection, hashed(request.cookies.get(context.cookie, "")))
+        if (found := sessions.find(connection, secret)) is not None:
+            who = principal(connection, found[0], found[1], None, found[2])
+            audit.record(connection, Caller(who.name, address_of(request), who), "session.end", who.name)
+        sessions.end(connection, hashed(secret))
     answer = RedirectResponse("/login", 303)
     delete_cookie(answer, context)
     return answer

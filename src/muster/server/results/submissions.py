@@ -6,6 +6,8 @@ from pathlib import Path
 
 from sqlalchemy.exc import IntegrityError
 
+from muster.server.core import audit
+from muster.server.core.access import Caller
 from muster.server.core.database import Database
 from muster.server.results.layout import BundleFolder, move_durably
 from muster.server.results.plans import Plans
@@ -35,20 +37,20 @@ class Submissions:
         row = self.results.by_sha256(sha256)
         return row.verdict() if row and row.submitter == submitter else None
 
-    def finish(self, upload: Upload) -> tuple[int, Verdict]:
+    def finish(self, upload: Upload, caller: Caller) -> tuple[int, Verdict]:
         """Decides on an upload that has arrived, and removes it; returns the HTTP status of the response and the verdict."""
         with self.uploads.locked(upload) as path:
             length = path.stat().st_size
             if length != upload.size:
                 raise Denied(409, f"{length:,} of {upload.size:,} bytes have arrived; send the others first", offset=length)
             try:
-                decision = 200, self._accept(upload, path)
+                decision = 200, self._accept(upload, caller, path)
             except Refused as refused:
                 decision = refused.status, self._refuse(upload, refused)
             self.uploads.forget(upload)
             return decision
 
-    def _accept(self, upload: Upload, path: Path) -> Verdict:
+    def _accept(self, upload: Upload, caller: Caller, path: Path) -> Verdict:
         """Verifies and stores a bundle; raises Refused."""
         with path.open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != upload.sha256:
@@ -59,7 +61,7 @@ class Submissions:
         try:
             self._check_signature(contents)
             plan = self._plan(upload, contents)
-            return self._replayed(upload, contents) or self._store(upload, path, contents, plan)
+            return self._replayed(upload, contents) or self._store(upload, caller, path, contents, plan)
         except Refused as refused:
             refused.bench = contents.bench.id
             raise
@@ -97,11 +99,13 @@ class Submissions:
             raise Refused(REPLAYED, f"its run {stored.run} came with result {stored.number} already; a run counts once")
         return None
 
-    def _store(self, upload: Upload, path: Path, contents: BundleContents, plan: Plan | None) -> Verdict:
+    def _store(self, upload: Upload, caller: Caller, path: Path, contents: BundleContents, plan: Plan | None) -> Verdict:
         row = ResultRow.from_bundle(upload, time.time(), contents, plan)
         try:
             with self._database.begin() as connection:
                 stored = self.results.add(connection, upload.user, row, contents)
+                about = {"bench": row.bench, "sha256": upload.sha256, "plan": plan.test_id if plan else None}
+                audit.record(connection, caller, "result.accept", str(stored.number), after=about)
                 move_durably(path, self._files.bundle(upload.sha256))
         except IntegrityError:  # the same bundle arrived twice at the same moment
             if known := self._replayed(upload, contents):

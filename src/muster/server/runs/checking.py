@@ -1,14 +1,15 @@
 """Checks a job that is submitted as the command line does: its text, against its project and its pool."""
 
-import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
+from muster.config.pools import OF_USER
 from muster.dataclass import replace
 from muster.engines.base import Engine, EngineError
 from muster.job import Job
@@ -18,6 +19,7 @@ from muster.job.source import Finding, JobError, Problem, parse
 from muster.launch.start import data, outputs, prepare, snapshot
 from muster.launch.start.environment import Context, missing_secrets
 from muster.records.text.units import duration
+from muster.server.core import tables
 from muster.server.core.access import Caller, demand, may
 from muster.server.core.accounts import projects
 from muster.server.core.accounts.projects import NO_PROJECT, Project
@@ -47,10 +49,6 @@ class Submission:
     project: str | None = None
     pool: str | None = None
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
-
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(json.dumps(vars(self), sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -233,9 +231,16 @@ def pools_of(platform: Platform, caller: Caller, project: Project, name: str | N
         asked = f"there is no pool `{wanted}` for the project" if wanted else "there is no pool for the project"
         raise Denied(400, f"{asked} `{project.name}`; there is {known}")
     asked_for = [serving[str(wanted)]] if wanted else list(serving.values())
-    accounts = [(pool, pool.account_of(caller.principal.name, project.name)) for pool in asked_for]
+    accounts = [(pool, pool.account_of(caller.principal.name, project.name, partial(_is_both, platform))) for pool in asked_for]
     found = [(pool, account) for pool, account in accounts if account is not None]
     if not found:
         text = f"you have no account in the pool `{asked_for[0].name}`; ask an administrator to add you to its `accounts`"
         raise Denied(400, text)
     return found
+
+
+def _is_both(platform: Platform, kind: str, name: str) -> bool:
+    """True if the name of a user is one of a project, too, or the other way round."""
+    table = tables.projects if kind == OF_USER else tables.users
+    with platform.database.read() as connection:
+        return connection.scalar(select(table.c.id).where(table.c.name == name)) is not None

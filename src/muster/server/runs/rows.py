@@ -1,5 +1,6 @@
 """Rows of the table of runs: the index that lists read, and the queue. Each change gets a number, by which followers go on."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -10,10 +11,12 @@ from typing import Any
 from sqlalchemy import Connection, Select, func, insert, null, or_, select, update
 
 from muster.records.run_view import State
-from muster.server.core.access import Principal
+from muster.server.core import audit
+from muster.server.core.access import Caller, Principal
 from muster.server.core.database import Database
 from muster.server.core.tables import projects, runs, users
 from muster.server.runs.queue import allocations
+from muster.server.runs.tables import allocations as allocation_rows
 from muster.server.runs.tables import templates
 from muster.server.runs.webhooks import deliveries
 from muster.tester.errors import Denied
@@ -131,8 +134,8 @@ def since(connection: Connection, principal: Principal, changed: int, most: int)
     return [of(row) for row in connection.execute(wanted).mappings()]
 
 
-def by_key(connection: Connection, user_id: str, key: str) -> tuple[Row, str] | None:
-    """Returns the run that a user submitted with a key, and the digest of that submission."""
+def by_key(connection: Connection, user_id: str, key: str) -> tuple[Row, str | None] | None:
+    """Returns the run that a user submitted with a key, and the digest of that submission, if it is known."""
     wanted = _selected().add_columns(runs.c.key_digest).where(runs.c.user == user_id, runs.c.key == key)
     found = connection.execute(wanted).mappings().first()
     if found is None:
@@ -260,9 +263,9 @@ class Changes:
 
         `held_from` is when it got its devices, where its engine has a queue of its own.
         """
-        ended = view.get("ended") or time.time()
-        values = {"stage": ENDED, "state": view["state"], "view": view, "ended": ended}
         with self.begin(run_id) as (connection, number):
+            ended = _end_of(connection, run_id, view.get("ended"))
+            values = {"stage": ENDED, "state": view["state"], "view": {**view, "ended": ended}, "ended": ended}
             wanted = (runs.c.id == run_id, runs.c.stage != ENDED)
             gone = {"secrets_encrypted": None, "access_key": None, "changed": number}
             has_ended = bool(connection.execute(update(runs).where(*wanted).values({**values, **gone})).rowcount)
@@ -271,10 +274,25 @@ class Changes:
                 deliveries.note_end(connection, get(connection, run_id))
             return has_ended
 
+    def forget(self, run_id: str) -> None:
+        """Ends a run that ended before, and whose record was deleted: nobody hears of it again."""
+        now = time.time()
+        values = {"stage": ENDED, "state": State.LOST.value, "ended": now, "removed": now}
+        with self.begin(run_id) as (connection, number):
+            gone = {"secrets_encrypted": None, "access_key": None, "changed": number}
+            connection.execute(update(runs).where(runs.c.id == run_id, runs.c.stage != ENDED).values({**values, **gone}))
+            allocations.end(connection, run_id, now)
+
     def ask_to_stop(self, connection: Connection, number: int, run_id: str, asked: dict[str, Any]) -> bool:
         """Notes a request to stop a run; false if it has ended."""
         wanted = (runs.c.id == run_id, runs.c.stage != ENDED)
         return bool(connection.execute(update(runs).where(*wanted).values(stop=asked, changed=number)).rowcount)
+
+    def stop(self, caller: Caller, run_id: str, asked: dict[str, Any]) -> None:
+        """Asks a run to stop, unless it has ended, and says so in the audit log."""
+        with self.begin(run_id) as (connection, number):
+            if self.ask_to_stop(connection, number, run_id, asked):
+                audit.record(connection, caller, "run.stop", run_id, after={"now": asked["now"]})
 
     def pin(self, connection: Connection, number: int, run_id: str, pinned: bool) -> Row:
         """Keeps a run from the retention of its project, or leaves it to that again."""
@@ -283,6 +301,17 @@ class Changes:
 
     def remove(self, connection: Connection, number: int, run_id: str) -> None:
         connection.execute(update(runs).where(runs.c.id == run_id).values(removed=time.time(), changed=number))
+
+
+def _end_of(connection: Connection, run_id: str, told: Any) -> float:
+    """When a run ended by the server's clock: its record, which its job may have written, cannot say before or after it ran."""
+    held = (allocation_rows.c.run == run_id, allocation_rows.c.ended.is_(None))
+    begun, now = connection.scalar(select(allocation_rows.c.started).where(*held)), time.time()
+    if begun is None:
+        begun = connection.scalar(select(runs.c.created).where(runs.c.id == run_id)) or now
+    if not isinstance(told, (int, float)) or not math.isfinite(told):
+        return now
+    return max(min(float(told), now), min(begun, now))
 
 
 def pending_view(row: Row, reason: str) -> dict[str, Any]:

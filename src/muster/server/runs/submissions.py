@@ -1,6 +1,6 @@
 """Putting jobs into the queue, once each: new ones, and those of runs again."""
 
-import hashlib
+import hmac
 import json
 import secrets
 import time
@@ -19,7 +19,9 @@ from muster.launch.start import snapshot
 from muster.launch.start.submit import new_id
 from muster.server.core import audit
 from muster.server.core.access import Caller
+from muster.server.core.accounts import users
 from muster.server.core.store_access import RUN_KEY
+from muster.server.core.vault import Vault
 from muster.server.runs import rows
 from muster.server.runs.checking import Checked, Submission, check, pools_of, project_of, validated
 from muster.server.runs.environment import sealed
@@ -33,17 +35,18 @@ OTHER_KEY = "this Idempotency-Key was used for another submission; send a new on
 
 def submit(platform: Platform, caller: Caller, given: Submission, key: str | None, origin: str | None = None) -> Row:
     """Puts a job into the queue, once for each key; its id is committed before anything starts. Raises Denied, JobError."""
-    if (earlier := _before(platform, caller, given.digest, key)) is not None:
+    digest = _digest(platform.vault, vars(given))
+    if (earlier := _before(platform, caller, digest, key)) is not None:
         return earlier
     checked = check(platform, caller, given)
-    return _queued(platform, caller, checked, given.job, given.code or "", given.secrets, given.digest, key, origin)
+    return _queued(platform, caller, checked, given.job, given.code or "", given.secrets, digest, key, origin)
 
 
 def submit_again(
     platform: Platform, caller: Caller, row: Row, sets: tuple[str, ...], secrets: dict[str, str], key: str | None
 ) -> Row:
     """Puts the job of a run into the queue again, with its code and overrides, as one of the caller's."""
-    digest = hashlib.sha256(json.dumps([row.id, sets, secrets], sort_keys=True).encode()).hexdigest()
+    digest = _digest(platform.vault, [row.id, sets, secrets])
     if (earlier := _before(platform, caller, digest, key)) is not None:
         return earlier
     with platform.database.read() as connection:
@@ -57,6 +60,12 @@ def submit_again(
     loaded = load(job, sets, pool.home(account), row.id)
     found = validated(platform, caller, project, pool, account, loaded, secrets, tree)
     return _queued(platform, caller, found, row.source, row.code, secrets, digest, key, row.id)
+
+
+def _digest(vault: Vault, given: Any) -> str:
+    """Tells submissions apart that have the same key. Whoever reads it in a backup cannot try out secrets with it."""
+    key = bytes.fromhex(vault.derived("digests of submissions"))
+    return hmac.digest(key, json.dumps(given, sort_keys=True).encode(), "sha256").hex()
 
 
 def _same_code(platform: Platform, row: Row, home: str) -> Path | None:
@@ -123,6 +132,7 @@ def _inserted(platform: Platform, caller: Caller, fields: dict[str, Any], digest
     run_id = str(fields["id"])
     try:
         with platform.changes.begin(run_id) as (connection, number):
+            users.need_enabled(connection, caller.principal.user_id)  # all runs of one who was disabled are known
             platform.changes.insert(connection, number, fields)
             audit.record(connection, caller, "run.submit", run_id, after={"pool": fields["pool"]})
             row = rows.get(connection, run_id)
@@ -140,6 +150,6 @@ def _earlier(connection: Connection, caller: Caller, digest: str, key: str) -> R
     found = rows.by_key(connection, caller.principal.user_id, key)
     if found is None:
         return None
-    if found[1] != digest:
+    if found[1] is not None and found[1] != digest:  # an earlier version's was deleted
         raise Denied(409, OTHER_KEY)
     return found[0]

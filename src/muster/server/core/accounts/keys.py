@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, func, insert, or_, select, update
 
 from muster.server.core import audit
 from muster.server.core.access import Caller
@@ -19,7 +19,7 @@ NO_KEY = "there is no such access key"
 LETTERS = string.ascii_uppercase + string.digits
 MOST = 20  # valid keys of one user
 USED_EVERY = 60.0  # seconds between two notes of use
-SHOWN = ("id", "user", "name", "created", "used", "revoked")
+SHOWN = ("id", "user", "name", "created", "expires", "used", "revoked")
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class AccessKey:
     user: str  # the id of its user
     name: str
     created: float
+    expires: float | None  # with the token with which it was made
     used: float | None
     revoked: float | None
 
@@ -39,17 +40,22 @@ def listed(user_id: str) -> Select[Any]:
 
 
 def create(connection: Connection, caller: Caller, vault: Vault, name: str) -> tuple[AccessKey, str]:
-    """Makes a key of the caller's and returns it with its secret."""
-    user_id = caller.principal.user_id
+    """Makes a key of the caller's and returns it with its secret. One that is made with a token expires with that."""
+    now, user_id = time.time(), caller.principal.user_id
     connection.execute(select(users.c.id).where(users.c.id == user_id).with_for_update())  # one at a time: the bound holds
-    valid = (keys.c.user == user_id, keys.c.revoked.is_(None))
+    valid = (keys.c.user == user_id, keys.c.revoked.is_(None), _unexpired(now))
     if int(connection.scalar(select(func.count()).select_from(keys).where(*valid)) or 0) >= MOST:
         raise Denied(409, f"you have {MOST} access keys already; revoke some first")
-    key = AccessKey("MK" + "".join(secrets.choice(LETTERS) for _ in range(18)), user_id, name, time.time(), None, None)
+    key_id = "MK" + "".join(secrets.choice(LETTERS) for _ in range(18))
+    key = AccessKey(key_id, user_id, name, now, caller.principal.expires, None, None)
     secret = secrets.token_urlsafe(30)
     connection.execute(insert(keys).values(**vars(key), secret_encrypted=vault.encrypt(secret.encode())))
-    audit.record(connection, caller, "key.create", key.id, after={"name": name})
+    audit.record(connection, caller, "key.create", key.id, after={"name": name, "expires": key.expires})
     return key, secret
+
+
+def _unexpired(now: float) -> ColumnElement[bool]:
+    return or_(keys.c.expires.is_(None), keys.c.expires > now)
 
 
 def get(connection: Connection, key_id: str) -> AccessKey:
@@ -68,7 +74,7 @@ def revoke(connection: Connection, caller: Caller, key: AccessKey) -> None:
 
 def find(connection: Connection, key_id: str) -> tuple[AccessKey, bytes] | None:
     """Returns a valid key with its encrypted secret, unless its user is disabled."""
-    valid = (keys.c.id == key_id, keys.c.revoked.is_(None), users.c.disabled.is_(False))
+    valid = (keys.c.id == key_id, keys.c.revoked.is_(None), _unexpired(time.time()), users.c.disabled.is_(False))
     row = connection.execute(select(keys).join(users).where(*valid)).mappings().first()
     return (AccessKey(**{name: row[name] for name in SHOWN}), row["secret_encrypted"]) if row else None
 

@@ -11,11 +11,12 @@ from muster.server.core import audit
 from muster.server.core.access import Caller
 from muster.server.core.accounts import passwords
 from muster.server.core.database import locking
-from muster.server.core.tables import access_keys, links, new_id, runs, sessions, tokens, users
+from muster.server.core.tables import access_keys, links, new_id, sessions, tokens, users
 from muster.tester.errors import Denied
 
 NO_USER = "there is no such user"
 KEPT = ("id", "name", "role", "disabled", "created", "changed")
+DISABLED = "this account was disabled; ask an administrator"
 LAST = "this is the last administrator who can log in; make another one first"
 
 
@@ -78,11 +79,10 @@ def change(connection: Connection, caller: Caller, user: User, role: str | None,
     return get(connection, user.id)
 
 
-def stop_runs(connection: Connection, caller: Caller, user: User) -> None:
-    """Asks all runs of a user to stop; the loop of runs finds the requests."""
-    asked = {"now": False, "reason": f"stopped because {user.name} was disabled", "time": time.time()}
-    connection.execute(update(runs).where(runs.c.user == user.id, runs.c.stage != "ended").values(stop=asked))
-    audit.record(connection, caller, "user.stop-runs", user.name)
+def need_enabled(connection: Connection, user_id: str) -> None:
+    """Raises Denied for a user who was disabled meanwhile; nobody can disable the user until the transaction ends."""
+    if connection.scalar(select(users.c.disabled).where(users.c.id == user_id).with_for_update(read=True)):
+        raise Denied(401, DISABLED)
 
 
 def end_credentials(connection: Connection, user_id: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
@@ -41,8 +42,7 @@ def healthz(context: Context) -> Health:
 @router.get("/metrics", response_class=PlainTextResponse, responses=errors(401, 403))
 def metrics(request: Request, context: Context, given: Bearer) -> Response:
     """Numbers in the text format of Prometheus. Needs the token of an administrator, but for this machine itself."""
-    local = is_loopback(address_of(request)) and not any(name in request.headers for name in PROXIED)
-    if given is not None or not local:
+    if given is not None or not _is_local(request, context):
         demand(caller(request, context, given).principal, "metrics.read")
     gauges = {"muster_database_up": ("Whether the database answers.", float(_database_answers(context)))}
     gauges["muster_disk_free_bytes"] = ("Bytes left for the server's data.", float(_free(context)))
@@ -59,6 +59,20 @@ def metrics(request: Request, context: Context, given: Bearer) -> Response:
     except SQLAlchemyError:
         pass  # muster_database_up says so
     return PlainTextResponse(context.metrics.text(gauges, labelled), media_type="text/plain; version=0.0.4")
+
+
+def _is_local(request: Request, context: Context) -> bool:
+    """True for a request of a program on this machine, and not of a reverse proxy there, which need not say that it is one.
+
+    A server that has a proxy is told its external URL, and a proxy that passes on what the browser sent names another host.
+    """
+    if context.proxied or any(name in request.headers for name in PROXIED):
+        return False
+    try:
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    except ValueError:
+        return False
+    return is_loopback(address_of(request)) and is_loopback(host)
 
 
 def _database_answers(context: Context) -> bool:

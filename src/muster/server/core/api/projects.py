@@ -123,9 +123,11 @@ def get_project(
 def change_project(
     response: Response, context: Context, caller: Asking, project: Key, given: ProjectChange, if_match: IfMatch = None
 ) -> Project:
-    """Changes the name, the defaults or the settings, which are replaced as a whole."""
+    """Changes the defaults or the settings, which are replaced as a whole, and for administrators the name."""
     with context.database.begin() as connection:
         found = allowed_project(connection, caller, project, "projects.change")
+        if given.name not in (None, found.name):
+            demand(caller.principal, "projects.rename", found.id, NO_PROJECT)
         check_match(if_match, found)
         settings = None if given.settings is None else _valid(connection, caller, found, given.settings)
         return tagged(response, projects.change(connection, caller, found, given.name, given.defaults, settings))

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 from sqlalchemy import select
 
-from muster.server.core import tables
+from muster.server.core import audit, tables
 from muster.server.core.access import demand
 from muster.server.core.accounts import links, users
 from muster.server.core.accounts.users import NO_USER, User
@@ -103,9 +103,11 @@ def change_user(
         demand(caller.principal, "users.change", found.id, NO_USER)
         check_match(if_match, found)
         changed = users.change(connection, caller, found, given.role, given.disabled)
-        if changed.disabled and given.stop_runs:
-            users.stop_runs(connection, caller, changed)
-        return tagged(response, changed)
+        if stops := changed.disabled and given.stop_runs:
+            audit.record(connection, caller, "user.stop-runs", changed.name)
+    for stop in context.stoppers if stops else ():  # once nothing new can be submitted
+        stop(caller, changed.id, f"stopped because {changed.name} was disabled")
+    return tagged(response, changed)
 
 
 @router.post("/{user}/password-link", responses=errors(401, 403, 404), status_code=201)

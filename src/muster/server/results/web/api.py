@@ -160,7 +160,7 @@ async def append(
 async def finish(section: Section, caller: Submitter, upload_id: UploadId) -> Response:
     """Verifies the bundle, which may take minutes. The same bytes sent again get the same verdict."""
     upload = await to_thread.run_sync(section.submissions.uploads.find, upload_id, caller.principal)
-    status, verdict = await to_thread.run_sync(section.submissions.finish, upload, limiter=verifying)
+    status, verdict = await to_thread.run_sync(section.submissions.finish, upload, caller, limiter=verifying)
     return JSONResponse(verdict.to_json(), status)
 
 

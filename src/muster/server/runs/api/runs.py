@@ -27,7 +27,7 @@ from muster.server.runs.api.models import (
 from muster.server.runs.api.queue import templates
 from muster.server.runs.api.schemas.runs import Run, RunDetails
 from muster.server.runs.checking import Submission
-from muster.server.runs.lifecycle import starting
+from muster.server.runs.lifecycle import deleted
 from muster.server.runs.queue import choosing
 from muster.server.runs.queue import view as queue_view
 from muster.server.runs.reading import listing
@@ -143,9 +143,7 @@ def stop_run(context: Context, platform: Shared, caller: Asking, row: Changed, g
     """Asks a run to stop; its ranks have the job's grace, or none."""
     reason = given.reason or STOPPED.format(caller.name)
     asked = {"now": given.now or bool((row.stop or {}).get("now")), "reason": reason, "time": time.time()}
-    with platform.changes.begin(row.id) as (connection, number):
-        if platform.changes.ask_to_stop(connection, number, row.id, asked):
-            audit.record(connection, caller, "run.stop", row.id, after={"now": given.now})
+    platform.changes.stop(caller, row.id, asked)
     platform.wake()
     return _current(context, platform, caller, row)[1]
 
@@ -167,7 +165,7 @@ def delete_run(platform: Shared, caller: Asking, row: Changed) -> None:
     with platform.changes.begin(row.id) as (connection, number):
         platform.changes.remove(connection, number, row.id)
         audit.record(connection, caller, "run.delete", row.id)
-    starting.remove(platform.run_dir(row))
+    deleted.delete(platform, platform.run_dir(row))
 
 
 def _submission(context: Context, platform: Shared, caller: Asking, given: NewRun) -> Submission:

@@ -162,6 +162,8 @@ class Loop:
         """Starts a run; one that cannot be started has failed, and one whose engine does not answer is tried again."""
         try:
             row = self._rows([run_id])[0]
+            with self._platform.database.begin():
+                pass  # a server that lost its lock unnoticed starts nothing: another one does
             starting.start(self._platform, row)
             self._platform.changes.change(row.id, stage=rows.RUNNING)
             self._platform.troubles.pop(row.id, None)

@@ -11,11 +11,12 @@ from muster.job.queue import PRIORITY
 from muster.launch.run_store import RunStore
 from muster.records.files import read_object
 from muster.records.layout import RunDir, run_dir
+from muster.records.untrusted import number as plain_number
 from muster.server.core.accounts import projects, users
 from muster.server.core.tables import runs
 from muster.server.core.web.logs import log
 from muster.server.runs import rows
-from muster.server.runs.lifecycle import starting
+from muster.server.runs.lifecycle import deleted, owners
 from muster.server.runs.platform import Platform
 from muster.server.runs.pools.pool import Pool
 from muster.server.runs.queue import allocations
@@ -26,17 +27,24 @@ def recover(platform: Platform) -> None:
     """Makes the index agree with the directories of runs: unknown runs are added, those that were deleted are removed."""
     with platform.database.read() as connection:
         known = {row.id: row for row in connection.execute(select(runs.c.id, runs.c.removed, runs.c.stage))}
+    directories: dict[str, RunDir] = {}
     for pool, account, run in _directories(platform):
         found = known.get(run.id)
         if found is None:
             _add(platform, pool, account, run)
         elif found.removed is not None:
-            starting.remove(run)
+            deleted.delete(platform, run)
         elif found.stage == rows.WAITING:
             platform.changes.change(run.id, stage=rows.STARTING)  # it was started before the backup was made anew
+        directories[run.id] = run
+    for run_id in deleted.noted(platform) - directories.keys():
+        if run_id in known and known[run_id].stage != rows.ENDED:
+            platform.changes.forget(run_id)  # it ended after the backup was made, and was deleted: it must not start again
+    now = time.time()
     with platform.database.begin() as connection:
         for run_id in allocations.missing(connection):
-            allocations.begin(connection, run_id, time.time())
+            begun = _created(directories[run_id]) if run_id in directories else None
+            allocations.begin(connection, run_id, min(begun or now, now))
 
 
 def _directories(platform: Platform) -> Iterator[tuple[Pool, str, RunDir]]:
@@ -47,13 +55,21 @@ def _directories(platform: Platform) -> Iterator[tuple[Pool, str, RunDir]]:
                 yield pool, account, run_dir(home, run_id)
 
 
+def _created(run: RunDir) -> float | None:
+    """When the directory of a run was made: it had its devices from then on."""
+    return plain_number(read_object(run.run).get("created"))
+
+
 def _add(platform: Platform, pool: Pool, account: str, run: RunDir) -> None:
     """Adds a run that the database does not know, with the owner that the server wrote into its record."""
     record = read_object(run.run)
-    written = record.get("owner")
-    owner = written if isinstance(written, dict) else {}
+    owner = owners.read(platform.vault, pool, account, run.id, record.get("owner"))
+    if owner is None:
+        log("a run has no owner whom this server wrote into its record", run=run.id)
+        return
     with platform.changes.begin(run.id) as (connection, number):
-        user, project = users.find(connection, str(owner.get("user"))), projects.find(connection, str(owner.get("project")))
+        user = users.find(connection, owner["user"])
+        project = projects.find(connection, pool.settings.project or owner["project"])
         if user is None or project is None:
             log("a run has no owner in the database", run=run.id)
             return
@@ -73,6 +89,6 @@ def _add(platform: Platform, pool: Pool, account: str, run: RunDir) -> None:
             "code": str(record.get("code") or ""),
             "stage": rows.STARTING,  # whether it runs or has ended is found out by the loop
             "state": "pending",
-            "created": float(record.get("created") or time.time()),
+            "created": min(_created(run) or time.time(), time.time()),
         }
         platform.changes.insert(connection, number, fields)

@@ -15,6 +15,7 @@ from muster.records import submissions
 from muster.records.files import delete_tree, temporary_name
 from muster.records.layout import RunDir
 from muster.records.state import recorded
+from muster.server.runs.lifecycle import owners
 from muster.server.runs.platform import Platform
 from muster.server.runs.rows import Row
 from muster.tester.errors import Denied
@@ -43,8 +44,7 @@ def start(platform: Platform, row: Row) -> RunDir:
         context = platform.environments.of_row(row, pool)
         code = _code(platform, row, job, context)
         prepared = Prepared(job, engine, context, code, row.source, environment(job, context))
-        owner = {"user": row.user, "project": row.project, "pool": row.pool, "account": row.account}
-        submit.start(prepared, given=Given(row.id, owner, devices))
+        submit.start(prepared, given=Given(row.id, owners.written(platform.vault, row), devices))
     return run
 
 

@@ -4,6 +4,7 @@ Changes of a directory are events; engines are asked now and then, all runs of o
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterable
@@ -26,11 +27,13 @@ from muster.records.status import Status
 from muster.server.core.lock import LostLock
 from muster.server.core.web.logs import log
 from muster.server.runs.platform import Platform
+from muster.server.runs.pools.pool import Pool
 from muster.server.runs.rows import Row
 from muster.tester.errors import Denied
 
 ASKED = 2.0  # seconds between two questions to engines
 WAIT = 0.5
+SOON = 0.05  # while the supervisors of runs end that have written their final records
 GONE = "its record is gone: the directory of the run was deleted"
 
 
@@ -42,6 +45,8 @@ class Watcher:
         self._shown: dict[str, dict[str, Any]] = {}  # the views that the database has
         self._said: dict[str, Status] = {}
         self._new: set[str] = set()  # to be looked at now
+        self._ending: set[str] = set()  # runs with a final record whose supervisors are alive
+        self._held: dict[str, float] = {}  # when runs of engines with queues of their own were first seen to go on
         self._ended = threading.Event()
 
     def add(self, row: Row) -> None:
@@ -65,9 +70,9 @@ class Watcher:
         asked = 0.0
         with closing(Watch()) as watch:
             while not self._ended.is_set():
-                changed = watch.wait(WAIT)
+                changed = watch.wait(SOON if self._ending else WAIT)
                 with self._lock:
-                    known, new = dict(self._rows), set(self._new)
+                    known, new = dict(self._rows), self._new | self._ending
                     self._new.clear()
                 if time.monotonic() - asked >= ASKED:
                     asked = time.monotonic()
@@ -91,6 +96,9 @@ class Watcher:
                 engine = self._platform.engine(self._platform.pools[pool], account)
                 said = engine.status(handles.values())
                 self._said.update({run_id: said[handle] for run_id, handle in handles.items()})
+                for run_id, handle in handles.items():
+                    if said[handle].alive and said[handle].state != "pending":
+                        self._held.setdefault(run_id, time.time())
             except EngineError as error:
                 log("an engine does not answer", logging.WARNING, pool=pool, reason=str(error))
 
@@ -102,7 +110,7 @@ class Watcher:
                 return self._finish(row, {**(self._shown.get(row.id) or row.view or {}), **_lost(row)})
             data = view.to_json()
             if view.state.ended and view.recorded:
-                return self._finish(row, data)
+                return self._is_over(row) and self._finish(row, data)
             if view.phase == preemption.PHASE:
                 self._platform.changes.requeue(row.id, data, self._files(row) if view.attempt else None)
                 return self._let_go(row)
@@ -139,9 +147,26 @@ class Watcher:
         pool = self._platform.pools[row.pool]
         return reconcile(run, lambda job: self._platform.environments.variables(row, pool, job)).view
 
+    def _is_over(self, row: Row) -> bool:
+        """True if a final record can be believed: where jobs can write it, the supervisor has to be gone, too."""
+        pool = self._platform.pools[row.pool]
+        over = not pool.jobs_write_records or not self._is_alive(row, pool)
+        (self._ending.discard if over else self._ending.add)(row.id)
+        return over
+
+    def _is_alive(self, row: Row, pool: Pool) -> bool:
+        run = self._platform.run_dir(row)
+        if pool.has_own_queue:  # it is asked about all runs at once
+            said = self._said.get(row.id)
+            return said.alive if said is not None else submissions.handle(run) is not None
+        engine = self._platform.engine(pool, row.account)
+        handle = submissions.handle(run) or engine.find(run.path)
+        return handle is not None and engine.status([handle])[handle].alive
+
     def _finish(self, row: Row, view: dict[str, Any]) -> bool:
-        own_queue = self._platform.pools[row.pool].settings.engine == "slurm"
-        held_from = (view.get("started") or time.time()) if own_queue else None
+        held_from = None
+        if self._platform.pools[row.pool].has_own_queue:
+            held_from = min(view.get("started") or time.time(), self._held.get(row.id, math.inf))
         self._platform.changes.end(row.id, view, held_from)
         return self._let_go(row)
 
@@ -150,6 +175,8 @@ class Watcher:
             self._rows.pop(row.id, None)
         self._shown.pop(row.id, None)
         self._said.pop(row.id, None)
+        self._held.pop(row.id, None)
+        self._ending.discard(row.id)
         self._platform.wake()
         return True
 

@@ -2,14 +2,14 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from shutil import which
 
 from muster import config
-from muster.config.pools import LOST_AFTER, USERS
+from muster.config.pools import LOST_AFTER, OF_PROJECT, OF_USER, USERS
 from muster.config.pools import Pool as Settings
 from muster.dataclass import replace
 from muster.engines import registry
@@ -19,11 +19,13 @@ from muster.job import Job
 from muster.job.kinds import Wrong
 from muster.launch.start import packed_agent
 from muster.linux.accounts import Account
-from muster.tester.errors import Misused
+from muster.tester.errors import Denied, Misused
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"  # where every account finds programs
 DEFAULT_PROJECT = "default"
 MACHINES = ("local", "slurm")  # engines whose agents become accounts; over ssh they log in as them
+OtherNames = Callable[[str, str], bool]  # true if a name of one kind, a user's or a project's, is one of the other kind, too
+BOTH = "the pool `{}` names an account of `{}`, which is a user and a project; an administrator has to write `{}` or `{}` there"
 ONE = "one"  # the directory of a pool with one account
 
 
@@ -37,15 +39,24 @@ class Pool:
     def serves(self, project: str) -> bool:
         return self.settings.project in ("", project)
 
-    def account_of(self, user: str, project: str) -> str | None:
-        """The name of the directory, and of the account if it has some, of a user's runs; None where there is none."""
+    def account_of(self, user: str, project: str, other: OtherNames) -> str | None:
+        """The name of the directory, and of the account if it has some, of a user's runs; None where there is none.
+
+        Raises Denied where the pool names both a user and a project by the same plain name.
+        """
         accounts = self.settings.accounts
         if accounts is None:
             return ONE
         if accounts == USERS:
             return user
-        found: str | None = accounts.get(user) or accounts.get(project)
-        return found
+        for kind, name in ((OF_USER, user), (OF_PROJECT, project)):
+            if found := accounts.get(kind + name):
+                return str(found)
+            if name in accounts and other(kind, name):
+                raise Denied(409, BOTH.format(self.name, name, OF_USER + name, OF_PROJECT + name))
+            if name in accounts:
+                return str(accounts[name])
+        return None
 
     def home(self, account: str) -> str:
         """The home of an account's runs, which is made where it is not there."""
@@ -61,6 +72,16 @@ class Pool:
     def has_os_accounts(self) -> bool:
         """True if its runs are processes of accounts, which root on their machines makes them."""
         return self.settings.engine in MACHINES and self.settings.accounts is not None
+
+    @property
+    def has_own_queue(self) -> bool:
+        """True if its engine decides when a run that was given to it starts."""
+        return self.settings.engine == "slurm"
+
+    @property
+    def jobs_write_records(self) -> bool:
+        """True if the records of its runs are files of the user whose processes its jobs are."""
+        return self.settings.engine in MACHINES and self.settings.accounts is None
 
     @property
     def is_own_user(self) -> bool:

@@ -21,7 +21,7 @@ from muster.server.core.lock import LostLock
 from muster.server.core.tables import projects, runs
 from muster.server.core.web.logs import log
 from muster.server.runs import rows
-from muster.server.runs.lifecycle import starting
+from muster.server.runs.lifecycle import deleted
 from muster.server.runs.platform import Platform
 from muster.server.runs.retention import files
 from muster.server.runs.retention.plan import Deletion, EndedRun, Sizes, plan
@@ -99,7 +99,7 @@ class Keeper:
                 renamed = files.take_away(run, deletion.what, project)
         self._sizes.pop(deletion.run, None)
         if deletion.what == "records":
-            starting.remove(run)
+            deleted.delete(platform, run)
         else:
             delete_tree(renamed)
         return True
