@@ -5,11 +5,11 @@ from typing import Any
 
 from muster.bench.report.phrase import Phrase, same
 from muster.job import Job
-from muster.job.endpoints import ENVIRONMENT, HELPERS, IDLE_LIMIT
+from muster.job.endpoints import ENVIRONMENT, HELPERS, IDLE_LIMIT, LOGIN
 from muster.records.run_view import State
 from muster.records.text.units import duration
 from muster.server.core.access import Caller, Owned, may
-from muster.server.pages.texts import TEXTS, say
+from muster.server.pages.texts import say
 from muster.server.runs import rows
 from muster.server.runs.api.endpoints import Endpoint, list_endpoints
 from muster.server.runs.endpoints.proxy import Endpoints
@@ -17,6 +17,7 @@ from muster.server.runs.platform import Platform
 from muster.server.runs.rows import Row
 
 COLOURS = {"starting": "starting", "waiting": "pending", "ready": "succeeded", "failed": "failed", "ended": "stopped"}
+NAMES = {"tensorboard": "TensorBoard", "jupyter": "Jupyter"}
 MOST_CHOICES = 1000  # ranks that are offered by name; of more, one is typed
 
 
@@ -88,14 +89,15 @@ def reaching(platform: Platform, reached: Endpoints, caller: Caller, row: Row, r
 
 
 def _entrance(one: Endpoint, row: Row, openable: bool) -> Entrance:
-    title = say(f"endpoints.kind.{one.kind}") if f"endpoints.kind.{one.kind}" in TEXTS else same(one.name)
+    title = say("endpoints.login") if one.kind == LOGIN else same(NAMES.get(one.kind, one.name))
+    meaning = one.state
     if one.state == "starting" and row.stage in (rows.WAITING, rows.STARTING):
-        says = say("endpoints.says.later")
-    else:
-        says = say("endpoints.says." + ("login" if (one.kind, one.state) == ("login", "ready") else one.state))
+        meaning = "later"
+    elif one.state == "ready" and one.kind == LOGIN:
+        meaning = "login"
     reason = one.reason if one.state == "failed" else ""
-    can = openable and one.kind != "login" and one.state == "ready"
-    return Entrance(one, title, COLOURS[one.state], says, reason, can, one.kind in HELPERS and row.stage != rows.WAITING)
+    can = openable and one.kind != LOGIN and one.state == "ready"
+    return Entrance(one, title, COLOURS[one.state], say(f"endpoints.says.{meaning}"), reason, can, one.kind in HELPERS and row.stage != rows.WAITING)
 
 
 def _idle(job: Job) -> Phrase:
