@@ -31,7 +31,7 @@ MODULES = {
     "metrics": ("job.js", "metrics/page.js"),
     "files": ("job.js", "files.js"),
     "endpoints": ("job.js", "endpoints/page.js"),
-    "result": ("job.js", "report.js"),
+    "result": ("job.js", "result.js"),
     "compare": ("job.js", "metrics/compare.js"),
 }
 RECENT = 20  # runs that a comparison offers
@@ -119,9 +119,15 @@ def download_log(
 
 
 @router.get("/jobs/{run}/result")
-def result(request: Request, context: Context, platform: Shared, caller: Asking, row: Seen) -> HTMLResponse:
-    found = report.fragment(platform.run_dir(row)) if row.stage == rows.ENDED else None
-    return _page(request, caller, "result", {**_head(request, context, platform, caller, row), "report": found})
+def result(
+    request: Request, context: Context, platform: Shared, caller: Asking, row: Seen, part: bool = False
+) -> HTMLResponse:
+    """The frame of the report; with `part`, the report itself, which is computed meanwhile."""
+    if part:
+        if row.stage != rows.ENDED:
+            raise Denied(409, f"{row.id} has not ended")
+        return HTMLResponse(templating.fragment(request, "runs/report.html", {"report": report.fragment(platform.run_dir(row))}))
+    return _page(request, caller, "result", _head(request, context, platform, caller, row))
 
 
 @router.get("/jobs/{run}/compare")

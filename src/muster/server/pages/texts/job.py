@@ -253,6 +253,8 @@ TEXTS: dict[str, tuple[str, str]] = {
     "file.download": ("Download job.yaml", "下载 job.yaml"),
     # result
     "result.waiting": ("The result is computed once the job has ended.", "作业结束后将计算结果。"),
+    "result.going": ("The report is being computed …", "正在计算报告…"),
+    "result.again": ("Try again", "重试"),
     "result.none": ("No result can be computed: {reason}", "无法计算结果：{reason}"),
     # compare
     "compare.with": ("Compare with", "对比对象"),

@@ -18,7 +18,7 @@ export const terminalPlace = (section, id) => {
   let shell = ''; // nothing, going, or over
   const say = (key, values) => said.replaceChildren(phrase(`terminal.${key}`, values));
   const controls = () => $('[data-terminal]', section); // which the server makes anew now and then
-  const allow = () => { for (const one of controls()?.elements ?? []) one.disabled = shell !== ''; };
+  const allow = () => { if (controls()) controls().hidden = shell !== ''; };
 
   const ended = async (code, reason) => {
     shell = 'over';
