@@ -41,12 +41,15 @@ WATCH = """() => {
   const look = () => {
     for (const row of document.querySelectorAll('[data-screen] .row')) {
       const at = /at (\\d+\\.\\d+)/.exec(row.textContent)?.[1];
-      if (at && !seen.has(at)) { seen.add(at); if (Number(at) * 1000 > begun) window.late.push(Date.now() - Number(at) * 1000); }
+      if (!at || seen.has(at)) continue;
+      seen.add(at);
+      if (Number(at) * 1000 > begun) window.late.push(Date.now() - Number(at) * 1000);
     }
   };
   const begun = Date.now();
   look();
-  new MutationObserver(() => requestAnimationFrame(look)).observe(document.querySelector('[data-screen]'), { childList: true, subtree: true, characterData: true });
+  const changes = new MutationObserver(() => requestAnimationFrame(look));
+  changes.observe(document.querySelector('[data-screen]'), { childList: true, subtree: true, characterData: true });
 }"""
 
 

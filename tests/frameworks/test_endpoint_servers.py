@@ -20,6 +20,8 @@ from conftest import Muster, WriteJob, until
 from muster_server import Administered, MusterServer
 
 __all__ = ["python", "served"]  # fixtures
+
+
 @contextmanager
 def reached(owner: RunClient, server: MusterServer, run: str, name: str) -> Iterator[Any]:
     """A browser at an endpoint that is up, with the cookie of its ticket."""

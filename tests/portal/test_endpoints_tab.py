@@ -14,7 +14,7 @@ from endpoint_scene import serving
 from portal_server import Portal, logged_in, member, portal
 from run_client import RunClient
 
-from browser import Seen, browser
+from browser import browser
 from conftest import until
 from muster.server.pages import assets
 
@@ -119,25 +119,29 @@ def test_a_terminal_opens_beside_the_chosen_rank_resizes_and_closes(browser: Bro
 
 
 def test_the_page_says_how_a_shell_ended_and_that_the_run_has(browser: Browser, portal: Portal, lihua: RunClient) -> None:
-    with going(lihua, command="sleep 1000") as run:
-        with logged_in(browser, portal, "lihua", f"/jobs/{run}/endpoints#terminal") as (page, seen):
-            page.get_by_text("Connected to rank").wait_for()  # a link leads to it at once
-            page.keyboard.type("exit 5\n")
-            page.get_by_text("The shell ended with exit code 5.").wait_for()
-            page.click("[data-close-terminal]")
-            open_terminal(page)
-            end(lihua, run)
-            page.get_by_text("The job has ended, and this terminal with it.").wait_for(timeout=60_000)
-            page.get_by_text("there is nothing left to log in to").wait_for()
-            assert seen.errors == []
+    with (
+        going(lihua, command="sleep 1000") as run,
+        logged_in(browser, portal, "lihua", f"/jobs/{run}/endpoints#terminal") as (page, seen),
+    ):
+        page.get_by_text("Connected to rank").wait_for()  # a link leads to it at once
+        page.keyboard.type("exit 5\n")
+        page.get_by_text("The shell ended with exit code 5.").wait_for()
+        page.click("[data-close-terminal]")
+        open_terminal(page)
+        end(lihua, run)
+        page.get_by_text("The job has ended, and this terminal with it.").wait_for(timeout=60_000)
+        page.get_by_text("there is nothing left to log in to").wait_for()
+        assert seen.errors == []
 
 
 def test_a_job_without_endpoints_says_how_to_ask_for_them(browser: Browser, portal: Portal, lihua: RunClient) -> None:
-    with going(lihua, command="sleep 1000") as run:
-        with logged_in(browser, portal, "lihua", f"/jobs/{run}/endpoints") as (page, _):
-            shown = page.inner_text("main")
-            assert "This job serves nothing" in shown and "login: true" in shown
-            assert f"muster ssh {run}" in shown and "ProxyCommand" not in shown
+    with (
+        going(lihua, command="sleep 1000") as run,
+        logged_in(browser, portal, "lihua", f"/jobs/{run}/endpoints") as (page, _),
+    ):
+        shown = page.inner_text("main")
+        assert "This job serves nothing" in shown and "login: true" in shown
+        assert f"muster ssh {run}" in shown and "ProxyCommand" not in shown
 
 
 def test_an_environment_leads_to_its_jupyter_and_its_shell_at_once(browser: Browser, portal: Portal, lihua: RunClient) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from run_client import RunClient, any_client, run_client
 from sqlalchemy import create_engine, text
 from sqlalchemy.dialects import sqlite
-from run_client import RunClient, any_client, run_client
 
 from muster.records.run_view import State
 from muster.server import all_tables

@@ -97,7 +97,15 @@ def _entrance(one: Endpoint, row: Row, openable: bool) -> Entrance:
         meaning = "login"
     reason = one.reason if one.state == "failed" else ""
     can = openable and one.kind != LOGIN and one.state == "ready"
-    return Entrance(one, title, COLOURS[one.state], say(f"endpoints.says.{meaning}"), reason, can, one.kind in HELPERS and row.stage != rows.WAITING)
+    return Entrance(
+        one,
+        title,
+        COLOURS[one.state],
+        say(f"endpoints.says.{meaning}"),
+        reason,
+        can,
+        one.kind in HELPERS and row.stage != rows.WAITING,
+    )
 
 
 def _idle(job: Job) -> Phrase:

@@ -119,14 +119,14 @@ def download_log(
 
 
 @router.get("/jobs/{run}/result")
-def result(
-    request: Request, context: Context, platform: Shared, caller: Asking, row: Seen, part: bool = False
-) -> HTMLResponse:
+def result(request: Request, context: Context, platform: Shared, caller: Asking, row: Seen, part: bool = False) -> HTMLResponse:
     """The frame of the report; with `part`, the report itself, which is computed meanwhile."""
     if part:
         if row.stage != rows.ENDED:
             raise Denied(409, f"{row.id} has not ended")
-        return HTMLResponse(templating.fragment(request, "runs/report.html", {"report": report.fragment(platform.run_dir(row))}))
+        return HTMLResponse(
+            templating.fragment(request, "runs/report.html", {"report": report.fragment(platform.run_dir(row))})
+        )
     return _page(request, caller, "result", _head(request, context, platform, caller, row))
 
 

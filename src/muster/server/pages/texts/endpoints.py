@@ -29,8 +29,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         "只有作业所有者、项目管理员和系统管理员可以打开。",
     ),
     "endpoints.no_domain": (
-        "This server has no domain for endpoints, so browsers cannot open them: run the command beside each on your own machine,"
-        " or have the server started with `--endpoints-domain`.",
+        "This server has no domain for endpoints, so browsers cannot open them: run the command beside each on your own"
+        " machine, or have the server started with `--endpoints-domain`.",
         "此服务器没有为访问入口配置域名，浏览器无法直接打开：请在自己的机器上执行旁边的命令，或在启动服务器时加上"
         " `--endpoints-domain`。",
     ),
@@ -79,7 +79,10 @@ TEXTS: dict[str, tuple[str, str]] = {
     "terminal.later": ("A terminal can be opened once the job runs.", "作业开始运行后可以打开终端。"),
     "terminal.past": ("The job has ended; there is nothing left to log in to.", "作业已结束，无法再打开终端。"),
     "terminal.opening": ("Opening …", "正在打开…"),
-    "terminal.going": ("Connected to rank {rank}. Shift+F6 leaves the terminal.", "已连接到 rank {rank}。按 Shift+F6 离开终端。"),
+    "terminal.going": (
+        "Connected to rank {rank}. Shift+F6 leaves the terminal.",
+        "已连接到 rank {rank}。按 Shift+F6 离开终端。",
+    ),
     "terminal.over": ("The shell ended with exit code {code}.", "终端已退出，退出码 {code}。"),
     "terminal.refused": ("The server closed the terminal: {reason}", "服务器关闭了终端：{reason}"),
     "terminal.lost": ("The connection was lost; open it again.", "连接已断开，请重新打开。"),

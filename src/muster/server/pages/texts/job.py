@@ -20,14 +20,18 @@ TEXTS: dict[str, tuple[str, str]] = {
     "job.stop.done": ("It was asked to stop", "已请求停止"),
     "job.pause.ask": ("Pause {name}?", "暂停 {name}？"),
     "job.pause.text": (
-        "It leaves its devices and keeps its files. Once it is resumed it goes on as a new attempt, which does well to load a checkpoint.",
+        "It leaves its devices and keeps its files. Once it is resumed it goes on as a new attempt, which does well to load"
+        " a checkpoint.",
         "它会释放设备并保留文件。恢复后将作为新的尝试继续运行，届时请从检查点加载。",
     ),
     "job.pause.done": ("It is paused", "已暂停"),
     "job.resume.done": ("It takes part in the queue again", "已重新加入队列"),
     "job.priority": ("Priority {priority}", "优先级 {priority}"),
     "job.priority.title": ("Priority of {name}", "{name} 的优先级"),
-    "job.priority.field": ("Priority, from {least} to {most}; higher starts earlier", "优先级（{least} 至 {most}，数值越大越早启动）"),
+    "job.priority.field": (
+        "Priority, from {least} to {most}; higher starts earlier",
+        "优先级（{least} 至 {most}，数值越大越早启动）",
+    ),
     "job.priority.set": ("Change", "修改"),
     "job.priority.done": ("Its priority is {priority}", "优先级已改为 {priority}"),
     "job.clone": ("Clone", "克隆"),
