@@ -67,7 +67,7 @@ lint: $(LINTERS)  ## style, types, the rooms' contracts, and that what travels r
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks/*.py
 	$(BIN)/mypy scripts/frameworks/*.py
-	MYPYPATH=src:scripts/demo_portal $(BIN)/mypy scripts/demo_portal/*.py scripts/demo_portal/code/train.py
+	MYPYPATH=src:scripts/demo_portal $(BIN)/mypy scripts/demo_portal/*.py scripts/demo_portal/code/*.py
 	for folder in $(WORKLOADS); do (cd workloads/$$folder && MYPYPATH=.. $(BIN)/mypy --config-file ../../pyproject.toml \
 	  --allow-subclassing-any --allow-untyped-decorators --explicit-package-bases *.py) || exit 1; done
 	$(BIN)/lint-imports

@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -72,9 +73,17 @@ def served(database: str | None, pool: str = "", parent: str = "/var/tmp") -> It
     finally:
         found.process.terminate()
         found.process.wait()
-        subprocess.run(["pkill", "-9", "-f", f"supervise {folder}"], check=False)
+        _end_supervisors(folder)
         time.sleep(0.5)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_supervisors(folder: Path) -> None:
+    """Kills what supervises runs below a folder."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if f"supervise\0{folder}".encode() in path.read_bytes():
+                os.kill(int(path.parent.name), signal.SIGKILL)
 
 
 def _started(folder: Path, database: str | None) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:

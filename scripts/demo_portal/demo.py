@@ -102,8 +102,11 @@ def make_runs(logins: Logins) -> None:
     stopped.stop(reason="the curve looked wrong")
     for run in ending:
         reach(run, "succeeded", "failed", "timeout", "stopped")
-    say("starts jobs that go on: one runs, one is preempted, one is paused, one waits")
-    reach(submit(logins, jobs.RUNNING), "running")
+    say(
+        "starts jobs that go on: one runs, one serves a page, one is an environment, one is preempted, one is paused, one waits"
+    )
+    for job in (jobs.RUNNING, jobs.web(), jobs.environment()):
+        reach(submit(logins, job), "running")
     preempted = submit(logins, jobs.PREEMPTED)
     reach(preempted, "running")
     reach(submit(logins, jobs.URGENT), "running")

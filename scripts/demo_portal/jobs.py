@@ -1,5 +1,7 @@
 """Jobs of the demo: who submits them, to which project, and with which fields."""
 
+import importlib.util
+import socket
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +22,8 @@ class DemoJob:
 
     def content(self, code: str) -> dict[str, Any]:
         """The job file."""
+        if self.fields.get("kind") == "environment":
+            return {"name": self.name, "device": "cpu", "devices": self.devices, "grace": "5s", **self.fields}
         common = {"framework": "command", "per": "device", "code": code, "boot": "train.py", "device": "cpu", "grace": "5s"}
         return {**common, "name": self.name, "devices": self.devices, "parameters": self.parameters, **self.fields}
 
@@ -39,3 +43,18 @@ PREEMPTED = DemoJob("speech-preempted", "maria", "speech", 6, ENDLESS, {"preempt
 URGENT = DemoJob("resnet-urgent", "lihua", "vision", 4, ENDLESS)  # takes the place of the preempted one
 PAUSED = DemoJob("speech-paused", "maria", "speech", 1, ENDLESS)
 WAITING = DemoJob("detector-waiting", "lihua", "vision", DEVICES, ENDLESS, {"time_limit": "2h"})
+
+
+def web() -> DemoJob:
+    """A job that serves a page of its own, at a port that is free now."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    return DemoJob("detector-web", "lihua", "vision", 1, fields={"boot": "web.py", "endpoints": {"web": port}, "login": True})
+
+
+def environment() -> DemoJob:
+    """An environment; with Jupyter where the Python of the pool has it."""
+    jupyter = {"jupyter": True} if importlib.util.find_spec("jupyterlab") else {}
+    fields = {"kind": "environment", "endpoints": jupyter, "idle_limit": "8h", "login": True}
+    return DemoJob("workbench", "lihua", "vision", 1, fields=fields)

@@ -217,6 +217,7 @@ def test_two_users_do_not_see_each_other(browser: Browser, portal: Portal, lihua
             "/console",
             "/metrics",
             "/files",
+            "/endpoints",
             "/events",
             "/file",
             "/job.yaml",
@@ -241,6 +242,7 @@ def test_two_users_do_not_see_each_other(browser: Browser, portal: Portal, lihua
         "/jobs/RUN/console",
         "/jobs/RUN/metrics",
         "/jobs/RUN/files",
+        "/jobs/RUN/endpoints",
         "/jobs/RUN/events",
         "/jobs/RUN/file",
         "/jobs/RUN/compare",
@@ -261,7 +263,7 @@ def test_axe_finds_nothing_serious(
 def test_pages_fit_a_phone(browser: Browser, portal: Portal, lihua: RunClient) -> None:
     run = id_of(lihua, "loud-failure")
     with logged_in(browser, portal, "lihua", viewport={"width": 390, "height": 800}) as (page, _):
-        for path in ("/", "/jobs", f"/jobs/{run}", f"/jobs/{run}/console", f"/jobs/{run}/files"):
+        for path in ("/", "/jobs", f"/jobs/{run}", f"/jobs/{run}/console", f"/jobs/{run}/files", f"/jobs/{run}/endpoints"):
             page.goto(portal.server.url + path)
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
 

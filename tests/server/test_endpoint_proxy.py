@@ -221,6 +221,9 @@ def test_a_server_that_others_reach_needs_a_domain_for_endpoints(serve_muster: S
         assert listed["items"][0]["url"] is None and "muster connect" in listed["hint"]
         refused = owner.http.post(f"/api/v1/runs/{run}/endpoints/web/ticket")
         assert refused.status_code == 409 and "--endpoints-domain" in refused.json()["reason"]
+        page = owner.http.get(f"/jobs/{run}/endpoints").text
+        assert "--endpoints-domain" in page and f"muster connect {run} --endpoint web --listen 0" in page
+        assert "data-open-endpoint" not in page
         owner.http.post(f"/api/v1/runs/{run}/stop", json={"now": True})
         owner.wait(run)
 

@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 from run_client import RunClient, any_client, run_client
+from sqlalchemy import create_engine, text
+from sqlalchemy.dialects import sqlite
 
+from muster.records.run_view import State
+from muster.server import all_tables
+from muster.server.runs.reading import listing
 from muster_server import Administered
 
 JOB = "name: {}\ncommand: 'true'\nsample: 0\n"
@@ -66,3 +71,15 @@ def test_a_scope_has_the_own_runs_or_those_of_the_projects(administered: Adminis
         assert found(runner, user=who) == ["theirs"]
     with any_client(administered) as stranger:
         assert found(stranger, scope="all") == found(stranger, search="mine") == []
+
+
+@pytest.mark.parametrize("sort", ["submitted", "changed"])
+def test_lists_of_the_start_page_come_from_indexes_without_sorting_all_runs_of_a_user(sort: listing.Sort) -> None:
+    engine = create_engine("sqlite://")
+    all_tables.metadata.create_all(engine)
+    statement = listing.newest("u-1", State.FAILED, sort, 20)
+    words = str(statement.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
+    with engine.connect() as connection:
+        plan = [row[3] for row in connection.execute(text(f"EXPLAIN QUERY PLAN {words}"))]
+    assert len(plan) == 1 and "COVERING INDEX ix_runs_of_user" in plan[0] and "state=?" in plan[0], plan
+    engine.dispose()

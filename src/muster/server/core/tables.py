@@ -214,6 +214,8 @@ runs = Table(
     Index("ix_runs_by_user", "user", "number", *[column for column in LISTED if column != "user"]),
     Index("ix_runs_by_project", "project", "number", *[column for column in LISTED if column != "project"]),
     Index("ix_runs_by_state", "state", "number", *[column for column in LISTED if column != "state"]),
+    Index("ix_runs_of_user_by_number", "user", "state", "number", "removed"),  # the start page
+    Index("ix_runs_of_user_by_changed", "user", "state", "changed", "number", "removed"),
     sqlite_autoincrement=True,
 )
 

@@ -17,6 +17,8 @@ def advice(run: dict[str, Any]) -> Advice:
     """What to say about a run, from its details."""
     state, failure = str(run.get("state")), run.get("failure") or {}
     why = same(run.get("reason") or "")
+    if run.get("paused") and state == "pending":
+        return Advice(why, say("job.next.paused"))
     if state == "pending":
         return Advice(why, say("job.next.waiting"))
     if state == "succeeded":

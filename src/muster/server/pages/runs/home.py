@@ -29,7 +29,7 @@ def home(request: Request, context: Context, platform: Shared, caller: Asking, p
     with context.database.read() as connection:
         for name, states in (("going", GOING), ("waiting", WAITING), ("failed", FAILED)):
             sort: listing.Sort = "changed" if name == "failed" else "submitted"
-            found, _ = listing.found(connection, caller.principal, Wanted("mine", states=states, sort=sort), None, MOST)
+            found = listing.latest(connection, caller.principal.user_id, states, sort, MOST)
             values[name] = shown.many(platform, caller.principal, found)
         values["any"], _ = listing.found(connection, caller.principal, Wanted("mine"), None, 1)
     values["bars"] = quota_bars.of_viewer(context, platform, caller)

@@ -10,10 +10,11 @@ from muster.bench.report.phrase import Phrase, same
 from muster.server.core.api.models import Filter
 from muster.server.core.authentication import Asking, Context
 from muster.server.pages import templating
-from muster.server.pages.runs import advice, comparing, report, shown, timeline
+from muster.server.pages.runs import advice, comparing, endpoints, report, shown, timeline
 from muster.server.pages.runs import ranks as rank_grid
 from muster.server.pages.texts import say
 from muster.server.runs import present, rows
+from muster.server.runs.api.endpoints import Reached
 from muster.server.runs.api.logs import NO_LOG, Number
 from muster.server.runs.api.models import Seen, Shared
 from muster.server.runs.platform import Platform
@@ -23,13 +24,14 @@ from muster.server.runs.rows import Row
 from muster.tester.errors import Denied
 
 router = APIRouter(include_in_schema=False)
-TABS = ("overview", "console", "metrics", "files", "events", "file", "result", "compare")
+TABS = ("overview", "console", "metrics", "files", "endpoints", "events", "file", "result", "compare")
 MODULES = {
     "overview": ("job.js",),
     "console": ("job.js", "console/page.js"),
     "metrics": ("job.js", "metrics/page.js"),
     "files": ("job.js", "files.js"),
-    "result": ("job.js", "report.js"),
+    "endpoints": ("job.js", "endpoints/page.js"),
+    "result": ("job.js", "result.js"),
     "compare": ("job.js", "metrics/compare.js"),
 }
 RECENT = 20  # runs that a comparison offers
@@ -40,6 +42,7 @@ def overview(
     request: Request,
     context: Context,
     platform: Shared,
+    reached: Reached,
     caller: Asking,
     row: Seen,
     attempt: Annotated[int | None, Query(ge=1)] = None,
@@ -49,6 +52,8 @@ def overview(
     values = _head(request, context, platform, caller, row)
     run = values["run"]
     values |= {"bars": timeline.bars(run), "grid": rank_grid.grid(run, attempt), "worst": rank_grid.WORST}
+    if endpoints.is_environment(row):  # which is there to be entered
+        values["reach"] = endpoints.reaching(platform, reached, caller, row, run)
     if part:
         return HTMLResponse(templating.fragment(request, "runs/overview.html", {**values, "caller": caller}))
     return _page(request, caller, "overview", values)
@@ -67,6 +72,18 @@ def metrics(request: Request, context: Context, platform: Shared, caller: Asking
 @router.get("/jobs/{run}/files")
 def files(request: Request, context: Context, platform: Shared, caller: Asking, row: Seen) -> HTMLResponse:
     return _page(request, caller, "files", _head(request, context, platform, caller, row))
+
+
+@router.get("/jobs/{run}/endpoints")
+def endpoints_tab(
+    request: Request, context: Context, platform: Shared, reached: Reached, caller: Asking, row: Seen, part: bool = False
+) -> Response:
+    """What leads into the run; with `part`, without the frame, of which its script takes what has changed."""
+    values = _head(request, context, platform, caller, row)
+    values["reach"] = endpoints.reaching(platform, reached, caller, row, values["run"])
+    if part:
+        return templating.part(request, "runs/tabs/endpoints.html", {**values, "tab": "endpoints"})
+    return _page(request, caller, "endpoints", values)
 
 
 @router.get("/jobs/{run}/events")
@@ -102,9 +119,15 @@ def download_log(
 
 
 @router.get("/jobs/{run}/result")
-def result(request: Request, context: Context, platform: Shared, caller: Asking, row: Seen) -> HTMLResponse:
-    found = report.fragment(platform.run_dir(row)) if row.stage == rows.ENDED else None
-    return _page(request, caller, "result", {**_head(request, context, platform, caller, row), "report": found})
+def result(request: Request, context: Context, platform: Shared, caller: Asking, row: Seen, part: bool = False) -> HTMLResponse:
+    """The frame of the report; with `part`, the report itself, which is computed meanwhile."""
+    if part:
+        if row.stage != rows.ENDED:
+            raise Denied(409, f"{row.id} has not ended")
+        return HTMLResponse(
+            templating.fragment(request, "runs/report.html", {"report": report.fragment(platform.run_dir(row))})
+        )
+    return _page(request, caller, "result", _head(request, context, platform, caller, row))
 
 
 @router.get("/jobs/{run}/compare")
@@ -147,7 +170,7 @@ def _head(request: Request, context: Context, platform: Platform, caller: Asking
 def _page(request: Request, caller: Asking, tab: str, values: dict[str, Any]) -> HTMLResponse:
     name = values["row"].name
     title: Phrase = same(name) if tab == "overview" else _joined(name, say(f"job.tab.{tab}"))
-    modules = MODULES.get(tab, ("job.js",))
+    modules = MODULES["endpoints" if tab == "overview" and "reach" in values else tab] if tab in MODULES else ("job.js",)
     return templating.page(request, "runs/job.html", title, caller, {**values, "tab": tab}, "jobs", modules)
 
 

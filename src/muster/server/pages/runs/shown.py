@@ -6,6 +6,7 @@ from typing import Any
 
 from muster.server.core.access import Owned, Principal, may
 from muster.server.runs import present, rows
+from muster.server.runs.checking import PRIORITIES
 from muster.server.runs.platform import Platform
 from muster.server.runs.rows import Row
 
@@ -16,11 +17,26 @@ class Shown:
 
     row: Row
     run: dict[str, Any]
-    changeable: bool  # by the viewer: stop, delete
+    changeable: bool  # by the viewer: stop, delete, pause, priority
+    priorities: tuple[int, int]  # the least and the highest that the viewer may give
+    own_queue: bool  # the pool's engine has one, which alone decides over runs that were handed to it
 
     @property
     def stoppable(self) -> bool:
         return self.changeable and self.row.stage != rows.ENDED
+
+    @property
+    def paused(self) -> bool:
+        return self.row.paused is not None
+
+    @property
+    def pausable(self) -> bool:
+        return self.stoppable and not self.paused and (self.row.stage == rows.WAITING or not self.own_queue)
+
+    @property
+    def rankable(self) -> bool:
+        """True if the viewer may change its priority, which matters while it waits."""
+        return self.changeable and self.row.stage == rows.WAITING
 
     @property
     def ended(self) -> bool:
@@ -36,7 +52,9 @@ class Shown:
 
 def shown(platform: Platform, principal: Principal, row: Row, run: dict[str, Any] | None = None) -> Shown:
     changeable = may(principal, "runs.change", Owned(row.user, row.project))
-    return Shown(row, run or present.run(platform, principal, row), changeable)
+    run = run or present.run(platform, principal, row)
+    own_queue = platform.pools[row.pool].settings.engine == "slurm"
+    return Shown(row, run, changeable, PRIORITIES[principal.role == "administrator"], own_queue)
 
 
 def many(platform: Platform, principal: Principal, found: Sequence[Row]) -> list[Shown]:

@@ -35,3 +35,16 @@ export const ask = ({ heading, text, action, values = {}, name = '', danger = tr
   shown(dialog);
   (field || no).focus();
 });
+
+/** Asks for a number; resolves to it, or to null. */
+export const askNumber = ({ heading, text, action, values = {}, value, least, most }) => new Promise((resolve) => {
+  const field = h('input', { type: 'number', required: true, min: least, max: most, step: 1, value });
+  const yes = h('button', { class: 'primary' }, phrase(action, values));
+  yes.value = 'yes';
+  const no = h('button', { type: 'button', onclick: () => dialog.close('') }, phrase('shell.cancel'));
+  const form = h('form', { method: 'dialog' }, h('label', {}, phrase(text, values), field), h('p', { class: 'actions' }, yes, no));
+  const dialog = framed(heading, values, form);
+  dialog.addEventListener('close', () => resolve(dialog.returnValue === 'yes' ? Number(field.value) : null));
+  shown(dialog);
+  field.select();
+});

@@ -18,6 +18,22 @@ TEXTS: dict[str, tuple[str, str]] = {
         "各 rank 将收到 SIGTERM，并享有作业设定的宽限时间。已写入的数据会保留。",
     ),
     "job.stop.done": ("It was asked to stop", "已请求停止"),
+    "job.pause.ask": ("Pause {name}?", "暂停 {name}？"),
+    "job.pause.text": (
+        "It leaves its devices and keeps its files. Once it is resumed it goes on as a new attempt, which does well to load"
+        " a checkpoint.",
+        "它会释放设备并保留文件。恢复后将作为新的尝试继续运行，届时请从检查点加载。",
+    ),
+    "job.pause.done": ("It is paused", "已暂停"),
+    "job.resume.done": ("It takes part in the queue again", "已重新加入队列"),
+    "job.priority": ("Priority {priority}", "优先级 {priority}"),
+    "job.priority.title": ("Priority of {name}", "{name} 的优先级"),
+    "job.priority.field": (
+        "Priority, from {least} to {most}; higher starts earlier",
+        "优先级（{least} 至 {most}，数值越大越早启动）",
+    ),
+    "job.priority.set": ("Change", "修改"),
+    "job.priority.done": ("Its priority is {priority}", "优先级已改为 {priority}"),
     "job.clone": ("Clone", "克隆"),
     "job.delete": ("Delete", "删除"),
     "job.delete.ask": ("Delete {name} for good?", "永久删除 {name}？"),
@@ -82,6 +98,10 @@ TEXTS: dict[str, tuple[str, str]] = {
     "job.next.waiting": (
         "It starts by itself once there is room. Fewer nodes or devices may start earlier.",
         "有空闲资源时会自动启动；申请更少的节点或设备可能更早启动。",
+    ),
+    "job.next.paused": (
+        "It does not start by itself: resume it, and it takes its turn again.",
+        "它不会自动启动：点击“恢复”后将重新排队。",
     ),
     "job.next.succeeded": ("Look at its result, or compare it with another run.", "可查看结果，或与其他运行对比。"),
     "job.first_error": ("Show the first error", "查看首个错误"),
@@ -237,6 +257,8 @@ TEXTS: dict[str, tuple[str, str]] = {
     "file.download": ("Download job.yaml", "下载 job.yaml"),
     # result
     "result.waiting": ("The result is computed once the job has ended.", "作业结束后将计算结果。"),
+    "result.going": ("The report is being computed …", "正在计算报告…"),
+    "result.again": ("Try again", "重试"),
     "result.none": ("No result can be computed: {reason}", "无法计算结果：{reason}"),
     # compare
     "compare.with": ("Compare with", "对比对象"),

@@ -55,6 +55,22 @@ def found(
     return [by_number[number] for number in order if number in by_number], after
 
 
+def latest(connection: Connection, user: str, states: tuple[State, ...], sort: Sort, limit: int) -> list[Row]:
+    """Returns the newest runs of a user in some states: as many of each state as an index gives at once, then the first."""
+    found = [row for state in states for row in connection.execute(newest(user, state, sort, limit)).all()]
+    order = [int(row.number) for row in sorted(found, key=lambda row: tuple(row), reverse=True)[:limit]]
+    by_number = {row.number: row for row in rows.numbered(connection, order)}
+    return [by_number[number] for number in order if number in by_number]
+
+
+def newest(user: str, state: State, sort: Sort, limit: int) -> Select[Any]:
+    """The numbers of the newest runs of a user in one state: with several, databases would sort all runs of the user."""
+    keys = KEYS[sort]
+    statement = select(*keys, *([] if runs.c.number in keys else [runs.c.number]))
+    statement = statement.where(runs.c.user == user, runs.c.state == state.value, runs.c.removed.is_(None))
+    return statement.order_by(*(key.desc() for key in keys)).limit(limit)
+
+
 def _conditions(connection: Connection, principal: Principal, wanted: Wanted) -> list[ColumnElement[bool]]:
     found = [runs.c.removed.is_(None), *_scope(principal, wanted.scope)]
     if wanted.user is not None:

@@ -16,24 +16,32 @@ const withAdoptedStyles = (action) => {
   try { return action(); } finally { delete document.createElement; }
 };
 
+/** Colours of letters come as `style` attributes, which the policy refuses too; the same through CSSOM is allowed. */
+HTMLSpanElement.prototype.setAttribute = function setAttribute(name, value) {
+  if (name === 'style') this.style.cssText = value;
+  else Element.prototype.setAttribute.call(this, name, value);
+};
+
 const loaded = async () => {
-  const address = (name) => new URL(`./vendor/${name}`, import.meta.url).href;
+  const address = (name) => new URL(`../vendor/${name}`, import.meta.url).href;
   if (!document.querySelector('link[data-terminal]')) {
     const style = Object.assign(document.createElement('link'), { rel: 'stylesheet', href: address('xterm.css') });
     style.dataset.terminal = '';
+    const there = new Promise((resolve) => { style.onload = resolve; style.onerror = resolve; }); // sizes are measured with it
     document.head.append(style);
+    await there;
   }
   const [{ Terminal }, { FitAddon }] = await Promise.all([import(address('xterm.mjs')), import(address('addon-fit.mjs'))]);
   return { Terminal, FitAddon };
 };
 
 /**
- * Opens a shell beside a rank in an element. `onEnd` is called once, with its exit code, or with null and the reason.
- * Returns an object with `focus()` and `close()`.
+ * Opens a shell beside a rank in an element. `onEnd` is called once, with its exit code, or with null and the reason; `onLeave`
+ * when Shift+F6 is pressed, since the Tab key goes to the shell. Returns an object with `focus()`, `paint(theme)` and `close()`.
  */
-export const openTerminal = async (element, run, rank = 0, { onEnd = () => {}, theme = undefined } = {}) => {
+export const openTerminal = async (element, run, rank = 0, { onEnd = () => {}, onLeave = () => {}, ...look } = {}) => {
   const { Terminal, FitAddon } = await loaded();
-  const terminal = new Terminal({ cursorBlink: true, scrollback: 5000, screenReaderMode: true, theme });
+  const terminal = new Terminal({ cursorBlink: true, scrollback: 5000, screenReaderMode: true, minimumContrastRatio: 4.5, ...look });
   const fit = new FitAddon();
   terminal.loadAddon(fit);
   withAdoptedStyles(() => terminal.open(element));
@@ -48,6 +56,12 @@ export const openTerminal = async (element, run, rank = 0, { onEnd = () => {}, t
   let code = null;
   let timer = 0;
 
+  terminal.attachCustomKeyEventHandler((event) => {
+    if (event.key !== 'F6' || !event.shiftKey) return true;
+    event.preventDefault();
+    if (event.type === 'keydown') onLeave();
+    return false;
+  });
   terminal.onData((text) => send(encoder.encode(text)));
   terminal.onBinary((text) => send(binary(text)));
   terminal.onResize(({ rows, cols }) => {
@@ -69,6 +83,7 @@ export const openTerminal = async (element, run, rank = 0, { onEnd = () => {}, t
   await new Promise((resolve) => { socket.onopen = resolve; socket.onclose = resolve; }); // keys before would be lost
   return {
     focus: () => terminal.focus(),
+    paint: (theme) => { terminal.options.theme = theme; },
     close: () => { socket.close(); watch.disconnect(); terminal.dispose(); },
   };
 };
