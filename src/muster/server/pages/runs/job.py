@@ -117,16 +117,22 @@ def compare(
     other: Annotated[Filter, Query(alias="with")] = None,
 ) -> HTMLResponse:
     values = _head(request, context, platform, caller, row)
+    second, unfound = None, None
     with context.database.read() as connection:
-        second = rows.find(connection, caller.principal, other) if other else None
+        try:
+            second = rows.find(connection, caller.principal, other) if other else None
+        except Denied as error:  # the form stays, with what was typed
+            unfound = error
         named, _ = listing.found(connection, caller.principal, Wanted(name=row.name), None, RECENT)
         own, _ = listing.found(connection, caller.principal, Wanted("mine"), None, RECENT)
     recent = {one.id: one for one in [*named, *own] if one.id != row.id}
     values |= {"recent": list(recent.values())[:RECENT], "second": second, "wanted": other or ""}
+    if unfound is not None:
+        values["unfound"] = say("compare.unfound" if unfound.status == 404 else "compare.several", name=other)
     if second is not None:
         values["compared"] = comparing.compared(platform, row, second)
         values["second_run"] = present.run(platform, caller.principal, second)
-    return _page(request, caller, "compare", values)
+    return _page(request, caller, "compare", values, unfound.status if unfound else 200)
 
 
 def _head(request: Request, context: Context, platform: Platform, caller: Asking, row: Row) -> dict[str, Any]:
@@ -144,11 +150,11 @@ def _head(request: Request, context: Context, platform: Platform, caller: Asking
     }
 
 
-def _page(request: Request, caller: Asking, tab: str, values: dict[str, Any]) -> HTMLResponse:
+def _page(request: Request, caller: Asking, tab: str, values: dict[str, Any], status: int = 200) -> HTMLResponse:
     name = values["row"].name
     title: Phrase = same(name) if tab == "overview" else _joined(name, say(f"job.tab.{tab}"))
     modules = MODULES.get(tab, ("job.js",))
-    return templating.page(request, "runs/job.html", title, caller, {**values, "tab": tab}, "jobs", modules)
+    return templating.page(request, "runs/job.html", title, caller, {**values, "tab": tab}, "jobs", modules, status)
 
 
 def _joined(name: str, tab: Phrase) -> Phrase:

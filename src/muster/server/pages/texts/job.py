@@ -244,6 +244,14 @@ TEXTS: dict[str, tuple[str, str]] = {
     "compare.go": ("Compare", "对比"),
     "compare.recent": ("Other runs of this job, or of yours", "同名作业或您的其他作业"),
     "compare.choose": ("Choose another run to compare with.", "请选择要对比的运行。"),
+    "compare.unfound": (
+        "There is no such run as `{name}`; choose another.",
+        "没有名为 `{name}` 的运行，请另选一个。",
+    ),
+    "compare.several": (
+        "`{name}` could be several runs; write more of the id.",
+        "`{name}` 对应多个运行，请输入更长的编号。",
+    ),
     "compare.this": ("This run", "本次运行"),
     "compare.other": ("Other run", "另一次运行"),
     "compare.parameters": ("What differs in their jobs", "作业差异"),

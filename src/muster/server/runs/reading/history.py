@@ -30,7 +30,7 @@ def _event(event: dict[str, Any], node: int | None, ahead: float) -> dict[str, A
     other = {
         printable(str(key))[:40]: printable(str(value))[:VALUE]
         for key, value in plain(event).items()
-        if key not in ("time", "event", "attempt", "node") and value not in (None, "", False)
+        if key not in ("time", "event", "attempt", "node") and value is not None and value is not False and value != ""
     }
     return {
         "time": time - ahead if time is not None else None,
