@@ -67,9 +67,7 @@ def test_another_run_that_does_not_exist_is_named_above_the_form(
         page.locator("table.compared").wait_for()
 
 
-def test_events_stand_in_lines_and_keep_their_zeros(
-    browser: Browser, portal: Portal, zhao: RunClient, pair: list[str]
-) -> None:
+def test_events_stand_in_lines_and_keep_their_zeros(browser: Browser, portal: Portal, zhao: RunClient, pair: list[str]) -> None:
     with logged_in(browser, portal, "zhao", f"/jobs/{pair[0]}/events") as (page, seen):
         ended = page.locator("table.events tr", has_text="process ended").first
         assert "code 0" in ended.inner_text()

@@ -13,7 +13,7 @@ from muster.server.pages import templating
 from muster.server.pages.runs import advice, comparing, report, shown, timeline
 from muster.server.pages.runs import ranks as rank_grid
 from muster.server.pages.texts import say
-from muster.server.runs import present, rows
+from muster.server.runs import rows
 from muster.server.runs.api.logs import NO_LOG, Number
 from muster.server.runs.api.models import Seen, Shared
 from muster.server.runs.platform import Platform
@@ -131,19 +131,20 @@ def compare(
         values["unfound"] = say("compare.unfound" if unfound.status == 404 else "compare.several", name=other)
     if second is not None:
         values["compared"] = comparing.compared(platform, row, second)
-        values["second_run"] = present.run(platform, caller.principal, second)
+        values["second_run"] = shown.shown(platform, caller.principal, second).run
     return _page(request, caller, "compare", values, unfound.status if unfound else 200)
 
 
 def _head(request: Request, context: Context, platform: Platform, caller: Asking, row: Row) -> dict[str, Any]:
     """What the top of each tab shows."""
     seq = platform.changes.last
-    details = present.details(platform, row, present.run(platform, caller.principal, row))
+    one = shown.shown(platform, caller.principal, row, detailed=True)
+    run = {**one.run, "reason": one.reason}
     return {
-        "one": shown.shown(platform, caller.principal, row, details),
-        "run": details,
+        "one": one,
+        "run": run,
         "row": row,
-        "advice": advice.advice(details),
+        "advice": advice.advice(run),
         "seq": seq,
         "tabs": TABS,
         "clonable": "/submit" in request.app.state.paths and caller.principal.scope == "write",

@@ -55,9 +55,6 @@ if (table) {
 // Live: rows that are here change in place; a page that begins with the newest takes new ones in.
 const update = (row, run) => {
   $('[data-cell=state]', row).replaceChildren(stateMark(run.state));
-  const reason = $('[data-cell=reason]', row);
-  reason.textContent = run.reason ?? '';
-  reason.title = run.reason ?? '';
   if (run.started) {
     const time = document.createElement('span');
     time.dataset.from = run.started;
@@ -70,12 +67,12 @@ const update = (row, run) => {
 const takeIn = atMost(1500, () => trying(async () => {
   if (!body) { location.reload(); return; }
   query.set('rows', '1');
-  await replaceRows(body, await send('GET', `/jobs?${query}`));
+  await replaceRows(body, await send('GET', `/jobs?${query}`), ['reason']);
 }));
 const isFirst = !query.has('cursor') && (query.get('order') ?? 'desc') === 'desc' && query.get('sort') !== 'name';
 const mayBelong = (run) => (query.get('scope') ?? 'mine') !== 'mine' || run.user === document.body.dataset.user;
 watchRuns((run) => {
   const row = body && $(`[data-row="${CSS.escape(run.run)}"]`, body);
-  if (row) update(row, run);
+  if (row) { update(row, run); takeIn(); } // the server has its reason in both languages
   else if (isFirst && mayBelong(run) && run.created > Date.now() / 1000 - 600) takeIn();
 });

@@ -26,15 +26,6 @@ TEXTS: dict[str, tuple[str, str]] = {
         "其日志、指标和文件都将被删除，且无法恢复。",
     ),
     # the reason, and what to do next
-    "job.why.exit": (
-        "Rank {rank} on node {node} exited with code {code}.",
-        "节点 {node} 上的 rank {rank} 以退出码 {code} 结束。",
-    ),
-    "job.why.signal": (
-        "Rank {rank} on node {node} was killed by signal {signal}.",
-        "节点 {node} 上的 rank {rank} 被信号 {signal} 终止。",
-    ),
-    "job.why.oom": ("Rank {rank} on node {node} ran out of memory.", "节点 {node} 上的 rank {rank} 内存不足。"),
     "job.next.exit": (
         "Read the last lines of that rank in the console; correct the program or its data, then clone the job.",
         "请在控制台查看该 rank 的最后几行，修正程序或数据后克隆作业。",
