@@ -1,5 +1,6 @@
 """The page of a job: its head, and tabs that have addresses of their own."""
 
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -48,7 +49,8 @@ def overview(
     """The overview; with `part`, without the frame, which its script puts in place of what is there."""
     values = _head(request, context, platform, caller, row)
     run = values["run"]
-    values |= {"bars": timeline.bars(run), "grid": rank_grid.grid(run, attempt), "worst": rank_grid.WORST}
+    fetching = partial(history.fetching, platform.run_dir(row))
+    values |= {"bars": timeline.bars(run, fetching), "grid": rank_grid.grid(run, attempt), "worst": rank_grid.WORST}
     if part:
         return HTMLResponse(templating.fragment(request, "runs/overview.html", {**values, "caller": caller}))
     return _page(request, caller, "overview", values)
