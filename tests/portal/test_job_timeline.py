@@ -33,7 +33,7 @@ def attempt(number: int, started: float, ended: float | None, *ranks: dict[str, 
 
 def shown(run: dict[str, Any], **fetched: tuple[float, float | None]) -> list[tuple[str, float, float | None]]:
     found = timeline.bars(run, lambda number: fetched.get(f"attempt{number}"))
-    assert all(0 <= bar.x and bar.x + bar.width <= timeline.WIDTH for bar in found)
+    assert all(bar.x >= 0 and bar.x + bar.width <= timeline.WIDTH for bar in found)
     return [(bar.name.en, bar.start, bar.end) for bar in found]
 
 

@@ -31,6 +31,12 @@ class Shown:
         return self.row.stage == rows.ENDED
 
     @property
+    def until(self) -> float | None:
+        """When its time stopped to count: at its end, or when it was preempted and came back into the queue."""
+        ended: float | None = self.run.get("ended")
+        return self.row.waiting_since if self.row.stage == rows.WAITING else ended
+
+    @property
     def devices(self) -> str:
         """Nodes and devices, such as `2 × 8 ascend`."""
         job = self.row.job
