@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 __all__ = ["browser", "portal"]
-TWO = "name: two\nframework: command\nnodes: 2\nper: node\nretries: 1\nsample: 0\ncommand: [bash, -c, 'echo \"Error: of rank $MUSTER_RANK\"; test $MUSTER_RANK = 0 && sleep 60; sleep 2; exit 3']\n"
+SCRIPT = 'echo "Error: of rank $MUSTER_RANK"; test $MUSTER_RANK = 0 && sleep 60; sleep 2; exit 3'
+TWO = f"name: two\nframework: command\nnodes: 2\nper: node\nretries: 1\nsample: 0\ncommand: [bash, -c, {json.dumps(SCRIPT)}]\n"
 SLOW = """
 const real = fetch;
 window.fetch = async (path, options) => {
@@ -28,6 +30,7 @@ window.fetch = async (path, options) => {
   } });
   return new Response(body);
 };
+true; // a function would be called
 """
 
 

@@ -71,7 +71,7 @@ def _phases(attempt: dict[str, Any], job: dict[str, Any], inputs: tuple[float, f
         yield _phase("inputs", inputs[0], inputs[1] or ended)
     if first is not None:
         yield _phase("ranks", first, last)
-    if first is not None and done and (job.get("outputs") or job.get("log_url")):
+    if first is not None and last is not None and done and (job.get("outputs") or job.get("log_url")):
         yield _phase("outputs", last, ended)
 
 
