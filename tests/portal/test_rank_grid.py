@@ -39,7 +39,8 @@ def test_ranks_are_one_stop_of_the_tab_key_and_arrows_go_on(browser: Browser, po
             assert page.locator(".cell[tabindex='0']").count() == 1
             page.evaluate(MANY)
             prepare = "url => import(url).then((module) => module.prepareRanks(document))"
-            page.evaluate(prepare, page.locator("script[src*='job.js']").get_attribute("src").replace("job.js", "rank_grid.js"))
+            source = page.locator("script[src*='job.js']").get_attribute("src") or ""
+            page.evaluate(prepare, source.replace("job.js", "rank_grid.js"))
             assert page.locator("[data-ranks]").evaluate("grid => grid.scrollHeight") < 128 * 12
             box = page.locator(".cell.first").bounding_box()
             outer = page.locator("[data-ranks]").bounding_box()
