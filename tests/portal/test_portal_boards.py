@@ -175,7 +175,9 @@ def test_settings_of_a_project_are_saved_and_their_deletions_shown_before(
         assert [error for error in seen.errors if "400" not in error] == []
 
 
-def test_a_webhook_is_added_with_a_secret_that_is_shown_once(browser: Browser, portal: Portal, lihua: RunClient) -> None:
+def test_a_webhook_is_added_with_a_secret_that_is_shown_once_and_deleted_by_its_name(
+    browser: Browser, portal: Portal, lihua: RunClient
+) -> None:
     with logged_in(browser, portal, "admin", "/projects/vision") as (page, seen):
         page.fill("[name=url]", "https://example.com/hook")
         page.click("[data-webhooks] form button")
@@ -184,6 +186,11 @@ def test_a_webhook_is_added_with_a_secret_that_is_shown_once(browser: Browser, p
         page.keyboard.press("Escape")
         page.locator(".webhook", has_text="https://example.com/hook").wait_for()
         assert secret not in page.content()
+        page.click(".webhook [data-send=DELETE]")
+        assert page.is_disabled("dialog[open] button.danger")
+        page.fill("dialog[open] input", "example.com")
+        page.click("dialog[open] button.danger")
+        page.locator(".webhook").wait_for(state="detached")
         assert seen.errors == []
 
 

@@ -41,7 +41,7 @@ def test_runs_are_searched_by_a_part_of_their_names_and_sorted(runner: RunClient
     assert found(runner, search="ph", state="failed") == []
 
 
-@pytest.mark.parametrize("sort", ["submitted", "changed", "name"])
+@pytest.mark.parametrize("sort", ["submitted", "changed", "name", "user", "priority"])
 @pytest.mark.parametrize("order", ["asc", "desc"])
 def test_pages_hold_each_run_once(runner: RunClient, sort: str, order: str) -> None:
     runs = {runner.submit(JOB.format("same")) for _ in range(5)}
@@ -57,6 +57,18 @@ def test_pages_hold_each_run_once(runner: RunClient, sort: str, order: str) -> N
         if cursor is None:
             break
     assert sorted(seen) == sorted(runs)
+
+
+def test_runs_are_sorted_by_priority_and_by_the_names_of_users(administered: Administered, runner: RunClient) -> None:
+    for name, priority in (("low", 110), ("high", 190), ("usual", 150)):
+        runner.submit(JOB.format(name) + f"priority: {priority}\n")
+    assert found(runner, sort="priority") == ["high", "usual", "low"]
+    assert found(runner, sort="priority", order="asc") == ["low", "usual", "high"]
+    with run_client(administered.server, administered.administrator, project=runner.project) as other:
+        other.submit(JOB.format("of-other"))
+        names = [client.http.get("/api/v1/me").json()["name"] for client in (runner, other)]
+        users = [run["user"] for run in other.http.get("/api/v1/runs", params={"sort": "user", "order": "asc"}).json()["items"]]
+        assert users == sorted([*[names[0]] * 3, names[1]])
 
 
 def test_a_scope_has_the_own_runs_or_those_of_the_projects(administered: Administered, runner: RunClient) -> None:

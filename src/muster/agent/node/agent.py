@@ -182,12 +182,14 @@ class Agent(Listener):
         words = transfers.fetch(plan)
         if not words:
             return True
+        self.events.add("inputs")
         process = self.launcher.start_with_keys("inputs", words)
         if process is None or not self._until(lambda: process.ended is not None):
             return False
         if process.failed:
             why = transfers.why(self.dir, process)
             self._fail({"kind": "input", "process": "inputs", "rank": -1, "code": process.code, "message": why})
+        self.events.add("inputs-ended")
         return not process.failed
 
     def _setup(self, plan: NodePlan) -> bool:

@@ -210,6 +210,7 @@ runs = Table(
     # Lists of runs: their filters look at columns of these indexes alone, not at rows, which are long.
     Index("ix_runs_by_number", "number", *LISTED),
     Index("ix_runs_by_changed", "changed", "number", *LISTED),
+    Index("ix_runs_by_priority", "priority", "number", *LISTED),
     Index("ix_runs_by_name", "name", "number", *[column for column in LISTED if column != "name"]),
     Index("ix_runs_by_user", "user", "number", *[column for column in LISTED if column != "user"]),
     Index("ix_runs_by_project", "project", "number", *[column for column in LISTED if column != "project"]),

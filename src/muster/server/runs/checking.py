@@ -35,6 +35,9 @@ STORES = ("obs://", "s3://")
 PRIORITIES = {False: (100, 200), True: (1, 1000)}  # of administrators: True
 NO_FIELDS = ("pool", "code")  # defaults of a project that are no fields of a job
 OF_CODE = ("code", "boot")  # fields whose mistakes may be that the code was not sent yet
+NO_OWN = ("is not named, and you are a member of no project", "name one, or ask a manager of one to add you")
+SEVERAL = "is not named, and you are a member of {} projects"
+NAME_ONE = "name one: each run belongs to a project"
 NOT_SENT = Finding("code", "was not sent", "send the code, or name a URL of the store")
 
 
@@ -212,8 +215,7 @@ def project_of(connection: Connection, caller: Caller, name: str | None) -> Proj
     if name is None:
         own = list(caller.principal.projects)
         if len(own) != 1:
-            known = "ask a manager of one to add you" if not own else "name it with --project"
-            raise Denied(400, f"you are a member of {len(own)} projects, and each run belongs to one; {known}")
+            raise JobError([Problem("", None, "project", *(NO_OWN if not own else (SEVERAL.format(len(own)), NAME_ONE)))])
         name = own[0]
     project = projects.find(connection, name)
     if project is None or not may(caller.principal, "projects.read", project.id):

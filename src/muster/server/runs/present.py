@@ -11,6 +11,7 @@ from muster.server.runs import rows
 from muster.server.runs.platform import Platform
 from muster.server.runs.queue import view as queue_view
 from muster.server.runs.rows import Row
+from muster.server.runs.scheduling.model import Wait
 
 QUEUED = "it waits to be started"
 LEFT = (
@@ -21,10 +22,14 @@ BEING_STARTED = "it is being started"
 
 def run(platform: Platform, principal: Principal, row: Row) -> dict[str, Any]:
     """A run as a user may see it, with its place in the queue, and why and about how long it waits."""
+    return waiting_for(row, queue_view.why(platform, principal, row.id) if row.stage == rows.WAITING else None, platform)
+
+
+def waiting_for(row: Row, found: Wait | None, platform: Platform) -> dict[str, Any]:
+    """The same for who knows why it waits, if it does."""
     view = row.view or rows.pending_view(row, BEING_STARTED)
     shown: dict[str, Any] = {"position": None, "expected": None}
     if row.stage == rows.WAITING:
-        found = queue_view.why(platform, principal, row.id)
         reason = found.words() if found else QUEUED
         view = {**view, "reason": f"{view['reason']}; {reason}" if row.view else reason}
         shown["position"] = found.position if found else None

@@ -9,14 +9,14 @@ from muster.server.pages.texts import TEXTS, say
 
 @dataclass(frozen=True)
 class Advice:
-    why: Phrase  # the reason that its record has; in Chinese where Muster knows the cause
+    why: Phrase
     next: Phrase | None
 
 
 def advice(run: dict[str, Any]) -> Advice:
-    """What to say about a run, from its details."""
+    """What to say about a run, from its details with the reason in both languages."""
     state, failure = str(run.get("state")), run.get("failure") or {}
-    why = same(run.get("reason") or "")
+    why = run.get("reason") or same("")
     if run.get("paused") and state == "pending":
         return Advice(why, say("job.next.paused"))
     if state == "pending":
@@ -32,13 +32,4 @@ def advice(run: dict[str, Any]) -> Advice:
     if failure.get("oom") is True:
         cause = "oom"
     known = cause if f"job.next.{cause}" in TEXTS else "stop" if state == "stopped" else "unknown"
-    return Advice(_why(cause, failure, why), say(f"job.next.{known}"))
-
-
-def _why(cause: str, failure: dict[str, Any], reason: Phrase) -> Phrase:
-    key = f"job.why.{cause}"
-    numbers = {name: failure.get(name) for name in ("rank", "node", "code", "signal")}
-    if key not in TEXTS or not isinstance(numbers["rank"], int) or numbers["rank"] < 0:
-        return reason
-    said = str(failure.get("exception") or "")
-    return Phrase(reason.en, " ".join(filter(None, [say(key, **numbers).zh, said])))
+    return Advice(why, say(f"job.next.{known}"))

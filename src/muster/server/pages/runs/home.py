@@ -26,6 +26,7 @@ MOST = 20  # of each list
 def home(request: Request, context: Context, platform: Shared, caller: Asking, parts: bool = False) -> HTMLResponse:
     """The page; with `parts`, its lists alone, which its script puts in place of those that are there."""
     values: dict[str, Any] = {"seq": platform.changes.last, "url": context.url}
+    values["submits"] = "/submit" in request.app.state.paths and caller.principal.scope == "write"
     with context.database.read() as connection:
         for name, states in (("going", GOING), ("waiting", WAITING), ("failed", FAILED)):
             sort: listing.Sort = "changed" if name == "failed" else "submitted"

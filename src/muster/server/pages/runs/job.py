@@ -1,5 +1,6 @@
 """The page of a job: its head, and tabs that have addresses of their own."""
 
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -13,7 +14,7 @@ from muster.server.pages import templating
 from muster.server.pages.runs import advice, comparing, endpoints, report, shown, timeline
 from muster.server.pages.runs import ranks as rank_grid
 from muster.server.pages.texts import say
-from muster.server.runs import present, rows
+from muster.server.runs import rows
 from muster.server.runs.api.endpoints import Reached
 from muster.server.runs.api.logs import NO_LOG, Number
 from muster.server.runs.api.models import Seen, Shared
@@ -51,7 +52,8 @@ def overview(
     """The overview; with `part`, without the frame, which its script puts in place of what is there."""
     values = _head(request, context, platform, caller, row)
     run = values["run"]
-    values |= {"bars": timeline.bars(run), "grid": rank_grid.grid(run, attempt), "worst": rank_grid.WORST}
+    fetching = partial(history.fetching, platform.run_dir(row))
+    values |= {"bars": timeline.bars(run, fetching), "grid": rank_grid.grid(run, attempt), "worst": rank_grid.WORST}
     if endpoints.is_environment(row):  # which is there to be entered
         values["reach"] = endpoints.reaching(platform, reached, caller, row, run)
     if part:
@@ -140,38 +142,45 @@ def compare(
     other: Annotated[Filter, Query(alias="with")] = None,
 ) -> HTMLResponse:
     values = _head(request, context, platform, caller, row)
+    second, unfound = None, None
     with context.database.read() as connection:
-        second = rows.find(connection, caller.principal, other) if other else None
+        try:
+            second = rows.find(connection, caller.principal, other) if other else None
+        except Denied as error:  # the form stays, with what was typed
+            unfound = error
         named, _ = listing.found(connection, caller.principal, Wanted(name=row.name), None, RECENT)
         own, _ = listing.found(connection, caller.principal, Wanted("mine"), None, RECENT)
     recent = {one.id: one for one in [*named, *own] if one.id != row.id}
     values |= {"recent": list(recent.values())[:RECENT], "second": second, "wanted": other or ""}
+    if unfound is not None:
+        values["unfound"] = say("compare.unfound" if unfound.status == 404 else "compare.several", name=other)
     if second is not None:
         values["compared"] = comparing.compared(platform, row, second)
-        values["second_run"] = present.run(platform, caller.principal, second)
-    return _page(request, caller, "compare", values)
+        values["second_run"] = shown.shown(platform, caller.principal, second).run
+    return _page(request, caller, "compare", values, unfound.status if unfound else 200)
 
 
 def _head(request: Request, context: Context, platform: Platform, caller: Asking, row: Row) -> dict[str, Any]:
     """What the top of each tab shows."""
     seq = platform.changes.last
-    details = present.details(platform, row, present.run(platform, caller.principal, row))
+    one = shown.shown(platform, caller.principal, row, detailed=True)
+    run = {**one.run, "reason": one.reason}
     return {
-        "one": shown.shown(platform, caller.principal, row, details),
-        "run": details,
+        "one": one,
+        "run": run,
         "row": row,
-        "advice": advice.advice(details),
+        "advice": advice.advice(run),
         "seq": seq,
         "tabs": TABS,
         "clonable": "/submit" in request.app.state.paths and caller.principal.scope == "write",
     }
 
 
-def _page(request: Request, caller: Asking, tab: str, values: dict[str, Any]) -> HTMLResponse:
+def _page(request: Request, caller: Asking, tab: str, values: dict[str, Any], status: int = 200) -> HTMLResponse:
     name = values["row"].name
     title: Phrase = same(name) if tab == "overview" else _joined(name, say(f"job.tab.{tab}"))
     modules = MODULES["endpoints" if tab == "overview" and "reach" in values else tab] if tab in MODULES else ("job.js",)
-    return templating.page(request, "runs/job.html", title, caller, {**values, "tab": tab}, "jobs", modules)
+    return templating.page(request, "runs/job.html", title, caller, {**values, "tab": tab}, "jobs", modules, status)
 
 
 def _joined(name: str, tab: Phrase) -> Phrase:

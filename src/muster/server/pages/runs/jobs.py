@@ -20,7 +20,27 @@ from muster.server.runs.reading.listing import Order, Scope, Sort, Wanted
 
 router = APIRouter(include_in_schema=False)
 PAGE = 50
-COLUMNS = ("reason", "user", "project", "pool", "devices", "submitted", "time", "id")
+COLUMNS = ("reason", "user", "project", "pool", "devices", "priority", "preemptible", "submitted", "time", "id")
+UNSEEN = "id.priority.preemptible"  # columns that a viewer has to choose
+SORTED = {
+    "name": "name",
+    "user": "user",
+    "priority": "priority",
+    "submitted": "submitted",
+}  # orders by the columns that have one
+RISING = ("name", "user")  # orders whose first direction is upwards
+ORDERS: tuple[tuple[Sort, Order], ...] = (
+    ("submitted", "desc"),
+    ("submitted", "asc"),
+    ("changed", "desc"),
+    ("changed", "asc"),
+    ("name", "asc"),
+    ("name", "desc"),
+    ("user", "asc"),
+    ("user", "desc"),
+    ("priority", "desc"),
+    ("priority", "asc"),
+)
 HIDDEN = "muster-columns"  # a cookie: the columns that the viewer does not want
 SCOPES = ("mine", "projects", "all")
 STATES = [state.value for state in State]
@@ -59,7 +79,7 @@ def jobs(
             return HTMLResponse(templating.fragment(request, "runs/rows.html", values))
         names = connection.scalars(select(projects.c.name).order_by(projects.c.name))
         values["projects"] = list(names) if caller.principal.role == "administrator" else _own(connection, caller)
-    hidden = [name for name in request.cookies.get(HIDDEN, "id").split(".") if name in COLUMNS]
+    hidden = [name for name in request.cookies.get(HIDDEN, UNSEEN).split(".") if name in COLUMNS]
     values |= {
         "pools": sorted(platform.pools.all),
         "states": STATES,
@@ -67,6 +87,10 @@ def jobs(
         "columns": COLUMNS,
         "hidden": hidden,
         "filtered": bool(wanted.search or wanted.states or wanted.user or wanted.project or wanted.pool),
+        "submits": "/submit" in request.app.state.paths and caller.principal.scope == "write",
+        "orders": ORDERS,
+        "sorted": SORTED,
+        "turned": lambda column: _turned(request, wanted, column),
         "address": lambda **changes: _address(request, changes),
     }
     return templating.page(request, "runs/jobs.html", say("jobs.title"), caller, values, "jobs", ("jobs.js",))
@@ -75,6 +99,13 @@ def jobs(
 def _own(connection: Any, caller: Asking) -> list[str]:
     wanted = select(projects.c.name).where(projects.c.id.in_(list(caller.principal.projects))).order_by(projects.c.name)
     return list(connection.scalars(wanted))
+
+
+def _turned(request: Request, wanted: Wanted, column: str) -> str:
+    """The address of this list sorted by a column; the other way round where it is already."""
+    sort = SORTED[column]
+    first, other = ("asc", "desc") if sort in RISING else ("desc", "asc")
+    return _address(request, {"sort": sort, "order": other if (wanted.sort, wanted.order) == (sort, first) else first})
 
 
 def _address(request: Request, changes: dict[str, str | None]) -> str:

@@ -4,6 +4,7 @@ import { post, run as path, send, toast, trying } from './api.js';
 import { rendered } from './console/ansi.js';
 import { ask, askNumber } from './dialog.js';
 import { watchRuns } from './live.js';
+import { prepareRanks } from './rank_grid.js';
 
 export const job = $('[data-job]');
 export const id = job.dataset.job;
@@ -15,6 +16,7 @@ const colour = (within) => {
   if (tail) tail.replaceChildren(...tail.textContent.split('\n').flatMap((line) => [...rendered(line), '\n']));
 };
 colour(document);
+prepareRanks(document);
 
 // The server renders the overview anew; other tabs take its head alone.
 const refresh = atMost(250, () => trying(async () => {
@@ -24,7 +26,10 @@ const refresh = atMost(250, () => trying(async () => {
   const [old, fresh] = job.dataset.tab === 'overview' ? [$('[data-part]'), h('div', { 'data-part': true }, ...made.body.childNodes)] : [$('[data-head]'), $('[data-head]', made)];
   const focused = old.contains(document.activeElement) ? document.activeElement : null;
   const again = focused && (focused.getAttribute('href') ? `a[href="${CSS.escape(focused.getAttribute('href'))}"]` : ['[data-stop]', '[data-pause], [data-resume]', '[data-priority]'].find((one) => focused.matches(one)));
+  const scrolled = $('[data-ranks]', old)?.scrollTop;
   old.replaceWith(document.adoptNode(fresh));
+  prepareRanks(fresh, scrolled === undefined);
+  if (scrolled !== undefined && $('[data-ranks]', fresh)) $('[data-ranks]', fresh).scrollTop = scrolled;
   if (again) $(again, fresh)?.focus();
   colour(fresh);
   fresh.dispatchEvent(new Event('rendered', { bubbles: true }));

@@ -22,6 +22,11 @@ for (const select of $$('select', filter)) {
     submit();
   });
 }
+const states = $('[data-states]');
+const ticked = () => $$('input', states).map((box) => box.checked).join();
+const before = ticked();
+states.addEventListener('toggle', () => { if (!states.open && ticked() !== before) submit(); });
+document.addEventListener('click', (event) => { if (states.open && !states.contains(event.target)) states.open = false; });
 filter.addEventListener('submit', (event) => { event.preventDefault(); submit(); });
 
 for (const box of $$('[data-column]')) {
@@ -55,10 +60,7 @@ if (table) {
 // Live: rows that are here change in place; a page that begins with the newest takes new ones in.
 const update = (row, run) => {
   $('[data-cell=state]', row).replaceChildren(stateMark(run.state));
-  const reason = $('[data-cell=reason]', row);
-  reason.textContent = run.reason ?? '';
-  reason.title = run.reason ?? '';
-  if (run.started) {
+  if (run.started && run.state !== 'pending') { // of one that was preempted the server knows how long it ran
     const time = document.createElement('span');
     time.dataset.from = run.started;
     if (run.ended) time.dataset.to = run.ended;
@@ -70,12 +72,12 @@ const update = (row, run) => {
 const takeIn = atMost(1500, () => trying(async () => {
   if (!body) { location.reload(); return; }
   query.set('rows', '1');
-  await replaceRows(body, await send('GET', `/jobs?${query}`));
+  await replaceRows(body, await send('GET', `/jobs?${query}`), ['reason', 'time']);
 }));
-const isFirst = !query.has('cursor') && (query.get('order') ?? 'desc') === 'desc' && query.get('sort') !== 'name';
+const isFirst = !query.has('cursor') && (query.get('order') ?? 'desc') === 'desc' && ['submitted', 'changed'].includes(query.get('sort') ?? 'submitted');
 const mayBelong = (run) => (query.get('scope') ?? 'mine') !== 'mine' || run.user === document.body.dataset.user;
 watchRuns((run) => {
   const row = body && $(`[data-row="${CSS.escape(run.run)}"]`, body);
-  if (row) update(row, run);
+  if (row) { update(row, run); takeIn(); } // the server has its reason in both languages
   else if (isFirst && mayBelong(run) && run.created > Date.now() / 1000 - 600) takeIn();
 });

@@ -14,7 +14,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "home.all": ("All of your jobs", "我的全部作业"),
     "home.first": ("You have no jobs yet", "您还没有作业"),
     "home.first.how": (
-        "Log in on a command line and submit one; it appears here at once.",
-        "请在命令行登录并提交作业，作业会立即显示在此处。",
+        "Fill in a form, or log in on a command line and submit one there; it appears here at once.",
+        "请填写表单提交，或在命令行登录后提交，作业会立即显示在此处。",
     ),
 }

@@ -42,15 +42,6 @@ TEXTS: dict[str, tuple[str, str]] = {
         "其日志、指标和文件都将被删除，且无法恢复。",
     ),
     # the reason, and what to do next
-    "job.why.exit": (
-        "Rank {rank} on node {node} exited with code {code}.",
-        "节点 {node} 上的 rank {rank} 以退出码 {code} 结束。",
-    ),
-    "job.why.signal": (
-        "Rank {rank} on node {node} was killed by signal {signal}.",
-        "节点 {node} 上的 rank {rank} 被信号 {signal} 终止。",
-    ),
-    "job.why.oom": ("Rank {rank} on node {node} ran out of memory.", "节点 {node} 上的 rank {rank} 内存不足。"),
     "job.next.exit": (
         "Read the last lines of that rank in the console; correct the program or its data, then clone the job.",
         "请在控制台查看该 rank 的最后几行，修正程序或数据后克隆作业。",
@@ -126,6 +117,10 @@ TEXTS: dict[str, tuple[str, str]] = {
     "job.timeline": ("Timeline", "时间线"),
     "job.timeline.waiting": ("Waiting", "等待"),
     "job.timeline.attempt": ("Attempt {number}", "第 {number} 次尝试"),
+    "job.timeline.preparing": ("Preparing", "准备"),
+    "job.timeline.inputs": ("Inputs", "获取输入"),
+    "job.timeline.ranks": ("Ranks run", "rank 运行"),
+    "job.timeline.outputs": ("Outputs", "保存输出"),
     "job.ranks": ("Ranks", "Rank"),
     "job.ranks.of": ("Ranks of attempt {number}", "第 {number} 次尝试的 rank"),
     "job.ranks.none": ("Its ranks appear here once it has started.", "作业启动后将在此显示各 rank。"),
@@ -244,6 +239,8 @@ TEXTS: dict[str, tuple[str, str]] = {
     "events.name.nodes": ("nodes prepared", "节点就绪"),
     "events.name.attempt": ("attempt began", "尝试开始"),
     "events.name.attempt-ended": ("attempt ended", "尝试结束"),
+    "events.name.inputs": ("inputs are fetched", "开始获取输入"),
+    "events.name.inputs-ended": ("inputs fetched", "输入获取完毕"),
     "events.name.start": ("process started", "进程启动"),
     "events.name.exit": ("process ended", "进程结束"),
     "events.name.failure": ("failure", "失败"),
@@ -266,6 +263,14 @@ TEXTS: dict[str, tuple[str, str]] = {
     "compare.go": ("Compare", "对比"),
     "compare.recent": ("Other runs of this job, or of yours", "同名作业或您的其他作业"),
     "compare.choose": ("Choose another run to compare with.", "请选择要对比的运行。"),
+    "compare.unfound": (
+        "There is no such run as `{name}`; choose another.",
+        "没有名为 `{name}` 的运行，请另选一个。",
+    ),
+    "compare.several": (
+        "`{name}` could be several runs; write more of the id.",
+        "`{name}` 对应多个运行，请输入更长的编号。",
+    ),
     "compare.this": ("This run", "本次运行"),
     "compare.other": ("Other run", "另一次运行"),
     "compare.parameters": ("What differs in their jobs", "作业差异"),

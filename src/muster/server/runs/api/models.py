@@ -36,7 +36,9 @@ def _text(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_text)]
-Language = Annotated[Literal["en", "zh"], Query(description="Of the reasons for which runs wait.")]
+Language = Annotated[
+    Literal["en", "zh"], Query(description="Of the reasons for which runs wait, and of what is wrong with a job.")
+]
 Secrets = Annotated[dict[Text, Text], Field(max_length=100)]
 Sets = Annotated[list[Text], Field(max_length=1000)]
 JobText = Annotated[Text, Field(max_length=1 << 20, description="The job file: YAML, or JSON.")]

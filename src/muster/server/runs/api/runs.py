@@ -7,11 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 
+from muster.dataclass import replace
+from muster.job.source import JobError, Problem
 from muster.records.run_view import State
 from muster.server.core import audit
 from muster.server.core.api.models import PREFIX, UNCHANGED, Cursor, Filter, IfNoneMatch, Limit, errors, tagged
 from muster.server.core.authentication import Asking, Context
-from muster.server.runs import checking, present, rows, submissions
+from muster.server.runs import checking, chinese, present, rows, submissions
 from muster.server.runs.api.models import (
     Changed,
     IdempotencyKey,
@@ -77,6 +79,8 @@ def check_job(context: Context, platform: Shared, caller: Asking, given: NewRun,
         found = checking.check(platform, caller, _submission(context, platform, caller, given))
     except choosing.Impossible as error:
         raise error.within(language) from None
+    except JobError as error:
+        raise JobError([_within(problem, language) for problem in error.problems]) from None
     foreseen = choosing.preview(platform, caller.principal.name, found.project.name, found.pool, found.job)
     wait = queue_view.redacted(platform, caller.principal, foreseen.wait) if foreseen and foreseen.wait else None
     return CheckedJob(
@@ -88,6 +92,13 @@ def check_job(context: Context, platform: Shared, caller: Asking, given: NewRun,
         wait.words(language) if wait else None,
         queue_view.rounded(wait.estimate.seconds) if wait and wait.estimate else None,
     )
+
+
+def _within(problem: Problem, language: str) -> Problem:
+    """A problem in the language of who asks, as far as Muster has it."""
+    if language != "zh":
+        return problem
+    return replace(problem, message=chinese.problem(problem.message), hint=chinese.problem(problem.hint))
 
 
 @router.get("", responses=errors(401))

@@ -5,7 +5,8 @@ from typing import Any
 from muster.records import clocks
 from muster.records.files import read_events
 from muster.records.layout import RunDir
-from muster.records.untrusted import number, plain, printable
+from muster.records.untrusted import number as number_of
+from muster.records.untrusted import plain, printable
 
 MOST = 2000
 VALUE = 300  # characters of a value that are shown
@@ -25,12 +26,28 @@ def events(run: RunDir) -> list[dict[str, Any]]:
     return sorted(found, key=lambda event: event["time"])[-MOST:]
 
 
+def fetching(run: RunDir, number: int) -> tuple[float, float | None] | None:
+    """When the nodes of an attempt fetched its inputs, from the first to the last; None where there were none."""
+    attempt = run.attempt(number)
+    ahead = clocks.ahead(attempt)
+    begun: list[float] = []
+    ended: list[float] = []
+    for node in attempt.node_indexes()[:NODES]:
+        for event in read_events(attempt.node(node).events):
+            time = number_of(event.get("time"))
+            if time is not None and event.get("event") in ("inputs", "inputs-ended"):
+                (begun if event["event"] == "inputs" else ended).append(time - ahead.get(node, 0.0))
+    if not begun:
+        return None
+    return min(begun), max(ended) if len(ended) >= len(begun) else None
+
+
 def _event(event: dict[str, Any], node: int | None, ahead: float) -> dict[str, Any]:
-    time = number(event.get("time"))
+    time = number_of(event.get("time"))
     other = {
         printable(str(key))[:40]: printable(str(value))[:VALUE]
         for key, value in plain(event).items()
-        if key not in ("time", "event", "attempt", "node") and value not in (None, "", False)
+        if key not in ("time", "event", "attempt", "node") and value is not None and value is not False and value != ""
     }
     return {
         "time": time - ahead if time is not None else None,

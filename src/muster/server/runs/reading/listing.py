@@ -16,12 +16,14 @@ from muster.server.runs import rows
 from muster.server.runs.rows import Row
 
 Scope = Literal["all", "projects", "mine"]
-Sort = Literal["submitted", "changed", "name"]
+Sort = Literal["submitted", "changed", "name", "user", "priority"]
 Order = Literal["desc", "asc"]
 KEYS: dict[str, list[Any]] = {
     "submitted": [runs.c.number],
     "changed": [runs.c.changed],
     "name": [runs.c.name, runs.c.number],
+    "user": [users.c.name, runs.c.number],
+    "priority": [runs.c.priority, runs.c.number],
 }
 MANY = 200  # users whose names a search may match
 
@@ -49,6 +51,8 @@ def found(
     statement = select(*keys, *([] if runs.c.number in keys else [runs.c.number])).where(
         *_conditions(connection, principal, wanted)
     )
+    if wanted.sort == "user":
+        statement = statement.join_from(users, runs, users.c.id == runs.c.user)
     numbers, after = page(connection, statement, keys, cursor, limit, newest=wanted.order == "desc")
     order = [row["number"] for row in numbers]
     by_number = {row.number: row for row in rows.numbered(connection, order)}

@@ -5,7 +5,7 @@ import { id, job } from '../job.js';
 import { AllLogs } from './all_logs.js';
 import { LogWindow } from './log_window.js';
 import { Screen } from './screen.js';
-import { find, searchForm } from './search.js';
+import { searchForm } from './search.js';
 
 const ALL = 'all';
 const [select, follow, place, status, none, download] = ['[data-log]', '[data-follow]', '[data-place]', '[data-status]', '[data-none]', '[data-download]'].map((one) => $(one));
@@ -141,11 +141,15 @@ const refreshLogs = async () => {
   return items;
 };
 
+/** Goes to the first line that looks like an error: of the log that is shown, else of the rank that failed first, else of any. */
 const firstError = async () => {
   const key = select.value;
-  let found = null;
-  await find(id, key === ALL ? { limit: 1 } : { ...parts(key), limit: 1 }, (hit) => { found ??= hit; });
-  if (found) await choose(found.log.join('/'), found.offset);
+  const { failed } = $('[data-console]').dataset;
+  const logs = key !== ALL ? [parts(key)] : known.has(failed) ? [parts(failed), {}] : [{}];
+  const found = await searches.search(...logs.map((log) => ({ ...log, limit: 1 })));
+  if (found === null) return; // cancelled
+  searches.close();
+  if (found.length) await choose(found[0].log.join('/'), found[0].offset);
   else toast('console.no_error');
 };
 
@@ -177,7 +181,7 @@ place.addEventListener('change', () => trying(async () => {
   tell();
 }));
 $('[data-error]').addEventListener('click', () => trying(firstError));
-searchForm(id, (hit) => choose(hit.log.join('/'), hit.offset));
+const searches = searchForm(id, (hit) => choose(hit.log.join('/'), hit.offset));
 
 trying(async () => {
   const items = await refreshLogs();

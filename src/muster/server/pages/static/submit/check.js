@@ -9,7 +9,7 @@ const verdict = $('[data-verdict]');
 
 /** Names between backticks as code. */
 export const marked = (text) => text.split('`').map((part, at) => (at % 2 ? h('code', {}, part) : h('bdi', {}, part)));
-const sentence = ({ message, hint }) => (hint ? `${message}; ${hint}` : message);
+const sentence = ({ message, hint }) => (hint ? `${message}${isChinese() ? '；' : '; '}${hint}` : message);
 const whole = ({ field, message, hint }) => sentence({ message: !field ? message : message.startsWith('`') ? `\`${field}: ${message.slice(1)}` : `\`${field}\` ${message}`, hint });
 
 export class Check {
@@ -30,6 +30,7 @@ export class Check {
   async #ask(asking) {
     const { signal } = this.#asked = new AbortController();
     try {
+      if (this.isNew()) { this.#begin(); return; }
       const body = await asking();
       if (signal.aborted) return;
       if (body.wait) { this.#tell('wait', [phrase(body.wait)]); return; }
@@ -40,6 +41,13 @@ export class Check {
     } finally {
       if (!signal.aborted) verdict.removeAttribute('aria-busy');
     }
+  }
+
+  /** Nobody is told of mistakes before writing something. */
+  #begin() {
+    this.#show([]);
+    this.problems = [{ field: 'command', line: 1 }];
+    this.#tell('', [phrase('submit.begin')]);
   }
 
   #good(found) {
@@ -53,12 +61,6 @@ export class Check {
 
   #refused(error) {
     const { problems, nearest } = error.details ?? {};
-    if (problems && this.isNew()) { // nobody is told of mistakes before writing something
-      this.#show([]);
-      this.problems = problems;
-      this.#tell('', [phrase('submit.begin')]);
-      return;
-    }
     if (problems) {
       this.#show(problems);
       this.#tell('bad', [problems.length === 1 ? phrase('submit.wrong.one') : phrase('submit.wrong', { count: problems.length })], problems.map((one) => this.#item(one)));

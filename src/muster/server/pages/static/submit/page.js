@@ -14,6 +14,7 @@ import { onEdit, show } from './editor.js';
 const setup = JSON.parse($('[data-submit]').dataset.setup);
 const file = new JobFile();
 let clean = ''; // the job file that need not be kept
+let empty = ''; // the job file before anything was said
 let leaving = false;
 
 /** Something changed: the other view, the figures and the check follow. */
@@ -33,7 +34,7 @@ const check = new Check(form, ({ nodes, devices }) => {
   file.set(['nodes'], nodes > 1 ? String(nodes) : '');
   file.set(['devices'], devices > 1 ? String(devices) : '');
   changed(true);
-}, () => !file.text);
+}, () => file.text === empty);
 
 onEdit((text) => {
   file.read(text);
@@ -87,6 +88,7 @@ const begin = (text, fields = {}) => {
   if (file.problem) { show(text); check.soon(asking); return; }
   for (const [name, value] of Object.entries(fields)) file.set([name], value ?? '');
   clean = file.text;
+  empty = text ? '' : file.text;
   form.type = 'one';
   changed(true);
 };
@@ -104,6 +106,7 @@ const templates = new Templates(setup, {
 });
 const useTemplate = async (one) => {
   begin(one.job);
+  if (setup.project && !file.get('project')) { file.set(['project'], setup.project); clean = file.text; }
   $('[data-origin]').replaceChildren(phrase('submit.from_template', { name: one.name }));
   if (one.code) await code.take(`/api/v1/templates/${encodeURIComponent(one.id)}/code`, 'submit.code.of_template', one.name);
   changes.begin(one.name);
@@ -120,10 +123,11 @@ const start = async () => {
     changed(true);
     return;
   }
-  const usual = setup.projects.length === 1 ? setup.projects[0].template : null;
+  const project = setup.projects.find((one) => one.name === setup.project) ?? setup.projects[0];
+  const usual = setup.project || setup.projects.length === 1 ? project.template : null;
   if (setup.template || usual) {
-    try { await useTemplate(await templates.find(setup.template || usual, setup.projects[0].name)); return; } catch (error) { toast('shell.problem', { reason: error.message }, true); }
+    try { await useTemplate(await templates.find(setup.template || usual, project.name)); return; } catch (error) { toast('shell.problem', { reason: error.message }, true); }
   }
-  begin('');
+  begin('', { project: setup.project });
 };
 trying(start);

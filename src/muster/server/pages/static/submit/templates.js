@@ -38,7 +38,7 @@ export class Templates {
   }
 
   async #delete(one) {
-    if (!await ask({ heading: 'submit.template.delete.ask', text: 'submit.template.delete.text', action: 'submit.delete', values: { name: one.name } })) return;
+    if (!await ask({ heading: 'submit.template.delete.ask', text: 'submit.template.delete.text', action: 'submit.delete', values: { name: one.name }, name: one.name })) return;
     await send('DELETE', at(one.id));
     toast('submit.template.deleted', { name: one.name });
   }
