@@ -76,7 +76,7 @@ def served(request: pytest.FixtureRequest, _postgres_of_worker: PostgresServer |
     with server.http(token) as http:  # clones of the run
         for one in http.get("/api/v1/runs", params={"limit": 500}).json()["items"]:
             http.post(f"/api/v1/runs/{one['run']}/stop", json={"now": True})
-            until(lambda one=one: http.get(f"/api/v1/runs/{one['run']}").json()["phase"] == "ended")
+        until(lambda: all(one["phase"] == "ended" for one in http.get("/api/v1/runs", params={"limit": 500}).json()["items"]))
     server.kill(signal.SIGTERM)
     shutil.rmtree(server.folder)
 
@@ -160,8 +160,8 @@ def test_runs_have_no_keys_that_the_document_does_not_name(administered: Adminis
         client.http.post(f"/api/v1/runs/{runs[2]}/stop", json={"now": True})
         client.wait(runs[2])
     assert shown[0]["result"] and shown[1]["failure"] and shown[1]["endpoints"]
-    for run in shown:
-        assert undescribed(schemas["DetailedRun"], schemas, run) == []
+    for details in shown:
+        assert undescribed(schemas["DetailedRun"], schemas, details) == []
     assert undescribed(schemas["RunPage"], schemas, listed) == []
 
 
