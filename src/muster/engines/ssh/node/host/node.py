@@ -105,8 +105,11 @@ class HostNode:
         return {"host": os.uname().nodename, "place": place, "attempt": attempt, "running": self.running}
 
     def disconnected(self) -> None:
-        if self._blob is not None:
-            self._blob.close()
+        if self._blob is not None:  # it is sent anew, under another name
+            with suppress(OSError):  # a full disk
+                self._blob.close()
+            with suppress(OSError):
+                os.unlink(self._blob.name)
             self._blob = None
         self._have = False
         if not self.started:  # its submitter may be gone, and others wait
