@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +14,8 @@ from typing import Any
 import pytest
 from live import Live
 
-from conftest import WriteJob, until
+from behaviour import Configure
+from conftest import Muster, WriteJob, processes_with, until
 from host_machines import Machines
 
 RunJson = Callable[..., dict[str, Any]]
@@ -64,3 +67,70 @@ def test_code_arrives_over_a_slow_link_and_what_broke_off_leaves_nothing(
         assert f"{CODE} weights\n" in live.logs()
     assert [event["host"] for event in events(live) if event["event"] == "link-broken"] == ["h1"]
     assert list(blobs.glob("*.tmp")) == []
+
+
+WAITING = {"train.py": "import signal\nprint('up', flush=True)\nwhile True:\n    signal.pause()\n"}
+# Stands for ssh: connections to h2 hang from some moment on, without a word.
+HANGING = """#!/bin/sh
+case " $* " in *" -- h2 "*) [ ! -e {flag} ] || exec sleep 1000 ;; esac
+exec {ssh} "$@"
+"""
+
+
+@pytest.fixture
+def hang(tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[Live], None]:
+    """Breaks the connection to h2, and lets all that follow hang."""
+    flag, program = tmp_path / "hanging", tmp_path / "hanging-ssh/ssh"
+    program.parent.mkdir()
+    program.write_text(HANGING.format(flag=flag, ssh=shutil.which("ssh")))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+    def call(live: Live) -> None:
+        flag.touch()
+        found = [line.partition(":")[0] for line in processes_with(f"MUSTER_HOME={live.home}") if f"relay {live.run.id} 1" in line]
+        [relay] = [pid for pid in found if not Path(f"/proc/{pid}/comm").read_text().startswith("muster-")]  # as its daemon is
+        os.kill(int(relay), signal.SIGKILL)
+
+    return call
+
+
+def hanging(live: Live) -> list[str]:
+    return [line for line in processes_with(f"MUSTER_HOME={live.home}") if "sleep 1000" in line]
+
+
+@pytest.mark.parametrize("engine", ["ssh"], indirect=True)
+def test_a_host_counts_as_lost_in_time_although_ssh_hangs(
+    hang: Callable[[Live], None], command: list[str], write_job: WriteJob, configure: Configure
+) -> None:
+    configure('lost_after = "3s"\n')
+    with Live(command, write_job({"nodes": 2, "grace": "1s"}, **WAITING)) as live:
+        live.until_running(2)
+        hang(live)
+        until(Path(live.run.final).exists)
+        assert (live.final()["state"], "h2 was not reached for 3s" in live.final()["reason"]) == ("lost", True)
+
+
+@pytest.mark.parametrize("engine", ["ssh"], indirect=True)
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_an_ssh_that_hangs_does_not_outlive_its_run(
+    how: str,
+    hang: Callable[[Live], None],
+    command: list[str],
+    muster: Muster,
+    write_job: WriteJob,
+    configure: Configure,
+) -> None:
+    configure('lost_after = "8s"\n')  # h2 ends its ranks by itself
+    with Live(command, write_job({"nodes": 2, "grace": "1s"}, **WAITING)) as live:
+        live.until_running(2)
+        hang(live)
+        until(lambda: hanging(live))
+        if how == "stopped":
+            muster("stop", live.run.id)
+            until(Path(live.run.final).exists)
+            until(lambda: not hanging(live))
+        else:
+            os.kill(live.supervisor, signal.SIGKILL)
+            until(lambda: not hanging(live))
+            muster("stop", live.run.id, "--now")

@@ -13,13 +13,16 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from muster.dataclass import dataclass
 from muster.engines.ssh.node import bootstrap
+from muster.linux import syscalls
 from muster.records.untrusted import parse_json
 
 CONNECT_LIMIT = 15  # seconds for a host to answer
-OPENING_LIMIT = 60.0  # for the bootstrap to begin, or to take in a piece of the agent
+OPENING_LIMIT = 60.0  # for the host to take in a piece of the agent, or all that ssh has of it
+ANSWER_LIMIT = 20.0  # for the bootstrap to begin
 GARBAGE = 1 << 16  # bytes that a host's shell may write before
 OPTIONS = {
     "BatchMode": "yes",
@@ -115,12 +118,19 @@ class Closed(Exception):
 class Connection:
     """An open connection; reading and writing never wait."""
 
-    def __init__(self, host: Host, command: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, host: Host, command: str, environment: Mapping[str, str], tied: bool = False) -> None:
+        """With `tied`, ssh ends with the thread that calls this."""
         self.host = host
+        before = syscalls.die_with_parent if tied else None
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed with the connection
         try:
             self._process = subprocess.Popen(
-                host.argv(command), env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+                host.argv(command),
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                preexec_fn=before,
             )
         except FileNotFoundError:
             self._errors.close()
@@ -137,7 +147,7 @@ class Connection:
         os.set_blocking(self.writer, False)
         os.set_blocking(self.reader, False)
         end = time.monotonic() + limit
-        if not self._has_agent(end):
+        if not self._has_agent(min(end, time.monotonic() + ANSWER_LIMIT)):
             self.send(len(agent).to_bytes(8, "big") + agent, end)
             self._has_agent(end)
 
@@ -174,6 +184,14 @@ class Connection:
         self._errors.seek(0)
         said = (self._errors.read(GARBAGE).strip() or output.strip()).decode("utf-8", "replace")
         return explained(self.host, said, code)
+
+    def finish(self, limit: float) -> None:
+        """Waits until the host has taken what was written, and has ended the session; `limit` seconds at most."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(limit)
 
     def kill(self) -> None:
         """Ends ssh, and with it the connection for whoever waits for it."""

@@ -24,7 +24,7 @@ from muster.engines.ssh.node.handover import Handover
 from muster.engines.ssh.node.link import Link
 from muster.linux import syscalls
 from muster.linux.held_signals import held
-from muster.linux.signals import reap_children, send
+from muster.linux.signals import reap_children, send_to_group
 from muster.records import clocks
 from muster.records.files import Events, read_object
 from muster.records.layout import AttemptDir
@@ -168,6 +168,7 @@ class SshSite(OwnSite):
 
     def _connect(self, attempt: int = 0) -> None:
         self._tokens = os.pipe()
+        os.set_blocking(self._tokens[0], False)
         os.write(self._tokens[1], b"." * CONNECTING)
         given = handover.of_each_node(self.assignment, attempt)
         with held():
@@ -326,7 +327,7 @@ class SshSite(OwnSite):
                 while node.line.recv(READ):
                     pass
             except OSError:
-                send(node.pid, signal.SIGKILL)
+                send_to_group(node.pid)  # its ssh, too, and what that has started
             node.line.close()
         reap_children()
         for descriptor in [descriptor for descriptor in self._tokens if descriptor >= 0]:
