@@ -68,9 +68,51 @@ def test_a_host_whose_user_has_another_shell(
     assert Path(view["attempts"][0]["ranks"][0]["log"]).read_text() == f"{path}\n"
 
 
+OF_PEOPLE = """
+Host h1
+  RemoteCommand tmux new -A -s main
+  RequestTTY force
+  StdinNull yes
+Host h2
+  ForkAfterAuthentication yes
+  SessionType none
+"""
+
+
+@pytest.mark.long
+def test_a_configuration_that_is_for_people_does_not_disturb_runs(
+    machines: Machines, on_hosts: Callable[..., None], run_json: RunJson, write_job: WriteJob
+) -> None:
+    on_hosts("h1", "h2")
+    with machines.configured(OF_PEOPLE):
+        view = run_json(write_job({"nodes": 2, "command": "echo here"}))
+    assert view["state"] == "succeeded", view["reason"]
+
+
+@pytest.mark.parametrize(
+    ("says", "later"),
+    [
+        ("OpenSSH_7.4p1, OpenSSL 1.0.2k-fips", set()),
+        ("OpenSSH_8.0p1, OpenSSL 1.1.1k", {"RemoteCommand"}),
+        ("OpenSSH_for_Windows_9.5p1", {"RemoteCommand", "StdinNull", "ForkAfterAuthentication", "SessionType"}),
+        ("another program", set()),
+    ],
+)
+def test_ssh_is_given_the_options_that_it_knows(
+    says: str, later: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "ssh"
+    program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert set(ssh_options.chosen()) - set(ssh_options.OPTIONS) == later
+
+
 # Stands for ssh: a connection is open until as many are as may be, or nothing new came for a while.
 COUNTING = """#!{python}
 import os, sys, time
+if sys.argv[1:] == ["-V"]:
+    sys.exit("OpenSSH_9.2p1")
 folder = {folder!r}
 open(f"{{folder}}/{{os.getpid()}}", "w").close()
 most, since = 0, time.monotonic()

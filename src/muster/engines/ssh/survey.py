@@ -12,7 +12,7 @@ from types import TracebackType
 
 from muster.dataclass import replace
 from muster.engines.ssh import report
-from muster.engines.ssh.node import addresses, bootstrap
+from muster.engines.ssh.node import addresses, bootstrap, ssh_options
 from muster.engines.ssh.node.addresses import Unsuitable
 from muster.engines.ssh.node.connection import UNRESOLVED, Host, Unfit, Unreachable
 from muster.engines.ssh.node.conversation import Conversation
@@ -70,6 +70,7 @@ class Survey:
         found: dict[str, Report] = {}
         left = list(hosts)[::-1]
         self.waiting = list(hosts)
+        ssh_options.chosen()  # once, and not in each thread
 
         def work() -> None:
             while True:

@@ -16,29 +16,16 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from muster.dataclass import dataclass
-from muster.engines.ssh.node import bootstrap
+from muster.engines.ssh.node import bootstrap, ssh_options
 from muster.linux import syscalls
 from muster.records.untrusted import parse_json
 
-CONNECT_LIMIT = 15  # seconds for a host to answer
 OPENING_LIMIT = 60.0  # for the host to take in a piece of the agent, or all that ssh has of it
 ANSWER_LIMIT = 20.0  # for the bootstrap to begin
 GARBAGE = 1 << 16  # bytes that a host's shell may write before
-OPTIONS = {
-    "BatchMode": "yes",
-    "ConnectTimeout": str(CONNECT_LIMIT),
-    "ServerAliveInterval": "5",
-    "ServerAliveCountMax": "3",
-    "ControlMaster": "no",  # a connection of its own: when it ends, only this node is concerned
-    "ControlPath": "none",
-    "ForwardAgent": "no",
-    "ForwardX11": "no",
-    "ClearAllForwardings": "yes",
-    "PermitLocalCommand": "no",
-    "LogLevel": "ERROR",
-}
 _HOST = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<name>\[[0-9A-Fa-f:.]+\]|[^@:\s\[\]]+)(?::(?P<port>[0-9]+))?")
 
+CROWDED = "its sshd closes new connections"
 UNRESOLVED = "its name cannot be resolved"
 # What ssh says, why that is, and what to do; the first that is found in its words counts.
 _REASONS = (
@@ -88,7 +75,7 @@ class Host:
 
     def argv(self, command: str, terminal: bool = False) -> list[str]:
         """The command line of ssh; with `terminal`, the command has one on the host."""
-        chosen = {**OPTIONS, "RequestTTY": "yes" if terminal else "no"}
+        chosen = {**ssh_options.chosen(), "RequestTTY": "yes" if terminal else "no"}
         options = [word for name, value in chosen.items() for word in ("-o", f"{name}={value}")]
         user = ["-l", self.user] if self.user else []
         port = ["-p", self.port] if self.port else []

@@ -12,7 +12,7 @@ from typing import Any
 from muster.agent.node import environment
 from muster.agent.supervisor.site import Assignment
 from muster.dataclass import dataclass
-from muster.engines.ssh.node import bootstrap, submitter_files
+from muster.engines.ssh.node import bootstrap, ssh_options, submitter_files
 from muster.engines.ssh.node.connection import Host
 from muster.linux import keys
 from muster.records.layout import RunDir
@@ -58,6 +58,7 @@ def of_each_node(assignment: Assignment, attempt: int) -> list[Handover]:
         "shared": hosts.shared,
     }
     roots = submitter_files.roots(job)
+    ssh_options.chosen()  # once, and not in each link
     found = []
     for index, spec in enumerate(hosts.nodes):
         host = Host.parse(spec)
