@@ -14,6 +14,8 @@ import pytest
 
 from conftest import Muster, WriteJob, until
 from host_machines import Machines
+from muster.engines.ssh.node import ssh_options
+from muster.engines.ssh.node.connection import Host, explained
 from muster.engines.ssh.node.site import CONNECTING
 
 RunJson = Callable[..., dict[str, Any]]
@@ -143,3 +145,47 @@ def test_connections_are_opened_at_the_same_time_but_not_too_many(
     view = run_json(write_job({"command": "true", "nodes": count, "device": "cpu"}))
     assert "does not accept your key" in view["reason"]
     assert max(map(int, seen.read_text().split())) == CONNECTING
+
+
+@pytest.fixture
+def crowded(machines: Machines) -> Iterator[list[str]]:
+    """Many names of h1, whose sshd takes few new connections at a time, by the rule of its defaults."""
+    config, log = machines.home("h1") / "sshd_config", machines.home("h1") / "sshd.log"
+    before = config.read_text()
+
+    def restart(text: str) -> None:
+        config.write_text(text)
+        listening = log.read_text().count("Server listening")
+        machines.kill_sshd("h1")
+        until(lambda: log.read_text().count("Server listening") > listening)
+
+    restart(before.replace("MaxStartups 200", "MaxStartups 1:80:6"))
+    names = f"Host n*\n  HostName {machines.address('h1')}\n  HostKeyAlias h1\n"
+    with machines.configured(names):
+        yield [f"n{number}" for number in range(1, 13)]
+    restart(before)
+
+
+@pytest.mark.long
+def test_a_host_that_takes_few_connections_at_a_time_is_asked_again(
+    machines: Machines, crowded: list[str], on_hosts: Callable[..., None], muster: Muster, run_json: RunJson, write_job: WriteJob
+) -> None:
+    on_hosts(*crowded)
+    done = muster("doctor", "--hosts", "lab", "--timeout", "100s", timeout=110)
+    assert f"{len(crowded)} of {len(crowded)} hosts can run jobs" in done.stdout, done.stdout
+    assert "drop connection" in (machines.home("h1") / "sshd.log").read_text()
+    view = run_json(write_job({"command": "true", "nodes": len(crowded)}))
+    assert view["state"] == "succeeded", view["reason"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "kex_exchange_identification: Connection closed by remote host\nConnection closed by 10.0.0.1 port 22",
+        "kex_exchange_identification: read: Connection reset by peer\nConnection reset by 10.0.0.1 port 22",
+    ],
+)
+def test_a_host_that_takes_no_more_connections_says_which_setting_that_is(said: str) -> None:
+    found = explained(Host("h1"), said, 255)
+    assert "MaxStartups" in str(found)
+    assert (found.lasting, found.crowded) == (False, True)

@@ -46,11 +46,16 @@ _REASONS = (
         "name the right one with IdentityFile and IdentitiesOnly in ~/.ssh/config",
     ),
     ("Could not resolve hostname", UNRESOLVED, "check the name, or give its address"),
+    (
+        "_exchange_identification",
+        CROWDED,
+        "it may get too many at a time: raise MaxStartups in its sshd_config; else see the log of its sshd",
+    ),
     ("Connection refused", "nothing listens at its ssh port", "start sshd there, or give the port as `{name}:PORT`"),
     ("timed out", "it does not answer", "check that it is up and that `ssh {target}` works"),
     ("No route to host", "there is no route to it", "check that it is up and that `ssh {target}` works"),
 )
-TRANSIENT = ("nothing listens at its ssh port", "it does not answer", "there is no route to it")
+TRANSIENT = (CROWDED, "nothing listens at its ssh port", "it does not answer", "there is no route to it")
 
 
 @dataclass(frozen=True)
@@ -83,11 +88,15 @@ class Host:
 
 
 class Unreachable(Exception):
-    """Why a host cannot be used, and what to do; `lasting` unless it may be otherwise in a moment."""
+    """Why a host cannot be used, and what to do; `lasting` unless it may be otherwise in a moment.
 
-    def __init__(self, reason: str, lasting: bool = True) -> None:
+    `crowded` is a host that takes only so many new connections at a time.
+    """
+
+    def __init__(self, reason: str, lasting: bool = True, crowded: bool = False) -> None:
         super().__init__(reason)
         self.lasting = lasting
+        self.crowded = crowded
 
 
 class Unfit(Unreachable):
@@ -201,7 +210,7 @@ def explained(host: Host, said: str, code: int | None) -> Unreachable:
     for words, reason, hint in _REASONS:
         if words in said:
             advice = hint.format(target=host.target, name=host.name, known=known)
-            return Unreachable(f"{reason}; {advice}", lasting=reason not in TRANSIENT)
+            return Unreachable(f"{reason}; {advice}", lasting=reason not in TRANSIENT, crowded=reason == CROWDED)
     last = said.strip().splitlines()[-1] if said.strip() else f"ssh ended with code {code} and left no word"
     return Unreachable(f"ssh failed: {last}", lasting=False)
 

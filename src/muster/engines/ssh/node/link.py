@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import resource
 import select
 import socket
@@ -35,7 +36,8 @@ AHEAD = 1 << 18  # bytes of code that are handed to ssh before they are asked fo
 # Seconds after which a connection is given up, less where hosts are lost soon: a host sends a sign of life every 2 seconds.
 SILENCE, SHORTEST_SILENCE = 10.0, 5.0
 LEAST = 1.0  # seconds for a connection to be opened, however soon the host counts as lost
-PAUSES = (0.1, 0.3, 1.0, 2.0)  # before connecting again
+PAUSES = (0.1, 0.3, 1.0, 2.0)  # before connecting again, about
+MOST_CROWDED = 20  # tries to connect to a host that takes only so many new connections at a time
 LEAVING = 5.0  # seconds for a host to hear that the run is over
 FULL_PAUSE = 2.0  # before trying again to write to a full disk
 SAID = 1 << 20  # bytes of a message of a host
@@ -84,7 +86,7 @@ class Link:
                     self._give_up(error)
                 self._break(error)
             except Unreachable as error:
-                if not self._met and (error.lasting or tries >= len(PAUSES)):
+                if not self._met and (error.lasting or tries >= (MOST_CROWDED if error.crowded else len(PAUSES))):
                     self._give_up(error)
                 self._break(error)
             except OSError as error:  # a full disk, or a network file system that is away
@@ -92,7 +94,7 @@ class Link:
                 self._unwritten = self._unwritten or time.monotonic()
                 self._pause(FULL_PAUSE)
             tries += 1
-            self._pause(PAUSES[min(tries, len(PAUSES)) - 1])
+            self._pause(PAUSES[min(tries, len(PAUSES)) - 1] * random.uniform(0.5, 1.5))  # not all links at the same moment
         self._leave()
 
     def _leave(self) -> NoReturn:
