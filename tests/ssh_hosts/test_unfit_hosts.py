@@ -75,6 +75,36 @@ def test_a_host_without_python_is_told_as_such(
     assert re.fullmatch(f"h[12]: {words}", view["reason"])
 
 
+@pytest.mark.parametrize(
+    ("place", "change", "words"),
+    [
+        ("", "chmod 775", "others may write to /root/own"),
+        ("/blobs", "chmod 777", "others may write to /root/own/blobs"),
+        ("", "chown trainer", "/root/own belongs to user 4711"),
+    ],
+)
+def test_a_directory_that_other_users_may_change_is_refused(
+    place: str,
+    change: str,
+    words: str,
+    machines: Machines,
+    on_hosts: Callable[..., None],
+    muster: Muster,
+    run_json: RunJson,
+    write_job: WriteJob,
+) -> None:
+    """They could exchange the agent, which runs as the user."""
+    subprocess.run([machines.bin / "ssh", "h1", f"mkdir -p /root/own/blobs; {change} /root/own{place}"], check=True)
+    try:
+        on_hosts("h1", directory="/root/own")
+        view, doctor = run_json(write_job({"command": "true"})), muster("doctor", "--hosts", "lab")
+    finally:
+        subprocess.run([machines.bin / "ssh", "h1", "rm -r /root/own"], check=True)
+    assert view["state"] == "failed"
+    assert view["reason"].startswith(f"h1: its directory for Muster may be changed by other users ({words}); ")
+    assert (doctor.returncode, f"may be changed by other users ({words})" in doctor.stdout) == (1, True), doctor.stdout
+
+
 @pytest.mark.parametrize("size", ["64k", "5m"])
 def test_a_full_disk_on_a_host_is_told_as_such(
     size: str, machines: Machines, on_hosts: Callable[..., None], run_json: RunJson, write_job: WriteJob

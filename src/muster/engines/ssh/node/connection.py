@@ -249,6 +249,9 @@ def _checked(answer: dict[str, object]) -> dict[str, object]:
         if error == bootstrap.NO_PYTHON:
             raise Unfit("it has no Python 3.9 or newer; install one, or name it with `python` in the group of hosts")
         raise Unfit(f"its directory for Muster cannot be used ({error}); free or name another with `directory`")
+    if reason := answer.get("unsafe"):
+        advice = "let it be your own, with `chmod go-w`, or name another with `directory`"
+        raise Unfit(f"its directory for Muster may be changed by other users ({reason}); {advice}")
     return answer
 
 

@@ -38,7 +38,9 @@ UNSTARTED = 10.0  # seconds without a byte after which devices are for others, a
 def be_daemon(paths: HostPaths, node: int, listening: int) -> NoReturn:
     """Never returns. `listening` is a pipe that is closed when the daemon can be reached."""
     try:
-        os.makedirs(paths.run.path, 0o700, exist_ok=True)
+        mask = os.umask(0o077)  # for directories above it, too
+        os.makedirs(paths.run.path, exist_ok=True)
+        os.umask(mask)
         listener = _listener(paths.socket[1:], 8)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
