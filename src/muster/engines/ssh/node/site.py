@@ -146,7 +146,11 @@ class SshSite(OwnSite):
         peers = self._choose_addresses()
         for node in missing[:1] if self._refused and len(missing) == len(self._nodes) else missing:
             node.asked = True
-            node.say("hold", peer=peers.get(node.index, ""))
+            node.say("hold", peer=peers.get(node.index, ""), nodes=len(self._workers_beside(node)))
+
+    def _workers_beside(self, node: Node) -> list[Node]:
+        """The nodes with devices on the machine of a node, itself included: one may be named twice, by different names."""
+        return [each for each in self._nodes[: self.job.nodes] if each is node or (node.order() and each.order() == node.order())]
 
     def _choose_addresses(self) -> dict[int, str]:
         """Chooses the addresses of all nodes; returns the peers of those that have to look for a route. Raises NotReady."""
@@ -241,6 +245,9 @@ class SshSite(OwnSite):
             node.asked, node.busy = False, _reason(data) if say == "busy" else ""
         elif say == "unfit" and self._attempt is not None:
             self._lose(node, _reason(data))
+        elif say == "unfit" and data.get("together") is True and len(same := self._workers_beside(node)) > 1:
+            advice = "name each machine once, or ask for fewer devices"
+            raise NotReady(f"{same[1].spec} is the same machine as {same[0].spec}: {_reason(data)}; {advice}")
         elif say == "unfit":
             raise NotReady(f"{node.spec}: {_reason(data)}")
         elif say == "broken":

@@ -190,11 +190,16 @@ class HostNode:
 
     # -- devices and address
 
-    def hold(self, peer: str) -> None:
-        """Takes the devices of this node, or says who has them; with a peer, tells the address on the route to it, too."""
+    def hold(self, peer: str, nodes: int) -> None:
+        """Takes the devices of this node, or says who has them; with a peer, tells the address on the route to it, too.
+
+        This machine has `nodes` nodes of the run: it may be known by several names.
+        """
         queue = self._open_queue()
         if queue is not None and (lacking := queue.lacking()):
             self._say("unfit", reason=f"the job {lacking}")
+        elif queue is not None and (lacking := queue.lacking(nodes)):
+            self._say("unfit", reason=f"the job {lacking}", together=True)
         elif queue is not None and not self._take_devices(queue):
             self._look_again = time.monotonic() + LOOK_PAUSE
             self._say("busy", reason=queue.reason)
