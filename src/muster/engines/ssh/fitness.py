@@ -57,6 +57,11 @@ def notes(report: Report, hosts: HostsOptions) -> list[str]:
         found.append(f"no namespaces ({report.namespaces}); its node shares directories and processes with the host")
     if report.ssh:
         found.append(f"no logins between nodes: {report.ssh}")
+    if report.logout:
+        found.append(
+            f"its logind kills what runs in a session when that ends (KillUserProcesses=yes in {report.logout}): ranks do not"
+            " outlive a lost connection; let its administrator name your user in KillExcludeUsers there"
+        )
     ahead = abs(report.clock)
     if ahead - report.clock_error > FAR_OFF:
         refused = "; stores may refuse its requests" if ahead > STORES_REFUSE else ""
