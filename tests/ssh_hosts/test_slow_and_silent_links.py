@@ -111,6 +111,27 @@ def test_a_host_counts_as_lost_in_time_although_ssh_hangs(
         assert (live.final()["state"], "h2 was not reached for 3s" in live.final()["reason"]) == ("lost", True)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("speaks", [True, False])
+def test_a_host_that_falls_silent_is_lost_only_after_its_time(
+    speaks: bool, machines: Machines, on_hosts: Callable[..., None], command: list[str], muster: Muster, write_job: WriteJob
+) -> None:
+    """Connections to it hang: there is no refusal, and no word of a router."""
+    on_hosts("h1", "h2", lost_after="40s" if speaks else "6s")
+    with Live(command, write_job({"python": "python3", "nodes": 2, "grace": "1s"}, **WAITING)) as live:
+        live.until_running(2)
+        machines.silence("h2")
+        try:
+            until(lambda: [event for event in events(live) if event["event"] == "link-broken"])
+            if not speaks:
+                assert "h2 was not reached for 6s" in live.final()["reason"]
+        finally:
+            machines.unsilence("h2")
+        if speaks:
+            muster("stop", live.run.id)
+        assert live.final()["state"] == ("stopped" if speaks else "lost")
+
+
 @pytest.mark.parametrize("engine", ["ssh"], indirect=True)
 @pytest.mark.parametrize("how", ["stopped", "killed"])
 def test_an_ssh_that_hangs_does_not_outlive_its_run(
