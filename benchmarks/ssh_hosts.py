@@ -296,7 +296,7 @@ def main() -> int:
     machine = {"python": platform.python_version(), "cpus": os.cpu_count(), "load": os.getloadavg()[0]}
     shown = {**machine, "rows": [{**asdict(row), "holds": row.holds} for row in rows]}
     print(json.dumps(shown, indent=1) if options.json else text(rows))
-    return 0
+    return 0 if all(row.holds for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -271,6 +271,13 @@ class Machines:
     def mend(self, name: str) -> None:
         self._call("ip", "-n", self._namespace(name), "link", "set", "eth0", "up")
 
+    def silence(self, name: str) -> None:
+        """Lets nothing that a host sends arrive, without a word to anybody, as a firewall does."""
+        self.ip(name, "route", "add", "blackhole", self.submitter)
+
+    def unsilence(self, name: str) -> None:
+        self.ip(name, "route", "del", "blackhole", self.submitter)
+
     def break_connections(self, name: str) -> None:
         """Kills the sessions of a host's ssh server, not the server itself."""
         for pid in self.named(name, "sshd"):

@@ -163,3 +163,54 @@ def test_what_hosts_cannot_see_or_may_not_do_is_refused_before_anything_starts(
 )
 def test_what_ssh_says_becomes_what_to_do(said: str, words: str) -> None:
     assert words in str(explained(Host("node12", "train", "2222"), said, 255))
+
+
+@pytest.mark.parametrize("hosts", ["lab", "a,b", ["a", "b"], {"group": "lab"}])
+def test_an_option_of_hosts_is_set_however_they_are_written(hosts: object) -> None:
+    job = load({"command": "true", "hosts": hosts}, ["hosts.interface=ib0"]).checked()
+    assert job.hosts.interface == "ib0"
+    assert (job.hosts.group or job.hosts.nodes) == ("lab" if "lab" in str(hosts) else ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [{"group": "lab", "interface": "ib0"}, {"nodes": ["x"], "interface": "ib0"}, {"hostfile": "f", "interface": "ib0"}],
+)
+@pytest.mark.parametrize(("named", "meant"), [("a,b", ("", ("a", "b"))), ("other", ("other", ())), ("[a, b]", ("", ("a", "b")))])
+def test_other_hosts_keep_what_was_said_of_the_first(before: object, named: str, meant: tuple[str, tuple[str, ...]]) -> None:
+    hosts = load({"command": "true", "hosts": before}, [f"hosts={named}"]).checked().hosts
+    assert (hosts.group, hosts.nodes, hosts.hostfile, hosts.interface) == (*meant, "", "ib0")
+
+
+def test_a_mapping_of_hosts_replaces_all_that_was_said_before() -> None:
+    hosts = load({"command": "true", "hosts": {"group": "lab", "interface": "ib0"}}, ["hosts={group: other}"]).checked().hosts
+    assert (hosts.group, hosts.interface) == ("other", "")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "words"),
+    [
+        ("", "names no host"),
+        ("n1:0", "n1:0` has no port; ports are 1 to 65535"),
+        ("root@", "root@` is not a host"),
+        ("lap", "names `lap`, which is no group of config.toml, and no host has that name; did you mean `lab`?"),
+        ("quux", "no host has that name; there are the groups `lab`, `other`"),
+    ],
+)
+def test_a_mistake_in_hosts_is_told_before_a_run_exists(
+    hosts: str, words: str, muster: Muster, write_job: WriteJob, home: Path
+) -> None:
+    home.mkdir()
+    (home / "config.toml").write_text('engine = "ssh"\n[hosts.lab]\nnodes = ["n1"]\n[hosts.other]\nnodes = ["n2"]\n')
+    said = muster("run", write_job({"command": "true"}), "--hosts", hosts)
+    assert (said.returncode, " ".join(words.split()) in " ".join(said.stderr.split())) == (2, True), said.stderr
+    assert not (home / "runs").exists()
+
+
+def test_a_number_of_processes_is_not_taken_for_a_port(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.txt"
+    path.write_text("n1:22\nn2:2222\n")
+    assert read_hostfile(str(path)) == ["n1:22", "n2:2222"]
+    path.write_text("n1:8\nn2:8\n")
+    with pytest.raises(Wrong, match="`n1:8` would be the port 8 of n1"):
+        read_hostfile(str(path))

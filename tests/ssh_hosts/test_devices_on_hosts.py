@@ -120,6 +120,21 @@ def test_runs_that_want_the_same_hosts_in_opposite_order_all_end_and_never_share
     assert [run.end() for run in runs] == ["succeeded"] * len(runs), [view(run.run).reason for run in runs]
 
 
+def test_a_machine_that_is_named_twice_by_different_names_is_told_as_such(
+    machines: Machines, equipped: Equipped, on_hosts: OnHosts, run_json: RunJson, muster: Muster, write_job: WriteJob
+) -> None:
+    """Its second node would wait for the devices of its first."""
+    on_hosts("h1", "trainer@h1")
+    equipped.gpus("h1", 2)
+    job = write_job({"command": "true", "nodes": 2, "devices": 2, "device": "nvidia"})
+    checked, view = muster("run", job, "--check"), run_json(job)
+    words = "the same machine as h1: the job asks for 2 times 2 nvidia devices, and it has 2; name each machine once"
+    assert (view["state"], f"trainer@h1 is {words}" in view["reason"]) == ("failed", True), view["reason"]
+    assert checked.returncode == 2
+    assert "has trainer@h1, which is the same machine as h1, and the job asks for 2 times 2 nvidia devices" in checked.stderr
+    assert run_json(write_job({"command": "true", "nodes": 2, "devices": 1, "device": "nvidia"}))["state"] == "succeeded"
+
+
 def test_a_run_that_waits_names_the_host_and_the_run_and_user_who_holds_and_holds_nothing_itself(
     machines: Machines, equipped: Equipped, on_hosts: OnHosts, muster: Muster, write_job: WriteJob
 ) -> None:

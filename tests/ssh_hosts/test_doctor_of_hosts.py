@@ -240,6 +240,21 @@ def test_a_group_with_one_unknown_host_is_a_row(on_hosts: OnHosts, muster: Muste
     assert [host["host"] for host in twice["hosts"]] == ["h1", "h2"]
 
 
+def test_a_host_that_kills_what_runs_in_a_session_at_its_end_is_noted(
+    machines: Machines, on_hosts: OnHosts, muster: Muster
+) -> None:
+    on_hosts("trainer@h1")
+    machines.set_environment("h1", XDG_SESSION_ID="3")  # as logind does
+    folder = "/run/systemd/logind.conf.d"
+    script = f"mkdir -p {folder}; printf '[Login]\\nKillUserProcesses=yes\\n' > {folder}/kill.conf"
+    subprocess.run([machines.bin / "ssh", "h1", script], check=True)
+    try:
+        done = muster("doctor", "--hosts", "lab")
+    finally:
+        subprocess.run([machines.bin / "ssh", "h1", "rm -r /run/systemd"], check=True)
+    assert (done.returncode, f"KillUserProcesses=yes in {folder}/kill.conf" in done.stdout) == (0, True), done.stdout
+
+
 def test_links_are_measured_around_a_ring(machines: Machines, on_hosts: OnHosts, ask: Ask, muster: Muster) -> None:
     on_hosts("h1", "h2", "h3", interface="eth0")
     found = ask("--links")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from conftest import Muster
 from muster.devices import DeviceInfo
 from muster.engines.ssh import fitness, report
+from muster.engines.ssh.node.host import logind
 from muster.engines.ssh.options import HostsOptions
 from muster.engines.ssh.report import Accelerators, Disk, Report
 from muster.job import Job
@@ -78,6 +79,7 @@ def test_what_prevents_a_run_is_in_the_way(facts: dict[str, Any], words: str) ->
         ({"clock": -4000.0}, "its clock is 1h6m behind; stores may refuse its requests"),
         ({"directory": Disk("/d", 100 << 20)}, "/d has only 100M free"),
         ({"namespaces": "not permitted"}, "no namespaces (not permitted)"),
+        ({"logout": "/etc/systemd/logind.conf"}, "KillUserProcesses=yes in /etc/systemd/logind.conf"),
         ({"ssh": "there is no sshd"}, "no logins between nodes: there is no sshd"),
         ({"accelerators": (Accelerators("ascend", (DeviceInfo("0"),)),)}, "rank tables need /etc/hccn.conf"),
         ({"accelerators": (Accelerators("nvidia", trouble="it broke"),)}, "nvidia: it broke"),
@@ -88,6 +90,32 @@ def test_what_prevents_nothing_is_a_note(facts: dict[str, Any], words: str) -> N
     assert fitness.in_the_way(found, HOSTS) == []
     [note] = fitness.notes(found, HOSTS)
     assert words in note
+
+
+KILLS = "[Login]\nKillUserProcesses=yes\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "user", "by"),
+    [
+        ({"etc/systemd/logind.conf": KILLS}, "ann", "etc/systemd/logind.conf"),
+        ({"etc/systemd/logind.conf": KILLS}, "root", ""),
+        ({"etc/systemd/logind.conf": "[Login]\n#KillUserProcesses=yes\n"}, "ann", ""),
+        ({"etc/systemd/logind.conf": KILLS, "usr/lib/systemd/logind.conf.d/1.conf": "KillUserProcesses = no"}, "ann", ""),
+        ({"usr/lib/systemd/logind.conf.d/1.conf": KILLS, "etc/systemd/logind.conf.d/1.conf": ""}, "ann", ""),
+        ({"run/systemd/logind.conf.d/1.conf": KILLS + "KillExcludeUsers=bob ann\n"}, "ann", ""),
+        ({"run/systemd/logind.conf.d/1.conf": KILLS + "KillOnlyUsers=bob\n"}, "ann", ""),
+        ({"run/systemd/logind.conf.d/1.conf": KILLS + "KillOnlyUsers=ann\n"}, "ann", "run/systemd/logind.conf.d/1.conf"),
+        ({}, "ann", ""),
+    ],
+)
+def test_what_logind_kills_at_logout_is_read_from_its_files(files: dict[str, str], user: str, by: str, tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    root = f"{tmp_path}/"
+    assert logind.kills(user, {"XDG_SESSION_ID": "3"}, root) == (by and root + by)
+    assert logind.kills(user, {}, root) == "", "logind does not know this session"
 
 
 def test_a_clock_is_not_blamed_for_a_slow_network() -> None:

@@ -79,6 +79,21 @@ def test_a_program_of_muster_that_is_killed_on_a_host_ends_the_ranks_of_all_host
     assert (view["state"], view["reason"]) == (state, reason)
 
 
+def test_ranks_whose_daemon_and_agent_are_killed_at_once_end_without_namespaces_too(
+    machines: Machines, on_hosts: Callable[..., None], command: list[str], write_job: WriteJob
+) -> None:
+    on_hosts("h1", "h2", namespaces=False)
+    with Live(command, write_job(FIELDS, **WAITING)) as live:
+        live.until_running(2)
+        both = [pid for program in ("muster-host-1", "muster-node-1") for pid in machines.named("h2", program)]
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in both:
+                os.kill(pid, number)
+        view = live.end()
+        until(lambda: not machines.left())
+    assert (len(both), view["state"], view["reason"]) == (2, *KILLED["daemon"][1:])
+
+
 def test_a_killed_link_is_the_end_of_its_host_alone(
     machines: Machines, on_hosts: Callable[..., None], command: list[str], write_job: WriteJob
 ) -> None:

@@ -35,6 +35,7 @@ with open(f"{{out}}/half-{{rank}}", "wb") as file:  # it may be stopped in the m
     file.write(b"saved" * {SAVED // 5})
 os.rename(f"{{out}}/half-{{rank}}", f"{{out}}/of-{{rank}}")
 """
+LONG = 9  # seconds without power: more than `lost_after`
 CONFIG = """engine = "ssh"
 [hosts.lab]
 nodes = ["h1", "h2"]
@@ -68,11 +69,15 @@ class Trial:
 
     def break_something(self) -> None:
         host = self.random.choice(["h1", "h2"])
-        how = self.random.choice(["network", "network", "sessions", "sshd", "supervisor", "power"])
+        how = self.random.choice(["network", "network", "silence", "sessions", "sshd", "supervisor", "power", "long power"])
         if how == "network":
             self.machines.cut(host)
             time.sleep(self.random.choice([0.1, 1, 3, 9]))
             self.machines.mend(host)
+        elif how == "silence":
+            self.machines.silence(host)
+            time.sleep(self.random.choice([1, 3, 9]))
+            self.machines.unsilence(host)
         elif how == "sessions":
             self.machines.break_connections(host)
         elif how == "sshd":
@@ -84,6 +89,7 @@ class Trial:
             self.muster("reconcile", self.live.run.id)
         else:
             self.machines.power_off(host)
+            time.sleep(LONG if how == "long power" else 0)
             self.machines.boot(host)
 
 

@@ -39,7 +39,7 @@ def test_a_host_that_cannot_be_used_is_one_sentence_with_what_to_do(
     assert words in view["reason"]
 
 
-@pytest.mark.parametrize("how", ["unknown", "changed"])
+@pytest.mark.parametrize("how", ["unknown", "changed", "accepted"])
 def test_a_host_key_that_is_not_known_is_never_accepted(
     how: str, machines: Machines, on_hosts: Callable[..., None], run_json: RunJson, write_job: WriteJob
 ) -> None:
@@ -47,11 +47,13 @@ def test_a_host_key_that_is_not_known_is_never_accepted(
     known = machines.folder / "known_hosts"
     before = known.read_text()
     other = (machines.home("h2") / "host_key.pub").read_text()
-    known.write_text("" if how == "unknown" else f"h1,{machines.address('h1')} {other}")
+    known.write_text(f"h1,{machines.address('h1')} {other}" if how == "changed" else "")
+    accepting = machines.configured("Host *\n  StrictHostKeyChecking accept-new\n")  # which is for people at a terminal
     try:
-        view = run_json(write_job({"command": "true"}))
+        with accepting if how == "accepted" else nullcontext():
+            view = run_json(write_job({"command": "true"}))
         assert view["state"] == "failed"
-        assert {"unknown": "host key is not known here", "changed": "not the one in your known_hosts"}[how] in view["reason"]
+        assert ("not the one in your known_hosts" if how == "changed" else "host key is not known here") in view["reason"]
         assert known.read_text().count("\n") == (how == "changed")
     finally:
         known.write_text(before)
@@ -71,6 +73,36 @@ def test_a_host_without_python_is_told_as_such(
     assert (checked.returncode, f"{host}, which cannot be used: {words}" in checked.stderr) == (2, True), checked.stderr
     assert view["state"] == "failed"
     assert re.fullmatch(f"h[12]: {words}", view["reason"])
+
+
+@pytest.mark.parametrize(
+    ("place", "change", "words"),
+    [
+        ("", "chmod 775", "others may write to /root/own"),
+        ("/blobs", "chmod 777", "others may write to /root/own/blobs"),
+        ("", "chown trainer", "/root/own belongs to user 4711"),
+    ],
+)
+def test_a_directory_that_other_users_may_change_is_refused(
+    place: str,
+    change: str,
+    words: str,
+    machines: Machines,
+    on_hosts: Callable[..., None],
+    muster: Muster,
+    run_json: RunJson,
+    write_job: WriteJob,
+) -> None:
+    """They could exchange the agent, which runs as the user."""
+    subprocess.run([machines.bin / "ssh", "h1", f"mkdir -p /root/own/blobs; {change} /root/own{place}"], check=True)
+    try:
+        on_hosts("h1", directory="/root/own")
+        view, doctor = run_json(write_job({"command": "true"})), muster("doctor", "--hosts", "lab")
+    finally:
+        subprocess.run([machines.bin / "ssh", "h1", "rm -r /root/own"], check=True)
+    assert view["state"] == "failed"
+    assert view["reason"].startswith(f"h1: its directory for Muster may be changed by other users ({words}); ")
+    assert (doctor.returncode, f"may be changed by other users ({words})" in doctor.stdout) == (1, True), doctor.stdout
 
 
 @pytest.mark.parametrize("size", ["64k", "5m"])

@@ -64,6 +64,11 @@ class HostsName(TextType):
 
     name = "hosts"
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and not value.strip(" ,"):
+            self.fail("it names no host; give a group of config.toml, or hosts by comma", param, ctx)
+        return super().convert(value, param, ctx)
+
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 

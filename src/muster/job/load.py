@@ -153,7 +153,8 @@ def _override(fields: dict[str, Item], override: str) -> list[Problem]:
         for replaced in REPLACES.get(name, ()):
             if replaced in fields and not fields[replaced].source:
                 del fields[replaced]
-        fields[name] = item
+        before = fields.get(name) if name in FIELDS else None
+        fields[name] = FIELDS[name].metadata["kind"].over(before, item) if before is not None else item
     else:
         problems += _put(fields, name, inner, item)
     return [replace(problem, line=None) for problem in problems]
@@ -163,12 +164,14 @@ def _put(fields: dict[str, Item], name: str, inner: str, item: Item) -> list[Pro
     outer = fields.setdefault(name, Item({}, source=item.source))
     if name not in FIELDS:
         return []  # it is refused as an unknown field
-    changed = FIELDS[name].metadata["kind"].put(replace(outer, value=outer.value or {}), inner, item)
+    kind = FIELDS[name].metadata["kind"]
+    opened = kind.opened(outer)
+    changed = kind.put(replace(opened, value=opened.value or {}), inner, item)
     if changed is None:
         if outer.source == item.source:
             del fields[name]
         return [Problem(item.source, None, name, "has no fields of its own", f"write `--set {name}=...`")]
-    if isinstance(outer.value, dict | None):
+    if isinstance(opened.value, dict | None):
         fields[name] = changed
     return []
 

@@ -27,6 +27,11 @@ def die_with_parent() -> None:
     _call(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
 
 
+def outlive_parent() -> None:
+    """Takes that back."""
+    _call(_libc.prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0), "prctl")
+
+
 def adopt_orphans() -> None:
     """Makes orphans among the descendants children of this process."""
     _call(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")

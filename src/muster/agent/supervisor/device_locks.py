@@ -53,13 +53,16 @@ class Queue:
         self._found: list[DeviceInfo] = []
         self._holders: dict[bytes, Holder] = {}  # by the name of the lock
 
-    def lacking(self) -> str:
-        """Why this machine can never give the devices, in words; empty if it can, or while its driver does not work."""
+    def lacking(self, nodes: int = 0) -> str:
+        """Why this machine can never give the devices, in words; empty if it can, or while its driver does not work.
+
+        With `nodes`, as many ask for them here, each with a queue of its own.
+        """
         try:
             self._found = self._found or KINDS[self.kind].found()
         except DriverError:
             return ""
-        return shortage(self.kind, self._found, self.nodes, self.count, "it")
+        return shortage(self.kind, self._found, nodes or self.nodes, self.count, "it")
 
     def take(self) -> Held | None:
         """Tries to hold the devices. Until then `reason` says what is in the way, and `filenos` when to try again."""

@@ -41,7 +41,7 @@ class Ssh(OwnSupervisor):
 
     def resolve(self, job: Job, say: Callable[[str], None]) -> Job:
         hosts, problems = groups.choose(job, self._groups)
-        if problems:
+        if problems or self._mistyped(job):
             return job
         if hosts.lost_after is not None and hosts.lost_after < SHORTEST:
             say(f"`lost_after` is shorter than {SHORTEST:g} s: a busy network may take hosts for lost")
@@ -61,7 +61,7 @@ class Ssh(OwnSupervisor):
         return replace(job, hosts=hosts)
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
-        found = groups.choose(job, self._groups)[1]
+        found = groups.choose(job, self._groups)[1] or self._mistyped(job)
         if reason := KINDS[job.device].impossible(job.devices) if job.device in KINDS else "":
             found.append(("devices", f"cannot be given: {reason}", "ask for one of these"))
         if job.ssh and not (job.hosts and job.hosts.ssh):
@@ -71,6 +71,9 @@ class Ssh(OwnSupervisor):
         if job.device == "auto" and not found:
             found += fitness.lacking(job, self._reports(job.hosts))
         return found
+
+    def _mistyped(self, job: Job) -> list[tuple[str, str, str]]:
+        return groups.mistyped(job.hosts.group, self._groups) if job.hosts else []
 
     def examine(self, job: Job, code: int, say: Callable[[str], None]) -> list[tuple[str, str, str]]:
         launcher = requirements.launcher(job)

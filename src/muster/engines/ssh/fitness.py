@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from muster.dataclass import replace
-from muster.devices import KINDS
+from muster.devices import KINDS, shortage
 from muster.engines.local import requirements
 from muster.engines.ssh.options import HostsOptions
 from muster.engines.ssh.report import Accelerators, Disk, Report
@@ -57,6 +57,11 @@ def notes(report: Report, hosts: HostsOptions) -> list[str]:
         found.append(f"no namespaces ({report.namespaces}); its node shares directories and processes with the host")
     if report.ssh:
         found.append(f"no logins between nodes: {report.ssh}")
+    if report.logout:
+        found.append(
+            f"its logind kills what runs in a session when that ends (KillUserProcesses=yes in {report.logout}): ranks do not"
+            " outlive a lost connection; let its administrator name your user in KillExcludeUsers there"
+        )
     ahead = abs(report.clock)
     if ahead - report.clock_error > FAR_OFF:
         refused = "; stores may refuse its requests" if ahead > STORES_REFUSE else ""
@@ -129,7 +134,23 @@ def lacking(job: Job, reports: Sequence[Report], code: int = 0) -> list[Problem]
     if job.device == "auto" and workers and not common_kind(workers):
         [difference] = _difference("devices", workers, _devices)
         return [*found, ("device", f"is `auto`, and {difference}", "name the kind with `device`, and hosts that have it")]
-    return [*found, *(problem for report in there for problem in _lacking_on(job, report, report in workers))]
+    found += [problem for report in there for problem in _lacking_on(job, report, report in workers)]
+    return found or _lacking_together(job, workers)
+
+
+def _lacking_together(job: Job, workers: Sequence[Report]) -> list[Problem]:
+    """What machines lack that are named more than once, by different names."""
+    machines: dict[str, list[Report]] = {}
+    for report in workers:
+        if report.place is not None and report.place.network and job.device not in ("auto", "cpu"):
+            machines.setdefault(report.place.network, []).append(report)
+    hint = "name each machine once, or ask for fewer devices"
+    return [
+        ("hosts", f"has {same[1].host}, which is the same machine as {same[0].host}, and the job {lacking}", hint)
+        for same in machines.values()
+        if len(same) > 1
+        and (lacking := shortage(job.device, same[0].of_kind(job.device).devices, len(same), job.devices, "it"))
+    ]
 
 
 def _lacking_on(job: Job, report: Report, worker: bool) -> list[Problem]:

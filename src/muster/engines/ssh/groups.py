@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from muster.dataclass import fields, replace
+from muster.engines.ssh.node import ssh_options
 from muster.engines.ssh.options import DIRECTORY, LOST_AFTER, ONCE, Common, HostsOptions, Site, expanded, named_twice
 from muster.job import Job
-from muster.job.kinds import Wrong
+from muster.job.kinds import Wrong, nearest
 
 Problem = tuple[str, str, str]
+SMALLEST_PORT = 200  # of hostfiles, but 22: a smaller number means processes of a host
 
 
 def choose(job: Job, groups: Mapping[str, Site]) -> tuple[HostsOptions, list[Problem]]:
@@ -36,15 +39,17 @@ def meant(own: HostsOptions, groups: Mapping[str, Site]) -> tuple[HostsOptions, 
             return own, [_unknown_group(own.group, groups)]
         try:
             own = replace(own, group="", nodes=tuple(expanded(own.group)))  # a single host
-        except Wrong:
+        except Wrong as wrong:
+            if re.search("[@:]", own.group):  # a host, with a mistake
+                return own, [("hosts", *_first(wrong))]
             return own, [_unknown_group(own.group, groups)]
     chosen = _over(own, group)
     if own.hostfile:
         try:
             chosen = replace(chosen, nodes=tuple(read_hostfile(own.hostfile)))
         except (OSError, Wrong) as error:
-            reason = str(error.strerror).lower() if isinstance(error, OSError) else error.each[0].message
-            return chosen, [("hosts", f"names the hostfile {own.hostfile}, which cannot be used: {reason}", "check the path")]
+            reason, hint = (str(error.strerror).lower(), "check the path") if isinstance(error, OSError) else _first(error)
+            return chosen, [("hosts", f"names the hostfile {own.hostfile}, which cannot be used: {reason}", hint)]
     if not chosen.nodes:
         hint = "write `hosts: [node1, node2]`, use `--hosts node1,node2`, or make a group `[hosts.lab]` in config.toml"
         return chosen, [("hosts", "is needed by the engine ssh", hint)]
@@ -63,6 +68,20 @@ def _over(own: HostsOptions, group: Common) -> HostsOptions:
     return HostsOptions(**found)  # without the group: a rerun takes the recorded hosts, whatever has become of it
 
 
+def _first(wrong: Wrong) -> tuple[str, str]:
+    return wrong.each[0].message, wrong.each[0].hint
+
+
+def mistyped(name: str, groups: Mapping[str, Site]) -> list[Problem]:
+    """Why a name is neither a group nor a host; nothing for one that ssh may reach."""
+    if not name or not groups or name in groups or re.search("[@:]", name) or ssh_options.may_be_reached(name):
+        return []
+    known = ", ".join(f"`{group}`" for group in groups)
+    meant = nearest(name, list(groups))
+    hint = f"did you mean `{meant}`?" if meant else f"there are the groups {known}"
+    return [("hosts", f"names `{name}`, which is no group of config.toml, and no host has that name", hint)]
+
+
 def _unknown_group(name: str, groups: Mapping[str, Site]) -> Problem:
     known = f"there are {', '.join(f'`{group}`' for group in groups)}" if groups else "config.toml has none"
     return "hosts", f"names the group `{name}`, which config.toml does not have", f"{known}; a group is `[hosts.{name}]`"
@@ -75,4 +94,9 @@ def read_hostfile(path: str) -> list[str]:
     """
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = [line.partition("#")[0].split() for line in file.read(1 << 20).splitlines()]
+    for words in (words for words in lines if words):
+        name, _, number = words[0].rpartition(":")
+        if name and number.isdecimal() and int(number) < SMALLEST_PORT and number != "22":
+            hint = f"MPICH's number of processes is written as `{name} slots={number}`"
+            raise Wrong(f"`{words[0]}` would be the port {number} of {name}", hint)
     return list(dict.fromkeys(host for words in lines if words for host in expanded(words[0])))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from muster.dataclass import dataclass
+from muster.dataclass import dataclass, replace
 from muster.job.kinds import (
     SCALAR,
     Duration,
@@ -31,6 +31,7 @@ from muster.job.kinds import (
 LOST_AFTER = 60.0
 DIRECTORY = "~/.muster"
 MOST_HOSTS = 20000
+WHICH = ("group", "nodes", "hostfile")  # options that say which hosts
 ONCE = "each host takes part once"
 _RANGE = re.compile(r"(?P<before>[^\[\]]*)\[(?P<inside>[0-9]+(?:[-,][0-9]+)*)\](?P<behind>.*)")
 HOST = r"^([^@\s:\-][^@\s:]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][\w.\-]*)(:[0-9]{1,5})?$"
@@ -143,6 +144,24 @@ class HostsSection(Section):
         if len(names) == 1 and "[" not in names[0]:
             return HostsOptions(group=names[0])
         return HostsOptions(nodes=tuple(host for name in names for host in expanded(name)))
+
+    def opened(self, item: Item) -> Item:
+        if isinstance(item.value, list) and item.value:
+            return replace(item, value={"nodes": item})
+        if item.value in (None, "") or isinstance(item.value, (dict, list)):
+            return item
+        names = _split(item.text)
+        if len(names) == 1 and "[" not in names[0]:
+            return replace(item, value={"group": item})
+        return replace(item, value={"nodes": replace(item, value=[replace(item, value=name, text=name) for name in names])})
+
+    def over(self, before: Item, item: Item) -> Item:
+        """Other hosts; what was said of them, such as their `interface`, stays."""
+        options, hosts = self.opened(before).value, self.opened(item).value
+        if isinstance(item.value, dict) or not isinstance(options, dict) or not isinstance(hosts, dict):
+            return item
+        kept = {name: entry for name, entry in options.items() if name not in WHICH}
+        return replace(item, value={**kept, **hosts}) if kept else item
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [{"type": SCALAR, "pattern": r"\S"}, HostNames().schema(), *super().schema()["anyOf"]]}

@@ -79,6 +79,7 @@ class Report:
     clock_error: float = 0.0  # by how much that may be wrong
     namespaces: str = ""  # why there are none
     ssh: str = ""  # why nodes cannot log in here
+    logout: str = ""  # the file because of which what runs in a session is killed when that ends
     place: Place | None = None  # where it is in the network
     address: str = ""  # that ranks would use
     no_address: str = ""  # why there is none
@@ -105,7 +106,7 @@ class Link:
 def fields(system: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a Report that the answer about the system has."""
     return {
-        **{name: text(system.get(name)) for name in ("python", "python_path", "machine", "namespaces", "ssh")},
+        **{name: text(system.get(name)) for name in ("python", "python_path", "machine", "namespaces", "ssh", "logout")},
         **{name: count(system.get(name)) for name in ("cpus", "memory", "memory_free")},
         "place": _place(system.get("place")),
         "directory": _disk(system.get("directory")),

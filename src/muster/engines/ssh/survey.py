@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from itertools import count
 from types import TracebackType
 
 from muster.dataclass import replace
 from muster.engines.ssh import report
-from muster.engines.ssh.node import addresses, bootstrap
+from muster.engines.ssh.node import addresses, bootstrap, ssh_options
 from muster.engines.ssh.node.addresses import Unsuitable
 from muster.engines.ssh.node.connection import UNRESOLVED, Host, Unfit, Unreachable
 from muster.engines.ssh.node.conversation import Conversation
@@ -23,6 +25,8 @@ from muster.records.text.units import duration
 LIMIT = 30.0  # seconds for a host to answer all questions
 LINK_LIMIT = 15.0  # seconds for both ends of a link
 AT_ONCE = 32  # hosts that are asked at a time
+AGAIN = 3  # times that a host is asked again, where it is not too many connections that are in the way
+PAUSE = 0.5  # seconds before that at most, more with each time
 CLOCKS = 3  # readings of a clock, of which the quickest counts
 
 
@@ -70,6 +74,7 @@ class Survey:
         found: dict[str, Report] = {}
         left = list(hosts)[::-1]
         self.waiting = list(hosts)
+        ssh_options.chosen()  # once, and not in each thread
 
         def work() -> None:
             while True:
@@ -88,21 +93,40 @@ class Survey:
         return [found[host] for host in hosts]
 
     def _look(self, spec: str) -> Report:
+        """Asks a host, and asks again if it may answer now; all within the limit."""
+        begun = time.monotonic()
+        for again in count():
+            try:
+                return self._asked(spec, begun + self._limit - time.monotonic())
+            except (Unreachable, OSError) as problem:  # this machine may be out of processes or descriptors
+                took = time.monotonic() - begun
+                if isinstance(problem, OSError) or not self._tries_again(problem, again, took):
+                    return self._failed(spec, problem, took)
+            self._end(spec)
+            time.sleep(random.uniform(0.0, PAUSE * min(again + 1, 4)))  # not all hosts at the same moment
+        raise AssertionError
+
+    def _tries_again(self, problem: Unreachable, again: int, took: float) -> bool:
+        if problem.lasting or isinstance(problem, Unfit):
+            return False
+        return took < self._limit - 4 * PAUSE if problem.crowded else again < AGAIN and took < self._limit / 3
+
+    def _asked(self, spec: str, limit: float) -> Report:
         host = self._reached(spec)
         assert host is not None  # its name was checked
-        begun = time.monotonic()
-        try:
-            conversation = Conversation(host, self._command, os.environ, self._limit)
-            self._open[spec] = conversation
-            conversation.open(self._agent)
-            found = report.fields(conversation.ask("system", ssh=bool(self._hosts.ssh)))
-            kinds = report.accelerators(conversation.ask("devices"))
-            clock, error = _clock(conversation)
-            found.update(self._wanted_of(conversation))
-            found.update(self._use_of(conversation))
-        except (Unreachable, OSError) as problem:  # this machine may be out of processes or descriptors
-            return self._failed(spec, problem, time.monotonic() - begun)
+        conversation = Conversation(host, self._command, os.environ, limit)
+        self._open[spec] = conversation
+        conversation.open(self._agent)
+        found = report.fields(conversation.ask("system", ssh=bool(self._hosts.ssh)))
+        kinds = report.accelerators(conversation.ask("devices"))
+        clock, error = _clock(conversation)
+        found.update(self._wanted_of(conversation))
+        found.update(self._use_of(conversation))
         return Report(spec, reached=True, accelerators=kinds, clock=clock, clock_error=error, **found)
+
+    def _end(self, spec: str) -> None:
+        if conversation := self._open.pop(spec, None):
+            conversation.close()
 
     def _wanted_of(self, conversation: Conversation) -> dict[str, object]:
         if self._wanted is None:
@@ -123,8 +147,7 @@ class Survey:
 
     def _failed(self, spec: str, error: Exception, took: float) -> Report:
         """What is known of a host that gave no complete answer."""
-        if conversation := self._open.pop(spec, None):
-            conversation.close()
+        self._end(spec)
         problem = str(error)
         if took >= self._limit:
             problem = f"it has not answered within {duration(self._limit)}; {str(error).rpartition('; ')[2]}"

@@ -175,5 +175,11 @@ class EngineOptions(Kind):
     def put(self, outer: Item, inner: str, item: Item) -> Item:
         return self.section.put(outer, inner, item)
 
+    def opened(self, item: Item) -> Item:
+        return self.section.opened(item)
+
+    def over(self, before: Item, item: Item) -> Item:
+        return self.section.over(before, item)
+
     def schema(self) -> dict[str, Any]:
         return self.section.schema()

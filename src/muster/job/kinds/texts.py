@@ -27,6 +27,14 @@ class Kind:
         """The value with the entry `inner` set to `item`; None where this kind of value has no entries."""
         return None
 
+    def opened(self, item: Item) -> Item:
+        """The value as a mapping, where that may be written shorter."""
+        return item
+
+    def over(self, before: Item, item: Item) -> Item:
+        """The value that an override makes of one that was given before."""
+        return item
+
     def schema(self) -> dict[str, Any]:
         return {"type": self.types, "pattern": self.pattern}
 

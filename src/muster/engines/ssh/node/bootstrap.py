@@ -44,8 +44,20 @@ def known():
             return hashlib.sha256(file.read()).hexdigest() == digest
     except OSError:
         return False
+def unsafe(place):
+    found = os.stat(place)
+    if found.st_uid not in (0, os.getuid()):
+        return "%s belongs to user %d" % (place, found.st_uid)
+    if found.st_mode & 0o022:
+        return "others may write to %s" % place
 try:
-    os.makedirs(root + "/blobs", 0o700, exist_ok=True)
+    mask = os.umask(0o077)
+    os.makedirs(root + "/blobs", exist_ok=True)
+    os.umask(mask)
+    reason = unsafe(root) or unsafe(root + "/blobs")
+    if reason:
+        say(unsafe=reason)
+        sys.exit(77)
     here = known()
     say(agent=here)
     if not here:

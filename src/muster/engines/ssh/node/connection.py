@@ -13,29 +13,19 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from muster.dataclass import dataclass
-from muster.engines.ssh.node import bootstrap
+from muster.engines.ssh.node import bootstrap, ssh_options
+from muster.linux import syscalls
 from muster.records.untrusted import parse_json
 
-CONNECT_LIMIT = 15  # seconds for a host to answer
-OPENING_LIMIT = 60.0  # for the bootstrap to begin, or to take in a piece of the agent
+OPENING_LIMIT = 60.0  # for the host to take in a piece of the agent, or all that ssh has of it
+ANSWER_LIMIT = 20.0  # for the bootstrap to begin
 GARBAGE = 1 << 16  # bytes that a host's shell may write before
-OPTIONS = {
-    "BatchMode": "yes",
-    "ConnectTimeout": str(CONNECT_LIMIT),
-    "ServerAliveInterval": "5",
-    "ServerAliveCountMax": "3",
-    "ControlMaster": "no",  # a connection of its own: when it ends, only this node is concerned
-    "ControlPath": "none",
-    "ForwardAgent": "no",
-    "ForwardX11": "no",
-    "ClearAllForwardings": "yes",
-    "PermitLocalCommand": "no",
-    "LogLevel": "ERROR",
-}
 _HOST = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<name>\[[0-9A-Fa-f:.]+\]|[^@:\s\[\]]+)(?::(?P<port>[0-9]+))?")
 
+CROWDED = "its sshd closes new connections"
 UNRESOLVED = "its name cannot be resolved"
 # What ssh says, why that is, and what to do; the first that is found in its words counts.
 _REASONS = (
@@ -56,11 +46,16 @@ _REASONS = (
         "name the right one with IdentityFile and IdentitiesOnly in ~/.ssh/config",
     ),
     ("Could not resolve hostname", UNRESOLVED, "check the name, or give its address"),
+    (
+        "_exchange_identification",
+        CROWDED,
+        "it may get too many at a time: raise MaxStartups in its sshd_config; else see the log of its sshd",
+    ),
     ("Connection refused", "nothing listens at its ssh port", "start sshd there, or give the port as `{name}:PORT`"),
     ("timed out", "it does not answer", "check that it is up and that `ssh {target}` works"),
     ("No route to host", "there is no route to it", "check that it is up and that `ssh {target}` works"),
 )
-TRANSIENT = ("nothing listens at its ssh port", "it does not answer", "there is no route to it")
+TRANSIENT = (CROWDED, "nothing listens at its ssh port", "it does not answer", "there is no route to it")
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,7 @@ class Host:
 
     def argv(self, command: str, terminal: bool = False) -> list[str]:
         """The command line of ssh; with `terminal`, the command has one on the host."""
-        chosen = {**OPTIONS, "RequestTTY": "yes" if terminal else "no"}
+        chosen = {**ssh_options.chosen(), "RequestTTY": "yes" if terminal else "no"}
         options = [word for name, value in chosen.items() for word in ("-o", f"{name}={value}")]
         user = ["-l", self.user] if self.user else []
         port = ["-p", self.port] if self.port else []
@@ -93,11 +88,15 @@ class Host:
 
 
 class Unreachable(Exception):
-    """Why a host cannot be used, and what to do; `lasting` unless it may be otherwise in a moment."""
+    """Why a host cannot be used, and what to do; `lasting` unless it may be otherwise in a moment.
 
-    def __init__(self, reason: str, lasting: bool = True) -> None:
+    `crowded` is a host that takes only so many new connections at a time.
+    """
+
+    def __init__(self, reason: str, lasting: bool = True, crowded: bool = False) -> None:
         super().__init__(reason)
         self.lasting = lasting
+        self.crowded = crowded
 
 
 class Unfit(Unreachable):
@@ -115,12 +114,19 @@ class Closed(Exception):
 class Connection:
     """An open connection; reading and writing never wait."""
 
-    def __init__(self, host: Host, command: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, host: Host, command: str, environment: Mapping[str, str], tied: bool = False) -> None:
+        """With `tied`, ssh ends with the thread that calls this."""
         self.host = host
+        before = syscalls.die_with_parent if tied else None
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed with the connection
         try:
             self._process = subprocess.Popen(
-                host.argv(command), env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+                host.argv(command),
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                preexec_fn=before,
             )
         except FileNotFoundError:
             self._errors.close()
@@ -137,7 +143,7 @@ class Connection:
         os.set_blocking(self.writer, False)
         os.set_blocking(self.reader, False)
         end = time.monotonic() + limit
-        if not self._has_agent(end):
+        if not self._has_agent(min(end, time.monotonic() + ANSWER_LIMIT)):
             self.send(len(agent).to_bytes(8, "big") + agent, end)
             self._has_agent(end)
 
@@ -175,6 +181,14 @@ class Connection:
         said = (self._errors.read(GARBAGE).strip() or output.strip()).decode("utf-8", "replace")
         return explained(self.host, said, code)
 
+    def finish(self, limit: float) -> None:
+        """Waits until the host has taken what was written, and has ended the session; `limit` seconds at most."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(limit)
+
     def kill(self) -> None:
         """Ends ssh, and with it the connection for whoever waits for it."""
         self._process.kill()
@@ -196,7 +210,7 @@ def explained(host: Host, said: str, code: int | None) -> Unreachable:
     for words, reason, hint in _REASONS:
         if words in said:
             advice = hint.format(target=host.target, name=host.name, known=known)
-            return Unreachable(f"{reason}; {advice}", lasting=reason not in TRANSIENT)
+            return Unreachable(f"{reason}; {advice}", lasting=reason not in TRANSIENT, crowded=reason == CROWDED)
     last = said.strip().splitlines()[-1] if said.strip() else f"ssh ended with code {code} and left no word"
     return Unreachable(f"ssh failed: {last}", lasting=False)
 
@@ -235,6 +249,9 @@ def _checked(answer: dict[str, object]) -> dict[str, object]:
         if error == bootstrap.NO_PYTHON:
             raise Unfit("it has no Python 3.9 or newer; install one, or name it with `python` in the group of hosts")
         raise Unfit(f"its directory for Muster cannot be used ({error}); free or name another with `directory`")
+    if reason := answer.get("unsafe"):
+        advice = "let it be your own, with `chmod go-w`, or name another with `directory`"
+        raise Unfit(f"its directory for Muster may be changed by other users ({reason}); {advice}")
     return answer
 
 

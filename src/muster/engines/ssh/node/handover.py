@@ -13,7 +13,7 @@ from muster.agent.node import environment
 from muster.agent.supervisor import device_locks
 from muster.agent.supervisor.site import Assignment
 from muster.dataclass import dataclass
-from muster.engines.ssh.node import bootstrap, submitter_files
+from muster.engines.ssh.node import bootstrap, ssh_options, submitter_files
 from muster.engines.ssh.node.connection import Host
 from muster.linux import keys
 from muster.records.layout import RunDir
@@ -60,6 +60,7 @@ def of_each_node(assignment: Assignment, attempt: int) -> list[Handover]:
     }
     chosen = device_locks.chosen_for(run)
     roots = submitter_files.roots(job)
+    ssh_options.chosen()  # once, and not in each link
     found = []
     for index, spec in enumerate(hosts.nodes):
         host = Host.parse(spec)

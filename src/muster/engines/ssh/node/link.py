@@ -6,7 +6,9 @@ A hostile host reaches no further than this process.
 
 from __future__ import annotations
 
+import math
 import os
+import random
 import resource
 import select
 import socket
@@ -24,6 +26,7 @@ from muster.engines.ssh.node.addresses import Place
 from muster.engines.ssh.node.connection import Connection, Unreachable
 from muster.engines.ssh.node.handover import Handover
 from muster.engines.ssh.node.submitter_files import StoreServer
+from muster.linux import syscalls
 from muster.records import clocks
 from muster.records.layout import AttemptDir
 from muster.records.untrusted import number
@@ -32,7 +35,10 @@ READ = 1 << 20
 AHEAD = 1 << 18  # bytes of code that are handed to ssh before they are asked for
 # Seconds after which a connection is given up, less where hosts are lost soon: a host sends a sign of life every 2 seconds.
 SILENCE, SHORTEST_SILENCE = 10.0, 5.0
-PAUSES = (0.1, 0.3, 1.0, 2.0)  # before connecting again
+LEAST = 1.0  # seconds for a connection to be opened, however soon the host counts as lost
+PAUSES = (0.1, 0.3, 1.0, 2.0)  # before connecting again, about
+MOST_CROWDED = 20  # tries to connect to a host that takes only so many new connections at a time
+LEAVING = 5.0  # seconds for a host to hear that the run is over
 FULL_PAUSE = 2.0  # before trying again to write to a full disk
 SAID = 1 << 20  # bytes of a message of a host
 UNREAD = 128 << 20  # bytes for a host that does not read them: as much as the largest message and what else waits
@@ -69,9 +75,9 @@ class Link:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # every log of a node is an open file
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         tries = broken = 0
-        while not self._over:
+        while token := self._take_token():
             try:
-                self._connect()
+                self._connect(token)
                 tries = 0
                 self._serve()
             except Broken as found:
@@ -80,7 +86,7 @@ class Link:
                     self._give_up(error)
                 self._break(error)
             except Unreachable as error:
-                if not self._met and (error.lasting or tries >= len(PAUSES)):
+                if not self._met and (error.lasting or tries >= (MOST_CROWDED if error.crowded else len(PAUSES))):
                     self._give_up(error)
                 self._break(error)
             except OSError as error:  # a full disk, or a network file system that is away
@@ -88,7 +94,16 @@ class Link:
                 self._unwritten = self._unwritten or time.monotonic()
                 self._pause(FULL_PAUSE)
             tries += 1
-            self._pause(PAUSES[min(tries, len(PAUSES)) - 1])
+            self._pause(PAUSES[min(tries, len(PAUSES)) - 1] * random.uniform(0.5, 1.5))  # not all links at the same moment
+        self._leave()
+
+    def _leave(self) -> NoReturn:
+        """Lets the host hear that the run is over, for which the supervisor does not wait."""
+        syscalls.outlive_parent()
+        self._site.close()
+        if self._connection is not None:
+            self._connection.finish(LEAVING)
+            self._connection.close()
         os._exit(0)
 
     def _give_up(self, error: Unreachable) -> NoReturn:
@@ -111,6 +126,10 @@ class Link:
         while not self._over and (left := deadline - time.monotonic()) > 0:
             if select.select([self._site], [], [], left)[0]:
                 self._hear()
+        self._judge()
+
+    def _judge(self) -> None:
+        """Tells the supervisor when the host counts as lost."""
         since = min(self._heard, self._unwritten or self._heard)
         if self._met and time.monotonic() - since > self._given.lost_after:
             self._tell("lost")
@@ -118,11 +137,25 @@ class Link:
 
     # -- the connection
 
-    def _connect(self) -> None:
-        token, given = os.read(self._tokens[0], 1), self._given
+    def _take_token(self) -> bytes:
+        """Waits until this link may connect, and hears the supervisor meanwhile; nothing when the run is over."""
+        while not self._over:
+            ready = select.select([self._site, self._tokens[0]], [], [], 1.0)[0]
+            if self._site in ready:
+                self._hear()
+            elif ready:
+                with suppress(BlockingIOError):  # another link was quicker
+                    return os.read(self._tokens[0], 1)
+            self._judge()
+        return b""
+
+    def _connect(self, token: bytes) -> None:
+        """Opens a connection, to a host that has answered before in the time that it has left; gives the token back."""
+        given = self._given
         try:
-            self._connection = Connection(given.host, given.command, given.environment)
-            self._connection.open(given.agent)
+            self._connection = Connection(given.host, given.command, given.environment, tied=True)
+            left = self._heard + given.lost_after - time.monotonic() if self._met else math.inf
+            self._connection.open(given.agent, max(LEAST, left))
         finally:
             os.write(self._tokens[1], token)
         self._parser, self._out, self._sent = Parser(SAID), bytearray(), set[str]()

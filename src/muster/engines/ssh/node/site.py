@@ -24,7 +24,7 @@ from muster.engines.ssh.node.handover import Handover
 from muster.engines.ssh.node.link import Link
 from muster.linux import syscalls
 from muster.linux.held_signals import held
-from muster.linux.signals import reap_children, send
+from muster.linux.signals import reap_children, send_to_group
 from muster.records import clocks
 from muster.records.files import Events, read_object
 from muster.records.layout import AttemptDir
@@ -146,7 +146,11 @@ class SshSite(OwnSite):
         peers = self._choose_addresses()
         for node in missing[:1] if self._refused and len(missing) == len(self._nodes) else missing:
             node.asked = True
-            node.say("hold", peer=peers.get(node.index, ""))
+            node.say("hold", peer=peers.get(node.index, ""), nodes=len(self._workers_beside(node)))
+
+    def _workers_beside(self, node: Node) -> list[Node]:
+        """The nodes with devices on the machine of a node, itself included: one may be named twice, by different names."""
+        return [each for each in self._nodes[: self.job.nodes] if each is node or (node.order() and each.order() == node.order())]
 
     def _choose_addresses(self) -> dict[int, str]:
         """Chooses the addresses of all nodes; returns the peers of those that have to look for a route. Raises NotReady."""
@@ -168,6 +172,7 @@ class SshSite(OwnSite):
 
     def _connect(self, attempt: int = 0) -> None:
         self._tokens = os.pipe()
+        os.set_blocking(self._tokens[0], False)
         os.write(self._tokens[1], b"." * CONNECTING)
         given = handover.of_each_node(self.assignment, attempt)
         with held():
@@ -240,6 +245,9 @@ class SshSite(OwnSite):
             node.asked, node.busy = False, _reason(data) if say == "busy" else ""
         elif say == "unfit" and self._attempt is not None:
             self._lose(node, _reason(data))
+        elif say == "unfit" and data.get("together") is True and len(same := self._workers_beside(node)) > 1:
+            advice = "name each machine once, or ask for fewer devices"
+            raise NotReady(f"{same[1].spec} is the same machine as {same[0].spec}: {_reason(data)}; {advice}")
         elif say == "unfit":
             raise NotReady(f"{node.spec}: {_reason(data)}")
         elif say == "broken":
@@ -326,7 +334,7 @@ class SshSite(OwnSite):
                 while node.line.recv(READ):
                     pass
             except OSError:
-                send(node.pid, signal.SIGKILL)
+                send_to_group(node.pid)  # its ssh, too, and what that has started
             node.line.close()
         reap_children()
         for descriptor in [descriptor for descriptor in self._tokens if descriptor >= 0]:

@@ -32,13 +32,15 @@ AHEAD = 1 << 18  # bytes that are handed to the socket before they are asked for
 READ = 1 << 18
 HELPERS = 1024  # connections of helpers that wait for the submitter's machine
 POLL = 0.1  # where changes of files cannot be waited for
-UNSTARTED = 10.0  # seconds without an answer after which devices are for others, and the daemon ends, if nothing has started
+UNSTARTED = 10.0  # seconds without a byte after which devices are for others, and the daemon ends, if nothing has started
 
 
 def be_daemon(paths: HostPaths, node: int, listening: int) -> NoReturn:
     """Never returns. `listening` is a pipe that is closed when the daemon can be reached."""
     try:
-        os.makedirs(paths.run.path, 0o700, exist_ok=True)
+        mask = os.umask(0o077)  # for directories above it, too
+        os.makedirs(paths.run.path, exist_ok=True)
+        os.umask(mask)
         listener = _listener(paths.socket[1:], 8)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
@@ -62,7 +64,8 @@ class Daemon:
         self._parser = Parser()
         self._out = bytearray()
         self._heard = time.monotonic()  # when the last ping was sent that was answered
-        self._pinged = self._accepted = 0.0
+        self._pinged = 0.0
+        self._received = time.monotonic()  # when anything came: answers may wait behind the code in the buffers of ssh
         self._asked: tuple[object, float] | None = None  # for the time, by the other side's clock, and when by this one
         self._given = False  # whether the run was handed over
         self._over = False
@@ -117,7 +120,7 @@ class Daemon:
             self._disconnect()
             connection.setblocking(False)
             self._connection, self._parser, self._pinged = connection, Parser(), 0.0
-            self._accepted = time.monotonic()
+            self._received = time.monotonic()
             self._say("hello", given=self._given, **self._node.hello())
 
     def _accept_helpers(self) -> None:
@@ -145,7 +148,9 @@ class Daemon:
             return
         except OSError:
             data = b""
-        if not data:
+        if data:
+            self._received = time.monotonic()
+        else:
             self._disconnect()
         try:
             for frame in self._parser.feed(data):
@@ -228,10 +233,10 @@ class Daemon:
         """Ends the ranks when the supervisor was not heard of for too long, and then itself."""
         now = time.monotonic()
         silent = now - self._heard
-        if not self._node.started and now - max(self._heard, self._accepted) > UNSTARTED:
+        if not self._node.started and now - self._received > UNSTARTED:
             self._over |= self._connection is None
             self._disconnect()
-        if silent > self._lost_after:
+        if self._node.started and silent > self._lost_after:
             self._node.cut_off()
             self._over |= not self._node.running
 

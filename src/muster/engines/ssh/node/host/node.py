@@ -105,8 +105,11 @@ class HostNode:
         return {"host": os.uname().nodename, "place": place, "attempt": attempt, "running": self.running}
 
     def disconnected(self) -> None:
-        if self._blob is not None:
-            self._blob.close()
+        if self._blob is not None:  # it is sent anew, under another name
+            with suppress(OSError):  # a full disk
+                self._blob.close()
+            with suppress(OSError):
+                os.unlink(self._blob.name)
             self._blob = None
         self._have = False
         if not self.started:  # its submitter may be gone, and others wait
@@ -187,11 +190,16 @@ class HostNode:
 
     # -- devices and address
 
-    def hold(self, peer: str) -> None:
-        """Takes the devices of this node, or says who has them; with a peer, tells the address on the route to it, too."""
+    def hold(self, peer: str, nodes: int) -> None:
+        """Takes the devices of this node, or says who has them; with a peer, tells the address on the route to it, too.
+
+        This machine has `nodes` nodes of the run: it may be known by several names.
+        """
         queue = self._open_queue()
         if queue is not None and (lacking := queue.lacking()):
             self._say("unfit", reason=f"the job {lacking}")
+        elif queue is not None and (lacking := queue.lacking(nodes)):
+            self._say("unfit", reason=f"the job {lacking}", together=True)
         elif queue is not None and not self._take_devices(queue):
             self._look_again = time.monotonic() + LOOK_PAUSE
             self._say("busy", reason=queue.reason)
@@ -242,7 +250,7 @@ class HostNode:
         if self._attempt is not None and self._attempt.number == attempt:
             return  # said again on a new connection
         if os.path.isdir(self._paths.run.attempt(attempt).node(self._index).path):  # by an earlier daemon, which was killed
-            self._look_at(attempt)
+            self._take_up(attempt)
             return
         queue = self._open_queue()
         if queue is not None and not self._take_devices(queue):  # those that were held were let go with a lost connection
@@ -284,11 +292,16 @@ class HostNode:
     def deliver(self, attempt: int) -> None:
         """Sends what is left of an attempt whose agent died with an earlier daemon."""
         if self._attempt is None or self._attempt.number != attempt:
-            self._look_at(attempt)
-            assert self._source is not None
-            self._source.finish()
+            self._take_up(attempt)
         else:
             self._say("attempt", attempt=attempt)
+
+    def _take_up(self, attempt: int) -> None:
+        """Makes an attempt of an earlier daemon, which was killed, the one whose files are sent: nobody writes them any more."""
+        self._kill_left()
+        self._look_at(attempt)
+        assert self._source is not None
+        self._source.finish()
 
     def have(self, attempt: int, files: dict[str, Any]) -> None:
         """Begins to send, from what the other side has."""
@@ -352,14 +365,18 @@ class HostNode:
         self._agent, self._status = 0, status
         os.close(self._tie)
         Processes(contained=False).kill_all()
-        run = self._paths.run.id
-        while kill_marked(run, f"MUSTER_NODE={self._index}"):  # what `exec` put beside its ranks
-            time.sleep(0.002)
-        memory.remove_group(memory.group(run, self._index))
+        self._kill_left()  # what `exec` put beside its ranks
         if self._attempt is not None:
             delete_tree(self._attempt.ssh)
         if self._source is not None:
             self._source.finish()
+
+    def _kill_left(self) -> None:
+        """Kills what runs of this node without its agent."""
+        run = self._paths.run.id
+        while kill_marked(run, f"MUSTER_NODE={self._index}"):
+            time.sleep(0.002)
+        memory.remove_group(memory.group(run, self._index))
 
     def kill(self) -> None:
         if self.running:

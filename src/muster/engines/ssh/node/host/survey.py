@@ -18,6 +18,7 @@ from muster.agent.supervisor import device_use
 from muster.dataclass import asdict
 from muster.engines.ssh.node import addresses
 from muster.engines.ssh.node.conversation import answer_questions
+from muster.engines.ssh.node.host import logind
 from muster.engines.ssh.node.host.link_speed import LinkEnd
 from muster.engines.ssh.node.host.ring import RingEnd
 from muster.linux import proc
@@ -65,6 +66,7 @@ def system(root: str, ssh: bool) -> dict[str, Any]:
         "tmp": _disk("/tmp"),
         "namespaces": namespaces.available(),
         "ssh": "; ".join(missing or ()),
+        "logout": logind.kills(proc.user_name(os.getuid()) or "", os.environ),
         "place": addresses.here().to_json(),
     }
 
