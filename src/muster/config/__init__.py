@@ -30,6 +30,9 @@ hosts = "lab"
 [webhooks]                   # of `muster serve`; see docs/projects.md
 allow = ["10.0.0.0/8"]
 
+[modelarts.flavors."modelarts.vm.gpu.v100"]  # of `muster serve`; see docs/modelarts.md
+device = "nvidia"
+
 [tester]                     # where `muster bench` and `muster tester send` send results
 url = "https://tester.example:9527"
 token = "..."                # or MUSTER_TESTER_TOKEN, in the environment or a profile's secrets
@@ -48,7 +51,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from muster.config import pools, power, stores, tester, webhooks
+from muster.config import modelarts, pools, power, stores, tester, webhooks
 from muster.config.sections import ConfigError, Secrets, Setting, TomlSection, TomlTable
 from muster.dataclass import dataclass, field
 from muster.job.kinds import Choice, Flag, Item, Kind, Wrong, declared, engine_options, typed
@@ -104,6 +107,7 @@ class Sections:
     hosts: Any = declared(Groups(), None, "Groups of hosts that are reached over ssh.")
     pools: dict[str, pools.Pool] = declared(pools.Pools(), {}, "Pools of `muster serve`.")
     webhooks: webhooks.Webhooks = declared(webhooks.SECTION, webhooks.Webhooks(), "Webhooks of `muster serve`.")
+    modelarts: modelarts.ModelArts = declared(modelarts.SECTION, modelarts.ModelArts(), "ModelArts' API of `muster serve`.")
     profiles: dict[str, Profile] = declared(TomlTable(TomlSection(Profile), pattern=r"[\s\S]*"), {}, "Profiles by name.")
 
 
@@ -120,6 +124,7 @@ class Config:
     sites: Mapping[str, Any] = field(default_factory=dict)  # by engine, where its section is given
     pools: Mapping[str, pools.Pool] = field(default_factory=dict)
     webhooks: webhooks.Webhooks = field(default_factory=webhooks.Webhooks)
+    modelarts: modelarts.ModelArts = field(default_factory=modelarts.ModelArts)
     server: str = ""  # the login or the address of a server, where commands use one
 
     def options(self, engine: str) -> Any:
@@ -150,6 +155,7 @@ def load(home: str) -> Config:
         {name: found for name, found in (("slurm", sections.slurm), ("ssh", sections.hosts)) if found is not None},
         sections.pools,
         sections.webhooks,
+        sections.modelarts,
         sections.server,
     )
 
