@@ -48,10 +48,12 @@ def served(*words: str, authority: str = "", config: str = "") -> Iterator[Scene
     (server.data / "config.toml").write_text("[pools.local]\ntrusted = true\n" + config)
     if authority:
         server.trust = ssl.create_default_context(cafile=authority)
-    server.start()
-    yield Scene(server, server.make_administrator(), authority)
-    server.kill(signal.SIGTERM)
-    shutil.rmtree(server.folder)
+    try:
+        server.start()
+        yield Scene(server, server.make_administrator(), authority)
+    finally:
+        server.kill(signal.SIGTERM)
+        shutil.rmtree(server.folder)
 
 
 @dataclass
