@@ -40,7 +40,7 @@ def job_id(client: Client) -> str:
 
 def routes() -> list[tuple[str, str]]:
     found = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
-    return [(method, route.path) for route in found for method in sorted(route.methods) if route.path != "/v3/auth/tokens"]
+    return [(method, route.path) for route in found for method in sorted(route.methods or ()) if route.path != "/v3/auth/tokens"]
 
 
 def password_body(name: str, password: str, **scope: Any) -> dict[str, Any]:
