@@ -33,6 +33,9 @@ allow = ["10.0.0.0/8"]
 [buckets]                    # of `muster serve`; see docs/store.md
 per_user = 100               # how many a user may own
 
+[modelarts.flavors."modelarts.vm.gpu.v100"]  # of `muster serve`; see docs/modelarts.md
+device = "nvidia"
+
 [tester]                     # where `muster bench` and `muster tester send` send results
 url = "https://tester.example:9527"
 token = "..."                # or MUSTER_TESTER_TOKEN, in the environment or a profile's secrets
@@ -51,7 +54,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from muster.config import buckets, pools, power, stores, tester, webhooks
+from muster.config import buckets, modelarts, pools, power, stores, tester, webhooks
 from muster.config.sections import ConfigError, Secrets, Setting, TomlSection, TomlTable
 from muster.dataclass import dataclass, field
 from muster.job.kinds import Choice, Flag, Item, Kind, Wrong, declared, engine_options, typed
@@ -108,6 +111,7 @@ class Sections:
     pools: dict[str, pools.Pool] = declared(pools.Pools(), {}, "Pools of `muster serve`.")
     webhooks: webhooks.Webhooks = declared(webhooks.SECTION, webhooks.Webhooks(), "Webhooks of `muster serve`.")
     buckets: buckets.Buckets = declared(buckets.SECTION, buckets.Buckets(), "Buckets of `muster serve`.")
+    modelarts: modelarts.ModelArts = declared(modelarts.SECTION, modelarts.ModelArts(), "ModelArts' API of `muster serve`.")
     profiles: dict[str, Profile] = declared(TomlTable(TomlSection(Profile), pattern=r"[\s\S]*"), {}, "Profiles by name.")
 
 
@@ -125,6 +129,7 @@ class Config:
     pools: Mapping[str, pools.Pool] = field(default_factory=dict)
     webhooks: webhooks.Webhooks = field(default_factory=webhooks.Webhooks)
     buckets: buckets.Buckets = field(default_factory=buckets.Buckets)
+    modelarts: modelarts.ModelArts = field(default_factory=modelarts.ModelArts)
     server: str = ""  # the login or the address of a server, where commands use one
 
     def options(self, engine: str) -> Any:
@@ -156,6 +161,7 @@ def load(home: str) -> Config:
         sections.pools,
         sections.webhooks,
         sections.buckets,
+        sections.modelarts,
         sections.server,
     )
 

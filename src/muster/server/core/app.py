@@ -12,6 +12,7 @@ from muster.server.core.web.logs import RequestLog
 from muster.server.core.web.metrics import Metrics
 from muster.server.core.web.middleware import SecurityMiddleware
 from muster.server.core.web.responses import add_responses
+from muster.server.modelarts import routes as modelarts
 from muster.server.pages import assets, password
 from muster.server.pages import login as login_page
 from muster.server.pages import results as results_pages
@@ -95,6 +96,8 @@ def make(
         password,
     ):
         app.include_router(module.router)
+    for router in modelarts.ROUTERS:
+        app.include_router(router)
     for module in (results_api, login_page, assets, *PAGES):
         app.include_router(module.router)
     app.state.paths = {getattr(route, "path", "") for module in PAGES for route in module.router.routes}

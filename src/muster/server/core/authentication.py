@@ -50,7 +50,7 @@ def caller(request: Request, context: Context, given: Bearer) -> Caller:
     """Returns who sends a request; raises Denied where nobody is known."""
     note: Callable[[Connection], None] | None
     with context.database.read() as connection:
-        found, note = _by_token(connection, given) if given is not None else _by_session(connection, request, context)
+        found, note = by_token(connection, given) if given is not None else _by_session(connection, request, context)
     if found.session is not None and request.method not in SAFE:
         check_own_site(request, context)
     if note is not None and context.ownership.answers:
@@ -80,7 +80,7 @@ def principal(connection: Connection, user_id: str, scope: str, expires: float |
 Found = tuple[Principal, Callable[[Connection], None] | None]  # the second notes the use of the credential, now and then
 
 
-def _by_token(connection: Connection, given: HTTPAuthorizationCredentials) -> Found:
+def by_token(connection: Connection, given: HTTPAuthorizationCredentials) -> Found:
     token = tokens.find(connection, given.credentials)
     if token is None:
         raise Denied(401, BAD_TOKEN)

@@ -180,7 +180,7 @@ def _platform(settings: Settings, context: ServerContext, store_listener: socket
     database, data = context.database, context.layout.folder
     store = StoreAddress(address_of(store_listener, settings.host, settings.cert is not None), str(settings.cert or ""))
     pools, changes, woken = Pools(data), Changes(database), threading.Event()
-    nodes = NodeWatch(database, pools, data, woken.set)
+    nodes, settings_of_data = NodeWatch(database, pools, data, woken.set), config.load(str(data))
     platform = Platform(
         database,
         context.vault,
@@ -194,7 +194,8 @@ def _platform(settings: Settings, context: ServerContext, store_listener: socket
         nodes,
         Scheduler(database, changes, lambda: tuple(map(nodes.pool, pools.all))),
         woken=woken,
-        webhooks=allowed(config.load(str(data)).webhooks.allow),
+        webhooks=allowed(settings_of_data.webhooks.allow),
+        modelarts=settings_of_data.modelarts,
     )
     _need_pools(platform)
     _make_projects(platform)

@@ -22,6 +22,7 @@ from muster.server.store.accounts import Bucket as StoreBucket
 from muster.server.store.errors import StoreError
 
 RUN_KEY = "MR"  # how keys of runs begin; those of users begin with MK
+LINK_KEY = "ML"  # how keys begin with which the server signs addresses for a user; their secrets are told to nobody
 
 
 class StoreAccess:
@@ -74,6 +75,8 @@ class StoreAccess:
         """Returns whose a run is that has this key, until its end."""
         if access_key in self._temporary:
             return self._temporary[access_key]
+        if access_key.startswith(LINK_KEY):
+            return self._reader(access_key)
         return self._runs.get(access_key, lambda: self._read_owner(access_key)) if access_key.startswith(RUN_KEY) else None
 
     def _read_owner(self, access_key: str) -> Principal | None:
@@ -81,6 +84,13 @@ class StoreAccess:
             wanted = select(runs.c.user).join(users, runs.c.user == users.c.id)
             user = connection.scalar(wanted.where(runs.c.access_key == access_key, users.c.disabled.is_(False)))
             return principal(connection, user, "write", None, None) if user else None
+
+    def _reader(self, access_key: str) -> Principal | None:
+        """Whose the addresses are that the server signs with this key: they only read."""
+        with self._database.read() as connection:
+            wanted = (users.c.id == access_key.removeprefix(LINK_KEY), users.c.disabled.is_(False))
+            user = connection.scalar(select(users.c.id).where(*wanted))
+            return principal(connection, user, "read", None, None) if user else None
 
     def allowed(self, principal: Principal, bucket: str, action: str) -> bool:
         """True if a user may `read`, `write` or `own` a whole bucket, or `create` one; False where there is none."""
@@ -148,6 +158,11 @@ class StoreAccess:
         with self._database.begin() as connection:
             connection.execute(delete(buckets).where(buckets.c.name == name))
             audit.record(connection, Caller(principal.name, address, principal), "bucket.delete", name)
+
+
+def link_key(user_id: str) -> str:
+    """The access key with which the server signs addresses for a user."""
+    return LINK_KEY + user_id
 
 
 def _may(principal: Principal, bucket: StoreBucket, action: str) -> bool:

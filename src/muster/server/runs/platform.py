@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from muster.config.modelarts import ModelArts
 from muster.engines.base import Engine
 from muster.records.layout import RunDir, run_dir
 from muster.server.core.access import Principal
@@ -46,6 +47,7 @@ class Platform:
     sessions: Sessions = field(default_factory=Sessions)
     woken: threading.Event = field(default_factory=threading.Event)
     webhooks: Allowed = field(default_factory=Allowed)  # which addresses they may reach
+    modelarts: ModelArts = field(default_factory=ModelArts)  # engines and flavors of its API
     temporary: dict[str, Principal] = field(default_factory=dict)  # keys of the store while a submission is checked
     idle: dict[str, str] = field(default_factory=dict)  # warnings of runs whose devices idle, by id
     troubles: dict[str, str] = field(default_factory=dict)  # why runs that are being started have not started yet

@@ -4,6 +4,7 @@ import hmac
 import json
 import secrets
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +31,24 @@ from muster.server.runs.queue.needs import need_of
 from muster.server.runs.rows import Row
 from muster.tester.errors import Denied
 
+Note = Callable[[Connection, str], None]  # writes down more about a new run, in the transaction that makes it
 OTHER_KEY = "this Idempotency-Key was used for another submission; send a new one"
 
 
-def submit(platform: Platform, caller: Caller, given: Submission, key: str | None, origin: str | None = None) -> Row:
+def submit(
+    platform: Platform,
+    caller: Caller,
+    given: Submission,
+    key: str | None,
+    origin: str | None = None,
+    note: Note | None = None,
+) -> Row:
     """Puts a job into the queue, once for each key; its id is committed before anything starts. Raises Denied, JobError."""
     digest = _digest(platform.vault, vars(given))
     if (earlier := _before(platform, caller, digest, key)) is not None:
         return earlier
     checked = check(platform, caller, given)
-    return _queued(platform, caller, checked, given.job, given.code or "", given.secrets, digest, key, origin)
+    return _queued(platform, caller, checked, given.job, given.code or "", given.secrets, digest, key, origin, note)
 
 
 def submit_again(
@@ -100,6 +109,7 @@ def _queued(
     digest: str,
     key: str | None,
     origin: str | None = None,
+    note: Note | None = None,
 ) -> Row:
     created = time.time()
     fields = {
@@ -125,16 +135,20 @@ def _queued(
         "created": created,
         "waiting_since": created,
     }
-    return _inserted(platform, caller, fields, digest, key)
+    return _inserted(platform, caller, fields, digest, key, note)
 
 
-def _inserted(platform: Platform, caller: Caller, fields: dict[str, Any], digest: str, key: str | None) -> Row:
+def _inserted(
+    platform: Platform, caller: Caller, fields: dict[str, Any], digest: str, key: str | None, note: Note | None
+) -> Row:
     run_id = str(fields["id"])
     try:
         with platform.changes.begin(run_id) as (connection, number):
             users.need_enabled(connection, caller.principal.user_id)  # all runs of one who was disabled are known
             platform.changes.insert(connection, number, fields)
             audit.record(connection, caller, "run.submit", run_id, after={"pool": fields["pool"]})
+            if note is not None:
+                note(connection, run_id)
             row = rows.get(connection, run_id)
     except IntegrityError:
         with platform.database.read() as connection:  # the same key at the same time
@@ -144,6 +158,11 @@ def _inserted(platform: Platform, caller: Caller, fields: dict[str, Any], digest
         return earlier
     platform.wake()
     return row
+
+
+def is_known(connection: Connection, caller: Caller, key: str) -> bool:
+    """True if the caller has submitted a run with a key."""
+    return rows.by_key(connection, caller.principal.user_id, key) is not None
 
 
 def _earlier(connection: Connection, caller: Caller, digest: str, key: str) -> Row | None:

@@ -67,7 +67,7 @@ def log_in(request: Request, response: Response, context: Context, given: Creden
 def begin_session(request: Request, context: Context, name: str, password: str) -> tuple[str, Principal]:
     """Begins a session of the user whose password this is; returns its secret and the user."""
     address = address_of(request)
-    user = _checked(context, name, password, address)
+    user = checked(context, name, password, address)
     with context.database.begin() as connection:
         throttle.succeeded(connection, name, address)
         if users.get(connection, user.id).disabled:
@@ -88,7 +88,7 @@ def delete_cookie(response: Response, context: Context) -> None:
     response.delete_cookie(context.cookie, httponly=True, samesite="lax", secure=context.secure, path="/")
 
 
-def _checked(context: Context, name: str, password: str, address: str) -> users.User:
+def checked(context: Context, name: str, password: str, address: str) -> users.User:
     """Returns the user whose password this is; attempts are counted before they are checked."""
     throttle.attempt(context.database, name, address)
     with context.database.read() as connection:
@@ -124,7 +124,7 @@ def change_password(context: Context, caller: Asking, given: NewPassword) -> Non
     demand(own, "password.change", own.user_id)
     passwords.check(given.new, own.name)
     try:
-        _checked(context, own.name, given.old, caller.address)
+        checked(context, own.name, given.old, caller.address)
     except Denied as error:
         raise Denied(403, WRONG_OLD) if error.status == 401 else error from None
     new_hash = passwords.hashed(given.new)

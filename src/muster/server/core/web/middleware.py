@@ -21,6 +21,8 @@ CODE = "/api/v1/code/"
 CODE_BODY = 640 << 20  # bytes of the files of some code, with the headers of their archive
 JOBS = ("/api/v1/runs", "/api/v1/code")
 JOB_BODY = 8 << 20  # bytes of a job, or of the names of the files of its code
+ELSEWHERE = ("/v1/", "/v2/", "/v3/")  # what clients of ModelArts ask, and where errors have the bodies that they know
+ELSEWHERE_BODY = 256 << 10
 
 
 class SecurityMiddleware:
@@ -35,7 +37,7 @@ class SecurityMiddleware:
         announced = Headers(scope=scope).get("content-length", "0")
         most = most_bytes(scope)
         if not (announced.isascii() and announced.isdigit()) or int(announced) > most:
-            refusal = JSONResponse({"reason": _reason(most)}, 413, {"connection": "close"})
+            refusal = JSONResponse(_body(scope, _reason(most)), 413, {"connection": "close"})
             await refusal(scope, receive, send_with_headers)
             return
         await self._app(scope, _counted(receive, most), send_with_headers)
@@ -51,7 +53,15 @@ def most_bytes(scope: Scope) -> int:
     """How many bytes the body of a request may have."""
     if is_piece(scope):
         return CODE_BODY if scope["path"].startswith(CODE) else CHUNK
+    if scope["path"].startswith(ELSEWHERE):
+        return ELSEWHERE_BODY
     return JOB_BODY if scope["method"] == "POST" and scope["path"].startswith(JOBS) else SMALL_BODY
+
+
+def _body(scope: Scope, reason: str) -> dict[str, str]:
+    if scope["path"].startswith(ELSEWHERE):
+        return {"error_code": "ModelArts.0101", "error_msg": reason}
+    return {"reason": reason}
 
 
 def _reason(most: int) -> str:

@@ -22,7 +22,7 @@ from muster.tester.errors import Denied
 
 NO_JSON = "the body is not JSON, or nested too deeply; send one object with the fields of the API"
 NOTHING = "there is nothing here; /openapi.json lists what there is"
-PROGRAMS = ("/api/", "/healthz", "/metrics")  # paths that programs ask, not people
+PROGRAMS = ("/api/", "/v1/", "/v2/", "/v3/", "/healthz", "/metrics")  # paths that programs ask, not people
 REASONS = {400: NO_JSON, 404: NOTHING}
 SUCCEEDED = "another server has taken over the database; this one ends: send requests to the other"
 

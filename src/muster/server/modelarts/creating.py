@@ -1,0 +1,76 @@
+"""Making a run of a job that came over the API."""
+
+from __future__ import annotations
+
+from muster.job.source import parse
+from muster.server.core.access import demand
+from muster.server.core.accounts.projects import NO_PROJECT, Project
+from muster.server.modelarts import flavors, job_file, stored
+from muster.server.modelarts.callers import Sender
+from muster.server.modelarts.fields import Fields
+from muster.server.modelarts.problems import BOOT_FILE, CODE_DIR, DUPLICATE, UNAVAILABLE, Refused
+from muster.server.modelarts.stored import Stored
+from muster.server.runs import submissions
+from muster.server.runs.checking import Submission, pools_of
+from muster.server.runs.platform import Platform
+from muster.storage import Storage
+from muster.storage.errors import AccessDenied, InvalidName, InvalidRequest, NotFound, StorageError
+
+KEY = "modelarts-"
+
+
+def create(platform: Platform, sent: Sender, project: Project, given: Fields) -> Stored:
+    """Puts a job into the queue. Raises Refused, Denied, JobError.
+
+    A signed request that comes again, whoever sends it, is the same job: the signature tells it from all others.
+    """
+    demand(sent.caller.principal, "runs.submit", project.id, NO_PROJECT)
+    offered = flavors.offers(platform, sent.caller, project)
+    fields, pool = job_file.job_file(platform, offered, given)
+    text = job_file.text_of(fields)
+    parse(text, "")  # mistakes that the text itself has
+    key = KEY + sent.signature if sent.signature else None
+    name, description = str(fields["name"]), given.object("metadata").text("description")
+    with platform.database.read() as connection:
+        again = key is not None and submissions.is_known(connection, sent.caller, key)
+        if not again and stored.is_used(connection, project.id, name):
+            raise Refused(DUPLICATE, stored.taken(name))
+    if not again:
+        _need_code(platform, sent, project, fields, pool)
+    code = None if "code" in fields else platform.code.announce(sent.caller.principal.user_id, [])[0]
+    submission = Submission(text, file="job", code=code, project=project.id, pool=pool or None)
+    row = submissions.submit(
+        platform,
+        sent.caller,
+        submission,
+        key,
+        note=lambda connection, run: stored.create(connection, run, project.id, name, description, given.data),
+    )
+    with platform.database.read() as connection:
+        found = stored.of_run(connection, row.id)
+    if found is None:
+        raise Refused(DUPLICATE, stored.taken(name))
+    return found
+
+
+def _need_code(platform: Platform, sent: Sender, project: Project, fields: dict[str, object], pool: str) -> None:
+    """Raises Refused where the code is not in the store: the run would find out when its turn comes."""
+    code, boot = str(fields.get("code") or ""), str(fields.get("boot") or "")
+    if not code:
+        return
+    found, account = pools_of(platform, sent.caller, project, pool or None)[0]
+    with platform.temporary_key(sent.caller.principal) as key:
+        settings = platform.environments.storage(found.home(account), key)
+        try:
+            with Storage(settings) as storage:
+                there = storage.stat(code)
+                if there is None or not there.is_dir:
+                    raise Refused(
+                        CODE_DIR, f"`algorithm.code_dir` names {code}, which is no folder of the store; put the code there"
+                    )
+                if boot and storage.stat(f"{code.rstrip('/')}/{boot}") is None:
+                    raise Refused(BOOT_FILE, f"`algorithm.boot_file` names {boot}, which is not in {code}")
+        except (AccessDenied, InvalidName, InvalidRequest, NotFound) as error:
+            raise Refused(CODE_DIR, f"`algorithm.code_dir`: {error}") from None
+        except StorageError as error:
+            raise Refused(UNAVAILABLE, str(error), 503) from None

@@ -1,0 +1,1 @@
+"""The routes of version 2 of the API."""
