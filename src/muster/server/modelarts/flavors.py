@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from muster.server.core.access import Caller
 from muster.server.core.accounts.projects import Project
 from muster.server.modelarts.problems import BAD_FLAVOR, NO_FLAVOR, Refused
+from muster.server.runs.checking import with_account
 from muster.server.runs.platform import Platform
 from muster.server.runs.pools.nodes import present
 from muster.server.runs.pools.nodes.state import NodeState
@@ -57,8 +58,8 @@ class Wanted:
 
 def offers(platform: Platform, caller: Caller, project: Project) -> list[Offer]:
     """What the pools of a project have, in which the caller has an account."""
-    pools = [pool for pool in platform.pools.serving(project.name) if pool.account_of(caller.principal.name, project.name)]
-    return [offer for pool in pools for offer in _of_pool(platform, pool)]
+    found = with_account(platform, caller, project, platform.pools.serving(project.name))
+    return [offer for pool, _ in found for offer in _of_pool(platform, pool)]
 
 
 def _of_pool(platform: Platform, pool: Pool) -> Iterator[Offer]:

@@ -1,7 +1,7 @@
 """Checks a job that is submitted as the command line does: its text, against its project and its pool."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -233,12 +233,17 @@ def pools_of(platform: Platform, caller: Caller, project: Project, name: str | N
         asked = f"there is no pool `{wanted}` for the project" if wanted else "there is no pool for the project"
         raise Denied(400, f"{asked} `{project.name}`; there is {known}")
     asked_for = [serving[str(wanted)]] if wanted else list(serving.values())
-    accounts = [(pool, pool.account_of(caller.principal.name, project.name, partial(_is_both, platform))) for pool in asked_for]
-    found = [(pool, account) for pool, account in accounts if account is not None]
+    found = with_account(platform, caller, project, asked_for)
     if not found:
         text = f"you have no account in the pool `{asked_for[0].name}`; ask an administrator to add you to its `accounts`"
         raise Denied(400, text)
     return found
+
+
+def with_account(platform: Platform, caller: Caller, project: Project, pools: Sequence[Pool]) -> list[tuple[Pool, str]]:
+    """Those of the pools in which the caller has an account for a project, with the account."""
+    accounts = [(pool, pool.account_of(caller.principal.name, project.name, partial(_is_both, platform))) for pool in pools]
+    return [(pool, account) for pool, account in accounts if account is not None]
 
 
 def _is_both(platform: Platform, kind: str, name: str) -> bool:

@@ -140,7 +140,8 @@ class Link:
     def _take_token(self) -> bytes:
         """Waits until this link may connect, and hears the supervisor meanwhile; nothing when the run is over."""
         while not self._over:
-            ready = select.select([self._site, self._tokens[0]], [], [], 1.0)[0]
+            places: list[Any] = [self._site, self._tokens[0]]
+            ready = select.select(places, [], [], 1.0)[0]
             if self._site in ready:
                 self._hear()
             elif ready:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import signal
 import socket
 import time
 from collections.abc import Collection, Mapping

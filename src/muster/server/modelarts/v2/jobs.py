@@ -56,7 +56,7 @@ def change_job(context: Context, platform: Shared, asking: Asking, job: Changed,
         body["spec"] = {**Fields(body, "").object("spec").data, **kept}
     priority = spec.object("schedule_policy").number("priority", 1, 3)
     if priority is not None and job.row.stage == rows.WAITING:
-        change_priority(context, platform, asking, job.row, QueueChange(priority=job_file.PRIORITIES[priority]))
+        change_priority(Response(), context, platform, asking, job.row, QueueChange(priority=job_file.PRIORITIES[priority]))
     with context.database.begin() as connection:
         stored.change(connection, job, description, body)
         audit.record(
