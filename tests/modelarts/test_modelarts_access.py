@@ -52,6 +52,7 @@ def password_body(name: str, password: str, **scope: Any) -> dict[str, Any]:
 
 def test_every_call_needs_a_signature_or_a_token(scene: Scene) -> None:
     known = {"project_id": "p-x", "training_job_id": "x", "task_id": "worker-0", "rest:path": "pools"}
+    known.update({"job_id": "1", "version_id": "1"})
     with scene.server.http() as http:
         for method, template in routes():
             path = template

@@ -106,7 +106,7 @@ def _program(platform: Platform, algorithm: Fields) -> dict[str, Any]:
         raise Refused(BAD_FIELD, f"`algorithm.{missing}` is missing; name code_dir and boot_file, or a command")
     chosen = engine_of(platform, engine)
     settings = chosen.settings if chosen else Engine("command")
-    found["boot"] = _beneath(found["code"], url(boot, "algorithm.boot_file") if boot.startswith("/") else boot)
+    found["boot"] = beneath(found["code"], url(boot, "algorithm.boot_file") if boot.startswith("/") else boot)
     return {**found, "framework": settings.framework, "python": settings.python, "setup": settings.setup}
 
 
@@ -117,7 +117,7 @@ def engine_of(platform: Platform, engine: Fields) -> Chosen | None:
     return engines.choose(platform.modelarts, engine)
 
 
-def _beneath(code: str, boot: str) -> str:
+def beneath(code: str, boot: str) -> str:
     if not code.rstrip("/").removeprefix("obs://").removeprefix("s3://"):
         raise Refused(CODE_DIR, "`algorithm.code_dir` names no bucket; write `/bucket/folder/`")
     if "://" not in boot:

@@ -12,7 +12,7 @@ from muster.plan.compat.modelarts import job_id
 from muster.server.core.access import Principal
 from muster.server.core.database import one_at_a_time
 from muster.server.core.tables import runs
-from muster.server.modelarts.problems import DUPLICATE, NO_JOB, Refused
+from muster.server.modelarts.problems import DUPLICATE, INVALID, NO_JOB, Refused
 from muster.server.modelarts.tables import jobs
 from muster.server.runs import rows
 from muster.server.runs.rows import Row
@@ -71,17 +71,53 @@ def of_run(connection: Connection, run: str) -> Stored | None:
 def is_used(connection: Connection, project: str, name: str) -> bool:
     """True if a job of a project has a name, whoever may see it."""
     wanted = select(jobs.c.number).join(runs, jobs.c.run == runs.c.id)
-    alive = (jobs.c.deleted.is_(None), runs.c.removed.is_(None), jobs.c.version.is_(None))
+    alive = (jobs.c.deleted.is_(None), runs.c.removed.is_(None))
     return connection.scalar(wanted.where(jobs.c.project == project, jobs.c.name == name, *alive).limit(1)) is not None
 
 
-def create(connection: Connection, run: str, project: str, name: str, description: str, body: dict[str, Any]) -> None:
-    """Writes a job down, in the transaction that makes its run. Raises Refused where its name is taken."""
+def create(connection: Connection, run: str, project: str, name: str, description: str, body: dict[str, Any]) -> int:
+    """Writes a job down, in the transaction that makes its run; returns its number. Raises Refused where its name is taken."""
     one_at_a_time(connection, NAMES)
     if is_used(connection, project, name):
         raise Refused(DUPLICATE, taken(name))
+    return _insert(connection, run, project, name, description, body)
+
+
+def create_version(
+    connection: Connection, run: str, earlier: Stored | None, project: str, name: str, body: dict[str, Any]
+) -> None:
+    """The same for a job of the older API: its first version, or one more of a job."""
+    if earlier is None:
+        number = create(connection, run, project, name, str(body.get("job_desc") or ""), body)
+        connection.execute(update(jobs).where(jobs.c.number == number).values(job=number, version=1))
+        return
+    one_at_a_time(connection, NAMES)
+    number = _insert(connection, run, project, earlier.name, earlier.description, body)
+    last = connection.scalar(select(func.max(jobs.c.version)).where(jobs.c.job == earlier.job)) or 0
+    connection.execute(update(jobs).where(jobs.c.number == number).values(job=earlier.job, version=last + 1))
+
+
+def need_free(connection: Connection, train_url: str) -> None:
+    """Raises Refused where a job of the older API that has not ended writes to the same place."""
+    going = select(jobs.c.body, jobs.c.name).join(runs, jobs.c.run == runs.c.id)
+    for found in connection.execute(going.where(jobs.c.version.is_not(None), runs.c.stage != rows.ENDED)):
+        config = found.body.get("config")
+        other = config.get("train_url") if isinstance(config, dict) else None
+        if isinstance(other, str) and place(other) == place(train_url):
+            raise Refused(
+                INVALID, "a training job that has not ended writes to this train_url; name another one, or wait for it"
+            )
+
+
+def place(text: str) -> str:
+    """A place of the store, however it is written."""
+    return text.removeprefix("obs:/").removeprefix("s3:/").strip("/")
+
+
+def _insert(connection: Connection, run: str, project: str, name: str, description: str, body: dict[str, Any]) -> int:
     row = {"id": job_id(run), "run": run, "project": project, "name": name, "description": description, "body": body}
-    connection.execute(insert(jobs).values(**row, created=time.time()))
+    made = connection.execute(insert(jobs).values(**row, created=time.time())).inserted_primary_key
+    return int(made[0]) if made else 0
 
 
 def taken(name: str) -> str:

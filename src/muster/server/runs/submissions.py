@@ -31,7 +31,7 @@ from muster.server.runs.queue.needs import need_of
 from muster.server.runs.rows import Row
 from muster.tester.errors import Denied
 
-Note = Callable[[Connection, str], None]  # writes down more about a new run, in the transaction that makes it
+Note = Callable[[Connection, str], object]  # writes down more about a new run, in the transaction that makes it
 OTHER_KEY = "this Idempotency-Key was used for another submission; send a new one"
 
 

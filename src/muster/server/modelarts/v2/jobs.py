@@ -22,11 +22,9 @@ from muster.server.runs import rows
 from muster.server.runs.api import runs as runs_api
 from muster.server.runs.api.models import Shared, Stop
 from muster.server.runs.api.queue.waiting import QueueChange, change_priority
-from muster.server.runs.platform import Platform
 
 router = APIRouter(route_class=Route, include_in_schema=False)
 MOST_DELETED = 100
-STOP_FIRST = "{} was deleted by {}"
 
 
 @router.post(JOBS, status_code=201)
@@ -76,7 +74,7 @@ def act_on_job(context: Context, platform: Shared, asking: Asking, job: Changed,
 
 @router.delete(JOB, status_code=202)
 def delete_job(context: Context, platform: Shared, asking: Asking, job: Changed) -> Response:
-    _delete(context, platform, asking, job)
+    creating.delete(context, platform, asking, job)
     return Response(status_code=202)
 
 
@@ -93,7 +91,7 @@ def delete_jobs(context: Context, platform: Shared, asking: Asking, project: Wit
     for job in found:
         demand(asking.principal, "runs.change", Owned(job.row.user, job.row.project), UNKNOWN)
     for job in found:
-        _delete(context, platform, asking, job)
+        creating.delete(context, platform, asking, job)
     return Response(status_code=202)
 
 
@@ -156,17 +154,6 @@ def _equal(key: str, texts: list[str], one: Fields) -> ColumnElement[bool]:
     if key in ("algorithm_name", "runtime_type"):
         return never  # no job has one
     raise Refused(BAD_FIELD, f"`{one.at('key')}` is `{key[:40]}`; use name, create_time, phase, kind or user_id")
-
-
-def _delete(context: Context, platform: Platform, asking: Caller, job: Stored) -> None:
-    """Deletes the record of a job that has ended; one that has not is told to stop, and is only listed as a run then."""
-    if shown.has_ended(job):
-        runs_api.delete_run(platform, asking, job.row)
-        return
-    runs_api.stop_run(context, platform, asking, job.row, Stop(now=False, reason=STOP_FIRST.format(job.name, asking.name)))
-    with context.database.begin() as connection:
-        stored.hide(connection, job)
-        audit.record(connection, asking, "modelarts.delete", job.run)
 
 
 def _again(context: Context, asking: Caller, job: Stored) -> Stored:
