@@ -200,7 +200,7 @@ class Scene:
 
     def ask(self, route: str, who: str) -> httpx.Response:
         method, template = route.split(" ")
-        path = template.format(**self.things_for(method, template, who)) if "{" in template else template
+        path = template.format(**self.things_for(route, template, who)) if "{" in template else template
         headers = {"Upload-Offset": "0"} if method == "PATCH" else {}
         if route == "POST /api/v1/login":
             headers["Origin"] = self.server.url
@@ -216,9 +216,10 @@ class Scene:
         with self.server.http(self.credentials[who], headers) as http:
             return http.request(method, path, json=body, params=query)
 
-    def things_for(self, method: str, template: str, who: str) -> dict[str, str]:
-        """New things for a request that may change them, else the same for all requests of this kind."""
-        if method != "GET" and who not in ENDED:
+    def things_for(self, route: str, template: str, who: str) -> dict[str, str]:
+        """New things for a request that changes them, else the same for all requests of this kind."""
+        changes = not route.startswith("GET ") and who in ROLES and ANSWERS[route][ROLES.index(who)] not in (403, 404)
+        if changes:
             return self.things(template)
         parts = "".join(part for part in template.split("/") if part.startswith("{"))
         if parts not in self.kept:
@@ -414,7 +415,19 @@ PAGES: dict[str, tuple[int, int, int, int]] = {
     **dict.fromkeys(("/admin/users", "/admin/audit"), (LOGIN, 403, 403, LOGIN)),
     **{
         f"/jobs/{{run}}{part}": (LOGIN, 404, 200, LOGIN)
-        for part in ("", "/console", "/metrics", "/files", "/events", "/file", "/job.yaml", "/log", "/result", "/compare")
+        for part in (
+            "",
+            "/console",
+            "/metrics",
+            "/files",
+            "/endpoints",
+            "/events",
+            "/file",
+            "/job.yaml",
+            "/log",
+            "/result",
+            "/compare",
+        )
     },
     "/results/{number}": (LOGIN, 200, 200, LOGIN),  # what was accepted is everybody's to read
     "/projects/{project}": (LOGIN, 404, 200, LOGIN),
