@@ -10,9 +10,9 @@ import pytest
 from muster import config
 from muster.config.modelarts import ModelArts
 from muster.server.modelarts import engines, flavors
-from muster.server.modelarts.fields import Fields
+from muster.server.modelarts.asking.fields import Fields
+from muster.server.modelarts.asking.problems import Refused
 from muster.server.modelarts.flavors import Offer, Wanted
-from muster.server.modelarts.problems import Refused
 
 OFFERS = [Offer("lab", "ascend", n, 2, "910", 96, 1 << 38) for n in (1, 2, 4, 8)]
 OFFERS += [Offer("gpus", "nvidia", n, 1, "A100", 64, 1 << 38) for n in (1, 2, 4, 8)]
