@@ -14,7 +14,7 @@ from huaweicloudsdkcore.signer.signer import Signer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.server.modelarts.signature import BadSignature, Signed, authenticate
+from muster.server.modelarts.asking.signature import BadSignature, Signed, authenticate
 
 KEY, SECRET = "MKAAAA", "a secret"
 pytestmark = pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning")

@@ -8,11 +8,11 @@ from muster.server.core.access import Caller, demand
 from muster.server.core.accounts.projects import NO_PROJECT, Project
 from muster.server.core.context import ServerContext
 from muster.server.modelarts import flavors, job_file, stored
-from muster.server.modelarts.callers import Sender
-from muster.server.modelarts.fields import Fields
-from muster.server.modelarts.problems import BOOT_FILE, CODE_DIR, DUPLICATE, UNAVAILABLE, Refused
-from muster.server.modelarts.shown import has_ended
+from muster.server.modelarts.asking.callers import Sender
+from muster.server.modelarts.asking.fields import Fields
+from muster.server.modelarts.asking.problems import BOOT_FILE, CODE_DIR, DUPLICATE, UNAVAILABLE, Refused
 from muster.server.modelarts.stored import Stored
+from muster.server.modelarts.telling.shown import has_ended
 from muster.server.runs import submissions
 from muster.server.runs.api import runs as runs_api
 from muster.server.runs.api.models import Stop

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from muster.config.modelarts import Engine, ModelArts
-from muster.server.modelarts.fields import Fields
-from muster.server.modelarts.problems import NO_ENGINE, Refused
+from muster.server.modelarts.asking.fields import Fields
+from muster.server.modelarts.asking.problems import NO_ENGINE, Refused
 
 # Parts of ids and names, the first that is found: a horovod engine has the name of TensorFlow in its id, too.
 FRAMEWORKS = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from muster.server.core.access import Caller
 from muster.server.core.accounts.projects import Project
-from muster.server.modelarts.problems import BAD_FLAVOR, NO_FLAVOR, Refused
+from muster.server.modelarts.asking.problems import BAD_FLAVOR, NO_FLAVOR, Refused
 from muster.server.runs.checking import with_account
 from muster.server.runs.platform import Platform
 from muster.server.runs.pools.nodes import present

@@ -16,10 +16,10 @@ from muster.server.core.accounts.projects import Project
 from muster.server.core.api.login import checked
 from muster.server.core.authentication import Context, address_of, principal
 from muster.server.core.tables import tokens as tokens_table
-from muster.server.modelarts import problems
-from muster.server.modelarts.callers import Asking
-from muster.server.modelarts.fields import Fields, parsed, raw_body
-from muster.server.modelarts.problems import NOT_KNOWN, Refused
+from muster.server.modelarts.asking import problems
+from muster.server.modelarts.asking.callers import Asking
+from muster.server.modelarts.asking.fields import Fields, parsed, raw_body
+from muster.server.modelarts.asking.problems import NOT_KNOWN, Refused
 
 NAME = "of IAM"  # the name of the tokens that are made here
 MOST = 30  # valid ones of a user: the oldest of more are revoked

@@ -8,10 +8,8 @@ from typing import Any
 
 from muster.config.modelarts import Engine
 from muster.server.modelarts import engines, flavors
-from muster.server.modelarts.engines import Chosen
-from muster.server.modelarts.fields import Fields
-from muster.server.modelarts.flavors import Offer, Wanted
-from muster.server.modelarts.problems import (
+from muster.server.modelarts.asking.fields import Fields
+from muster.server.modelarts.asking.problems import (
     BAD_FIELD,
     BAD_PATH,
     BOOT_FILE,
@@ -21,6 +19,8 @@ from muster.server.modelarts.problems import (
     TOO_MANY_NODES,
     Refused,
 )
+from muster.server.modelarts.engines import Chosen
+from muster.server.modelarts.flavors import Offer, Wanted
 from muster.server.runs.platform import Platform
 
 NAME = r"[0-9A-Za-z_-]{1,64}"

@@ -12,7 +12,7 @@ from muster.plan.compat.modelarts import job_id
 from muster.server.core.access import Principal
 from muster.server.core.database import one_at_a_time
 from muster.server.core.tables import runs
-from muster.server.modelarts.problems import DUPLICATE, INVALID, NO_JOB, Refused
+from muster.server.modelarts.asking.problems import DUPLICATE, INVALID, NO_JOB, Refused
 from muster.server.modelarts.tables import jobs
 from muster.server.runs import rows
 from muster.server.runs.rows import Row

@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 from muster.server.modelarts import engines, flavors
+from muster.server.modelarts.asking.fields import Fields
+from muster.server.modelarts.asking.problems import BAD_FIELD, INVALID, NO_ENGINE, NO_FLAVOR, Refused
 from muster.server.modelarts.engines import Chosen
-from muster.server.modelarts.fields import Fields
 from muster.server.modelarts.flavors import Offer
 from muster.server.modelarts.job_file import MOST_NODES, NAME, beneath, url
-from muster.server.modelarts.problems import BAD_FIELD, INVALID, NO_ENGINE, NO_FLAVOR, Refused
 from muster.server.runs.platform import Platform
 
 KINDS = ("cpu", "nvidia", "ascend")

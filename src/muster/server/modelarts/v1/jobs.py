@@ -4,65 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Query
 from sqlalchemy import Connection, func, or_, select
 
 from muster.server.core import audit
 from muster.server.core.access import Caller, Owned, demand
 from muster.server.core.accounts.projects import NO_PROJECT
 from muster.server.core.authentication import Context
-from muster.server.modelarts import creating, engines, flavors, phases, problems, stored, task_log
-from muster.server.modelarts.callers import Asking, Sender, Sent, Within
-from muster.server.modelarts.fields import Fields
-from muster.server.modelarts.flavors import TYPES
-from muster.server.modelarts.problems import BAD_FIELD, Refused
-from muster.server.modelarts.shown import has_ended, tasks_of
+from muster.server.modelarts import creating, flavors, stored
+from muster.server.modelarts.asking.callers import Asking, Sender, Sent, Within
+from muster.server.modelarts.asking.fields import Fields
+from muster.server.modelarts.asking.problems import BAD_FIELD, Refused
 from muster.server.modelarts.stored import UNKNOWN, Stored
 from muster.server.modelarts.tables import jobs
+from muster.server.modelarts.telling import phases
+from muster.server.modelarts.telling.shown import has_ended
 from muster.server.modelarts.v1 import job_file, shown
-from muster.server.modelarts.v2.logs import line_number
+from muster.server.modelarts.v1.paths import GOOD, JOB, PROJECT, VERSION, VERSIONED, Route, Version, Versions
 from muster.server.modelarts.v2.paths import Given
 from muster.server.runs.api import runs as runs_api
 from muster.server.runs.api.models import Shared, Stop
 from muster.server.runs.platform import Platform
 
-
-def body(found: Refused) -> dict[str, Any]:
-    return {"is_success": False, "error_code": found.code, "error_msg": str(found), "error_message": str(found)}
-
-
-router = APIRouter(route_class=problems.route_class(body), include_in_schema=False)
-PROJECT = "/v1/{project_id}"
-JOB = PROJECT + "/training-jobs/{job_id}"
-VERSION = JOB + "/versions/{version_id}"
-GOOD = {"is_success": True}
-Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
-VERSIONED = jobs.c.version.is_not(None)
-
-
-def versions(context: Context, asking: Asking, project: Within, job_id: Number) -> list[Stored]:
-    """The versions of a job, the newest first. Raises Refused."""
-    with context.database.read() as connection:
-        found = (
-            stored.listed(asking.principal, project.id).where(jobs.c.job == job_id).order_by(jobs.c.number.desc()).limit(1000)
-        )
-        listed = stored.of(connection, [dict(one) for one in connection.execute(found).mappings()])
-    if not listed:
-        raise Refused(problems.NO_JOB, UNKNOWN)
-    return listed
-
-
-Versions = Annotated[list[Stored], Depends(versions)]
-
-
-def version(found: Versions, version_id: Number) -> Stored:
-    for one in found:
-        if one.number == version_id:
-            return one
-    raise Refused(problems.NO_JOB, UNKNOWN)
-
-
-Version = Annotated[Stored, Depends(version)]
+router = APIRouter(route_class=Route, include_in_schema=False)
 
 
 @router.post(PROJECT + "/training-jobs")
@@ -166,62 +130,6 @@ def delete_job(context: Context, platform: Shared, asking: Asking, found: Versio
     return GOOD
 
 
-@router.get(VERSION + "/log/file-names")
-def list_logs(one: Version) -> dict[str, Any]:
-    return {**GOOD, "log_file_list": _log_names(one)}
-
-
-@router.get(VERSION + "/aom-log")
-def read_log(
-    platform: Shared,
-    one: Version,
-    log_file: Annotated[str, Query(max_length=200)],
-    base_line: Annotated[str | None, Query(max_length=20)] = None,
-    lines: Annotated[int, Query(ge=0, le=500)] = 50,
-    order: Annotated[str, Query(pattern="^(asc|desc)$")] = "desc",
-) -> dict[str, Any]:
-    """Lines of a log: with `asc` those behind a line, with `desc` those before it, or the last."""
-    names = _log_names(one)
-    if log_file not in names:
-        raise Refused(BAD_FIELD, f"there is no log `{log_file[:80]}`; there is {', '.join(names[:10])}")
-    run, found = task_log.parts(platform, one, names.index(log_file))
-    base, most = line_number(base_line), lines or 50
-    part = task_log.after(run, found, base or 0, most) if order == "asc" else task_log.before(run, found, base, most)
-    said = {"start_line": str(part.first), "end_line": str(part.last), "lines": len(part.lines)}
-    return {**GOOD, **said, "content": task_log.text_of(part.lines)}
-
-
-@router.get(PROJECT + "/job/resource-specs")
-def list_specs(platform: Shared, asking: Asking, project: Within) -> dict[str, Any]:
-    found = {job_file.spec_number(offer): offer for offer in reversed(flavors.offers(platform, asking, project))}
-    specs = [
-        {
-            "spec_id": number,
-            "spec_code": offer.id,
-            "core": str(offer.cpus),
-            "cpu": f"{offer.memory >> 30}GB",
-            "gpu_num": offer.devices if offer.kind == "nvidia" else 0,
-            "npu_num": offer.devices if offer.kind == "ascend" else 0,
-            "gpu_type": offer.model if offer.kind != "cpu" else TYPES["cpu"],
-            "max_num": offer.nodes,
-            "unit_num": 1,
-            "interface_type": 1,
-            "no_resource": False,
-        }
-        for number, offer in sorted(found.items())
-    ]
-    return {**GOOD, "spec_total_count": len(specs), "specs": specs}
-
-
-@router.get(PROJECT + "/job/ai-engines")
-def list_engines(platform: Shared, project: Within) -> dict[str, Any]:
-    listed = [
-        {"engine_type": number, "engine_id": number, "engine_name": one.name, "engine_version": one.version}
-        for number, one in enumerate(engines.listed(platform.modelarts), 1)
-    ]
-    return {**GOOD, "engines": listed}
-
-
 def _create(platform: Platform, sent: Sender, project: Within, given: Fields, earlier: Stored | None) -> dict[str, Any]:
     demand(sent.caller.principal, "runs.submit", project.id, NO_PROJECT)
     config = given.object("config")
@@ -245,7 +153,3 @@ def _need_change(asking: Caller, one: Stored) -> None:
 def _version_counts(connection: Connection, wanted: list[int]) -> dict[int, int]:
     counted = select(jobs.c.job, func.count()).where(jobs.c.job.in_(wanted), jobs.c.deleted.is_(None)).group_by(jobs.c.job)
     return {int(row[0]): int(row[1]) for row in connection.execute(counted)}
-
-
-def _log_names(one: Stored) -> list[str]:
-    return [f"{one.name}.{index}" for index, _ in enumerate(tasks_of(one))]

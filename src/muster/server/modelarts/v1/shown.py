@@ -6,10 +6,10 @@ from typing import Any
 
 from muster.plan.compat.modelarts import resource_id
 from muster.server.core.access import Principal
-from muster.server.modelarts.fields import Fields
-from muster.server.modelarts.phases import phases
-from muster.server.modelarts.shown import duration, milliseconds
+from muster.server.modelarts.asking.fields import Fields
 from muster.server.modelarts.stored import Stored
+from muster.server.modelarts.telling.phases import phases
+from muster.server.modelarts.telling.shown import duration, milliseconds
 from muster.server.runs import present
 from muster.server.runs.platform import Platform
 

@@ -9,10 +9,11 @@ from sqlalchemy import func, select
 
 from muster.server.core.authentication import Context
 from muster.server.core.tables import runs
-from muster.server.modelarts import engines, flavors, shown
-from muster.server.modelarts.callers import Asking, Within
+from muster.server.modelarts import engines, flavors
+from muster.server.modelarts.asking.callers import Asking, Within
+from muster.server.modelarts.asking.problems import Route
 from muster.server.modelarts.flavors import TYPES, Offer
-from muster.server.modelarts.problems import Route
+from muster.server.modelarts.telling import shown
 from muster.server.modelarts.v2.paths import PROJECT
 from muster.server.runs import rows
 from muster.server.runs.api.models import Shared

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
-from muster.server.modelarts import happenings, usage
-from muster.server.modelarts.callers import Asking
-from muster.server.modelarts.problems import BAD_FIELD, Refused, Route
-from muster.server.modelarts.shown import tasks_of
+from muster.server.modelarts.asking.callers import Asking
+from muster.server.modelarts.asking.problems import BAD_FIELD, Refused, Route
 from muster.server.modelarts.stored import Stored
+from muster.server.modelarts.telling import happenings, usage
+from muster.server.modelarts.telling.shown import tasks_of
 from muster.server.modelarts.v2.paths import JOB, Seen, node_of
 from muster.server.runs import present, rows
 from muster.server.runs.api.models import Shared

@@ -11,12 +11,13 @@ from muster.server.core import audit
 from muster.server.core.access import Caller, Owned, demand
 from muster.server.core.authentication import Context
 from muster.server.core.tables import runs
-from muster.server.modelarts import creating, job_file, phases, shown, stored
-from muster.server.modelarts.callers import Asking, Sent, Within
-from muster.server.modelarts.fields import Fields
-from muster.server.modelarts.problems import BAD_FIELD, Refused, Route
+from muster.server.modelarts import creating, job_file, stored
+from muster.server.modelarts.asking.callers import Asking, Sent, Within
+from muster.server.modelarts.asking.fields import Fields
+from muster.server.modelarts.asking.problems import BAD_FIELD, Refused, Route
 from muster.server.modelarts.stored import UNKNOWN, Stored
 from muster.server.modelarts.tables import jobs
+from muster.server.modelarts.telling import phases, shown
 from muster.server.modelarts.v2.paths import JOB, JOBS, PROJECT, Changed, Given, Seen
 from muster.server.runs import rows
 from muster.server.runs.api import runs as runs_api

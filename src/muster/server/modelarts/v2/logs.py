@@ -10,9 +10,9 @@ from fastapi import APIRouter, Query
 from muster.plan.compat.modelarts import job_id
 from muster.server.core.authentication import Context
 from muster.server.core.store_access import link_key
-from muster.server.modelarts import presign, shown, task_log
-from muster.server.modelarts.callers import Asking
-from muster.server.modelarts.problems import BAD_FIELD, NO_LOG, Refused, Route
+from muster.server.modelarts.asking.callers import Asking
+from muster.server.modelarts.asking.problems import BAD_FIELD, NO_LOG, Refused, Route
+from muster.server.modelarts.telling import presign, shown, task_log
 from muster.server.modelarts.v2.paths import JOB, Seen, node_of
 from muster.server.runs.api.models import Shared
 

@@ -6,8 +6,8 @@ import re
 
 from fastapi import APIRouter
 
-from muster.server.modelarts.callers import Asking
-from muster.server.modelarts.problems import NO_API, NOT_OFFERED, Refused, Route
+from muster.server.modelarts.asking.callers import Asking
+from muster.server.modelarts.asking.problems import NO_API, NOT_OFFERED, Refused, Route
 
 router = APIRouter(route_class=Route, include_in_schema=False)
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]

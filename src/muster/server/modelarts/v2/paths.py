@@ -9,12 +9,12 @@ from fastapi import Depends
 from muster.server.core.access import Owned, demand
 from muster.server.core.authentication import Context
 from muster.server.modelarts import stored
-from muster.server.modelarts.callers import Asking, RawBody, Within
-from muster.server.modelarts.fields import Fields, parsed
-from muster.server.modelarts.problems import BAD_FIELD, Refused
-from muster.server.modelarts.shown import tasks_of
+from muster.server.modelarts.asking.callers import Asking, RawBody, Within
+from muster.server.modelarts.asking.fields import Fields, parsed
+from muster.server.modelarts.asking.problems import BAD_FIELD, Refused
 from muster.server.modelarts.stored import UNKNOWN, Stored
 from muster.server.modelarts.tables import jobs
+from muster.server.modelarts.telling.shown import tasks_of
 
 PROJECT = "/v2/{project_id}"
 JOBS = PROJECT + "/training-jobs"

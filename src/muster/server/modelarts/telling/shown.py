@@ -8,8 +8,8 @@ from typing import Any
 
 from muster.server.core.access import Principal
 from muster.server.modelarts.flavors import TYPES
-from muster.server.modelarts.phases import phases
 from muster.server.modelarts.stored import Stored
+from muster.server.modelarts.telling.phases import phases
 from muster.server.runs import present, rows
 from muster.server.runs.platform import Platform
 

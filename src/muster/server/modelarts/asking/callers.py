@@ -14,10 +14,10 @@ from muster.server.core.accounts import projects
 from muster.server.core.accounts.projects import Project
 from muster.server.core.authentication import BAD_TOKEN, Context, address_of, by_token
 from muster.server.core.store_access import StoreAccess
-from muster.server.modelarts import signature
-from muster.server.modelarts.fields import raw_body
-from muster.server.modelarts.problems import INVALID, NOT_ALLOWED, NOT_KNOWN, Refused
-from muster.server.modelarts.signature import BadSignature, Signed
+from muster.server.modelarts.asking import signature
+from muster.server.modelarts.asking.fields import raw_body
+from muster.server.modelarts.asking.problems import INVALID, NOT_ALLOWED, NOT_KNOWN, Refused
+from muster.server.modelarts.asking.signature import BadSignature, Signed
 from muster.tester.errors import Denied
 
 NOBODY = "sign the request with an access key (SDK-HMAC-SHA256), or send a token in X-Auth-Token"

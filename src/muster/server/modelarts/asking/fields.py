@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import Request
 
 from muster.records.untrusted import parse_json
-from muster.server.modelarts.problems import BAD_FIELD, BAD_JSON, Refused
+from muster.server.modelarts.asking.problems import BAD_FIELD, BAD_JSON, Refused
 
 MOST_ITEMS = 1000  # of a list or an object
 LONGEST = 64 << 10  # characters of a text

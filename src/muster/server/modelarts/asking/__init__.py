@@ -1,0 +1,1 @@
+"""Requests: who signed them, what their bodies hold, and how they are refused."""
