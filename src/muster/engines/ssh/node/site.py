@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import signal
 import socket
 import time
 from collections.abc import Collection, Mapping
@@ -150,7 +149,9 @@ class SshSite(OwnSite):
 
     def _workers_beside(self, node: Node) -> list[Node]:
         """The nodes with devices on the machine of a node, itself included: one may be named twice, by different names."""
-        return [each for each in self._nodes[: self.job.nodes] if each is node or (node.order() and each.order() == node.order())]
+        return [
+            each for each in self._nodes[: self.job.nodes] if each is node or (node.order() and each.order() == node.order())
+        ]
 
     def _choose_addresses(self) -> dict[int, str]:
         """Chooses the addresses of all nodes; returns the peers of those that have to look for a route. Raises NotReady."""

@@ -297,7 +297,7 @@ class HostNode:
             self._say("attempt", attempt=attempt)
 
     def _take_up(self, attempt: int) -> None:
-        """Makes an attempt of an earlier daemon, which was killed, the one whose files are sent: nobody writes them any more."""
+        """Sends what is left of an attempt of an earlier daemon, which was killed; nobody writes to it any more."""
         self._kill_left()
         self._look_at(attempt)
         assert self._source is not None
