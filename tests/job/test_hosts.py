@@ -176,7 +176,9 @@ def test_an_option_of_hosts_is_set_however_they_are_written(hosts: object) -> No
     "before",
     [{"group": "lab", "interface": "ib0"}, {"nodes": ["x"], "interface": "ib0"}, {"hostfile": "f", "interface": "ib0"}],
 )
-@pytest.mark.parametrize(("named", "meant"), [("a,b", ("", ("a", "b"))), ("other", ("other", ())), ("[a, b]", ("", ("a", "b")))])
+@pytest.mark.parametrize(
+    ("named", "meant"), [("a,b", ("", ("a", "b"))), ("other", ("other", ())), ("[a, b]", ("", ("a", "b")))]
+)
 def test_other_hosts_keep_what_was_said_of_the_first(before: object, named: str, meant: tuple[str, tuple[str, ...]]) -> None:
     hosts = load({"command": "true", "hosts": before}, [f"hosts={named}"]).checked().hosts
     assert (hosts.group, hosts.nodes, hosts.hostfile, hosts.interface) == (*meant, "", "ib0")

@@ -168,7 +168,12 @@ def crowded(machines: Machines) -> Iterator[list[str]]:
 
 @pytest.mark.long
 def test_a_host_that_takes_few_connections_at_a_time_is_asked_again(
-    machines: Machines, crowded: list[str], on_hosts: Callable[..., None], muster: Muster, run_json: RunJson, write_job: WriteJob
+    machines: Machines,
+    crowded: list[str],
+    on_hosts: Callable[..., None],
+    muster: Muster,
+    run_json: RunJson,
+    write_job: WriteJob,
 ) -> None:
     on_hosts(*crowded)
     done = muster("doctor", "--hosts", "lab", "--timeout", "100s", timeout=110)

@@ -88,7 +88,9 @@ def hang(tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch) -> Callab
 
     def call(live: Live) -> None:
         flag.touch()
-        found = [line.partition(":")[0] for line in processes_with(f"MUSTER_HOME={live.home}") if f"relay {live.run.id} 1" in line]
+        found = [
+            line.partition(":")[0] for line in processes_with(f"MUSTER_HOME={live.home}") if f"relay {live.run.id} 1" in line
+        ]
         [relay] = [pid for pid in found if not Path(f"/proc/{pid}/comm").read_text().startswith("muster-")]  # as its daemon is
         os.kill(int(relay), signal.SIGKILL)
 
