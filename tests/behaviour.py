@@ -7,7 +7,11 @@ Tests that are marked `conformance` run once on each engine, all others on `loca
 @pytest.mark.conformance(every=True)         # with all of its parameters on all of them
 @pytest.mark.conformance(exec=True)          # on those where `muster exec` reaches the nodes
 @pytest.mark.conformance(not_on_server="why")  # not through `muster serve`
+@pytest.mark.conformance(not_on_hosts="why")   # not on hosts that share nothing with this machine
 ```
+
+The engine ssh has two places: `ssh`, where a program stands for ssh and all nodes are on this machine, and `hosts`, real ssh
+servers that share nothing with it, which is long.
 
 Elsewhere than on the local engine a test runs with the first of its parameters unless it says so: each behaviour is seen once.
 With `--every-parameter` all are tried.
@@ -36,8 +40,9 @@ from slurm_cluster import Cluster
 Configure = Callable[[str], None]
 NodeName = Callable[[int], str]
 # In which engines keep their nodes together.
-WAYS = {"local": ("namespaces", "plain"), "slurm": ("namespaces",), "ssh": ("namespaces",), "server": ("namespaces",)}
-PLACES = (*NAMES, "server")  # on which the core runs: all engines, and the local one through `muster serve`
+WAYS = {"local": ("namespaces", "plain")}
+# On which the core runs: all engines, the local one through `muster serve`, and ssh on hosts that share nothing.
+PLACES = (*NAMES, "server", "hosts")
 
 
 @cache
@@ -61,12 +66,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if marker is None:
         return
     names = [name for name in PLACES if name not in NO_EXEC] if marker.kwargs.get("exec") else list(PLACES)
-    if "not_on_server" in marker.kwargs:
-        names.remove("server")
-    mark = pytest.mark.parametrize("engine", names, indirect=True)
+    names = [name for name in names if f"not_on_{name}" not in marker.kwargs]
+    marks = {"hosts": [pytest.mark.long]}
+    mark = pytest.mark.parametrize("engine", [pytest.param(name, marks=marks.get(name, ())) for name in names], indirect=True)
     if "containment" in metafunc.fixturenames:
-        both = [(name, way) for name in names for way in WAYS[name]]
-        mark = pytest.mark.parametrize(("engine", "containment"), both, indirect=True)
+        both = [(name, way) for name in names for way in WAYS.get(name, ("namespaces",))]
+        ways = [pytest.param(name, way, marks=marks.get(name, ())) for name, way in both]
+        mark = pytest.mark.parametrize(("engine", "containment"), ways, indirect=True)
     metafunc.definition.add_marker(mark)
 
 
@@ -105,16 +111,26 @@ def _is_repeated(item: pytest.Item, seen: set[tuple[str, str]]) -> bool:
     return repeated
 
 
+@pytest.fixture
+def runs_at(request: pytest.FixtureRequest) -> str:
+    """Where the runs of this test are, of PLACES."""
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    return str(parameters.get("engine", "local"))
+
+
 @pytest.fixture(autouse=True)
-def engine(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def engine(request: pytest.FixtureRequest, runs_at: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The engine that the settings of this test name; afterwards no run may have been on another."""
-    name = str(getattr(request, "param", "local"))
+    name = "ssh" if runs_at == "hosts" else str(getattr(request, "param", "local"))
     site: Cluster | None = None
+    if runs_at == "hosts":
+        request.getfixturevalue("machines")
+        _write(home, runs_at, "")
     if name == "slurm":
         site = request.getfixturevalue("slurm")
         monkeypatch.setenv("SLURM_CONF", site.env["SLURM_CONF"])
         _write(home, name, "")
-    if name == "ssh":
+    if runs_at == "ssh":
         monkeypatch.setenv("PATH", f"{stream_hosts.make(home.parent)}:{os.environ['PATH']}")
         _write(home, name, "")
     with ExitStack() as stack:
@@ -141,17 +157,19 @@ def stopper(engine: str, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def configure(engine: str, home: Path) -> Configure:
+def configure(engine: str, runs_at: str, home: Path) -> Configure:
     """Writes the settings of a test, beside those of its engine."""
-    return lambda text: _write(home, engine, text)
+    return lambda text: _write(home, runs_at, text)
 
 
-def _write(home: Path, engine: str, text: str) -> None:
-    """Nodes of the test's site see everything, and may use ssh as simulated ones do."""
+def _write(home: Path, place: str, text: str) -> None:
+    """Nodes of the test's site see everything, and may use ssh as simulated ones do; hosts see only what is theirs."""
     home.mkdir(parents=True, exist_ok=True)
     path = home / "config.toml"
-    own = {"slurm": '[slurm]\nshared = ["/"]\nssh = true\n', "ssh": stream_hosts.group(home)}.get(engine, "")
-    chosen = 'server = "default"' if engine == "server" else f'engine = "{engine}"'
+    hosts = '[hosts.test]\nnodes = ["h[1-4]"]\nssh = true\n'
+    own = {"slurm": '[slurm]\nshared = ["/"]\nssh = true\n', "ssh": stream_hosts.group(home), "hosts": hosts}.get(place, "")
+    engine = "ssh" if place == "hosts" else place
+    chosen = 'server = "default"' if place == "server" else f'engine = "{engine}"'
     path.write_text(f"{chosen}\n{own}{text}")
     path.chmod(0o600)
 

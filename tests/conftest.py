@@ -25,6 +25,7 @@ from behaviour import node_name as node_name
 from behaviour import pytest_addoption as pytest_addoption
 from behaviour import pytest_collection_modifyitems as pytest_collection_modifyitems
 from behaviour import pytest_generate_tests as pytest_generate_tests
+from behaviour import runs_at as runs_at
 from behaviour import stopper as stopper
 from browser import browser as browser
 from forked_command import ForkedCommand
@@ -197,7 +198,7 @@ def muster(command: list[str], forked_command: ForkedCommand, tmp_path: Path) ->
 
 
 @pytest.fixture
-def write_job(tmp_path: Path) -> WriteJob:
+def write_job(tmp_path: Path, runs_at: str) -> WriteJob:
     """Writes a code directory and a job file in it: `write_job({"nodes": 2}, **{"train.py": "..."})`."""
 
     def write(fields: dict[str, Any] | None = None, /, **files: str) -> Path:
@@ -211,7 +212,7 @@ def write_job(tmp_path: Path) -> WriteJob:
         if "boot" not in data and "command" not in data and "train.py" in files:
             data["boot"] = "train.py"
         if data.get("boot"):
-            data.setdefault("python", sys.executable)
+            data.setdefault("python", "python3" if runs_at == "hosts" else sys.executable)
         job = folder / "job.yaml"
         job.write_text(yaml.safe_dump(data))
         return job

@@ -46,7 +46,9 @@ def uploading(containment: str, command: list[str], write_job: WriteJob, s3: S3)
             yield live
 
 
-@pytest.mark.conformance(not_on_server="its store is one of the submitter's")
+@pytest.mark.conformance(
+    not_on_server="its store is one of the submitter's", not_on_hosts="they do not reach a store at a loopback address"
+)
 def test_an_agent_that_is_killed_while_it_uploads_has_not_succeeded(uploading: Live) -> None:
     os.kill(uploading.agent(0), signal.SIGKILL)
     view = uploading.end()

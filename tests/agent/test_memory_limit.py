@@ -51,7 +51,7 @@ def without_groups(command: list[str]) -> list[str]:
     return ["unshare", "--mount", "sh", "-c", hide, "sh", *command]
 
 
-@pytest.mark.conformance
+@pytest.mark.conformance(not_on_hosts="the hosts of the tests can make no control groups")
 def test_the_kernel_keeps_the_limit_and_the_reason_says_so(
     kernel: None, containment: str, run_json: RunJson, write_job: WriteJob, node_name: NodeName
 ) -> None:

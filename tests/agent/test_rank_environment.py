@@ -56,7 +56,9 @@ def exactly(command: list[str], job: Path, environment: dict[str, str], cwd: Pat
     return dict(entry.split("=", 1) for entry in log.read_text().split("\0") if entry)
 
 
-@pytest.mark.conformance(not_on_server="the submitter's environment stays behind")
+@pytest.mark.conformance(
+    not_on_server="the submitter's environment stays behind", not_on_hosts="hosts have an environment of their own"
+)
 def test_a_rank_has_what_the_submitter_had_and_what_muster_documents_and_nothing_else(
     engine: str, containment: str, command: list[str], write_job: WriteJob, home: Path, tmp_path: Path
 ) -> None:
@@ -285,7 +287,9 @@ def test_limits_masks_and_signals_are_as_the_submitter_had_them(
     assert own[:5] == ["0027", "200", "0", "4096", str(os.nice(0) + 3)]
 
 
-@pytest.mark.conformance(not_on_server="the submitter's environment stays behind")
+@pytest.mark.conformance(
+    not_on_server="the submitter's environment stays behind", not_on_hosts="hosts have an environment of their own"
+)
 def test_what_a_batch_system_told_the_submitter_reaches_no_rank(run_json: RunJson, write_job: WriteJob) -> None:
     told = {
         "SLURM_JOB_ID": "7",

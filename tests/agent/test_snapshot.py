@@ -213,7 +213,9 @@ def test_runs_of_the_same_code_share_one_snapshot(run_json: RunJson, write_job: 
     assert len(list((home / "code").iterdir())) == 2
 
 
-@pytest.mark.conformance(not_on_server="code goes there without its times")
+@pytest.mark.conformance(
+    not_on_server="code goes there without its times", not_on_hosts="hosts have an environment of their own"
+)
 def test_a_later_edit_changes_neither_a_running_run_nor_a_recorded_one(
     containment: str, command: list[str], muster: Muster, write_job: WriteJob, tmp_path: Path
 ) -> None:

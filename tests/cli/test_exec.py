@@ -103,7 +103,9 @@ def test_an_ended_run_has_no_place_for_it(muster: Muster, write_job: WriteJob) -
     assert "is not running (succeeded); a command can only run beside a running rank" in done.stderr
 
 
-@pytest.mark.conformance(exec=True, not_on_server="signals have no route; a terminal sends Ctrl-C")
+@pytest.mark.conformance(
+    exec=True, not_on_server="signals have no route; a terminal sends Ctrl-C", not_on_hosts="it looks at a file of the command"
+)
 def test_it_ends_when_it_is_told_to(muster: Muster, command: list[str], write_job: WriteJob, tmp_path: Path) -> None:
     script = f"trap 'exit 9' TERM; touch {tmp_path}/up; while :; do sleep 0.02; done"
     with going(muster, write_job({"command": "echo ready; sleep 1000"})) as run_id:

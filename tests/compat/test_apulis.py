@@ -93,7 +93,9 @@ def test_a_single_worker_is_the_master(containment: str, run_json: RunJson, writ
     assert "DLWS_WORKER_NUM" not in found
 
 
-@pytest.mark.conformance(not_on_server="it looks at the submitter's home")
+@pytest.mark.conformance(
+    not_on_server="it looks at the submitter's home", not_on_hosts="each host has a /job and a home of its own"
+)
 @contained
 @needs_ssh
 def test_workers_share_job_and_home_and_reach_each_other_at_one_port(

@@ -58,7 +58,10 @@ def current_table(view: dict[str, Any]) -> dict[str, Any]:
     return {"version": "1.0", "server_count": "2", "server_list": servers, "status": "completed"}
 
 
-@pytest.mark.conformance(not_on_server="its devices are in the submitter's environment")
+@pytest.mark.conformance(
+    not_on_server="its devices are in the submitter's environment",
+    not_on_hosts="its devices are in the submitter's environment",
+)
 @pytest.mark.parametrize("generation, place", [("v1", "/home/work"), ("v2", "/home/ma-user")])
 def test_the_boot_file_runs_once_per_device_and_finds_its_tables(
     generation: str, place: str, run_json: RunJson, write_job: WriteJob, machine: Npus

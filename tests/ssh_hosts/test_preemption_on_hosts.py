@@ -101,7 +101,7 @@ def test_whatever_breaks_while_a_run_leaves_it_continues_once_or_has_ended(
     timer.join()
     found = until(lambda: (seen := run.reconcile().view).phase in ("preempted", "ended") and seen, 90)
     if found.phase == "preempted":
-        assert not machines.left()
+        until(lambda: not machines.left())
         assert continue_run(run.dir)
         assert not continue_run(run.dir)
         assert run.wait() == "succeeded"

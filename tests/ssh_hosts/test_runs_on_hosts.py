@@ -208,8 +208,8 @@ def test_a_detached_run_says_that_it_needs_this_machine(
 
 LYING = """#!/usr/bin/python3
 import json, os, struct, sys, time
-if "version_info" in " ".join(sys.argv):
-    sys.exit(0)  # the question for its version
+if sys.argv[1:] == ["-V"]:
+    sys.exit(print("Python 3.9.2"))
 sent = json.dumps(SENT).encode()
 os.write(1, b'\\nMUSTER-HOST {"agent": true}\\n' + struct.pack(">cI", b"M", len(sent)) + sent)
 time.sleep(SECONDS)

@@ -140,9 +140,8 @@ class Link:
     def _take_token(self) -> bytes:
         """Waits until this link may connect, and hears the supervisor meanwhile; nothing when the run is over."""
         while not self._over:
-            places: list[Any] = [self._site, self._tokens[0]]
-            ready = select.select(places, [], [], 1.0)[0]
-            if self._site in ready:
+            ready = select.select([self._site.fileno(), self._tokens[0]], [], [], 1.0)[0]
+            if self._site.fileno() in ready:
                 self._hear()
             elif ready:
                 with suppress(BlockingIOError):  # another link was quicker

@@ -211,7 +211,7 @@ class HostNode:
         job = self._known_job()
         if self._devices is not None or self._index >= job.nodes:
             return None
-        self._queue = self._queue or device_locks.Queue(resolve(job.device), 1, job.devices, self._settings["devices"])
+        self._queue = self._queue or device_locks.Queue(resolve(job.device), 1, job.devices)
         return self._queue
 
     def _take_devices(self, queue: device_locks.Queue) -> bool:
@@ -297,7 +297,7 @@ class HostNode:
             self._say("attempt", attempt=attempt)
 
     def _take_up(self, attempt: int) -> None:
-        """Makes an attempt of an earlier daemon, which was killed, the one whose files are sent: they change no more."""
+        """Sends what is left of an attempt of an earlier daemon, which was killed; nobody writes to it any more."""
         self._kill_left()
         self._look_at(attempt)
         assert self._source is not None
