@@ -31,7 +31,7 @@ def run(place: str, script: str, **env: str) -> subprocess.CompletedProcess[str]
 
 
 def test_it_prints_a_directory_with_nothing_else_to_import(place: str, muster: Muster, home: Path) -> None:
-    assert sorted(os.listdir(place)) == ["moxing", "muster-python"]
+    assert sorted(os.listdir(place)) == ["modelarts", "moxing", "muster-python"]
     assert Path(place).is_relative_to(home)
     assert all(path.stat().st_mode & 0o077 == 0 for path in (home, Path(place).parent, Path(place)))
     assert json.loads(muster("moxing-path", "--json").stdout) == {"path": place}

@@ -1,4 +1,4 @@
-"""`muster moxing-path`: the directory that lets a script of one's own import `moxing`."""
+"""`muster moxing-path`: the directory that lets a script of one's own import `moxing` and `modelarts`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import click
 from muster.cli import output
 from muster.cli.options import as_json
 
+PACKAGES = ("modelarts", "moxing")
 PYTHON = "muster-python"  # the file by which the package finds its way back to Muster
 
 
@@ -21,8 +22,9 @@ PYTHON = "muster-python"  # the file by which the package finds its way back to 
 def command(json: bool) -> None:
     """Print a directory for PYTHONPATH, so that `import moxing` works in a shell of your own.
 
-    Jobs that Muster runs have it in any case. Any Python from 3.6 on can
-    import it; Muster need not be installed there.
+    So does `import modelarts`, as scripts do that submit training jobs.
+    Jobs that Muster runs have both in any case. Any Python from 3.7 on can
+    import them; Muster need not be installed there.
 
     \b
     Examples:
@@ -36,11 +38,11 @@ def command(json: bool) -> None:
 
 
 def placed(home: Path, python: str) -> Path:
-    """A directory with `moxing` and the name of Muster's Python; another one when either has changed."""
+    """A directory with the packages and the name of Muster's Python; another one when either has changed."""
     import muster
 
-    source = Path(muster.__file__).parent / "shims" / "moxing"
-    files = sorted(source.rglob("*.py"))
+    source = Path(muster.__file__).parent / "shims"
+    files = sorted(file for package in PACKAGES for file in (source / package).rglob("*.py"))
     stamp = hashlib.sha256(python.encode())
     for file in files:
         stamp.update(str(file.relative_to(source)).encode() + b"\0" + file.read_bytes())
@@ -56,7 +58,7 @@ def _make(target: Path, source: Path, files: list[Path], python: str) -> None:
     partial.mkdir(mode=0o700)
     (partial / PYTHON).write_text(python + "\n")
     for file in files:
-        copy = partial / "moxing" / file.relative_to(source)
+        copy = partial / file.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
     try:
