@@ -12,7 +12,6 @@ __all__ = ["JOB_STATE", "Estimator", "TrainingJob"]
 
 JOBS = "/v1/{project_id}/training-jobs"
 NO_ENGINE = "the service has no engine {} of {}; Estimator.get_framework_list(session) shows what it has"
-NO_FLAVOR = "the service has no resources `{}`; Estimator.get_train_instance_types(session) shows what it has"
 
 
 class TrainingJob:
@@ -133,7 +132,7 @@ class Estimator(TrainingJob):
             **{name: data.get(name) for name in ("dataset_id", "dataset_version_id", "data_source")},
         }
         if given.get("train_instance_type"):
-            found["spec_id"] = self._flavor(given["train_instance_type"])
+            found.update(self._flavor(given["train_instance_type"]))
         if given.get("framework_type"):
             found["engine_id"] = self._engine(given["framework_type"], given.get("framework_version"))
         if given.get("nas_share_addr"):
@@ -141,11 +140,12 @@ class Estimator(TrainingJob):
             found["volumes"] = [{given.get("nas_type", "nfs"): share}]
         return {name: value for name, value in found.items() if value is not None}
 
-    def _flavor(self, name: str) -> Any:
+    def _flavor(self, name: str) -> Dict[str, Any]:
+        """The number of a kind of resources; its name where the service does not list it and may know it all the same."""
         for spec in _specs(self.session):
             if name in (spec.get("spec_code"), spec.get("spec_id")):
-                return spec["spec_id"]
-        raise ModelArtsError(NO_FLAVOR.format(name))
+                return {"spec_id": spec["spec_id"]}
+        return {"spec_code": name}
 
     def _engine(self, name: str, version: Optional[str]) -> Any:
         for engine in _engines(self.session):
