@@ -284,10 +284,11 @@ def test_exec_has_a_terminal_where_the_user_has_one(
         child.expect_exact("31 97")
         child.expect_exact("rank 0")
         child.setwinsize(40, 100)
+        child.sendline("until [ \"$(stty size)\" = '40 100' ]; do sleep 0.1; done; echo re''sized")  # sizes and keys go separate ways
+        child.expect_exact("resized")
         child.sendline("sleep 1000")
         child.sendintr()  # for the command there, not for this one
-        child.sendline("stty size; exit 7")
-        child.expect_exact("40 100")
+        child.sendline("exit 7")
         child.expect(pexpect.EOF)
         child.wait()
     finally:
