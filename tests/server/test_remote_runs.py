@@ -284,7 +284,8 @@ def test_exec_has_a_terminal_where_the_user_has_one(
         child.expect_exact("31 97")
         child.expect_exact("rank 0")
         child.setwinsize(40, 100)
-        child.sendline("until [ \"$(stty size)\" = '40 100' ]; do sleep 0.1; done; echo re''sized")  # sizes and keys go separate ways
+        # The new size and the keys reach the shell in requests of their own, in any order.
+        child.sendline("until [ \"$(stty size)\" = '40 100' ]; do sleep 0.1; done; echo re''sized")
         child.expect_exact("resized")
         child.sendline("sleep 1000")
         child.sendintr()  # for the command there, not for this one
