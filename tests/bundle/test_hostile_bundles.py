@@ -64,9 +64,10 @@ def of_files(path: Path, *names: str, content: bytes = b"x", form: int = tarfile
     ],
 )
 def test_names_that_cannot_be(tmp_path: Path, name: str, reason: str, form: int) -> None:
-    path = of_files(tmp_path / "b.tar.gz", "b/bench.json", name, form=form)
+    (tmp_path / "deep" / "enough").mkdir(parents=True)
+    path = of_files(tmp_path / "deep" / "enough" / "b.tar.gz", "b/bench.json", name, form=form)
     assert f"{name!a}, which {reason}; it is not as Muster makes bundles, do not trust it" in refused(path)
-    assert not list(tmp_path.parent.rglob("passwd"))
+    assert [found for found in tmp_path.rglob("*") if found.is_file()] == [path]
 
 
 @pytest.mark.parametrize(
