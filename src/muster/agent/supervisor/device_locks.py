@@ -119,6 +119,7 @@ class Queue:
             who = ["{} {} {}".format(said, self.kind, ", ".join(ids)) for said, ids in busy.items()]
             self.reason = "waiting for devices: " + "; ".join(who)
             return None
+        self.close()  # nobody is waited for any more
         return Held(chosen, [locks[id] for id in taken])
 
     def _as_chosen(self, free: Sequence[DeviceInfo]) -> list[list[DeviceInfo]] | None:
