@@ -13,7 +13,7 @@ from conftest import until
 from muster_server import ServeMuster
 from slurm_cluster import Cluster
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(55)]  # an end is known long before Slurm's nodes count as settled
 CONFIG = '[pools.batch]\nengine = "slurm"\nproject = "vision"\n'
 
 

@@ -25,6 +25,7 @@ class Status:
     reason: str = ""
     state: str = ""
     time: float = 0.0  # of the answer, where it may be older than the files
+    settling: bool = False  # whether nothing of it runs any more, and only its last files may still be on their way
     halted: str = ""  # why its supervisor does not act although it is alive, and what to do
     interrupted: bool = False  # whether a machine or a preemption ended it for good, and it could be submitted again
     preempted: bool = False  # whether it has left its devices on request, and waits until it is continued

@@ -76,7 +76,7 @@ def ended(job: Queued | str, end: End, now: float | None = None) -> Status:
     if end.state == "COMPLETED":
         moment = time.time() if now is None else now
         if isinstance(job, Queued) and moment - job.ended < SETTLING:
-            return Status(True, f"{its} has ended, and its record is on its way")
+            return Status(True, f"{its} has ended, and its record is on its way", settling=True)
         return Status(False, f"{its} ended, and its run directory does not say how", "lost")
     if end.state == "CANCELLED":
         by = f"by {end.by}" if end.by else "from outside of Muster (scancel)"

@@ -158,7 +158,7 @@ class Watcher:
         run = self._platform.run_dir(row)
         if pool.has_own_queue:  # it is asked about all runs at once
             said = self._said.get(row.id)
-            return said.alive if said is not None else submissions.handle(run) is not None
+            return said.alive and not said.settling if said is not None else submissions.handle(run) is not None
         engine = self._platform.engine(pool, row.account)
         handle = submissions.handle(run) or engine.find(run.path)
         return handle is not None and engine.status([handle])[handle].alive
