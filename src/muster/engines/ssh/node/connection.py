@@ -25,6 +25,7 @@ ANSWER_LIMIT = 20.0  # for the bootstrap to begin
 GARBAGE = 1 << 16  # bytes that a host's shell may write before
 _HOST = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<name>\[[0-9A-Fa-f:.]+\]|[^@:\s\[\]]+)(?::(?P<port>[0-9]+))?")
 
+NO_SSH = "there is no `ssh` on your PATH; install openssh-client"
 CROWDED = "its sshd closes new connections"
 UNRESOLVED = "its name cannot be resolved"
 # What ssh says, why that is, and what to do; the first that is found in its words counts.
@@ -130,7 +131,7 @@ class Connection:
             )
         except FileNotFoundError:
             self._errors.close()
-            raise Unreachable("there is no `ssh` on your PATH; install openssh-client") from None
+            raise Unreachable(NO_SSH) from None
         assert self._process.stdin is not None and self._process.stdout is not None
         self.writer, self.reader = self._process.stdin.fileno(), self._process.stdout.fileno()
         self.early = b""  # what came behind the answer of the bootstrap
