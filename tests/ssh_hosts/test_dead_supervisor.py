@@ -1,15 +1,19 @@
-"""Runs on hosts whose supervisor was killed: `muster stop` ends their ranks at once, by another supervisor."""
+"""Runs on hosts whose supervisor or link was killed: another supervisor goes on with them, or ends them at once."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from live import Live
 
+from behaviour import Configure
 from conftest import Muster, WriteJob, processes_with, until
 from host_machines import Machines
 from muster.launch import api
@@ -77,3 +81,73 @@ def test_a_stop_ends_the_ranks_of_a_dead_supervisor_on_real_hosts(
         assert muster("stop", live.run.id).returncode == 0
         assert not [process for process in machines.left() if "train.py" in process]
         assert_stopped(live)
+
+
+# Stands for ssh: nothing listens on h2 while a file is there.
+REFUSING = """#!/bin/sh
+case " $* " in *" -- h2 "*) [ ! -e {flag} ] || exec sh -c 'echo "connect to host h2: Connection refused" >&2; exit 255' ;; esac
+exec {ssh} "$@"
+"""
+UNTIL_TOLD = """
+import os, sys, time
+print("up", flush=True)
+while not os.path.exists(sys.argv[1].partition("=")[2]):
+    time.sleep(0.02)
+"""
+
+
+def events(live: Live, name: str) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in Path(live.run.events).read_text().splitlines()]
+    return [event for event in found if event["event"] == name]
+
+
+@pytest.mark.parametrize("engine", ["ssh"], indirect=True)
+def test_a_host_that_is_away_when_another_supervisor_takes_over_has_its_time(
+    engine: str, command: list[str], muster: Muster, write_job: WriteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away, done, program = tmp_path / "away", tmp_path / "done", tmp_path / "refusing/ssh"
+    program.parent.mkdir()
+    program.write_text(REFUSING.format(flag=away, ssh=shutil.which("ssh")))
+    program.chmod(stat.S_IRWXU)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    job = write_job({"nodes": 2, "parameters": {"done": str(done)}}, **{"train.py": UNTIL_TOLD})
+    with Live(command, job, "--detach") as live:
+        live.until_running(2)
+        os.kill(live.supervisor, signal.SIGKILL)
+        away.touch()
+        assert muster("reconcile", live.run.id).returncode == 0
+        until(lambda: len(events(live, "link-broken")) >= 5 or Path(live.run.final).exists())  # more than for a new run
+        away.unlink()
+        done.touch()
+        waited = muster("wait", live.run.id)
+    assert waited.returncode == 0, live.final()["reason"]
+    assert live.run.attempt_numbers() == [1]
+
+
+TICKING = """
+import os, sys, time
+place = sys.argv[1].partition("=")[2] + "/" + os.environ["MUSTER_NODE"] + "-" + os.environ["MUSTER_ATTEMPT"]
+print("up", flush=True)
+while os.environ["MUSTER_ATTEMPT"] == "1":
+    with open(place, "a") as file:
+        file.write(f"{time.time()}\\n")
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["ssh"], indirect=True)
+def test_no_attempt_begins_while_ranks_may_go_on_behind_a_killed_link(
+    command: list[str], write_job: WriteJob, configure: Configure, tmp_path: Path
+) -> None:
+    """Its daemon waits for another link, for longer than ranks have to end."""
+    configure('lost_after = "17s"\n')
+    fields = {"nodes": 2, "grace": "0s", "retries": 1, "retry_on": ["lost"], "parameters": {"ticks": str(tmp_path)}}
+    with Live(command, write_job(fields, **{"train.py": TICKING})) as live:
+        live.until_running(2)
+        children = Path(f"/proc/{live.supervisor}/task/{live.supervisor}/children").read_text().split()
+        [link] = [int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() == "muster-link-1\n"]
+        os.kill(link, signal.SIGKILL)
+        live.end()
+    first, second = events(live, "attempt")
+    assert float(first["time"]) < float((tmp_path / "1-1").read_text().split()[-1]) < float(second["time"])

@@ -58,7 +58,7 @@ class Link:
         self._heard = time.monotonic()  # the last frame of the host
         self._unwritten: float | None = None  # since when what it sends cannot be written
         self._moved = 0.0  # when the supervisor was last told that files arrive
-        self._met = False  # whether the host has ever answered
+        self._met = bool(handover.attempt)  # whether the host has ever answered, also to an earlier supervisor
         self._attempt: AttemptDir | None = None
         self._start: dict[str, Any] | None = None
         self._started = False  # whether the host is known to have started the attempt

@@ -65,6 +65,7 @@ class Node:
     lost: bool = False
     killed_at: float | None = None  # since when it was told to end its agent, and nothing came of it
     linked: bool = True  # whether its link process lives
+    lease: float = 0.0  # until when its daemon may wait for another link, where that process was killed
 
     def order(self) -> str:
         """A text by which all runs put hosts in the same order."""
@@ -219,7 +220,7 @@ class SshSite(OwnSite):
                     break
 
     def _gone(self, node: Node) -> None:
-        node.linked = False
+        node.linked, node.lease = False, time.monotonic() + self._hosts.lost_after
         if self._attempt is None:
             raise NotReady(f"{node.spec}: {LINK_KILLED}")
         self._lose(node, LINK_KILLED)
@@ -317,8 +318,8 @@ class SshSite(OwnSite):
 
     def sweep(self, attempt: AttemptDir) -> None:
         """Waits for hosts that were lost: their ranks end by themselves, and have done so when the time is up."""
-        deadline = time.monotonic() + self.job.grace + MARGIN
-        while any(node.lost for node in self._nodes) and time.monotonic() < deadline:
+        begun, left = time.monotonic(), self.job.grace + MARGIN
+        while any(node.lost and time.monotonic() < max(begun, node.lease) + left for node in self._nodes):
             self._listen()
             time.sleep(0.1)
         for node in (node for node in self._nodes if node.lost):
