@@ -124,6 +124,31 @@ def test_a_host_that_is_away_when_another_supervisor_takes_over_has_its_time(
     assert live.run.attempt_numbers() == [1]
 
 
+FAILING = """
+import os, sys, time
+print("up", flush=True)
+print("hosts", os.environ["MUSTER_HOSTS"], flush=True)
+if os.environ["MUSTER_ATTEMPT"] == "1":
+    while not os.path.exists(sys.argv[1].partition("=")[2]):
+        time.sleep(0.02)
+    sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("engine", ["ssh"], indirect=True)
+def test_an_attempt_after_a_takeover_has_the_addresses_of_the_first(
+    command: list[str], muster: Muster, write_job: WriteJob, tmp_path: Path
+) -> None:
+    fields = {"nodes": 2, "retries": 1, "parameters": {"fail": str(tmp_path / "fail")}}
+    with Live(command, write_job(fields, **{"train.py": FAILING}), "--detach") as live:
+        live.until_running(2)
+        os.kill(live.supervisor, signal.SIGKILL)
+        assert muster("reconcile", live.run.id).returncode == 0
+        (tmp_path / "fail").touch()
+        assert muster("wait", live.run.id).returncode == 0, live.final()["reason"]
+    assert [live.log(rank, 2) for rank in (0, 1)] == ["up\nhosts 127.0.0.1,127.0.0.2\n"] * 2
+
+
 TICKING = """
 import os, sys, time
 place = sys.argv[1].partition("=")[2] + "/" + os.environ["MUSTER_NODE"] + "-" + os.environ["MUSTER_ATTEMPT"]

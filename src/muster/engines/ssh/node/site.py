@@ -25,7 +25,7 @@ from muster.linux import syscalls
 from muster.linux.held_signals import held
 from muster.linux.signals import reap_children, send_to_group
 from muster.records import clocks
-from muster.records.files import Events, read_object
+from muster.records.files import Events, read_events, read_object
 from muster.records.layout import AttemptDir
 from muster.records.run_view import Cause
 from muster.records.text.units import duration
@@ -198,8 +198,11 @@ class SshSite(OwnSite):
         """Connects to the daemons of an attempt: they go on, or send what is left of it where its ranks have ended."""
         self._attempt = attempt
         self._connect(attempt.number)
+        known = [event for event in read_events(self.assignment.run.events) if event["event"] == "host"]
+        chosen = {(event.get("node"), event.get("host")): addresses.read(event.get("address")) for event in known}
         for node in self._nodes:
             node.running = node.ready = node.held = True
+            node.address = chosen.get((node.index, node.spec), "")  # for another attempt
         return True
 
     # -- what links report
