@@ -275,9 +275,9 @@ class Link:
             return
         if hello.get("attempt") == self._attempt.number:
             self._mirror_attempt(self._attempt.number)
-        elif hello.get("given") or not self._started:
+        elif self._start is not None and (hello.get("given") or not self._started):
             self._send_start()  # it was lost on its way
-        else:  # another daemon: the first one was killed, or the host was started again
+        else:  # another daemon, or one that an earlier supervisor had not told to start
             self._say("deliver", attempt=self._attempt.number)
 
     def _measure_clock(self, answer: Mapping[str, Any]) -> None:
