@@ -166,7 +166,7 @@ def test_no_attempt_begins_while_ranks_may_go_on_behind_a_killed_link(
     command: list[str], write_job: WriteJob, configure: Configure, tmp_path: Path
 ) -> None:
     """Its daemon waits for another link, for longer than ranks have to end."""
-    configure('lost_after = "17s"\n')
+    configure('lost_after = "15s"\n')
     fields = {"nodes": 2, "grace": "0s", "retries": 1, "retry_on": ["lost"], "parameters": {"ticks": str(tmp_path)}}
     with Live(command, write_job(fields, **{"train.py": TICKING})) as live:
         live.until_running(2)

@@ -322,7 +322,7 @@ class SshSite(OwnSite):
     def sweep(self, attempt: AttemptDir) -> None:
         """Waits for hosts that were lost: their ranks end by themselves, and have done so when the time is up."""
         begun, left = time.monotonic(), self.job.grace + MARGIN
-        while any(node.lost and time.monotonic() < max(begun, node.lease) + left for node in self._nodes):
+        while any(node.lost and time.monotonic() < (node.lease or begun) + left for node in self._nodes):
             self._listen()
             time.sleep(0.1)
         for node in (node for node in self._nodes if node.lost):
