@@ -1,4 +1,4 @@
-"""Runs on hosts whose supervisor or link was killed: another supervisor goes on with them, or ends them at once."""
+"""Runs on hosts whose supervisor was killed: another supervisor goes on with them, or ends them at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from live import Live
 
-from behaviour import Configure
 from conftest import Muster, WriteJob, processes_with, until
 from host_machines import Machines
 from muster.launch import api
@@ -147,32 +146,3 @@ def test_an_attempt_after_a_takeover_has_the_addresses_of_the_first(
         (tmp_path / "fail").touch()
         assert muster("wait", live.run.id).returncode == 0, live.final()["reason"]
     assert [live.log(rank, 2) for rank in (0, 1)] == ["up\nhosts 127.0.0.1,127.0.0.2\n"] * 2
-
-
-TICKING = """
-import os, sys, time
-place = sys.argv[1].partition("=")[2] + "/" + os.environ["MUSTER_NODE"] + "-" + os.environ["MUSTER_ATTEMPT"]
-print("up", flush=True)
-while os.environ["MUSTER_ATTEMPT"] == "1":
-    with open(place, "a") as file:
-        file.write(f"{time.time()}\\n")
-    time.sleep(0.05)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("engine", ["ssh"], indirect=True)
-def test_no_attempt_begins_while_ranks_may_go_on_behind_a_killed_link(
-    command: list[str], write_job: WriteJob, configure: Configure, tmp_path: Path
-) -> None:
-    """Its daemon waits for another link, for longer than ranks have to end."""
-    configure('lost_after = "15s"\n')
-    fields = {"nodes": 2, "grace": "0s", "retries": 1, "retry_on": ["lost"], "parameters": {"ticks": str(tmp_path)}}
-    with Live(command, write_job(fields, **{"train.py": TICKING})) as live:
-        live.until_running(2)
-        children = Path(f"/proc/{live.supervisor}/task/{live.supervisor}/children").read_text().split()
-        [link] = [int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() == "muster-link-1\n"]
-        os.kill(link, signal.SIGKILL)
-        live.end()
-    first, second = events(live, "attempt")
-    assert float(first["time"]) < float((tmp_path / "1-1").read_text().split()[-1]) < float(second["time"])
