@@ -6,13 +6,11 @@ import os
 import time
 from pathlib import Path
 
-import pytest
-
 from muster.engines.ssh.node.host import paths
 from muster.engines.ssh.node.host.paths import HostPaths, prune
 
 
-def test_what_another_run_renames_meanwhile_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_run_renames_meanwhile_is_passed_over(tmp_path: Path) -> None:
     here = HostPaths(str(tmp_path), "job-1", 0)
     record = tmp_path / "nodes/0/runs/job-0/attempts/1/nodes/0/logs/rank-0.log"
     record.parent.mkdir(parents=True)
@@ -23,7 +21,6 @@ def test_what_another_run_renames_meanwhile_is_passed_over(tmp_path: Path, monke
     for path in (old, new):
         path.touch()
     os.utime(old, (1, time.time() - paths.KEPT - 1))
-    listed = os.listdir
-    monkeypatch.setattr(paths.os, "listdir", lambda folder: [*listed(folder), "code.1.tmp"])  # which has its name by now
+    (blobs / "code.1.tmp").symlink_to("gone")  # a name behind which nothing is by now
     prune(here)
     assert (old.exists(), new.exists(), record.exists()) == (False, True, True)
