@@ -155,6 +155,19 @@ def test_a_log_that_is_rewritten_as_long_as_it_was_is_mirrored_as_it_is_then(pai
         assert tree(pair.there) == {LOGS[0]: b"%d" % number}
 
 
+@pytest.mark.parametrize("breaks", [False, True])
+def test_a_rewritten_log_that_ends_as_before_is_mirrored_as_it_is_then(breaks: bool, pair: Pair) -> None:
+    """As one of dots does, or another that shows how far a program is."""
+    pair.connect()
+    for epoch in range(3):
+        (pair.here / LOGS[0]).write_bytes(b"epoch %d\n" % epoch + b"." * 100_000)
+        if breaks:
+            pair.connect()
+        pair.source.look()
+        pair.move()
+        assert tree(pair.there) == tree(pair.here)
+
+
 def test_only_what_is_missing_is_sent_after_a_break(pair: Pair) -> None:
     pair.do("append", LOGS[0], 200_000)
     pair.do("replace", "plan.json", 1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from muster.engines.ssh.node.connection import Host, explained
 from muster.engines.ssh.options import LOST_AFTER, Site, expanded
 from muster.job.kinds import Wrong
 from muster.job.load import load
+from muster.job.source import JobError
 
 
 @pytest.mark.parametrize(
@@ -35,12 +37,20 @@ def test_ranges_are_expanded(text: str, hosts: list[str]) -> None:
     "text",
     [
         *["-oProxyCommand=x", "a b", "node[3-1]", "user@-x", "a:b:c", "", "node[1-", "a;reboot"],
-        *["a:0", "a:65536", "a[1-99999999999]", "a[1-9999][1-9999]", "a[1-15000,1-15000]"],
+        *["a:0", "a:65536", "a[1-99999999999]", "a[1-9999][1-9999]", "a[1-15000,1-15000]", "a[1-2-3]"],
+        *["a`b`@c", "$(b)@c", "a" * 600, f"a[{'1' * 5000}]", "a" + "[1]" * 2000, "a" * 100_000 + "[1-20000]"],
     ],
 )
 def test_what_is_no_host_is_refused(text: str) -> None:
     with pytest.raises(Wrong):
         expanded(text)
+
+
+@pytest.mark.parametrize("written", [list, ",".join])
+def test_hosts_are_bounded_together(written: Callable[[list[str]], object]) -> None:
+    hosts = written([f"a{number}-[1-20000]" for number in range(5000)])
+    with pytest.raises(JobError, match=r"with the hosts before it, `a1-\[1-20000\]` is more than 20000 hosts"):
+        load({"command": "true", "hosts": hosts}).checked()
 
 
 def test_hosts_become_words_of_ssh_and_never_options() -> None:

@@ -111,6 +111,8 @@ def test_what_cannot_run_is_explained(
             done = muster("exec", live.run.id, *words)
             assert (done.returncode, done.stdout) == (code, "")
             assert said in done.stderr
+        done = muster("exec", live.run.id, "--", "true", PATH="/nowhere")
+        assert (done.returncode, "h1: there is no `ssh` on your PATH" in done.stderr) == (3, True), done.stderr
         machines.cut("h2")
         try:
             done = muster("exec", live.run.id, "--rank", 1, "--", "true")

@@ -167,6 +167,8 @@ ODD = {
     "no object": (f"{HELLO}; printf 'M\\000\\000\\000\\00217'; exec sleep 60", "it sent what it may not"),
     "much text": ("exec yes", "its shell writes too much"),
     "an end": (f"{HELLO}; echo Traceback >&2; exit 1", "ssh failed: Traceback"),
+    "colours": (r"""printf '\nMUSTER-HOST {"error": "\\u001b[31mred"}\n'; exec sleep 60""", "cannot be used ( [31mred)"),
+    "a long word": ("head -c 40000 /dev/zero | tr '\\0' x >&2; exit 1", "ssh failed: xxx"),
 }
 
 
@@ -180,6 +182,7 @@ def test_a_host_that_answers_what_it_may_not_is_one_row(how: str, muster: Muster
     assert done.returncode == 1, done.stderr
     for host in json.loads(done.stdout)["hosts"]:
         assert words in host["problem"]
+        assert len(host["problem"]) < 1000
 
 
 def test_without_ssh_every_host_says_so(muster: Muster, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ DEEPEST = 16
 LONGEST = 1024  # bytes of a name
 LARGEST = 16 << 30  # bytes of a file that is sent whole
 SMALL = 1 << 20  # bytes of one that is read at once; larger ones are read piece by piece while they are sent
-TAIL = 1 << 16  # bytes of a log by which both sides see that they have the same one
+MATCHED = 1 << 10  # bytes at the beginning of a log, and before its offset, by which a rewritten one is noticed
+TAIL = 1 << 16  # bytes before the offset by which both sides of a new connection see that they have the same one
 TOPICS = frozenset(f"{topic}.json" for topic in NODE_TOPICS)
 LAST = "exit.json"  # sent when all else is
 
@@ -82,7 +83,7 @@ def mirrored_below(folder: str) -> Iterator[str]:
 
 
 def fingerprint(folder: str, name: str, size: int | None = None) -> tuple[int, int]:
-    """The size of a file, and a checksum: of all of it, or of the end of a log, before `size`. Raises OSError.
+    """The size of a file, and a checksum: of all of it, or of both ends of a log, until `size`. Raises OSError.
 
     In the place of the checksum, large files have the time of their last change, which their mirror has from them.
     """
@@ -94,5 +95,8 @@ def fingerprint(folder: str, name: str, size: int | None = None) -> tuple[int, i
             data = file.read(most_bytes(name) + 1)
             return len(data), zlib.crc32(data)
         length = file.seek(0, 2) if size is None else size
-        file.seek(max(0, length - TAIL))
-        return length, zlib.crc32(file.read(min(TAIL, length)))
+        start = max(0, length - TAIL)
+        file.seek(0)
+        head = file.read(min(MATCHED, start))
+        file.seek(start)
+        return length, zlib.crc32(file.read(min(TAIL, length)), zlib.crc32(head))

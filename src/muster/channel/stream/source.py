@@ -18,6 +18,7 @@ from muster.channel.stream import frames
 from muster.channel.stream.frames import PIECE
 from muster.channel.stream.names import (
     LAST,
+    MATCHED,
     MOST_FILES,
     SMALL,
     TOPICS,
@@ -36,7 +37,6 @@ from muster.records.untrusted import open_regular
 
 WINDOW = 1 << 20  # bytes on their way: more would keep what is urgent waiting
 SETTLED = 2.0  # seconds after the last change, before a large file is sent while ranks run
-MATCHED = 1 << 10  # bytes before the offset of a log by which a rewritten one is noticed
 
 
 @dataclass(frozen=False)
@@ -57,7 +57,8 @@ class _Log:
 
     number: int
     sent: int
-    tail: bytes  # the end of what was sent
+    head: bytes  # the beginning of what was sent
+    tail: bytes  # and its end
     mtime: int = 0
 
 
@@ -290,13 +291,15 @@ class Source:
                 if log is None:  # new on this connection
                     begin, log = self._begin(name, descriptor, self._common(name, info.st_size))
                 data = os.pread(descriptor, len(log.tail) + PIECE, log.sent - len(log.tail))
-                if not data.startswith(log.tail):  # truncated, and perhaps grown again: a new generation
+                same = data.startswith(log.tail) and os.pread(descriptor, len(log.head), 0) == log.head
+                if not same:  # truncated, and perhaps grown again: a new generation
                     begin, log = self._begin(name, descriptor, 0)
                     data = os.pread(descriptor, PIECE, 0)
         except OSError:
             return b""
         piece = data[len(log.tail) :]
-        self._offsets[name] = _Log(log.number, log.sent + len(piece), data[-MATCHED:], info.st_mtime_ns)
+        head = log.head if len(log.head) == MATCHED else data[:MATCHED]  # as long as it is shorter, the data begins with it
+        self._offsets[name] = _Log(log.number, log.sent + len(piece), head, data[-MATCHED:], info.st_mtime_ns)
         self._sent += len(piece)
         return begin + (frames.with_number(frames.DATA, log.number, piece) if piece else b"")
 
@@ -304,7 +307,8 @@ class Source:
         self._numbers += 1
         opened = {"number": self._numbers, "name": name, "offset": offset}
         start = max(0, offset - MATCHED)
-        return frames.with_object(frames.OPEN, opened), _Log(self._numbers, offset, os.pread(descriptor, offset - start, start))
+        head, tail = os.pread(descriptor, min(MATCHED, offset), 0), os.pread(descriptor, offset - start, start)
+        return frames.with_object(frames.OPEN, opened), _Log(self._numbers, offset, head, tail)
 
     def _common(self, name: str, size: int) -> int:
         """How much of a log the other side has: all that it says, if that ends as this log does there."""

@@ -20,6 +20,7 @@ from typing import Any
 from muster.engines.base import Beside, EngineError
 from muster.engines.ssh.node import bootstrap
 from muster.engines.ssh.node.connection import (
+    NO_SSH,
     OPENING_LIMIT,
     Closed,
     Connection,
@@ -63,6 +64,8 @@ def execute(command: Beside) -> tuple[int, str]:
             _send_agent(host, bootstrap.command(*begin, "apart", "true"), agent)  # of another version than the run's
     except Unreachable as error:
         raise EngineError(f"{spec}: {error}") from None
+    except FileNotFoundError:
+        raise EngineError(f"{spec}: {NO_SSH}") from None
     except OSError as error:
         if error.errno != errno.E2BIG:
             raise

@@ -7,7 +7,17 @@ from collections.abc import Mapping
 
 from muster.dataclass import fields, replace
 from muster.engines.ssh.node import ssh_options
-from muster.engines.ssh.options import DIRECTORY, LOST_AFTER, ONCE, Common, HostsOptions, Site, expanded, named_twice
+from muster.engines.ssh.options import (
+    DIRECTORY,
+    LOST_AFTER,
+    ONCE,
+    Common,
+    HostsOptions,
+    Site,
+    expanded,
+    expanded_all,
+    named_twice,
+)
 from muster.job import Job
 from muster.job.kinds import Wrong, nearest
 
@@ -99,4 +109,4 @@ def read_hostfile(path: str) -> list[str]:
         if name and number.isdecimal() and int(number) < SMALLEST_PORT and number != "22":
             hint = f"MPICH's number of processes is written as `{name} slots={number}`"
             raise Wrong(f"`{words[0]}` would be the port {number} of {name}", hint)
-    return list(dict.fromkeys(host for words in lines if words for host in expanded(words[0])))
+    return list(dict.fromkeys(expanded_all(words[0] for words in lines if words)))

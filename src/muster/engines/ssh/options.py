@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from muster.dataclass import dataclass, replace
@@ -33,47 +33,63 @@ DIRECTORY = "~/.muster"
 MOST_HOSTS = 20000
 WHICH = ("group", "nodes", "hostfile")  # options that say which hosts
 ONCE = "each host takes part once"
-_RANGE = re.compile(r"(?P<before>[^\[\]]*)\[(?P<inside>[0-9]+(?:[-,][0-9]+)*)\](?P<behind>.*)")
-HOST = r"^([^@\s:\-][^@\s:]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][\w.\-]*)(:[0-9]{1,5})?$"
+_PART = r"[0-9]{1,18}(?:-[0-9]{1,18})?"
+_RANGE = re.compile(rf"(?P<before>[^\[\]]*)\[(?P<inside>{_PART}(?:,{_PART})*)\](?P<behind>.*)")
+MOST_RANGES, LONGEST, SHOWN = 8, 512, 80  # ranges of a text, letters of a host beside them, and those of a message
+# A user's name may not hold what a shell reads: a ProxyCommand of ~/.ssh/config may pass it on to one.
+HOST = r"""^([^@\s:\-'"`$;&<>|(){}][^@\s:'"`$;&<>|(){}]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][\w.\-]*)(:[0-9]{1,5})?$"""
 
 
-def expanded(text: str) -> list[str]:
-    """The hosts that a text with ranges means: `node[01-16]`, `train@rack[1,3-5]:2222`. Raises Wrong."""
-    found = _RANGE.fullmatch(text)
-    if found is None or ":" in found["inside"]:
-        return [_checked(text)]
+def expanded(text: str, most: int = MOST_HOSTS) -> list[str]:
+    """The hosts that a text with ranges means: `node[01-16]`, `train@rack[1,3-5]:2222`; at most so many. Raises Wrong."""
+    hosts, rest = [""], text
+    if text.count("[") <= MOST_RANGES and len(re.sub(r"\[[^\]]*\]", "", text)) <= LONGEST:
+        while found := _RANGE.fullmatch(rest):
+            numbers, rest = _numbers(found["inside"], text, most), found["behind"]
+            _check_count(len(hosts) * len(numbers), text, most)
+            hosts = [host + found["before"] + number for host in hosts for number in numbers]
+    _check_count(len(hosts), text, most)
+    return [_checked(host + rest) for host in hosts]
+
+
+def expanded_all(texts: Iterable[str]) -> list[str]:
+    """The hosts that several texts mean. Raises Wrong, also where they are too many together."""
     hosts: list[str] = []
-    for number in _numbers(found["inside"], text):
-        hosts += expanded(found["before"] + number + found["behind"])
-        _check_count(len(hosts), text)
+    for text in texts:
+        hosts += expanded(text, MOST_HOSTS - len(hosts))
     return hosts
 
 
 def _checked(host: str) -> str:
-    if not re.fullmatch(HOST, host):
-        raise Wrong(f"`{host}` is not a host", "write `name`, `user@name` or `name:port`, ranges as `node[01-16]`")
+    if len(host) > LONGEST or not re.fullmatch(HOST, host):
+        raise Wrong(f"`{_short(host)}` is not a host", "write `name`, `user@name` or `name:port`, ranges as `node[01-16]`")
     port = re.search(r":([0-9]+)$", host)
     if port and not 0 < int(port[1]) < 1 << 16:
         raise Wrong(f"`{host}` has no port", "ports are 1 to 65535")
     return host
 
 
-def _numbers(inside: str, text: str) -> list[str]:
+def _numbers(inside: str, text: str, most: int) -> list[str]:
     """The numbers of a range such as `1,08-11`, as they are written."""
     numbers: list[str] = []
     for part in inside.split(","):
         first, _, last = part.partition("-")
         width, count = len(first) if first.startswith("0") else 0, int(last or first) - int(first) + 1
         if count < 1:
-            raise Wrong(f"`{text}` is a range without an order", "write the smaller number first")
-        _check_count(len(numbers) + count, text)
+            raise Wrong(f"`{_short(text)}` is a range without an order", "write the smaller number first")
+        _check_count(len(numbers) + count, text, most)
         numbers += [f"{number:0{width}}" for number in range(int(first), int(first) + count)]
     return numbers
 
 
-def _check_count(count: int, text: str) -> None:
-    if count > MOST_HOSTS:
-        raise Wrong(f"`{text}` is more than {MOST_HOSTS} hosts", "name those of this run")
+def _check_count(count: int, text: str, most: int) -> None:
+    if count > most:
+        together = "with the hosts before it, " if most < MOST_HOSTS else ""
+        raise Wrong(f"{together}`{_short(text)}` is more than {MOST_HOSTS} hosts", "name those of this run")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
 def named_twice(hosts: Sequence[str]) -> str:
@@ -91,13 +107,11 @@ class HostNames(Kind):
         if not isinstance(item.value, list) or not item.value:
             said = "an empty list" if isinstance(item.value, list) else item.shown
             raise Wrong(f"is {said}; it takes {self.words}", "ranges are written as `node[01-16]`")
-        found = [host for hosts in each(numbered(item), self._hosts) for host in hosts]
+        found: list[str] = []
+        each(numbered(item), lambda _, entry: found.extend(expanded(one_line(word(entry)), MOST_HOSTS - len(found))))
         if twice := named_twice(found):
             raise Wrong(f"names `{twice}` twice", ONCE)
         return tuple(found)
-
-    def _hosts(self, name: str, item: Item) -> list[str]:
-        return expanded(one_line(word(item)))
 
     def schema(self) -> dict[str, Any]:
         return {"type": "array", "items": {"type": SCALAR, "pattern": r"\S"}, "minItems": 1}
@@ -143,7 +157,7 @@ class HostsSection(Section):
         names = _split(one_line(scalar(item, self.words)))
         if len(names) == 1 and "[" not in names[0]:
             return HostsOptions(group=names[0])
-        return HostsOptions(nodes=tuple(host for name in names for host in expanded(name)))
+        return HostsOptions(nodes=tuple(expanded_all(names)))
 
     def opened(self, item: Item) -> Item:
         if isinstance(item.value, list) and item.value:

@@ -41,6 +41,7 @@ def read(count):
 def known():
     try:
         with open(path, "rb") as file:
+            os.utime(path)
             return hashlib.sha256(file.read()).hexdigest() == digest
     except OSError:
         return False
@@ -64,7 +65,7 @@ try:
         data = read(int.from_bytes(read(8), "big"))
         if hashlib.sha256(data).hexdigest() != digest:
             sys.exit(1)
-        temporary = path + ".%d.tmp" % os.getpid()
+        temporary = path + "." + os.urandom(8).hex() + ".tmp"
         try:
             with open(temporary, "wb") as file:
                 file.write(data)
@@ -73,7 +74,6 @@ try:
             os.path.exists(temporary) and os.unlink(temporary)
             raise
         say(agent=True)
-    os.utime(path)
 except OSError as error:
     say(error="%s: %s" % (error.strerror, error.filename or root))
     sys.exit(73)

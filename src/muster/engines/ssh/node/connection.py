@@ -18,13 +18,15 @@ from contextlib import suppress
 from muster.dataclass import dataclass
 from muster.engines.ssh.node import bootstrap, ssh_options
 from muster.linux import syscalls
-from muster.records.untrusted import parse_json
+from muster.records.untrusted import parse_json, printable
 
 OPENING_LIMIT = 60.0  # for the host to take in a piece of the agent, or all that ssh has of it
 ANSWER_LIMIT = 20.0  # for the bootstrap to begin
 GARBAGE = 1 << 16  # bytes that a host's shell may write before
+LONGEST = 500  # letters of what a host or ssh says in a reason
 _HOST = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<name>\[[0-9A-Fa-f:.]+\]|[^@:\s\[\]]+)(?::(?P<port>[0-9]+))?")
 
+NO_SSH = "there is no `ssh` on your PATH; install openssh-client"
 CROWDED = "its sshd closes new connections"
 UNRESOLVED = "its name cannot be resolved"
 # What ssh says, why that is, and what to do; the first that is found in its words counts.
@@ -130,7 +132,7 @@ class Connection:
             )
         except FileNotFoundError:
             self._errors.close()
-            raise Unreachable("there is no `ssh` on your PATH; install openssh-client") from None
+            raise Unreachable(NO_SSH) from None
         assert self._process.stdin is not None and self._process.stdout is not None
         self.writer, self.reader = self._process.stdin.fileno(), self._process.stdout.fileno()
         self.early = b""  # what came behind the answer of the bootstrap
@@ -212,7 +214,7 @@ def explained(host: Host, said: str, code: int | None) -> Unreachable:
             advice = hint.format(target=host.target, name=host.name, known=known)
             return Unreachable(f"{reason}; {advice}", lasting=reason not in TRANSIENT, crowded=reason == CROWDED)
     last = said.strip().splitlines()[-1] if said.strip() else f"ssh ended with code {code} and left no word"
-    return Unreachable(f"ssh failed: {last}", lasting=False)
+    return Unreachable(f"ssh failed: {printable(last)[:LONGEST]}", lasting=False)
 
 
 def read_answer(receive: Callable[[], bytes], early: bytes = b"") -> tuple[dict[str, object], bytes]:
@@ -248,10 +250,12 @@ def _checked(answer: dict[str, object]) -> dict[str, object]:
     if error := answer.get("error"):
         if error == bootstrap.NO_PYTHON:
             raise Unfit("it has no Python 3.9 or newer; install one, or name it with `python` in the group of hosts")
-        raise Unfit(f"its directory for Muster cannot be used ({error}); free or name another with `directory`")
+        said = printable(str(error))[:LONGEST]
+        raise Unfit(f"its directory for Muster cannot be used ({said}); free or name another with `directory`")
     if reason := answer.get("unsafe"):
+        said = printable(str(reason))[:LONGEST]
         advice = "let it be your own, with `chmod go-w`, or name another with `directory`"
-        raise Unfit(f"its directory for Muster may be changed by other users ({reason}); {advice}")
+        raise Unfit(f"its directory for Muster may be changed by other users ({said}); {advice}")
     return answer
 
 

@@ -58,7 +58,7 @@ class Link:
         self._heard = time.monotonic()  # the last frame of the host
         self._unwritten: float | None = None  # since when what it sends cannot be written
         self._moved = 0.0  # when the supervisor was last told that files arrive
-        self._met = False  # whether the host has ever answered
+        self._met = bool(handover.attempt)  # whether the host has ever answered, also to an earlier supervisor
         self._attempt: AttemptDir | None = None
         self._start: dict[str, Any] | None = None
         self._started = False  # whether the host is known to have started the attempt
@@ -275,9 +275,9 @@ class Link:
             return
         if hello.get("attempt") == self._attempt.number:
             self._mirror_attempt(self._attempt.number)
-        elif hello.get("given") or not self._started:
+        elif self._start is not None and (hello.get("given") or not self._started):
             self._send_start()  # it was lost on its way
-        else:  # another daemon: the first one was killed, or the host was started again
+        else:  # another daemon, or one that an earlier supervisor had not told to start
             self._say("deliver", attempt=self._attempt.number)
 
     def _measure_clock(self, answer: Mapping[str, Any]) -> None:

@@ -25,7 +25,7 @@ from muster.linux import syscalls
 from muster.linux.held_signals import held
 from muster.linux.signals import reap_children, send_to_group
 from muster.records import clocks
-from muster.records.files import Events, read_object
+from muster.records.files import Events, read_events, read_object
 from muster.records.layout import AttemptDir
 from muster.records.run_view import Cause
 from muster.records.text.units import duration
@@ -65,6 +65,7 @@ class Node:
     lost: bool = False
     killed_at: float | None = None  # since when it was told to end its agent, and nothing came of it
     linked: bool = True  # whether its link process lives
+    lease: float = 0.0  # until when its daemon may wait for another link, where that process was killed
 
     def order(self) -> str:
         """A text by which all runs put hosts in the same order."""
@@ -197,8 +198,11 @@ class SshSite(OwnSite):
         """Connects to the daemons of an attempt: they go on, or send what is left of it where its ranks have ended."""
         self._attempt = attempt
         self._connect(attempt.number)
+        known = [event for event in read_events(self.assignment.run.events) if event["event"] == "host"]
+        chosen = {(event.get("node"), event.get("host")): addresses.read(event.get("address")) for event in known}
         for node in self._nodes:
             node.running = node.ready = node.held = True
+            node.address = chosen.get((node.index, node.spec), "")  # for another attempt
         return True
 
     # -- what links report
@@ -219,7 +223,7 @@ class SshSite(OwnSite):
                     break
 
     def _gone(self, node: Node) -> None:
-        node.linked = False
+        node.linked, node.lease = False, time.monotonic() + self._hosts.lost_after
         if self._attempt is None:
             raise NotReady(f"{node.spec}: {LINK_KILLED}")
         self._lose(node, LINK_KILLED)
@@ -317,8 +321,8 @@ class SshSite(OwnSite):
 
     def sweep(self, attempt: AttemptDir) -> None:
         """Waits for hosts that were lost: their ranks end by themselves, and have done so when the time is up."""
-        deadline = time.monotonic() + self.job.grace + MARGIN
-        while any(node.lost for node in self._nodes) and time.monotonic() < deadline:
+        begun, left = time.monotonic(), self.job.grace + MARGIN
+        while any(node.lost and time.monotonic() < (node.lease or begun) + left for node in self._nodes):
             self._listen()
             time.sleep(0.1)
         for node in (node for node in self._nodes if node.lost):

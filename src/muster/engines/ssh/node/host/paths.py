@@ -30,22 +30,30 @@ class HostPaths:
 def prune(paths: HostPaths) -> None:
     """Deletes agents, code and records that nobody has used for long. A run that goes on writes to its directory's log."""
     limit = time.time() - KEPT
-    old = [entry.path for entry in _entries(paths.blobs) if entry.stat().st_mtime < limit]
-    for node in _entries(f"{paths.root}/nodes"):
-        old += [entry.path for entry in _entries(runs_dir(node.path)) if _last_change(entry.path) < limit]
+    old = [path for path in _inside(paths.blobs) if _changed(path) < limit]
+    for node in _inside(f"{paths.root}/nodes"):
+        old += [path for path in _inside(runs_dir(node)) if _last_change(path) < limit]
     for path in old:
         with suppress(OSError):
             delete_tree(path) if os.path.isdir(path) else os.unlink(path)
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _inside(folder: str) -> list[str]:
     try:
-        return list(os.scandir(folder))
-    except FileNotFoundError:
+        return [f"{folder}/{name}" for name in os.listdir(folder)]
+    except OSError:
         return []
+
+
+def _changed(path: str) -> float:
+    """When a file was written last; just now where it is gone, because another run has renamed or deleted it meanwhile."""
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return time.time()
 
 
 def _last_change(run: str) -> float:
     """When anything of a run was written last, as far as its logs and directories show it."""
     logs = (path for path in files_below(f"{run}/attempts") if path.endswith((".log", ".jsonl")))
-    return max((os.lstat(path).st_mtime for path in (run, *logs) if os.path.lexists(path)), default=0.0)
+    return max(map(_changed, (run, *logs)))
