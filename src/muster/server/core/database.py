@@ -39,6 +39,8 @@ from muster.tester.errors import Misused
 MIGRATIONS = Path(__file__).with_name("migrations")
 LOCK_TIMEOUT = 30  # seconds to wait for another writer of SQLite
 CONNECT_TIMEOUT = 5  # seconds for PostgreSQL to answer
+# A server finds out within seconds that the other end of a connection is gone.
+KEEPALIVE = {"keepalives_idle": 2, "keepalives_interval": 2, "keepalives_count": 2, "tcp_user_timeout": 6000}
 STATEMENT_TIMEOUT = 30_000  # milliseconds for one statement on PostgreSQL
 POOL = 20  # connections to PostgreSQL at once
 TABLES, ANY = "tables", "*"  # where a connection keeps what its transaction changed; a change of an unknown table
@@ -85,6 +87,11 @@ class Database:
         finally:
             with self._counting:
                 self._written.update(tables)
+
+    def need_ownership(self) -> None:
+        """Raises what a write transaction would, where the database does not answer or this server no longer owns it."""
+        with self.begin():
+            pass
 
     def generation(self, tables: Collection[str]) -> int:
         """A number that has grown when a write transaction on one of these tables ends; take it before you read what you keep.
@@ -195,7 +202,11 @@ def _engine(url: URL) -> Engine:
             max_overflow=0,
             pool_timeout=CONNECT_TIMEOUT,
             pool_pre_ping=True,  # a connection that broke while nobody used it is replaced
-            connect_args={"connect_timeout": CONNECT_TIMEOUT, "options": f"-c statement_timeout={STATEMENT_TIMEOUT}"},
+            connect_args={
+                "connect_timeout": CONNECT_TIMEOUT,
+                "options": f"-c statement_timeout={STATEMENT_TIMEOUT}",
+                **KEEPALIVE,
+            },
         )
     except ImportError as error:
         raise Misused(f"PostgreSQL needs {error.name}; run `pip install 'psycopg[binary]'`") from None

@@ -27,6 +27,7 @@ from muster.server.core.lock import Ownership, locked, locked_data
 from muster.server.core.store_access import StoreAccess
 from muster.server.core.vault import open_vault
 from muster.server.core.web import logs, slow_clients
+from muster.server.core.web.ending import watched
 from muster.server.core.web.listening import (
     MAX_CONNECTIONS,
     address_of,
@@ -35,7 +36,6 @@ from muster.server.core.web.listening import (
     raise_file_limit,
     uvicorn_settings,
 )
-from muster.server.core.web.lost_lock import watched
 from muster.server.core.web.metrics import Metrics
 from muster.server.results.context import ResultsContext, opened
 from muster.server.results.uploads import Limits

@@ -95,6 +95,7 @@ class Loop:
     def _prune(self) -> None:
         """Deletes code that was not used for long."""
         platform = self._platform
+        platform.database.need_ownership()
         with platform.database.read() as connection:
             used = rows.used_code(connection)
         folders = [pool.folder for pool in platform.pools.all.values() if pool.folder.is_dir()]
@@ -162,8 +163,7 @@ class Loop:
         """Starts a run; one that cannot be started has failed, and one whose engine does not answer is tried again."""
         try:
             row = self._rows([run_id])[0]
-            with self._platform.database.begin():
-                pass  # a server that lost its lock unnoticed starts nothing: another one does
+            self._platform.database.need_ownership()  # one that lost its lock unnoticed starts nothing: another server does
             starting.start(self._platform, row)
             self._platform.changes.change(row.id, stage=rows.RUNNING)
             self._platform.troubles.pop(row.id, None)
@@ -226,6 +226,7 @@ class Loop:
     def _asked(self, row: Row, ask: Callable[[Row], None]) -> None:
         """Asks a run for something, again and again until it has done it."""
         try:
+            self._platform.database.need_ownership()
             ask(row)
         except Exception as error:
             log("a run could not be asked yet", logging.WARNING, run=row.id, reason=f"{type(error).__name__}: {error}")
