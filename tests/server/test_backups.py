@@ -13,6 +13,8 @@ import pytest
 from run_client import run_client
 
 from conftest import Muster
+from muster.server.runs import chinese
+from muster.server.runs.environment import AGAIN, OTHER_KEY
 from muster_server import MusterServer, ServeMuster
 
 
@@ -147,6 +149,23 @@ def test_a_damaged_backup_changes_nothing(serve_muster: ServeMuster, muster: Mus
     server.start()
     with server.http(token) as http:
         assert len(http.get("/api/v1/users").json()["items"]) == 2
+
+
+def test_a_waiting_job_whose_secrets_had_another_key_says_so(serve_muster: ServeMuster) -> None:
+    server = serve_muster()
+    with run_client(server, server.make_administrator()) as client:
+        first = client.submit("command: sleep 1000\ngrace: 0s")
+        job = f"command: echo $TOKEN\nsecrets: [TOKEN]\nafter: {{{first}: ended}}"
+        waits = client.submit(job, secrets={"TOKEN": "hidden"})
+        plain = client.submit(f"command: echo plain\nafter: {{{first}: ended}}")
+        server.kill(signal.SIGTERM)
+        (server.data / "secrets.key").write_bytes(bytes(32))
+        server.start()
+        client.http.post(f"/api/v1/runs/{first}/stop", json={"now": True})
+        failed = client.wait(waits)
+        assert (failed["state"], failed["reason"]) == ("failed", f"{OTHER_KEY}; {AGAIN}")
+        assert chinese.reason(failed["reason"]).endswith("请带上其 secrets 重新提交")
+        assert client.wait(plain)["state"] == "succeeded"
 
 
 def test_another_key_is_told(serve_muster: ServeMuster, muster: Muster, tmp_path: Path) -> None:

@@ -32,6 +32,10 @@ TEXTS: dict[str, str] = {
     "interrupted in attempt {number:d} ({REASON})": "在第 {number} 次尝试中被中断（{REASON}）",
     "interrupted in attempt {number:d}": "在第 {number} 次尝试中被中断",
     "preempted": "被抢占",
+    "its `secrets` cannot be read: these had another key than the secrets.key that the server has now": (
+        "无法读取其 `secrets`：加密它们的密钥与服务器现有的 secrets.key 不同"
+    ),
+    "submit it again, with its secrets": "请带上其 secrets 重新提交",
     # it is on its way
     "{up:d} of {nodes:d} nodes are up": "{nodes} 个节点中已就绪 {up} 个",
     "waiting for devices: {said}": "等待设备：{said}",

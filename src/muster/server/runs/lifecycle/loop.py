@@ -19,6 +19,7 @@ from muster.launch import preemption
 from muster.launch.reconcile import reconcile
 from muster.launch.run import Run
 from muster.launch.start.data import NoCode
+from muster.launch.start.environment import MissingSecrets
 from muster.launch.start.snapshot import SnapshotError
 from muster.records.run_view import State
 from muster.server.core.database import reason_of
@@ -39,7 +40,7 @@ PAUSE = 1.0  # seconds between two looks where nothing wakes the loop
 SHORTEST = 0.1  # seconds between two looks in any case
 SHARE = 4  # a look at a long queue is followed by a pause of so many times what it took: requests are answered meanwhile
 PRUNED = 3600.0  # seconds between two looks for code that nobody uses
-CANNOT = (NoCode, SnapshotError, starting.CodeGone, Refused, InvalidRequest, NotFound)
+CANNOT = (NoCode, SnapshotError, starting.CodeGone, MissingSecrets, Refused, InvalidRequest, NotFound)
 LATER = (EngineError, StorageError, starting.Busy, SQLAlchemyError, Denied, LostLock, OSError)  # it may work another time
 BEFORE = "stopped before it started"
 MADE_ROOM = "it made room for a run that cannot be preempted"
