@@ -25,6 +25,7 @@ from muster.server.runs.queue.needs import need_of
 
 def recover(platform: Platform) -> None:
     """Makes the index agree with the directories of runs: unknown runs are added, those that were deleted are removed."""
+    platform.accounts.note()
     with platform.database.read() as connection:
         known = {row.id: row for row in connection.execute(select(runs.c.id, runs.c.removed, runs.c.stage))}
     directories: dict[str, RunDir] = {}
