@@ -9,10 +9,12 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from run_client import run_client
 
 from conftest import Muster
+from muster.server.core.backup import GAP
 from muster.server.runs import chinese
 from muster.server.runs.environment import AGAIN, OTHER_KEY
 from muster_server import MusterServer, ServeMuster
@@ -36,6 +38,12 @@ def shown(server: MusterServer, token: str) -> list[Any]:
         found = [http.get(f"/api/v1/{name}").json()["items"] for name in lists]
         runs = http.get("/api/v1/runs").json()["items"]
         return [*found, [(run["run"], run["state"], run["user"], run["project"]) for run in runs]]
+
+
+def next_change(http: httpx.Client, after: int) -> dict[str, Any]:
+    """The first run in the stream of changes behind a number."""
+    with http.stream("GET", "/api/v1/events", params={"after": after}) as answer:
+        return next(found for found in map(json.loads, answer.iter_lines()) if "seq" in found)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
@@ -76,6 +84,7 @@ def test_a_backup_of_a_running_server_is_restored_on_either_database(
     assert done.returncode == 0, done.stderr
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     with server.http(token) as http:
+        seen = next_change(http, 0)["seq"] + 1000  # as if there had been so many changes after the backup
         http.post("/api/v1/projects", json={"name": "later"})
         http.patch("/api/v1/users/ann", json={"disabled": True})
     server.kill(signal.SIGTERM)
@@ -90,9 +99,11 @@ def test_a_backup_of_a_running_server_is_restored_on_either_database(
         assert restored.link is None
         assert shown(restored, token) == before
         with restored.http(token) as http:
-            assert http.post("/api/v1/projects", json={"name": "new"}).status_code == 201  # the audit log is numbered on
+            assert http.post("/api/v1/projects", json={"name": "new"}).status_code == 201
             newest, *_ = http.get("/api/v1/audit").json()["items"]
-            assert newest["id"] > max(entry["id"] for entry in before[4])
+            assert newest["id"] > max(entry["id"] for entry in before[4]) + GAP  # no number comes twice
+            again = next_change(http, seen)  # who follows runs gets all of them again
+            assert (again["run"]["run"], again["seq"] > seen) == (before[-1][0][0], True)
     finally:
         restored.kill(signal.SIGTERM)
 

@@ -187,8 +187,23 @@ def continue_numbers(connection: Connection, column: Column[int]) -> None:
     """Lets PostgreSQL number rows on behind the last one, after rows came with their numbers; SQLite does it by itself."""
     if connection.dialect.name == "postgresql":
         last = func.max(column)
-        sequence = func.pg_get_serial_sequence(column.table.name, column.name)
-        connection.execute(select(func.setval(sequence, func.coalesce(last, 1), last.is_not(None))))
+        connection.execute(select(func.setval(_sequence(column), func.coalesce(last, 1), last.is_not(None))))
+
+
+def skip_numbers(connection: Connection, column: Column[int], gap: int) -> None:
+    """Lets the database number rows on so far behind the last number that is there or was ever given here."""
+    if connection.dialect.name == "postgresql":
+        last = func.greatest(func.coalesce(func.max(column), 0), func.nextval(_sequence(column)))
+        connection.execute(select(func.setval(_sequence(column), last + gap)))
+        return
+    known = "SELECT 1 FROM sqlite_sequence WHERE name = :table"
+    given = {"table": column.table.name, "gap": gap}
+    connection.execute(text(f"INSERT INTO sqlite_sequence (name, seq) SELECT :table, 0 WHERE NOT EXISTS ({known})"), given)
+    connection.execute(text("UPDATE sqlite_sequence SET seq = seq + :gap WHERE name = :table"), given)
+
+
+def _sequence(column: Column[int]) -> ColumnElement[Any]:
+    return func.pg_get_serial_sequence(column.table.name, column.name)
 
 
 def _engine(url: URL) -> Engine:
