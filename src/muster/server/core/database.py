@@ -44,6 +44,7 @@ KEEPALIVE = {"keepalives_idle": 2, "keepalives_interval": 2, "keepalives_count":
 STATEMENT_TIMEOUT = 30_000  # milliseconds for one statement on PostgreSQL
 POOL = 20  # connections to PostgreSQL at once
 TABLES, ANY = "tables", "*"  # where a connection keeps what its transaction changed; a change of an unknown table
+_BEGIN_READING, _BEGIN = text("BEGIN"), text("BEGIN IMMEDIATE")  # of SQLite
 READING = {"reading": True}  # an execution option: the transaction takes no write lock
 
 
@@ -259,4 +260,4 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
 
 def _begin_sqlite(connection: Connection) -> None:
     reading = connection.get_execution_options().get("reading")
-    connection.execute(text("BEGIN" if reading else "BEGIN IMMEDIATE"))
+    connection.execute(_BEGIN_READING if reading else _BEGIN)

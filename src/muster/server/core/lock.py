@@ -26,6 +26,7 @@ from muster.tester.errors import Denied, Misused
 ADVISORY = 0x6D7573746572  # the number of the advisory lock: "muster"
 SUCCEEDED = "another server owns the database"
 EVERY = 1.0  # seconds between two checks
+_OWNER = select(owner.c.instance).with_for_update(read=True)  # made once, it is compiled once: each transaction executes it
 
 
 class LostLock(Exception):
@@ -106,8 +107,7 @@ class Ownership:
     def _fence(self, connection: Connection) -> None:
         if not self._answers:
             raise Denied(503, "the server lost the connection that holds its database; it tries to get it back: try again soon")
-        lock = select(owner.c.instance).with_for_update(read=True)
-        if connection.scalar(lock) != self._instance:
+        if connection.scalar(_OWNER) != self._instance:
             raise LostLock(SUCCEEDED)
 
     def _watch(self, lost: Callable[[str], None]) -> None:
