@@ -17,6 +17,7 @@ from conftest import Muster
 from muster.server.core.backup import GAP
 from muster.server.runs import chinese
 from muster.server.runs.environment import AGAIN, OTHER_KEY
+from muster.server.runs.lifecycle.recovery import BEFORE
 from muster_server import MusterServer, ServeMuster
 
 
@@ -55,8 +56,11 @@ def test_a_run_that_ended_after_the_backup_and_was_deleted_does_not_run_again(
     with run_client(server, server.make_administrator()) as client:
         first = client.submit("command: sleep 1000\ngrace: 0s")
         ended, waits = (client.submit(f"command: echo once\nafter: {{{first}: ended}}\nname: {name}") for name in ("a", "b"))
+        stopped = client.submit(f"command: echo never\nafter: {{{first}: ended}}")
         file = tmp_path / "muster.backup"
         assert muster("serve", "backup", file, "--data", server.data, *words).returncode == 0
+        client.http.post(f"/api/v1/runs/{stopped}/stop", json={"now": True})
+        assert client.wait(stopped)["state"] == "stopped"
         client.http.post(f"/api/v1/runs/{first}/stop", json={"now": True})
         assert client.wait(ended)["state"] == client.wait(waits)["state"] == "succeeded"
         assert client.http.delete(f"/api/v1/runs/{ended}").status_code == 204
@@ -65,6 +69,7 @@ def test_a_run_that_ended_after_the_backup_and_was_deleted_does_not_run_again(
         server.start()
         after = client.submit("command: echo after")  # starts behind what waits
         assert client.wait(waits)["state"] == client.wait(after)["state"] == "succeeded"
+        assert (client.get(stopped)["state"], client.get(stopped)["reason"]) == ("stopped", BEFORE)
         assert client.http.get(f"/api/v1/runs/{ended}").status_code == 404
         assert not list(server.data.glob(f"homes/*/*/runs/{ended}"))
 

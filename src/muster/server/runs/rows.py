@@ -319,6 +319,11 @@ def _end_of(connection: Connection, run_id: str, told: Any) -> float:
     return max(min(float(told), now), min(begun, now))
 
 
+def ended_view(row: Row, state: State, reason: str) -> dict[str, Any]:
+    """How a run stands that has ended without a directory."""
+    return {**pending_view(row, reason), "state": state.value, "phase": "ended", "ended": time.time()}
+
+
 def pending_view(row: Row, reason: str) -> dict[str, Any]:
     """How a run stands that has no directory yet."""
     return {

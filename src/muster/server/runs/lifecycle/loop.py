@@ -26,7 +26,7 @@ from muster.server.core.database import reason_of
 from muster.server.core.lock import LostLock
 from muster.server.core.web.logs import log
 from muster.server.runs import rows
-from muster.server.runs.lifecycle import starting
+from muster.server.runs.lifecycle import deleted, starting
 from muster.server.runs.lifecycle.watcher import Watcher
 from muster.server.runs.platform import Platform
 from muster.server.runs.rows import Row
@@ -194,8 +194,9 @@ class Loop:
         if os.path.isdir(self._platform.run_dir(row).path):
             self._ask(row, partial(self._conclude, reason=reason))
             return
-        view = {**rows.pending_view(row, reason), "state": state.value, "phase": "ended", "ended": time.time()}
-        self._platform.changes.end(row.id, view)
+        self._platform.database.need_ownership()
+        deleted.note_end(self._platform, row.id, state)
+        self._platform.changes.end(row.id, rows.ended_view(row, state, reason))
 
     def _conclude(self, row: Row, reason: str) -> None:
         """Ends a run that was preempted and waits to go on."""

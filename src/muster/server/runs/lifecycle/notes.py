@@ -4,6 +4,7 @@ import os
 
 
 def append(path: str, line: str) -> None:
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         os.write(descriptor, f"\n{line}\n".encode())  # a line that a crash cut before does not touch it

@@ -22,6 +22,8 @@ from muster.server.runs.pools.pool import Pool
 from muster.server.runs.queue import allocations
 from muster.server.runs.queue.needs import need_of
 
+BEFORE = "it had ended before an older database was put back"
+
 
 def recover(platform: Platform) -> None:
     """Makes the index agree with the directories of runs: unknown runs are added, those that were deleted are removed."""
@@ -41,6 +43,11 @@ def recover(platform: Platform) -> None:
     for run_id in deleted.noted(platform) - directories.keys():
         if run_id in known and known[run_id].stage != rows.ENDED:
             platform.changes.forget(run_id)  # it ended after the backup was made, and was deleted: it must not start again
+    for run_id, state in deleted.ended(platform).items():
+        if run_id in known and known[run_id].stage == rows.WAITING and run_id not in directories:
+            with platform.database.read() as connection:
+                row = rows.get(connection, run_id)
+            platform.changes.end(run_id, rows.ended_view(row, state, BEFORE))
     now = time.time()
     with platform.database.begin() as connection:
         for run_id in allocations.missing(connection):

@@ -86,7 +86,6 @@ class OsAccounts:
         return {line[1]: int(line[2]) for line in found if line}
 
     def _note(self, user: str, uid: int) -> None:
-        self._notes.parent.mkdir(mode=0o700, exist_ok=True)
         notes.append(str(self._notes), f"{user} {uid} .")
 
 
