@@ -185,7 +185,7 @@ def test_a_submission_makes_no_statement_anew(database: Database) -> None:
     with database.begin() as connection:
         connection.execute(insert(users).values(ANN))
         connection.execute(insert(projects).values({"id": "p-1", "name": "lab", "created": 1.0, "defaults": {}}))
-    executed: list[list[Any]] = []
+    executed: list[list[Any]] = [[]]
     event.listen(database.engine, "before_execute", lambda connection, statement, *_: executed[-1].append(statement))
     of_run = {"user": "u-1", "project": "p-1", "pool": "x", "account": "one", "name": "r", "job": {}, "need": {}, "source": ""}
     more = {"code": "", "stage": "waiting", "state": "pending", "created": 1.0}
@@ -200,7 +200,7 @@ def test_a_submission_makes_no_statement_anew(database: Database) -> None:
                 changes.insert(connection, number, {"id": run, **of_run, **more})
                 audit.record(connection, None, "run.submit", run, after={"pool": "x"})
                 assert rows.get(connection, run).changed == number
-    first, second = executed
+    _, first, second = executed
     assert len(first) >= 5
     assert [str(one) for one, other in zip(first, second, strict=True) if one is not other] == []
 
