@@ -61,7 +61,7 @@ def test_a_command_too_many_is_refused_before_an_answer_has_begun(sessions: Sess
 
     async def ask() -> Any:
         loose = cast(Any, route.run_command)
-        return await loose(SimpleNamespace(), platform, caller, lambda: None, row, route.Command(command=["cat"]))
+        return await loose(SimpleNamespace(), platform, caller, lambda: None, row, route.Command(command=["cat"], rows=None))
 
     async def first_line() -> bytes:
         lines = (await ask()).body_iterator

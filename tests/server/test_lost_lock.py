@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import insert
 
 from muster.job import Job
+from muster.launch import views
 from muster.server.core.database import Database
 from muster.server.core.lock import Ownership, locked
 from muster.server.core.tables import projects, users
@@ -72,7 +73,7 @@ def test_a_server_without_its_database_reconciles_no_run_and_asks_none_for_anyth
     done: list[object] = []
     monkeypatch.setattr(watcher, "reconcile", lambda *_: done.append("reconciled"))
     monkeypatch.setattr(watcher, "recorded", lambda run: None)
-    monkeypatch.setattr(watcher.views, "ask", lambda run: SimpleNamespace(alive=False))
+    monkeypatch.setattr(views, "ask", lambda run: SimpleNamespace(alive=False))
     monkeypatch.setattr(loop, "PAUSE", 0.01)
     row = cast(Row, SimpleNamespace(id="r", pool="here", view=None, account="one"))
     platform = SimpleNamespace(database=database, run_dir=lambda row: None, pools={"here": None})

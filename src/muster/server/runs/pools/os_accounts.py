@@ -64,7 +64,7 @@ class OsAccounts:
 
     def _next(self, connection: Connection, owner: str, first: int) -> int:
         """The user id that this user had before a restore, or one that nobody ever had. It is noted before it is given."""
-        given = {row.user: row.uid for row in connection.execute(select(uids))}
+        given: dict[str, int] = {row.user: row.uid for row in connection.execute(select(uids))}
         noted = self._noted()
         if (before := noted.get(owner)) is not None and before >= first and before not in given.values():
             return before
