@@ -46,7 +46,7 @@ TEXTS: dict[str, str] = {
     "paused by {user:w}": "被 {user} 暂停",
     "stopped": "已停止",
     "stopped before it started": "启动前已被停止",
-    "it had ended before an older database was put back": "在恢复较早的数据库之前就已结束",
+    "it had been stopped before an older database was put back": "在恢复较早的数据库之前就已被停止",
     "its devices were idle for {time} (under 5 %), and the project {project:q} stops such runs after {limit}": (
         "其设备已空闲 {time}（低于 5 %），项目 {project} 会停止空闲超过 {limit} 的运行"
     ),

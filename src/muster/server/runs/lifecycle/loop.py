@@ -194,8 +194,9 @@ class Loop:
         if os.path.isdir(self._platform.run_dir(row).path):
             self._ask(row, partial(self._conclude, reason=reason))
             return
-        self._platform.database.need_ownership()
-        deleted.note_end(self._platform, row.id, state)
+        if state is State.STOPPED:  # what has failed is judged anew after a restore, such as one with the right secrets.key
+            self._platform.database.need_ownership()
+            deleted.note_stop(self._platform, row.id)
         self._platform.changes.end(row.id, rows.ended_view(row, state, reason))
 
     def _conclude(self, row: Row, reason: str) -> None:
