@@ -1,6 +1,7 @@
-"""Measures `muster serve`: submissions, the first line, many runs at once, many followers, and whether it grows.
+"""Measures `muster serve`: submissions, the first line, many runs at once, many followers, whether it grows, and its store.
 
-Everything runs on this machine, clients included, so both ends share its processors. `--database` measures PostgreSQL.
+Everything runs on this machine, clients included, so both ends share its processors. `--database` measures PostgreSQL: each
+aim in a new database of its own, so that none finds what others left.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import contextlib
 import http.client
 import json
 import os
+import secrets
 import shutil
 import signal
 import statistics
@@ -25,6 +27,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+from sqlalchemy import make_url
 
 PASSWORD = "a password for measuring"
 AIMS = {
@@ -33,6 +36,7 @@ AIMS = {
     "supervisor": "25 MB",
     "followers": "99 % within 500 ms",
     "growth": "none",
+    "store": "half of rclone's speed, where both promise the same",
 }
 
 
@@ -294,24 +298,57 @@ def growth(database: str | None, count: int) -> dict[str, Any]:
         return {"runs": count, "mb": [round(before), round(after)], "files": [files, more_files], "holds": holds}
 
 
+def store(database: str | None, rounds: int) -> dict[str, Any]:
+    """The speed of the server's store as a part of rclone's, in memory, where syncing is free: the least of all steps."""
+    import store as stores  # which starts servers of this module
+
+    figures = stores.run("memory", "/dev/shm", rounds, database)
+    ratios = {(step, tool): figures.ratio(step, tool, "serve") for step, tool, _ in figures.seconds}
+    (step, tool), least = min(ratios.items(), key=lambda found: found[1])
+    return {"rounds": rounds, "least": round(least, 2), "of": f"{step} by {tool}", "holds": least >= stores.AIM}
+
+
+@contextlib.contextmanager
+def own_database(url: str | None) -> Iterator[str | None]:
+    """A new database on the PostgreSQL of a URL, which is deleted at the end; none for SQLite, where each server has a file."""
+    if url is None:
+        yield None
+        return
+    name = f"muster_bench_{secrets.token_hex(6)}"
+    _execute(url, f"CREATE DATABASE {name}")
+    try:
+        yield make_url(url).set(database=name).render_as_string(hide_password=False)
+    finally:
+        _execute(url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _execute(url: str, statement: str) -> None:
+    import psycopg
+
+    with contextlib.closing(psycopg.connect(url, autocommit=True)) as connection:
+        connection.execute(statement.encode())
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--database", help="of PostgreSQL, which is filled; without it SQLite")
+    parser.add_argument("--database", help="of PostgreSQL, whose user may make databases; without it SQLite")
     parser.add_argument("--only", action="append", choices=list(AIMS), help="one of the measurements; may be repeated")
     parser.add_argument("--scale", type=float, default=1.0, help="a part of the counts that the aims name")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     scale = given.scale
-    measured = {
-        "submissions": lambda: submissions(given.database, int(2000 * scale)),
-        "first line": lambda: first_line(given.database, max(3, int(11 * scale))),
-        "supervisor": lambda: many_runs(given.database, int(300 * scale)),
-        "followers": lambda: followers(given.database, int(50 * scale), 10, 20),
-        "growth": lambda: growth(given.database, int(1000 * scale)),
+    measured: dict[str, Callable[[str | None], dict[str, Any]]] = {
+        "submissions": lambda database: submissions(database, int(2000 * scale)),
+        "first line": lambda database: first_line(database, max(3, int(11 * scale))),
+        "supervisor": lambda database: many_runs(database, int(300 * scale)),
+        "followers": lambda database: followers(database, int(50 * scale), 10, 20),
+        "growth": lambda database: growth(database, int(1000 * scale)),
+        "store": lambda database: store(database, max(1, int(3 * scale))),
     }
     found = {}
     for name in given.only or list(AIMS):
-        found[name] = measured[name]()
+        with own_database(given.database) as database:
+            found[name] = measured[name](database)
         if not given.json:
             figures = ", ".join(f"{key} {value}" for key, value in found[name].items() if key != "holds")
             print(f"{name:12} {figures}; aim: {AIMS[name]}: {'holds' if found[name]['holds'] else 'MISSED'}", flush=True)

@@ -55,7 +55,7 @@ class OneUser:
     def prefixes(self, principal: object, bucket: str, action: str) -> list[str]:
         return [""]
 
-    def create_bucket(self, principal: object, name: str, address: str) -> bool:
+    def create_bucket(self, principal: object, name: str, address: str, left: bool) -> bool:
         return False
 
     def delete_bucket(self, principal: object, name: str, address: str) -> None:

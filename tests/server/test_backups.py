@@ -9,10 +9,15 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from run_client import run_client
 
 from conftest import Muster
+from muster.server.core.backup import GAP
+from muster.server.runs import chinese
+from muster.server.runs.environment import AGAIN, OTHER_KEY
+from muster.server.runs.lifecycle.recovery import BEFORE
 from muster_server import MusterServer, ServeMuster
 
 
@@ -36,6 +41,12 @@ def shown(server: MusterServer, token: str) -> list[Any]:
         return [*found, [(run["run"], run["state"], run["user"], run["project"]) for run in runs]]
 
 
+def next_change(http: httpx.Client, after: int) -> dict[str, Any]:
+    """The first run in the stream of changes behind a number."""
+    with http.stream("GET", "/api/v1/events", params={"after": after}) as answer:
+        return next(found for found in map(json.loads, answer.iter_lines()) if "seq" in found)
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_run_that_ended_after_the_backup_and_was_deleted_does_not_run_again(
     serve_muster: ServeMuster, muster: Muster, request: pytest.FixtureRequest, tmp_path: Path, kind: str
@@ -45,8 +56,11 @@ def test_a_run_that_ended_after_the_backup_and_was_deleted_does_not_run_again(
     with run_client(server, server.make_administrator()) as client:
         first = client.submit("command: sleep 1000\ngrace: 0s")
         ended, waits = (client.submit(f"command: echo once\nafter: {{{first}: ended}}\nname: {name}") for name in ("a", "b"))
+        stopped = client.submit(f"command: echo never\nafter: {{{first}: ended}}")
         file = tmp_path / "muster.backup"
         assert muster("serve", "backup", file, "--data", server.data, *words).returncode == 0
+        client.http.post(f"/api/v1/runs/{stopped}/stop", json={"now": True})
+        assert client.wait(stopped)["state"] == "stopped"
         client.http.post(f"/api/v1/runs/{first}/stop", json={"now": True})
         assert client.wait(ended)["state"] == client.wait(waits)["state"] == "succeeded"
         assert client.http.delete(f"/api/v1/runs/{ended}").status_code == 204
@@ -55,6 +69,7 @@ def test_a_run_that_ended_after_the_backup_and_was_deleted_does_not_run_again(
         server.start()
         after = client.submit("command: echo after")  # starts behind what waits
         assert client.wait(waits)["state"] == client.wait(after)["state"] == "succeeded"
+        assert (client.get(stopped)["state"], client.get(stopped)["reason"]) == ("stopped", BEFORE)
         assert client.http.get(f"/api/v1/runs/{ended}").status_code == 404
         assert not list(server.data.glob(f"homes/*/*/runs/{ended}"))
 
@@ -74,6 +89,7 @@ def test_a_backup_of_a_running_server_is_restored_on_either_database(
     assert done.returncode == 0, done.stderr
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     with server.http(token) as http:
+        seen = next_change(http, 0)["seq"] + 1000  # as if there had been so many changes after the backup
         http.post("/api/v1/projects", json={"name": "later"})
         http.patch("/api/v1/users/ann", json={"disabled": True})
     server.kill(signal.SIGTERM)
@@ -88,9 +104,11 @@ def test_a_backup_of_a_running_server_is_restored_on_either_database(
         assert restored.link is None
         assert shown(restored, token) == before
         with restored.http(token) as http:
-            assert http.post("/api/v1/projects", json={"name": "new"}).status_code == 201  # the audit log is numbered on
+            assert http.post("/api/v1/projects", json={"name": "new"}).status_code == 201
             newest, *_ = http.get("/api/v1/audit").json()["items"]
-            assert newest["id"] > max(entry["id"] for entry in before[4])
+            assert newest["id"] > max(entry["id"] for entry in before[4]) + GAP  # no number comes twice
+            again = next_change(http, seen)  # who follows runs gets all of them again
+            assert (again["run"]["run"], again["seq"] > seen) == (before[-1][0][0], True)
     finally:
         restored.kill(signal.SIGTERM)
 
@@ -147,6 +165,23 @@ def test_a_damaged_backup_changes_nothing(serve_muster: ServeMuster, muster: Mus
     server.start()
     with server.http(token) as http:
         assert len(http.get("/api/v1/users").json()["items"]) == 2
+
+
+def test_a_waiting_job_whose_secrets_had_another_key_says_so(serve_muster: ServeMuster) -> None:
+    server = serve_muster()
+    with run_client(server, server.make_administrator()) as client:
+        first = client.submit("command: sleep 1000\ngrace: 0s")
+        job = f"command: echo $TOKEN\nsecrets: [TOKEN]\nafter: {{{first}: ended}}"
+        waits = client.submit(job, secrets={"TOKEN": "hidden"})
+        plain = client.submit(f"command: echo plain\nafter: {{{first}: ended}}")
+        server.kill(signal.SIGTERM)
+        (server.data / "secrets.key").write_bytes(bytes(32))
+        server.start()
+        client.http.post(f"/api/v1/runs/{first}/stop", json={"now": True})
+        failed = client.wait(waits)
+        assert (failed["state"], failed["reason"]) == ("failed", f"{OTHER_KEY}; {AGAIN}")
+        assert chinese.reason(failed["reason"]).endswith("请带上其 secrets 重新提交")
+        assert client.wait(plain)["state"] == "succeeded"
 
 
 def test_another_key_is_told(serve_muster: ServeMuster, muster: Muster, tmp_path: Path) -> None:

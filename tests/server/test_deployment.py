@@ -40,6 +40,13 @@ def test_the_unit_starts_the_server_and_ends_it_alone() -> None:
     assert unit()["KillMode"] == "process"
 
 
+def test_a_run_that_is_out_of_memory_or_has_many_processes_does_not_end_the_server_with_it() -> None:
+    service = unit()
+    assert service["OOMPolicy"] == "continue"  # by default systemd stops a unit of which the kernel has killed a process
+    assert service["ManagedOOMPreference"] == "omit"  # systemd-oomd kills all of a unit at once
+    assert service["TasksMax"] == "infinity"  # by default all runs together have 15 % of the machine's pids
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     text = (DEPLOY / "muster.service").read_text()

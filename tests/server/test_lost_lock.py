@@ -14,14 +14,16 @@ import pytest
 from sqlalchemy import insert
 
 from muster.job import Job
+from muster.launch import views
 from muster.server.core.database import Database
 from muster.server.core.lock import Ownership, locked
 from muster.server.core.tables import projects, users
-from muster.server.runs.lifecycle import loop, starting
+from muster.server.runs.lifecycle import loop, starting, watcher
 from muster.server.runs.lifecycle.loop import Loop
+from muster.server.runs.lifecycle.watcher import Watcher
 from muster.server.runs.platform import Platform
 from muster.server.runs.queue.needs import need_of
-from muster.server.runs.rows import Changes
+from muster.server.runs.rows import Changes, Row
 from muster_server import ServeMuster
 
 
@@ -62,6 +64,32 @@ def test_a_server_that_was_succeeded_unnoticed_starts_no_run(
         looping._started("r")
     assert started == []
     assert platform.troubles == {"r": "another server owns the database"}
+
+
+@pytest.mark.parametrize("lost", ["to another", "for now"])
+def test_a_server_without_its_database_reconciles_no_run_and_asks_none_for_anything(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    done: list[object] = []
+    monkeypatch.setattr(watcher, "reconcile", lambda *_: done.append("reconciled"))
+    monkeypatch.setattr(watcher, "recorded", lambda run: None)
+    monkeypatch.setattr(views, "ask", lambda run: SimpleNamespace(alive=False))
+    monkeypatch.setattr(loop, "PAUSE", 0.01)
+    row = cast(Row, SimpleNamespace(id="r", pool="here", view=None, account="one"))
+    platform = SimpleNamespace(database=database, run_dir=lambda row: None, pools={"here": None})
+    looking, looping = Watcher(cast(Platform, platform)), Loop(cast(Platform, platform))
+    with locked(database) as ownership, closing(Database(database_url)) as other:
+        ownership.claim()
+        looking._look(row)
+        looping._asked(row, lambda asked: done.append("asked"))
+        assert done == ["reconciled", "asked"]
+        if lost == "to another":
+            Ownership(other, ownership._held).claim()
+        else:
+            ownership._answers = False
+        assert looking._look(row) is False
+        looping._asked(row, lambda asked: done.append("asked"))
+    assert done == ["reconciled", "asked"]
 
 
 def test_a_second_server_on_a_data_directory_is_refused_before_it_touches_it(serve_muster: ServeMuster, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 import stat
@@ -103,6 +104,29 @@ def test_the_data_is_its_owners_alone(serve_muster: ServeMuster) -> None:
 
 def test_a_signal_ends_it_orderly(serve_muster: ServeMuster) -> None:
     assert serve_muster().kill(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize("how", ["stopped", "hangs"])
+def test_a_signal_ends_a_server_whose_database_does_not_answer(
+    serve_muster: ServeMuster, postgres: PostgresServer, postgres_url: str, how: str
+) -> None:
+    server = serve_muster("--database", postgres_url)
+    name = postgres_url.split("/")[3].split("?")[0]
+    backends = [int(str(pid)) for (pid,) in postgres.execute(f"SELECT pid FROM pg_stat_activity WHERE datname = '{name}'")]
+    try:
+        if how == "stopped":
+            postgres.stop()
+        else:
+            for pid in backends:
+                os.kill(pid, signal.SIGSTOP)
+        assert server.kill(signal.SIGTERM) == 0
+    finally:
+        if how == "stopped":
+            postgres.start()
+        else:
+            for pid in backends:
+                os.kill(pid, signal.SIGCONT)
+    assert how == "stopped" or server.entries("the server is ended while something of it hangs")
 
 
 def test_a_second_server_of_the_same_data_is_refused(serve_muster: ServeMuster, muster: Muster) -> None:

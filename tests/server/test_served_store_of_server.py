@@ -14,6 +14,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from conftest import Muster
 from muster_server import Administered, MusterServer, ServeMuster, server_folder
 
 MakeClient = Callable[[MusterServer, dict[str, Any]], Any]
@@ -110,6 +111,35 @@ def test_objects_outlive_a_kill_of_the_server(serve_muster: ServeMuster, client:
     server.kill(signal.SIGKILL)
     server.start()
     assert client(server, key).get_object(Bucket="kept", Key="file")["Body"].read() == b"content"
+
+
+def test_a_bucket_that_a_restored_database_forgot_is_given_to_administrators_alone(
+    serve_muster: ServeMuster, client: MakeClient, muster: Muster, tmp_path: Path
+) -> None:
+    server = serve_muster()
+    administrator = server.make_administrator()
+    tokens = [administrator]
+    for name in ("ann", "bob"):
+        server.make_user(administrator, name)
+        tokens.append(server.token(name))
+    admin, ann, bob = (client(server, access_key(server, token)) for token in tokens)
+    assert muster("serve", "backup", tmp_path / "b", "--data", server.data).returncode == 0
+    for name in ("full", "empty"):
+        ann.create_bucket(Bucket=name)
+    ann.put_object(Bucket="full", Key="deep/file", Body=b"private")
+    ann.create_multipart_upload(Bucket="empty", Key="part")
+    assert server.kill(signal.SIGTERM) == 0
+    assert muster("serve", "restore", tmp_path / "b", "--data", server.data, "--replace").returncode == 0
+    server.start()
+    for name in ("full", "empty"):
+        assert refused(bob.create_bucket, Bucket=name) == "BucketAlreadyExists"
+    assert [entry["bucket"] for entry in server.entries("there are objects of a bucket that the database does not know")] == [
+        "empty",
+        "full",
+    ]
+    admin.create_bucket(Bucket="full")
+    assert admin.get_object(Bucket="full", Key="deep/file")["Body"].read() == b"private"
+    assert refused(bob.get_object, Bucket="full", Key="deep/file") == "NoSuchBucket"
 
 
 def test_a_bucket_is_shared_with_a_project_and_limited(administered: Administered, client: MakeClient) -> None:

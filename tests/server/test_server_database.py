@@ -6,18 +6,22 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import CheckConstraint, insert, inspect, select, text
+from sqlalchemy import CheckConstraint, event, insert, inspect, select, text
 
 from conftest import until
 from muster.server.all_tables import metadata
-from muster.server.core import lock
+from muster.server.core import audit, lock
+from muster.server.core.accounts.users import need_enabled
 from muster.server.core.database import Database
 from muster.server.core.lock import LostLock, locked
 from muster.server.core.tables import projects, users
+from muster.server.runs import rows
+from muster.server.runs.rows import Changes
 from muster.tester.errors import Denied, Misused
 from postgres_server import PostgresServer
 
@@ -175,6 +179,30 @@ def test_a_database_that_comes_back_is_used_again(postgres: PostgresServer, post
             with database.begin():
                 pass
         assert told == []
+
+
+def test_a_submission_makes_no_statement_anew(database: Database) -> None:
+    with database.begin() as connection:
+        connection.execute(insert(users).values(ANN))
+        connection.execute(insert(projects).values({"id": "p-1", "name": "lab", "created": 1.0, "defaults": {}}))
+    executed: list[list[Any]] = [[]]
+    event.listen(database.engine, "before_execute", lambda connection, statement, *_: executed[-1].append(statement))
+    of_run = {"user": "u-1", "project": "p-1", "pool": "x", "account": "one", "name": "r", "job": {}, "need": {}, "source": ""}
+    more = {"code": "", "stage": "waiting", "state": "pending", "created": 1.0}
+    changes = Changes(database)
+    assert changes.last == 0
+    with locked(database) as ownership:
+        ownership.claim()
+        for run in ("one", "two"):
+            executed.append([])
+            with changes.begin(run) as (connection, number):
+                need_enabled(connection, "u-1")
+                changes.insert(connection, number, {"id": run, **of_run, **more})
+                audit.record(connection, None, "run.submit", run, after={"pool": "x"})
+                assert rows.get(connection, run).changed == number
+    _, first, second = executed
+    assert len(first) >= 5
+    assert [str(one) for one, other in zip(first, second, strict=True) if one is not other] == []
 
 
 @pytest.mark.parametrize("url", ["", "mysql://x/y", "sqlite://", "nonsense", "postgresql+asyncpg://x/y", "://"])

@@ -56,8 +56,8 @@ class MemoryAccounts:
     def list_buckets(self, principal: Any) -> Sequence[Bucket]:
         return [one for one in self.buckets.values() if self.allowed(principal, one.name, "read")]
 
-    def create_bucket(self, principal: Any, name: str, address: str = "") -> bool:
-        if name in self.buckets:
+    def create_bucket(self, principal: Any, name: str, address: str = "", left: bool = False) -> bool:
+        if name in self.buckets or left:
             return False
         self.buckets[name] = Bucket(name, owner=principal, created=time.time())
         return True

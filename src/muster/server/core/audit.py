@@ -13,6 +13,7 @@ from muster.server.core.tables import audit
 Values = Mapping[str, Any]
 WORD = 200  # characters of a text in a list
 SERVER = "(server)"  # who acts where nobody is logged in; no user can have this name
+_INSERT = insert(audit)  # made once, it is compiled once: each change executes it
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def record(
     who, address = (caller.name, caller.address) if isinstance(caller, Caller) else (caller or SERVER, "")
     before, after = _bounded(before), _bounded(after)
     row = {"at": time.time(), "who": who, "what": what, "target": target, "address": address, "before": before, "after": after}
-    connection.execute(insert(audit).values(row))
+    connection.execute(_INSERT, row)
 
 
 def _bounded(values: Values | None) -> Values | None:

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from sqlalchemy import Connection, LargeBinary, Table, delete, func, insert, select, text
+from sqlalchemy import Connection, LargeBinary, Table, delete, func, insert, select, text, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from muster import __version__
 from muster.server.all_tables import metadata
-from muster.server.core.database import Database, continue_numbers
+from muster.server.core.database import Database, skip_numbers
 from muster.server.core.lock import locked
-from muster.server.core.tables import links, login_failures, owner, sessions, users
+from muster.server.core.tables import links, login_failures, owner, runs, sessions, users
 from muster.server.core.vault import Vault
 from muster.tester.errors import Misused
 
@@ -30,6 +30,7 @@ LEFT_OUT = {sessions.name, links.name, login_failures.name, owner.name}
 TABLES = [table for table in metadata.sorted_tables if table.name not in LEFT_OUT]  # in an order that foreign keys allow
 KIND = "muster backup"
 BATCH = 500  # rows that are inserted at once
+GAP = 1_000_000  # numbers that are left out after a restore: they may have been given after the backup, to runs of others
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ def restore(database: Database, vault: Vault, path: Path, replace: bool) -> Back
                     connection.execute(delete(table))
                 _insert_rows(connection, lines)
                 _continue_numbers(connection)
+                _renumber_changes(connection)
     except (EOFError, ValueError, KeyError, TypeError, gzip.BadGzipFile, zlib.error, IntegrityError):
         raise Misused(f"{path} is no backup of a server, or not a whole one; nothing was changed") from None
     except SQLAlchemyError as error:
@@ -135,10 +137,20 @@ def _flush(connection: Connection, table: Table | None, batch: list[dict[str, An
 
 
 def _continue_numbers(connection: Connection) -> None:
-    """Lets the database number entries of the audit log, runs and results on behind the last ones."""
+    """Lets the database number entries of the audit log, runs and results on far behind the last ones."""
     for table in TABLES:
         if table.autoincrement_column is not None:
-            continue_numbers(connection, table.autoincrement_column)
+            skip_numbers(connection, table.autoincrement_column, GAP)
+
+
+def _renumber_changes(connection: Connection) -> None:
+    """Numbers changes of runs behind all that anybody may have seen: who follows runs gets all of them again, as they are now.
+
+    By the microsecond, because nobody knows how many changes there were after the backup; these are less frequent.
+    """
+    first = connection.scalar(select(func.min(runs.c.changed)))
+    if first is not None:
+        connection.execute(update(runs).values(changed=runs.c.changed + (int(time.time() * 1e6) - first)))
 
 
 def _encoded(table: Table, row: dict[str, Any]) -> dict[str, Any]:

@@ -39,9 +39,12 @@ from muster.tester.errors import Misused
 MIGRATIONS = Path(__file__).with_name("migrations")
 LOCK_TIMEOUT = 30  # seconds to wait for another writer of SQLite
 CONNECT_TIMEOUT = 5  # seconds for PostgreSQL to answer
+# A server finds out within seconds that the other end of a connection is gone.
+KEEPALIVE = {"keepalives_idle": 2, "keepalives_interval": 2, "keepalives_count": 2, "tcp_user_timeout": 6000}
 STATEMENT_TIMEOUT = 30_000  # milliseconds for one statement on PostgreSQL
 POOL = 20  # connections to PostgreSQL at once
 TABLES, ANY = "tables", "*"  # where a connection keeps what its transaction changed; a change of an unknown table
+_BEGIN_READING, _BEGIN = text("BEGIN"), text("BEGIN IMMEDIATE")  # of SQLite
 READING = {"reading": True}  # an execution option: the transaction takes no write lock
 
 
@@ -85,6 +88,11 @@ class Database:
         finally:
             with self._counting:
                 self._written.update(tables)
+
+    def need_ownership(self) -> None:
+        """Raises what a write transaction would, where the database does not answer or this server no longer owns it."""
+        with self.begin():
+            pass
 
     def generation(self, tables: Collection[str]) -> int:
         """A number that has grown when a write transaction on one of these tables ends; take it before you read what you keep.
@@ -180,8 +188,23 @@ def continue_numbers(connection: Connection, column: Column[int]) -> None:
     """Lets PostgreSQL number rows on behind the last one, after rows came with their numbers; SQLite does it by itself."""
     if connection.dialect.name == "postgresql":
         last = func.max(column)
-        sequence = func.pg_get_serial_sequence(column.table.name, column.name)
-        connection.execute(select(func.setval(sequence, func.coalesce(last, 1), last.is_not(None))))
+        connection.execute(select(func.setval(_sequence(column), func.coalesce(last, 1), last.is_not(None))))
+
+
+def skip_numbers(connection: Connection, column: Column[int], gap: int) -> None:
+    """Lets the database number rows on so far behind the last number that is there or was ever given here."""
+    if connection.dialect.name == "postgresql":
+        last = func.greatest(func.coalesce(func.max(column), 0), func.nextval(_sequence(column)))
+        connection.execute(select(func.setval(_sequence(column), last + gap)))
+        return
+    known = "SELECT 1 FROM sqlite_sequence WHERE name = :table"
+    given = {"table": column.table.name, "gap": gap}
+    connection.execute(text(f"INSERT INTO sqlite_sequence (name, seq) SELECT :table, 0 WHERE NOT EXISTS ({known})"), given)
+    connection.execute(text("UPDATE sqlite_sequence SET seq = seq + :gap WHERE name = :table"), given)
+
+
+def _sequence(column: Column[int]) -> ColumnElement[Any]:
+    return func.pg_get_serial_sequence(column.table.name, column.name)
 
 
 def _engine(url: URL) -> Engine:
@@ -195,7 +218,11 @@ def _engine(url: URL) -> Engine:
             max_overflow=0,
             pool_timeout=CONNECT_TIMEOUT,
             pool_pre_ping=True,  # a connection that broke while nobody used it is replaced
-            connect_args={"connect_timeout": CONNECT_TIMEOUT, "options": f"-c statement_timeout={STATEMENT_TIMEOUT}"},
+            connect_args={
+                "connect_timeout": CONNECT_TIMEOUT,
+                "options": f"-c statement_timeout={STATEMENT_TIMEOUT}",
+                **KEEPALIVE,
+            },
         )
     except ImportError as error:
         raise Misused(f"PostgreSQL needs {error.name}; run `pip install 'psycopg[binary]'`") from None
@@ -233,4 +260,4 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
 
 def _begin_sqlite(connection: Connection) -> None:
     reading = connection.get_execution_options().get("reading")
-    connection.execute(text("BEGIN" if reading else "BEGIN IMMEDIATE"))
+    connection.execute(_BEGIN_READING if reading else _BEGIN)

@@ -19,15 +19,14 @@ from sqlalchemy import Connection, create_engine, select, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from muster.server.core.database import CONNECT_TIMEOUT, Database, upsert
+from muster.server.core.database import CONNECT_TIMEOUT, KEEPALIVE, Database, upsert
 from muster.server.core.tables import owner
 from muster.tester.errors import Denied, Misused
 
 ADVISORY = 0x6D7573746572  # the number of the advisory lock: "muster"
 SUCCEEDED = "another server owns the database"
 EVERY = 1.0  # seconds between two checks
-# A server finds out within seconds that the other end of its connection is gone.
-KEEPALIVE = {"keepalives_idle": 2, "keepalives_interval": 2, "keepalives_count": 2, "tcp_user_timeout": 6000}
+_OWNER = select(owner.c.instance).with_for_update(read=True)  # made once, it is compiled once: each transaction executes it
 
 
 class LostLock(Exception):
@@ -76,10 +75,16 @@ class Ownership:
         self._instance = secrets.token_hex(16)
         self._ended = threading.Event()
         self._answers = True  # the database answers, and the lock is held
+        self._answered = time.monotonic()
 
     @property
     def answers(self) -> bool:
         return self._answers
+
+    @property
+    def answered(self) -> float:
+        """When the database last answered and the lock was held, as a monotonic time."""
+        return self._answered
 
     def claim(self) -> None:
         """Makes this server the only one that writes."""
@@ -102,8 +107,7 @@ class Ownership:
     def _fence(self, connection: Connection) -> None:
         if not self._answers:
             raise Denied(503, "the server lost the connection that holds its database; it tries to get it back: try again soon")
-        lock = select(owner.c.instance).with_for_update(read=True)
-        if connection.scalar(lock) != self._instance:
+        if connection.scalar(_OWNER) != self._instance:
             raise LostLock(SUCCEEDED)
 
     def _watch(self, lost: Callable[[str], None]) -> None:
@@ -114,6 +118,7 @@ class Ownership:
                     if connection.scalar(select(owner.c.instance)) != self._instance:
                         raise LostLock(SUCCEEDED)
                 self._answers = held
+                self._answered = time.monotonic() if held else self._answered
             except SQLAlchemyError:
                 self._answers = False
             except LostLock as error:

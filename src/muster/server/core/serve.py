@@ -1,6 +1,7 @@
 """Runs `muster serve`: opens data directory, database and socket, and answers requests until a signal or a lost lock."""
 
 import ipaddress
+import logging
 import signal
 import socket
 import ssl
@@ -27,6 +28,7 @@ from muster.server.core.lock import Ownership, locked, locked_data
 from muster.server.core.store_access import StoreAccess
 from muster.server.core.vault import open_vault
 from muster.server.core.web import logs, slow_clients
+from muster.server.core.web.ending import watched
 from muster.server.core.web.listening import (
     MAX_CONNECTIONS,
     address_of,
@@ -35,7 +37,6 @@ from muster.server.core.web.listening import (
     raise_file_limit,
     uvicorn_settings,
 )
-from muster.server.core.web.lost_lock import watched
 from muster.server.core.web.metrics import Metrics
 from muster.server.results.context import ResultsContext, opened
 from muster.server.results.uploads import Limits
@@ -190,7 +191,7 @@ def _platform(settings: Settings, context: ServerContext, store_listener: socket
         CodeStore(context.layout.code, CodeQuota(settings.code_quota)),
         Environments(database, context.vault, store),
         changes,
-        OsAccounts(database),
+        OsAccounts(database, data / "homes"),
         nodes,
         Scheduler(database, changes, lambda: tuple(map(nodes.pool, pools.all))),
         woken=woken,
@@ -230,9 +231,12 @@ def _store_port(settings: Settings) -> int:
 def _store(layout: ServerLayout, access: StoreAccess, url: str) -> Store:
     """Opens the store. Raises Misused where its file system cannot hold it."""
     try:
-        return Store(str(layout.store), access, _domains(url))
+        store = Store(str(layout.store), access, _domains(url))
     except ValueError as error:
         raise Misused(str(error)) from None
+    for name in store.forgotten():
+        logs.log("there are objects of a bucket that the database does not know", logging.WARNING, bucket=name)
+    return store
 
 
 def _domains(url: str) -> list[str]:

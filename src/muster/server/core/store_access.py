@@ -132,14 +132,20 @@ class StoreAccess:
         found = [StoreBucket(row.name, row.owner, row.project, row.quota, row.created) for row in rows]
         return [bucket for bucket in found if _may(principal, bucket, READ) or bucket.name in shared]
 
-    def create_bucket(self, principal: Principal, name: str, address: str) -> bool:
-        """Records a bucket of the user's own; returns False if the name is taken. Raises StoreError for one too many."""
+    def create_bucket(self, principal: Principal, name: str, address: str, left: bool) -> bool:
+        """Records a bucket of the user's own; returns False if the name is taken. Raises StoreError for one too many.
+
+        What a restored database has forgotten, an administrator alone takes up again, to give it to a project.
+        """
+        if left and principal.role != "administrator":
+            return False
         row = {"name": name, "owner": principal.user_id, "project": None, "quota": None, "created": time.time()}
         try:
             with self._database.begin() as connection:
                 self._check_number(connection, principal)
                 connection.execute(insert(buckets).values(row))
-                audit.record(connection, Caller(principal.name, address, principal), "bucket.create", name)
+                caller = Caller(principal.name, address, principal)
+                audit.record(connection, caller, "bucket.create", name, after={"objects": "found"} if left else None)
         except IntegrityError:
             return False
         return True

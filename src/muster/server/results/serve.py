@@ -17,8 +17,8 @@ from muster.server.core.layout import ServerLayout
 from muster.server.core.lock import Ownership, locked
 from muster.server.core.vault import open_vault
 from muster.server.core.web import slow_clients
+from muster.server.core.web.ending import watched
 from muster.server.core.web.listening import MAX_CONNECTIONS, address_of, bound, check_certificate, uvicorn_settings
-from muster.server.core.web.lost_lock import watched
 from muster.server.core.web.metrics import Metrics
 from muster.server.results.context import opened
 from muster.server.results.importing.take_over import prepare

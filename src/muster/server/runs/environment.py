@@ -11,16 +11,18 @@ from pathlib import Path
 from muster.config import power
 from muster.dataclass import replace
 from muster.job import Job
-from muster.launch.start.environment import Context, environment
+from muster.launch.start.environment import Context, MissingSecrets, environment
 from muster.linux import keys
 from muster.records.files import write_bytes
 from muster.server.core.database import Database
-from muster.server.core.vault import Vault
+from muster.server.core.vault import Vault, WrongKey
 from muster.server.runs import rows
 from muster.server.runs.pools.pool import Pool
 from muster.server.runs.rows import Row
 from muster.storage.settings import Access, Settings
 
+OTHER_KEY = "its `secrets` cannot be read: these had another key than the secrets.key that the server has now"
+AGAIN = "submit it again, with its secrets"
 KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "SLURM_CONF")
 
 
@@ -72,10 +74,15 @@ class Environments:
         return self.context(pool, row.account, storage, self.secrets(row))
 
     def secrets(self, row: Row) -> dict[str, str]:
-        """Decrypts what the job's `secrets` name."""
+        """Decrypts what the job's `secrets` name. Raises MissingSecrets where they were encrypted under another key."""
         with self.database.read() as connection:
             encrypted = rows.secrets_of(connection, row.id)
-        found: dict[str, str] = json.loads(self.vault.decrypt(encrypted)) if encrypted else {}
+        if not encrypted:
+            return {}
+        try:
+            found: dict[str, str] = json.loads(self.vault.decrypt(encrypted))
+        except WrongKey:
+            raise MissingSecrets(f"{OTHER_KEY}; {AGAIN}") from None
         return found
 
     def variables(self, row: Row, pool: Pool, job: Job) -> dict[str, str]:

@@ -24,6 +24,7 @@ from muster.server.runs.environment import KEPT
 from muster.tester.errors import Denied
 
 MOST = 64  # sessions at once
+MOST_OF_USER = 16  # of one user, so that others find room
 PIECE = 1 << 14
 BEHIND = 64  # pieces that a slow reader may be behind
 TAKEN = 10.0  # seconds for which a request waits until the command has taken its input
@@ -152,7 +153,9 @@ class Sessions:
         name = secrets.token_urlsafe(16)
         with self._lock:
             if len(self._sessions) >= MOST:
-                raise Denied(503, f"the server has {MOST} sessions of `exec` already; try again later")
+                raise Denied(503, f"the server has {MOST} commands and terminals beside ranks already; try again later")
+            if sum(one.user == user for one in self._sessions.values()) >= MOST_OF_USER:
+                raise Denied(409, f"you have {MOST_OF_USER} commands and terminals beside ranks open already; end some first")
             session = _start(user, run, home, rank, words, size)
             self._sessions[name] = session
         threading.Thread(target=_read, args=(session, wake), name="exec", daemon=True).start()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, insert, null, or_, select, update
+from sqlalchemy import Connection, Select, bindparam, func, insert, null, or_, select, update
 
 from muster.records.run_view import State
 from muster.server.core import audit
@@ -95,6 +95,11 @@ def of(row: Any) -> Row:
     return Row(**row)
 
 
+# Each submission executes these: SQLAlchemy compiles a statement once that is made once, and given its values as parameters.
+_INSERT = insert(runs)
+_GET = _selected().where(runs.c.id == bindparam("run"))
+
+
 def find(connection: Connection, principal: Principal, name: str) -> Row:
     """Returns the run of an id, of a unique beginning of one, or the caller's `last`. Raises Denied."""
     found = visible(principal)
@@ -114,7 +119,7 @@ def find(connection: Connection, principal: Principal, name: str) -> Row:
 
 
 def get(connection: Connection, run_id: str) -> Row:
-    return of(connection.execute(_selected().where(runs.c.id == run_id)).mappings().one())
+    return of(connection.execute(_GET, {"run": run_id}).mappings().one())
 
 
 def used_code(connection: Connection) -> set[str]:
@@ -194,7 +199,7 @@ class Changes:
             listener()
 
     def insert(self, connection: Connection, number: int, fields: dict[str, Any]) -> None:
-        connection.execute(insert(runs).values(**fields, changed=number))
+        connection.execute(_INSERT, {**fields, "changed": number})
 
     def change(self, run_id: str, based_on: int | None = None, **fields: Any) -> bool:
         """Changes a run that has not ended, or since the change that this one is based on; false if it has."""
@@ -312,6 +317,11 @@ def _end_of(connection: Connection, run_id: str, told: Any) -> float:
     if not isinstance(told, (int, float)) or not math.isfinite(told):
         return now
     return max(min(float(told), now), min(begun, now))
+
+
+def ended_view(row: Row, state: State, reason: str) -> dict[str, Any]:
+    """How a run stands that has ended without a directory."""
+    return {**pending_view(row, reason), "state": state.value, "phase": "ended", "ended": time.time()}
 
 
 def pending_view(row: Row, reason: str) -> dict[str, Any]:

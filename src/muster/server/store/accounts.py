@@ -37,7 +37,10 @@ class Accounts(Protocol):
     def list_buckets(self, principal: Any) -> Sequence[Bucket]:
         """The buckets that the principal may read."""
 
-    def create_bucket(self, principal: Any, name: str, address: str) -> bool:
-        """Records a bucket, and who made it from where; False if the name is taken."""
+    def create_bucket(self, principal: Any, name: str, address: str, left: bool) -> bool:
+        """Records a bucket, and who made it from where; False if the name is taken.
+
+        `left` is true where objects lie beneath the name, of which there is no record any more: whose they were is not known.
+        """
 
     def delete_bucket(self, principal: Any, name: str, address: str) -> None: ...

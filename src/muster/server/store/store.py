@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
+from muster.server.store import names
 from muster.server.store.accounts import OWN, READ, Accounts, Bucket
 from muster.server.store.errors import StoreError
 from muster.server.store.objects import Objects, no_bucket, no_key
@@ -45,6 +47,19 @@ class Store:
         elif not any(key.startswith(prefix) for prefix in self.accounts.prefixes(principal, name, action)):
             raise StoreError("AccessDenied", ABOUT_KEY)
         return bucket
+
+    def has_left(self, name: str) -> bool:
+        """True if there are objects or uploads beneath a name, whether a bucket has it or not."""
+        try:
+            with os.scandir(f"{self.objects.root}/{name}") as found:
+                return next(found, None) is not None or bool(self.uploads.of_bucket(name))
+        except FileNotFoundError:
+            return bool(self.uploads.of_bucket(name))
+
+    def forgotten(self) -> list[str]:
+        """Names beneath which there are objects, and that no bucket has, such as after a restore."""
+        directories = sorted(filter(names.is_bucket, os.listdir(self.objects.root)))
+        return [name for name in directories if self.accounts.find_bucket(name) is None and self.has_left(name)]
 
     def delete_bucket(self, principal: Any, name: str, address: str) -> None:
         """Deletes an empty bucket, its uploads and its record."""

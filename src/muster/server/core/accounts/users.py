@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from muster.server.core import audit
@@ -79,9 +79,13 @@ def change(connection: Connection, caller: Caller, user: User, role: str | None,
     return get(connection, user.id)
 
 
+# Each submission asks this: SQLAlchemy compiles a statement once that is made once.
+_DISABLED = select(users.c.disabled).where(users.c.id == bindparam("user")).with_for_update(read=True)
+
+
 def need_enabled(connection: Connection, user_id: str) -> None:
     """Raises Denied for a user who was disabled meanwhile; nobody can disable the user until the transaction ends."""
-    if connection.scalar(select(users.c.disabled).where(users.c.id == user_id).with_for_update(read=True)):
+    if connection.scalar(_DISABLED, {"user": user_id}):
         raise Denied(401, DISABLED)
 
 

@@ -1,6 +1,8 @@
 """A uvicorn server that closes connections of clients that neither finish a request nor hang up."""
 
+import socket
 import time
+from collections.abc import Callable
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -16,7 +18,12 @@ CHECK_EVERY = 10  # ticks of the server, each a tenth of a second
 class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
+        self.on_stop: Callable[[], None] = lambda: None  # called when it begins to end
         self._waiting: dict[H11Protocol, tuple[object, float]] = {}  # the last request of each connection, and since when
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.on_stop()
+        await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % CHECK_EVERY == 0:

@@ -29,7 +29,10 @@ async def follow_runs(
 ) -> StreamingResponse:
     """Sends each run that the caller may see whenever it changes."""
     await run_in_threadpool(again)
-    begin = await run_in_threadpool(lambda: platform.changes.last) if after is None else after
+    last = await run_in_threadpool(lambda: platform.changes.last)
+    begin = last if after is None else after
+    if begin > last:
+        begin = 0  # the caller has seen what the database does not know: an older one was put back, and all is told again
     return StreamingResponse(_lines(context, platform, again, begin), media_type=LINES)
 
 

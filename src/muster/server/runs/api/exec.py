@@ -4,8 +4,8 @@ import asyncio
 import base64
 import json
 import queue
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -63,7 +63,9 @@ async def run_command(
             found = rows.find(connection, principal, row.id)
         demand(principal, "runs.enter", Owned(found.user, found.project), NO_RUN)
 
-    return StreamingResponse(_lines(platform, check, caller.principal.user_id, row, given), media_type=LINES)
+    lines = _lines(platform, check, caller.principal.user_id, row, given)
+    first = await anext(lines)  # one session too many is refused before an answer has begun
+    return StreamingResponse(_with_first(first, lines), media_type=LINES)
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,16 @@ async def send_input(platform: Shared, caller: Asking, row: Entered, session: st
     return Taken(await found.send(data))
 
 
-async def _lines(platform: Platform, check: Callable[[], None], user: str, row: Row, given: Command) -> AsyncIterator[bytes]:
+async def _with_first(first: bytes, lines: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    async with aclosing(lines):
+        yield first
+        async for line in lines:
+            yield line
+
+
+async def _lines(
+    platform: Platform, check: Callable[[], None], user: str, row: Row, given: Command
+) -> AsyncGenerator[bytes, None]:
     bell, home = Bell(), platform.pools[row.pool].home(row.account)
     size = (given.rows, given.columns) if given.rows and given.columns else None
     with (

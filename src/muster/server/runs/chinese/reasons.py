@@ -32,6 +32,10 @@ TEXTS: dict[str, str] = {
     "interrupted in attempt {number:d} ({REASON})": "在第 {number} 次尝试中被中断（{REASON}）",
     "interrupted in attempt {number:d}": "在第 {number} 次尝试中被中断",
     "preempted": "被抢占",
+    "its `secrets` cannot be read: these had another key than the secrets.key that the server has now": (
+        "无法读取其 `secrets`：加密它们的密钥与服务器现有的 secrets.key 不同"
+    ),
+    "submit it again, with its secrets": "请带上其 secrets 重新提交",
     # it is on its way
     "{up:d} of {nodes:d} nodes are up": "{nodes} 个节点中已就绪 {up} 个",
     "waiting for devices: {said}": "等待设备：{said}",
@@ -42,6 +46,7 @@ TEXTS: dict[str, str] = {
     "paused by {user:w}": "被 {user} 暂停",
     "stopped": "已停止",
     "stopped before it started": "启动前已被停止",
+    "it had been stopped before an older database was put back": "在恢复较早的数据库之前就已被停止",
     "its devices were idle for {time} (under 5 %), and the project {project:q} stops such runs after {limit}": (
         "其设备已空闲 {time}（低于 5 %），项目 {project} 会停止空闲超过 {limit} 的运行"
     ),

@@ -19,13 +19,14 @@ from muster.launch import preemption
 from muster.launch.reconcile import reconcile
 from muster.launch.run import Run
 from muster.launch.start.data import NoCode
+from muster.launch.start.environment import MissingSecrets
 from muster.launch.start.snapshot import SnapshotError
 from muster.records.run_view import State
 from muster.server.core.database import reason_of
 from muster.server.core.lock import LostLock
 from muster.server.core.web.logs import log
 from muster.server.runs import rows
-from muster.server.runs.lifecycle import starting
+from muster.server.runs.lifecycle import deleted, starting
 from muster.server.runs.lifecycle.watcher import Watcher
 from muster.server.runs.platform import Platform
 from muster.server.runs.rows import Row
@@ -39,7 +40,7 @@ PAUSE = 1.0  # seconds between two looks where nothing wakes the loop
 SHORTEST = 0.1  # seconds between two looks in any case
 SHARE = 4  # a look at a long queue is followed by a pause of so many times what it took: requests are answered meanwhile
 PRUNED = 3600.0  # seconds between two looks for code that nobody uses
-CANNOT = (NoCode, SnapshotError, starting.CodeGone, Refused, InvalidRequest, NotFound)
+CANNOT = (NoCode, SnapshotError, starting.CodeGone, MissingSecrets, Refused, InvalidRequest, NotFound)
 LATER = (EngineError, StorageError, starting.Busy, SQLAlchemyError, Denied, LostLock, OSError)  # it may work another time
 BEFORE = "stopped before it started"
 MADE_ROOM = "it made room for a run that cannot be preempted"
@@ -95,6 +96,7 @@ class Loop:
     def _prune(self) -> None:
         """Deletes code that was not used for long."""
         platform = self._platform
+        platform.database.need_ownership()
         with platform.database.read() as connection:
             used = rows.used_code(connection)
         folders = [pool.folder for pool in platform.pools.all.values() if pool.folder.is_dir()]
@@ -162,8 +164,7 @@ class Loop:
         """Starts a run; one that cannot be started has failed, and one whose engine does not answer is tried again."""
         try:
             row = self._rows([run_id])[0]
-            with self._platform.database.begin():
-                pass  # a server that lost its lock unnoticed starts nothing: another one does
+            self._platform.database.need_ownership()  # one that lost its lock unnoticed starts nothing: another server does
             starting.start(self._platform, row)
             self._platform.changes.change(row.id, stage=rows.RUNNING)
             self._platform.troubles.pop(row.id, None)
@@ -193,8 +194,10 @@ class Loop:
         if os.path.isdir(self._platform.run_dir(row).path):
             self._ask(row, partial(self._conclude, reason=reason))
             return
-        view = {**rows.pending_view(row, reason), "state": state.value, "phase": "ended", "ended": time.time()}
-        self._platform.changes.end(row.id, view)
+        if state is State.STOPPED:  # what has failed is judged anew after a restore, such as one with the right secrets.key
+            self._platform.database.need_ownership()
+            deleted.note_stop(self._platform, row.id)
+        self._platform.changes.end(row.id, rows.ended_view(row, state, reason))
 
     def _conclude(self, row: Row, reason: str) -> None:
         """Ends a run that was preempted and waits to go on."""
@@ -226,6 +229,7 @@ class Loop:
     def _asked(self, row: Row, ask: Callable[[Row], None]) -> None:
         """Asks a run for something, again and again until it has done it."""
         try:
+            self._platform.database.need_ownership()
             ask(row)
         except Exception as error:
             log("a run could not be asked yet", logging.WARNING, run=row.id, reason=f"{type(error).__name__}: {error}")

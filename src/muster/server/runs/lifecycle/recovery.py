@@ -11,6 +11,7 @@ from muster.job.queue import PRIORITY
 from muster.launch.run_store import RunStore
 from muster.records.files import read_object
 from muster.records.layout import RunDir, run_dir
+from muster.records.run_view import State
 from muster.records.untrusted import number as plain_number
 from muster.server.core.accounts import projects, users
 from muster.server.core.tables import runs
@@ -22,9 +23,12 @@ from muster.server.runs.pools.pool import Pool
 from muster.server.runs.queue import allocations
 from muster.server.runs.queue.needs import need_of
 
+BEFORE = "it had been stopped before an older database was put back"
+
 
 def recover(platform: Platform) -> None:
     """Makes the index agree with the directories of runs: unknown runs are added, those that were deleted are removed."""
+    platform.accounts.note()
     with platform.database.read() as connection:
         known = {row.id: row for row in connection.execute(select(runs.c.id, runs.c.removed, runs.c.stage))}
     directories: dict[str, RunDir] = {}
@@ -40,6 +44,11 @@ def recover(platform: Platform) -> None:
     for run_id in deleted.noted(platform) - directories.keys():
         if run_id in known and known[run_id].stage != rows.ENDED:
             platform.changes.forget(run_id)  # it ended after the backup was made, and was deleted: it must not start again
+    for run_id in deleted.stopped(platform) - directories.keys():
+        if run_id in known and known[run_id].stage == rows.WAITING:
+            with platform.database.read() as connection:
+                row = rows.get(connection, run_id)
+            platform.changes.end(run_id, rows.ended_view(row, State.STOPPED, BEFORE))
     now = time.time()
     with platform.database.begin() as connection:
         for run_id in allocations.missing(connection):

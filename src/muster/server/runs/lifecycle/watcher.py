@@ -145,6 +145,7 @@ class Watcher:
         if status.alive:
             return derive.view(run, status)
         pool = self._platform.pools[row.pool]
+        self._platform.database.need_ownership()  # else another server does what is left to do
         return reconcile(run, lambda job: self._platform.environments.variables(row, pool, job)).view
 
     def _is_over(self, row: Row) -> bool:

@@ -100,6 +100,8 @@ class Sender:
     def _start(self) -> None:
         with self._database.read() as connection:
             found = deliveries.due(connection, list(self._busy), SENDERS)
+        if found:
+            self._database.need_ownership()  # else another server sends them
         for delivery in found:
             self._busy.add(delivery.webhook)
             self._senders.submit(self._send, delivery)

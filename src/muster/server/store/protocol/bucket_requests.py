@@ -42,7 +42,8 @@ def create(exchange: Exchange) -> None:
         raise StoreError("BucketAlreadyOwnedByYou", "the bucket is there already, and yours")
     if not accounts.allowed(principal, name, CREATE):
         raise StoreError("AccessDenied", ABOUT_KEY)
-    if not accounts.create_bucket(principal, name, exchange.address):
+    left = accounts.find_bucket(name) is None and exchange.store.has_left(name)
+    if not accounts.create_bucket(principal, name, exchange.address, left):
         raise StoreError("BucketAlreadyExists", "this name cannot be had; choose another")
     exchange.store.objects.open_bucket(name)
     exchange.answer(200, [("Location", f"/{name}")])
