@@ -347,16 +347,18 @@ def test_runs_that_cannot_be_preempted_keep_their_devices(small: Lab) -> None:
         assert client.wait(second)["state"] == "succeeded"
 
 
-def test_a_running_run_is_paused_leaves_its_devices_and_goes_on(lab: Lab) -> None:
+def test_a_running_run_is_paused_leaves_its_devices_and_goes_on_when_it_is_resumed(lab: Lab) -> None:
     with lab.client() as client:
         code = client.send_code(train__py=TRAINING)
         run = client.submit(training(lab, ""), code=code)
         until(lambda: running(client, run) and "begins at 0" in client.log(run))
         assert client.http.post(f"/api/v1/runs/{run}/pause").status_code == 200
         until(lambda: client.get(run)["state"] == "pending")
+        lab.server.kill()  # a server that starts anew leaves it where it was
+        lab.server.start()
         between = client.submit("device: cpu\ndevices: 2\ncommand: echo hello")
-        assert client.wait(between)["state"] == "succeeded"
-        assert client.get(run)["state"] == "pending"
+        until(lambda: client.get(between)["state"] == "succeeded")
+        assert (client.get(run)["state"], "paused by admin" in reason(client, run)) == ("pending", True)
         lab.gate("trained").touch()
         assert client.http.post(f"/api/v1/runs/{run}/resume").status_code == 200
         assert (client.wait(run)["state"], client.get(run)["attempt"]) == ("succeeded", 2)
