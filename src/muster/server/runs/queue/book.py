@@ -25,7 +25,7 @@ REMOVED = "not here any more"
 LATE = "it has waited longer than its queue_limit"
 NAMES = (
     "id number name user project pool stage stop need created priority preemptible paused moved waiting_since preempt"
-    " placement state changed ended"
+    " placement state changed ended preemptions"
 ).split()
 COLUMNS = [runs.c[name] for name in NAMES]
 
@@ -167,7 +167,7 @@ class Book:
         deadline = since + limit if limit else None
         return Queued(waiting, row.stop, after, str((row.paused or {}).get("by", "")), deadline, left)
 
-    def _active(self, row: Any, started: float) -> Active:
+    def _active(self, row: Any, held: Mapping[str, float], now: float) -> Active:
         placement = row.placement or {}
         ids = placement.get("ids")
         running = Running(
