@@ -77,8 +77,9 @@ class Book:
         if not self._past:
             self._past = True
             self._read_past(connection, now, names)
-        if names.items() - self._names.items() and self._names:
-            self._seen = None  # a project has another name: runs are read anew
+        if renamed := {old: names[id] for id, old in self._names.items() if names.get(id, old) != old}:
+            self._seen = None  # runs are read anew
+            self.shares.rename(renamed)
         self._names = names
         if self._seen is None:
             for kept in (self.waiting, self.active, self._followers, self._conditional):
