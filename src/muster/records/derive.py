@@ -175,6 +175,12 @@ def left_for(record: Record) -> str:
     return text(last.get("reason", "")) if last.get("event") == "told-to-end" and last.get("waits") else ""
 
 
+def left_at(run: RunDir) -> float | None:
+    """When the last attempt of a run that has left its devices ended, as far as that was written down. Raises Damaged."""
+    record = read(run)
+    return _known(record.attempts[-1].ended) if record.attempts else None
+
+
 def _interrupted(attempt: AttemptRecord) -> bool:
     cause = attempt.stop.cause if attempt.stop else None
     return bool(attempt.cut and attempt.cut_by == "lost") or cause is Cause.TERMINATED  # a preemption is no fault of the run

@@ -44,7 +44,8 @@ def recover(platform: Platform) -> None:
             platform.changes.forget(run_id)  # it ended after the backup was made, and was deleted: it must not start again
     now = time.time()
     with platform.database.begin() as connection:
-        for run_id in allocations.missing(connection):
+        given_out = [name for name, pool in platform.pools.all.items() if not pool.has_own_queue]
+        for run_id in allocations.missing(connection, given_out):
             begun = _created(directories[run_id]) if run_id in directories else None
             allocations.begin(connection, run_id, min(begun or now, now))
 
