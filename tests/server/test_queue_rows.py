@@ -171,6 +171,21 @@ def test_a_server_that_starts_leaves_runs_in_the_queue_that_have_left_their_devi
     assert stages == {"left": "waiting", "killed": "waiting", "continued": "starting", "new": "starting"}
 
 
+def test_a_run_follows_others_also_once_their_records_were_deleted(database: Database) -> None:
+    changes = Changes(database)
+    for run, after in (("first", {}), ("good", {"first": "succeeded"}), ("bad", {"first": "failed"}), ("odd", {"no": "ended"})):
+        inserted(database, run)
+        changes.change(run, need={"kind": "cpu", "after": after})
+    changes.end("first", {"state": "succeeded"})
+    with changes.begin("first") as (connection, number):
+        changes.remove(connection, number, "first")  # as the retention does
+    book = Book(1.0)
+    with database.read() as connection:
+        book.refresh(connection, changes.last, 1.0)
+    assert list(book.doomed(1.0)) == [("bad", "it comes after first, which should have failed; it is succeeded")]
+    assert {one.id: one.blocked for one in book.queue()} == {"good": None, "bad": None, "odd": None}
+
+
 def test_a_run_counts_as_there_until_its_grace_is_over() -> None:
     """Else one that ignores SIGTERM for long would be backfilled, and delay the head of the queue."""
     job = Job(command="id", time_limit=600.0, grace=7200.0)
