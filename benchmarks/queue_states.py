@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass
+from math import inf
 
 from muster.server.runs.scheduling.decide import decide
 from muster.server.runs.scheduling.model import Demand, Node, Pool, Running, State, Waiting
@@ -101,14 +102,20 @@ def month(days: float, seed: int, load: float, count: int) -> list[Job]:
             continue
         many, devices = _size(draw)
         seconds = _seconds(draw, many)
-        asked = -(-seconds * draw.uniform(1.2, 10) // 3600) * 3600
+        limit = limit_of(draw, seconds, 4 * 86400.0)
         user = int(draw.paretovariate(1.1)) % 60
         jobs.append(
             Job(
-                len(jobs), moment, seconds, None if draw.random() < 0.1 else min(asked, 4 * 86400.0),
+                len(jobs), moment, seconds, limit,
                 Demand(many, "ascend", devices), f"user{user}", f"project{user % 8}", draw.random() < 0.2,
             )
         )  # fmt: skip
+
+
+def limit_of(draw: random.Random, seconds: float, most: float = inf) -> float | None:
+    """The time limit of a job that takes so long: 1.2 to 10 times that in whole hours; none for one job in ten."""
+    asked = -(-seconds * draw.uniform(1.2, 10) // 3600) * 3600
+    return None if draw.random() < 0.1 else min(asked, most)
 
 
 def _size(draw: random.Random) -> tuple[int, int]:

@@ -1,9 +1,11 @@
 """Measures the scheduler: one pass over a long queue, and a month of a cluster against strict FIFO and plain EASY backfill.
 
-    python benchmarks/queues.py [--waiting 100000] [--running 2000] [--days 30] [--nodes 32] [--load 0.9] [--seed 1]
+    python benchmarks/queues.py [--waiting 100000] [--running 2000] [--days 30] [--nodes N] [--load 0.9] [--seed 1]
+    python benchmarks/queues.py --waiting 0 --trace philly.csv --from 2017-11-03
 
-The month is generated, because no public trace comes with Muster: `queue_states.month` says from which distributions. The
-cluster is simulated; decisions are those of the scheduler itself. (A file `queue.py` would hide the standard library's module.)
+The month is that of a public trace where a file of one is named (`queue_trace.py` says of which), else it is generated:
+`queue_states.month` says from which distributions. The cluster is simulated; decisions are those of the scheduler itself.
+(A file `queue.py` would hide the standard library's module.)
 """
 
 import argparse
@@ -11,8 +13,11 @@ import os
 import sys
 import time
 import tracemalloc
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import queue_replay
+import queue_trace
 from muster.server.runs.scheduling.decide import decide
 from muster.server.runs.scheduling.explain import explain
 from muster.server.runs.scheduling.model import Pool
@@ -49,18 +54,24 @@ def one_pass(waiting: int, running: int, seed: int) -> None:
     print(f"  why {len(page)} runs wait, in words: {(time.process_time() - cpu) * 1000:.0f} ms of processor time")
 
 
-def whole_month(days: float, count: int, load: float, seed: int) -> None:
-    jobs = month(days, seed, load, count)
+def whole_month(jobs: list[Job], days: float, count: int, origin: str) -> None:
     print(f"\n{days:g} days, {len(jobs):,} jobs on {count} nodes with 8 devices")
-    print(f"  GENERATED (seed {seed}, load {load}), not a public trace; hours until a job first runs, by its devices")
+    print(f"  {origin}; hours until a job first runs, by its devices")
     print(f"{'':12} {'use':>6} {'median':>8} {'95th':>8} | 95th of {' '.join(f'{name:>8}' for name, _, _ in GROUPS)}")
-    for name, policy in POLICIES.items():
-        begun = time.process_time()
-        outcome = Replay(jobs, Pool("lab", nodes(count, "ascend")), policy).run()
-        took = time.process_time() - begun
-        print(_row(name, jobs, outcome))
-        repeated = f"{outcome.preempted} preemptions, after which {outcome.lost:.2%} of the device time was repeated"
-        print(f"  {name}: {outcome.passes:,} passes in {took:.0f} s; {repeated}", file=sys.stderr)
+    pool = Pool("lab", nodes(count, jobs[0].demand.kind))
+    with ProcessPoolExecutor(min(len(POLICIES), os.cpu_count() or 1)) as workers:
+        started = {name: workers.submit(replayed, jobs, pool, name) for name in POLICIES}
+        for name, found in started.items():
+            outcome, took = found.result()
+            print(_row(name, jobs, outcome), flush=True)
+            repeated = f"{outcome.preempted} preemptions, after which {outcome.lost:.2%} of the device time was repeated"
+            print(f"  {name}: {outcome.passes:,} passes in {took:.0f} s; {repeated}", file=sys.stderr)
+
+
+def replayed(jobs: list[Job], pool: Pool, policy: str) -> tuple[Outcome, float]:
+    """What a policy does with the jobs, and the processor time of that."""
+    begun = time.process_time()
+    return Replay(jobs, pool, POLICIES[policy]).run(), time.process_time() - begun
 
 
 def _row(name: str, jobs: list[Job], outcome: Outcome) -> str:
@@ -78,16 +89,29 @@ def _hours(values: list[float], share: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--waiting", type=int, default=100_000)
+    parser.add_argument("--waiting", type=int, default=100_000, help="0 leaves the single pass out")
     parser.add_argument("--running", type=int, default=2000)
     parser.add_argument("--days", type=float, default=30.0, help="0 leaves the month out")
-    parser.add_argument("--nodes", type=int, default=32)
+    parser.add_argument("--nodes", type=int, help="of eight devices; 32, or as many as make the load with the jobs of a trace")
     parser.add_argument("--load", type=float, default=0.9)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="a public trace, instead of a generated month")
+    parser.add_argument("--from", dest="begin", metavar="DATE", help="the first day of it that counts; else its first")
     given = parser.parse_args()
-    one_pass(given.waiting, given.running, given.seed)
-    if given.days:
-        whole_month(given.days, given.nodes, given.load, given.seed)
+    if given.waiting:
+        one_pass(given.waiting, given.running, given.seed)
+    if given.days and given.trace:
+        try:
+            jobs = queue_trace.read(given.trace, given.begin, given.days, given.seed)
+        except queue_trace.NoTrace as error:
+            parser.error(str(error))
+        drawn = f"limits and {queue_trace.PREEMPTIBLE:.0%} preemptible jobs are drawn (seed {given.seed})"
+        count = given.nodes or queue_trace.nodes_for(jobs, given.days, given.load)
+        whole_month(jobs, given.days, count, f"jobs of {given.trace.name} from {given.begin or 'its first'} on; {drawn}")
+    elif given.days:
+        count = given.nodes or 32
+        origin = f"GENERATED (seed {given.seed}, load {given.load}), not a public trace"
+        whole_month(month(given.days, given.seed, given.load, count), given.days, count, origin)
 
 
 if __name__ == "__main__":

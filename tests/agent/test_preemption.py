@@ -40,6 +40,7 @@ def test_a_training_leaves_and_goes_on_from_its_checkpoint(engine: str, write_jo
     assert not views.ask(run.dir).alive
     outcome = run.outcomes()[0]
     assert (outcome.state, outcome.cause, outcome.reason) == (State.STOPPED, Cause.PREEMPTED, FOR_ANN)
+    assert outcome.ended and derive.left_at(run.dir) == outcome.ended
     assert continue_run(run.dir)
     assert not continue_run(run.dir), "it continues once"
     assert run.wait() == "succeeded"

@@ -7,20 +7,15 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from run_client import RunClient
-from sqlalchemy import insert, select
 
 from conftest import until
-from muster.server.core.database import Database
-from muster.server.core.tables import projects, runs, users
-from muster.server.runs import rows
-from muster.server.runs.rows import Changes
 from muster_server import MusterServer, server_folder
 
 LAB = "[pools.lab]\ntrusted = true\ncpu = 2\nminimum_runtime = 0\n"
@@ -72,13 +67,6 @@ def small(tmp_path: Path) -> Iterator[Lab]:
     """The same, on SQLite alone: for what the database has no part in."""
     with made(tmp_path, []) as lab:
         yield lab
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    with closing(Database(database_url)) as database:
-        database.migrate()
-        yield database
 
 
 @contextmanager
@@ -347,16 +335,18 @@ def test_runs_that_cannot_be_preempted_keep_their_devices(small: Lab) -> None:
         assert client.wait(second)["state"] == "succeeded"
 
 
-def test_a_running_run_is_paused_leaves_its_devices_and_goes_on(lab: Lab) -> None:
+def test_a_running_run_is_paused_leaves_its_devices_and_goes_on_when_it_is_resumed(lab: Lab) -> None:
     with lab.client() as client:
         code = client.send_code(train__py=TRAINING)
         run = client.submit(training(lab, ""), code=code)
         until(lambda: running(client, run) and "begins at 0" in client.log(run))
         assert client.http.post(f"/api/v1/runs/{run}/pause").status_code == 200
         until(lambda: client.get(run)["state"] == "pending")
+        lab.server.kill()  # a server that starts anew leaves it where it was
+        lab.server.start()
         between = client.submit("device: cpu\ndevices: 2\ncommand: echo hello")
-        assert client.wait(between)["state"] == "succeeded"
-        assert client.get(run)["state"] == "pending"
+        until(lambda: client.get(between)["state"] == "succeeded")
+        assert (client.get(run)["state"], "paused by admin" in reason(client, run)) == ("pending", True)
         lab.gate("trained").touch()
         assert client.http.post(f"/api/v1/runs/{run}/resume").status_code == 200
         assert (client.wait(run)["state"], client.get(run)["attempt"]) == ("succeeded", 2)
@@ -407,51 +397,6 @@ def test_a_preemptible_run_whose_node_was_lost_goes_on(small: Lab) -> None:
         small.gate("trained").touch()
         assert client.wait(run)["state"] == "succeeded"
         assert "begins at 0" not in client.log(run, attempt=2)
-
-
-def inserted(database: Database, run: str) -> None:
-    """A run that waits, as its submission leaves it."""
-    row = {
-        "id": run,
-        "user": "u",
-        "project": "p",
-        "pool": "lab",
-        "account": "one",
-        "name": "x",
-        "job": {},
-        "source": "",
-        "code": "",
-    }
-    with database.begin() as connection:
-        if not connection.scalar(select(users.c.id)):
-            ann = {"id": "u", "name": "ann", "role": "member", "disabled": False, "created": 0.0, "changed": 0.0}
-            connection.execute(insert(users).values(ann))
-            connection.execute(insert(projects).values(id="p", name="vision", created=0.0, defaults={}))
-        more = {"need": {"kind": "cpu"}, "priority": 150, "preemptible": False, "stage": "waiting", "state": "pending"}
-        connection.execute(insert(runs).values(**row, **more, created=0.0, waiting_since=0.0, changed=0))
-
-
-def test_a_run_that_was_paused_or_stopped_since_the_decision_does_not_start(database: Database) -> None:
-    changes = Changes(database)
-    for run in ("paused", "stopped", "free"):
-        inserted(database, run)
-    assert changes.pause("paused", "ann", ["waiting"])
-    assert not changes.pause("paused", "ann", ["waiting"]), "it is paused"
-    with changes.begin("stopped") as (connection, number):
-        changes.ask_to_stop(connection, number, "stopped", {"reason": "enough"})
-    assert [changes.start(run, {"nodes": ["localhost"]}) for run in ("paused", "stopped", "free")] == [False, False, True]
-
-
-def test_a_pause_that_comes_while_a_run_is_started_has_it_leave_again(database: Database) -> None:
-    changes = Changes(database)
-    inserted(database, "run")
-    assert changes.start("run", {"nodes": ["localhost"]})
-    assert not changes.pause("run", "ann", ["waiting"]), "in a pool with a queue of its own"
-    assert changes.pause("run", "ann", ["waiting", "starting", "running"])
-    with database.read() as connection:
-        row = rows.get(connection, "run")
-    assert row.paused is not None and row.preempt is not None
-    assert (row.paused["by"], row.preempt["reason"]) == ("ann", "paused by ann")
 
 
 def test_a_job_without_a_limit_gets_that_of_its_pool_and_is_backfilled(small: Lab) -> None:

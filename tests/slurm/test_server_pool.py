@@ -32,6 +32,8 @@ def test_a_job_of_the_server_runs_on_slurm_and_is_stopped_there(
         assert (client.log(run), client.get(run)["handle"].partition(";")[0].isdecimal()) == ("hello\n", True)
         waiting = client.submit("command: echo ready; sleep 1000\ngrace: 0s\ndevice: cpu")
         until(lambda: client.get(waiting)["state"] == "running")
+        used = client.http.get("/api/v1/usage").json()["device_hours"]
+        until(lambda: client.http.get("/api/v1/usage").json()["device_hours"] > used)  # from when Slurm has started it
         client.http.post(f"/api/v1/runs/{waiting}/stop", json={"now": True})
         assert client.wait(waiting)["state"] == "stopped"
 

@@ -21,6 +21,7 @@ from muster.records.warnings import left_on_hosts, separate
 IN_VAIN = 5  # times that a run is cut off before a rank has started, and goes on all the same
 HELD = "held"  # the phase of a failed run whose nodes are kept for debugging
 PREEMPTED = "preempted"  # the phase of a run that has left its devices on request
+QUEUED = "queued"  # the phase of one that its engine has not started yet, or that is to continue
 _STOPPED = (Cause.STOP, Cause.ABANDONED, Cause.TERMINATED, Cause.PREEMPTED)
 _Standing = tuple[State, str, str]  # state, phase, reason
 
@@ -62,7 +63,7 @@ def _standing(record: Record, status: Status | None) -> _Standing:
         why = last.stop.reason if last and last.stop else ""
         return State.STOPPING, "stopping", why or (record.stop.reason if record.stop else "")
     if waits or last is None:
-        return State.PENDING, "queued", _waiting(record, last, status)
+        return State.PENDING, QUEUED, _waiting(record, last, status)
     if any(event["event"] == "ended" for event in record.events):
         return State.STOPPING, "reading", "its ranks have ended, and the numbers in their logs are being read"
     if last.ended is not None and (left or record.preempt is not None):
@@ -172,6 +173,12 @@ def left_for(record: Record) -> str:
     words = ("told-to-end", "submitted-again", "attempt", "resumed", "ended")
     last: dict[str, Any] = next((event for event in reversed(record.events) if event["event"] in words), {})
     return text(last.get("reason", "")) if last.get("event") == "told-to-end" and last.get("waits") else ""
+
+
+def left_at(run: RunDir) -> float | None:
+    """When the last attempt of a run that has left its devices ended, as far as that was written down. Raises Damaged."""
+    record = read(run)
+    return _known(record.attempts[-1].ended) if record.attempts else None
 
 
 def _interrupted(attempt: AttemptRecord) -> bool:

@@ -6,21 +6,28 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
 from run_client import RunClient, any_client
 from sqlalchemy import update
 from test_accounts import database
+from test_queue_rows import inserted
 
 from conftest import Muster
 from muster.client.profiles import Profile, Profiles
 from muster.records.layout import RunDir
 from muster.server.core.accounts import project_settings
+from muster.server.core.database import Database
 from muster.server.core.tables import runs
 from muster.server.runs.retention import files
-from muster.server.runs.retention.plan import EndedRun, Sizes, plan
+from muster.server.runs.retention.keeper import Keeper
+from muster.server.runs.retention.plan import Deletion, EndedRun, Sizes, plan
+from muster.server.runs.rows import Changes
 from muster_server import Administered
 
 DAY = 86400.0
@@ -88,6 +95,26 @@ def test_sizes_are_those_on_disk_by_kind(tmp_path: Path) -> None:
     (node / "results" / "throughput_0.json").write_text("1")
     found = files.measure(RunDir(str(tmp_path)))
     assert 100_000 <= found.logs < 200_000 and 300_000 <= found.outputs < 600_000 and 0 < found.record < 100_000
+
+
+def test_what_was_pinned_or_goes_on_since_it_was_looked_at_stays(database_url: str, tmp_path: Path) -> None:
+    now = time.time()
+    changes: dict[str, dict[str, Any]] = {"free": {}, "pinned": {"pinned": True}, "again": {"stage": "running"}}
+    changes["gone"] = {"removed": now}
+    with closing(Database(database_url)) as opened:
+        opened.migrate()
+        for run, change in changes.items():
+            inserted(opened, run)
+            with opened.begin() as connection:
+                ended = {"stage": "ended", "state": "succeeded", "ended": now, **change}
+                connection.execute(update(runs).where(runs.c.id == run).values(ended))
+            (tmp_path / run / "attempts" / "1" / "nodes" / "0" / "logs").mkdir(parents=True)
+        platform: Any = SimpleNamespace(changes=Changes(opened), run_dir=lambda row: RunDir(str(tmp_path / row.id)))
+        keeper = Keeper(platform)
+        deleted = {run: keeper._delete("vision", Deletion(run, "x", now, "logs", 1, "it is old")) for run in changes}
+    assert deleted == {"free": True, "pinned": False, "again": False, "gone": False}
+    left = {run for run in changes if (tmp_path / run / "attempts" / "1" / "nodes" / "0" / "logs").exists()}
+    assert left == {"pinned", "again", "gone"}
 
 
 @pytest.fixture

@@ -72,10 +72,16 @@ def test_templates_of_one_user_are_not_seen_by_others_and_those_of_all_are_not_c
 ) -> None:
     name = f"private{next(NUMBERS)}"
     made = save(client.http, name).json()
-    with any_client(administered) as stranger:
-        for key in (name, made["id"]):
+    shared = save(client.http, f"{name}-shared", scope="project", project=client.project).json()
+    with any_client(administered) as stranger:  # of another project
+        for key in (name, made["id"], shared["name"], shared["id"]):
             assert stranger.http.get(f"/api/v1/templates/{key}").status_code == 404
+            assert stranger.http.get(f"/api/v1/templates/{key}", params={"project": client.project}).status_code == 404
+            assert stranger.http.post(f"/api/v1/templates/{key}/code").status_code == 404
             assert stranger.http.delete(f"/api/v1/templates/{key}").status_code == 404
+        seen = {one["id"] for one in stranger.http.get("/api/v1/templates").json()["items"]}
+        assert not seen & {made["id"], shared["id"]}
+        assert stranger.http.get("/api/v1/templates", params={"project": client.project}).json()["items"] == []
         assert save(stranger.http, name, scope="all").status_code == 403
         assert save(stranger.http, name, scope="project", project=client.project).status_code == 404
         public = save(admin, f"public{next(NUMBERS)}", scope="all").json()["id"]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -22,7 +25,9 @@ from test_accounts import database
 from conftest import until
 from muster.server.core.tables import runs
 from muster.server.runs.tables import deliveries, webhooks
+from muster.server.runs.webhooks import sending
 from muster.server.runs.webhooks.addresses import Allowed, NotAllowed, allowed
+from muster.server.runs.webhooks.deliveries import Due
 from muster.tester.errors import Denied, Misused
 from muster_server import Administered, MusterServer, server_folder
 from postgres_server import PostgresServer, needed
@@ -261,6 +266,30 @@ def test_what_config_allows_is_reached() -> None:
         found.resolve("http://127.0.0.2/")
     with pytest.raises(Misused):
         allowed(("10.0.0.0/99",))
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\n"])
+def test_a_receiver_that_never_answers_or_never_ends_is_given_up(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "LIMIT", 0.3)
+    given_up = threading.Event()
+
+    def dribble(listening: socket.socket) -> None:
+        with suppress(OSError), listening.accept()[0] as connection:
+            connection.sendall(said)
+            while not given_up.wait(0.02):
+                connection.sendall(b"X-More: 1\r\n" if said else b"")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=dribble, args=(listening,))
+        thread.start()
+        vault: Any = SimpleNamespace(decrypt=lambda encrypted: b"secret")
+        nothing: Any = None
+        sender = sending.Sender(nothing, vault, nothing, allowed(("127.0.0.1",)), "https://muster.example")
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        error = sender._tried(Due(1, "w-1", "ended", {"run": "r"}, 0, url, b""))
+        given_up.set()
+        thread.join()
+    assert error.startswith("no answer within")
 
 
 def test_a_name_service_that_does_not_answer_holds_up_no_sender_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_queues import mixed_simulation, random_jobs, random_simulation, random_state
-from scheduler_cluster import Simulation, faults, lab, started, without
+from scheduler_cluster import Simulation, faults, job, lab, run, started, without
 
+from muster.server.runs.scheduling.capacity.pool_ledger import PoolLedger
 from muster.server.runs.scheduling.decide import decide
 from muster.server.runs.scheduling.explain import explain, preview
-from muster.server.runs.scheduling.model import Demand, Node, Pool, Running, Waiting
+from muster.server.runs.scheduling.model import Demand, Node, Pool, Running, State, Waiting
 
 SEEDS = st.integers(0, 2**32)
 THOROUGH = settings(deadline=None, max_examples=100)
@@ -140,6 +143,25 @@ def test_preemption_takes_only_who_may_go_and_as_few_as_are_needed_for_a_gang_th
         assert decide(without(there, [*overdue, *gone])).starts
         for victim_id in gone:
             assert not decide(without(there, [*overdue, *(id for id in gone if id != victim_id)])).starts
+
+
+def test_a_pool_is_not_looked_through_for_each_of_many_that_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Any] = []
+    place_in = PoolLedger.place_in
+
+    def counted(*given: Any) -> Any:
+        looked.append(given)
+        return place_in(*given)
+
+    monkeypatch.setattr(PoolLedger, "place_in", counted)
+    running = [
+        run(f"r{n}-{two}", [f"n{n}"], 2, "nvidia", ids=((two * 2, two * 2 + 1),), preemptible=True)
+        for n in range(1, 51)
+        for two in range(4)
+    ]
+    decision = decide(State(1000.0, (lab(50, "nvidia"),), (job("head", 50, 8, kind="nvidia"),), tuple(running)))
+    assert len(decision.preemptions) == 200
+    assert len(looked) < 10
 
 
 @given(SEEDS)

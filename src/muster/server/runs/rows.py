@@ -222,8 +222,20 @@ class Changes:
             connection.execute(update(runs).where(runs.c.id == run_id).values(paused=asked, **leaving, changed=number))
             return True
 
-    def start(self, run_id: str, placement: dict[str, Any]) -> bool:
-        """Gives a waiting run its place: from now on it holds the devices there.
+    def preempt(self, run_id: str, made_for: str) -> bool:
+        """Has a run make room for another; false if it holds no devices any more, or has to leave them already."""
+        asked = {"for": made_for, "time": time.time()}
+        with self.begin(run_id) as (connection, number):
+            wanted = (
+                runs.c.id == run_id,
+                runs.c.stage.in_([STARTING, RUNNING]),
+                runs.c.preempt.is_(NOTHING),
+                runs.c.stop.is_(NOTHING),
+            )
+            return bool(connection.execute(update(runs).where(*wanted).values(preempt=asked, changed=number)).rowcount)
+
+    def start(self, run_id: str, placement: dict[str, Any], holds: bool = True) -> bool:
+        """Gives a waiting run its place: from now on it holds the devices there, unless its engine has yet to give them.
 
         False if it does not wait any more, or was paused or asked to stop since the queue has decided.
         """
@@ -236,14 +248,24 @@ class Changes:
             )
             values = {"stage": STARTING, "state": State.STARTING.value, "placement": placement, "changed": number}
             started = bool(connection.execute(update(runs).where(*wanted).values(values)).rowcount)
-            if started:
+            if started and holds:
                 allocations.begin(connection, run_id, time.time())
             return started
 
-    def requeue(self, run_id: str, view: dict[str, Any], files: Mapping[str, Any] | None = None) -> bool:
+    def hold(self, run_id: str, since: float) -> None:
+        """Notes that a run holds devices that an engine with a queue of its own gave it."""
+        with self.begin(run_id) as (connection, number):
+            wanted = (runs.c.id == run_id, runs.c.stage.in_([STARTING, RUNNING]))
+            if connection.execute(update(runs).where(*wanted).values(changed=number)).rowcount:
+                allocations.begin(connection, run_id, min(since, time.time()))
+
+    def requeue(
+        self, run_id: str, view: dict[str, Any], files: Mapping[str, Any] | None = None, left: float | None = None
+    ) -> bool:
         """Puts a run that was preempted, and has left its devices, back into the queue; false if it has ended.
 
-        `files` is what is known of the nodes that have files of it, as its placement until it continues.
+        `files` is what is known of the nodes that have files of it, as its placement until it continues; `left` is when it
+        left its devices, which may be long ago if the server was down.
         """
         with self.begin(run_id) as (connection, number):
             wanted = (runs.c.id == run_id, runs.c.stage.in_([STARTING, RUNNING]))
@@ -257,11 +279,12 @@ class Changes:
                 "waiting_since": time.time(),
                 "changed": number,
             }
-            left = bool(connection.execute(update(runs).where(*wanted).values(values)).rowcount)
-            if left:
-                allocations.end(connection, run_id, time.time())
+            ended = _end_of(connection, run_id, left)
+            requeued = bool(connection.execute(update(runs).where(*wanted).values(values)).rowcount)
+            if requeued:
+                allocations.end(connection, run_id, ended)
                 deliveries.note(connection, get(connection, run_id), "preempted")
-            return left
+            return requeued
 
     def end(self, run_id: str, view: dict[str, Any], held_from: float | None = None) -> bool:
         """Records the end of a run, once; its secrets and keys go with it.

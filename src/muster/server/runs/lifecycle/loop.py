@@ -147,11 +147,11 @@ class Loop:
             placement = {"nodes": list(one.nodes), "ids": [list(ids) for ids in one.ids], **({"left": left} if left else {})}
             if not platform.nodes.fresh(one.pool, one.nodes):
                 platform.scheduler.look_again()  # once its nodes have been checked
-            elif platform.changes.start(one.run, placement):
+            elif platform.changes.start(one.run, placement, not platform.pools[one.pool].has_own_queue):
                 self._start(one.run)
         for going in decision.preemptions:
-            platform.changes.change(going.victim, preempt={"for": going.made_for, "time": time.time()})
-            log("a run makes room", run=going.victim, made_for=going.made_for)
+            if platform.changes.preempt(going.victim, going.made_for):
+                log("a run makes room", run=going.victim, made_for=going.made_for)
             platform.wake()
 
     # -- starting

@@ -9,6 +9,8 @@ from sqlalchemy import select
 from muster.job import Job
 from muster.job.queue import PRIORITY
 from muster.launch.run_store import RunStore
+from muster.records import derive, state
+from muster.records.damage import Damaged
 from muster.records.files import read_object
 from muster.records.layout import RunDir, run_dir
 from muster.records.run_view import State
@@ -38,7 +40,7 @@ def recover(platform: Platform) -> None:
             _add(platform, pool, account, run)
         elif found.removed is not None:
             deleted.delete(platform, run)
-        elif found.stage == rows.WAITING:
+        elif found.stage == rows.WAITING and not _has_left(platform, run):
             platform.changes.change(run.id, stage=rows.STARTING)  # it was started before the backup was made anew
         directories[run.id] = run
     for run_id in deleted.noted(platform) - directories.keys():
@@ -51,9 +53,25 @@ def recover(platform: Platform) -> None:
             platform.changes.end(run_id, rows.ended_view(row, State.STOPPED, BEFORE))
     now = time.time()
     with platform.database.begin() as connection:
-        for run_id in allocations.missing(connection):
+        given_out = [name for name, pool in platform.pools.all.items() if not pool.has_own_queue]
+        for run_id in allocations.missing(connection, given_out):
             begun = _created(directories[run_id]) if run_id in directories else None
             allocations.begin(connection, run_id, min(begun or now, now))
+
+
+def _has_left(platform: Platform, run: RunDir) -> bool:
+    """True if a run that waits has left its devices and was not continued since: the queue says when it goes on."""
+    try:
+        left = state.recorded(run) is None and derive.left_for(state.read(run))
+    except Damaged:
+        return False
+    if left:
+        return True
+    now = derive.view(run)  # of one whose supervisor was killed while it left nobody wrote that down but the queue
+    with platform.database.read() as connection:
+        before = rows.get(connection, run.id).view or {}
+    same = before.get("phase") == derive.PREEMPTED and before.get("attempt") == now.attempt
+    return same and now.phase != derive.QUEUED and not now.state.ended
 
 
 def _directories(platform: Platform) -> Iterator[tuple[Pool, str, RunDir]]:

@@ -47,6 +47,7 @@ class Watcher:
         self._new: set[str] = set()  # to be looked at now
         self._ending: set[str] = set()  # runs with a final record whose supervisors are alive
         self._held: dict[str, float] = {}  # when runs of engines with queues of their own were first seen to go on
+        self._noted: set[str] = set()  # those of them of which the database knows that
         self._ended = threading.Event()
 
     def add(self, row: Row) -> None:
@@ -97,7 +98,8 @@ class Watcher:
                 said = engine.status(handles.values())
                 self._said.update({run_id: said[handle] for run_id, handle in handles.items()})
                 for run_id, handle in handles.items():
-                    if said[handle].alive and said[handle].state != "pending":
+                    own = self._platform.pools[pool].has_own_queue
+                    if own and said[handle].alive and said[handle].state != "pending":
                         self._held.setdefault(run_id, time.time())
             except EngineError as error:
                 log("an engine does not answer", logging.WARNING, pool=pool, reason=str(error))
@@ -112,8 +114,12 @@ class Watcher:
             if view.state.ended and view.recorded:
                 return self._is_over(row) and self._finish(row, data)
             if view.phase == preemption.PHASE:
-                self._platform.changes.requeue(row.id, data, self._files(row) if view.attempt else None)
+                files = self._files(row) if view.attempt else None
+                self._platform.changes.requeue(row.id, data, files, derive.left_at(self._platform.run_dir(row)))
                 return self._let_go(row)
+            if row.id in self._held and row.id not in self._noted:
+                self._platform.changes.hold(row.id, self._held_from(row, data))
+                self._noted.add(row.id)
             if data != self._shown.get(row.id):
                 self._platform.changes.change(row.id, view=data, state=data["state"])
                 self._shown[row.id] = data
@@ -165,11 +171,13 @@ class Watcher:
         return handle is not None and engine.status([handle])[handle].alive
 
     def _finish(self, row: Row, view: dict[str, Any]) -> bool:
-        held_from = None
-        if self._platform.pools[row.pool].has_own_queue:
-            held_from = min(view.get("started") or time.time(), self._held.get(row.id, math.inf))
-        self._platform.changes.end(row.id, view, held_from)
+        own = self._platform.pools[row.pool].has_own_queue
+        self._platform.changes.end(row.id, view, self._held_from(row, view) if own else None)
         return self._let_go(row)
+
+    def _held_from(self, row: Row, view: dict[str, Any]) -> float:
+        """When a run got its devices from an engine with a queue of its own, by its record or as it was seen."""
+        return min(view.get("started") or time.time(), self._held.get(row.id, math.inf))
 
     def _let_go(self, row: Row) -> bool:
         with self._lock:
@@ -177,6 +185,7 @@ class Watcher:
         self._shown.pop(row.id, None)
         self._said.pop(row.id, None)
         self._held.pop(row.id, None)
+        self._noted.discard(row.id)
         self._ending.discard(row.id)
         self._platform.wake()
         return True

@@ -1,7 +1,8 @@
 """When runs held devices of a pool: written with the change of the run that begins or ends it, in one transaction."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -26,18 +27,21 @@ class Past:
 
 
 def begin(connection: Connection, run_id: str, started: float) -> None:
-    """Notes that a run holds its devices from now on, unless it does already."""
+    """Notes that a run holds its devices from a time on, which cannot be before its submission, unless it does already."""
     if connection.scalar(select(allocations.c.id).where(allocations.c.run == run_id, allocations.c.ended.is_(None))):
         return
-    wanted = select(runs.c.user, runs.c.project, runs.c.pool, runs.c.need).where(runs.c.id == run_id)
+    wanted = select(runs.c.user, runs.c.project, runs.c.pool, runs.c.need, runs.c.created).where(runs.c.id == run_id)
     found = connection.execute(wanted).one()
     demand = demand_of(found.need)
-    row = {"user": found.user, "project": found.project, "pool": found.pool, "kind": demand.kind}
-    connection.execute(insert(allocations).values(run=run_id, **row, devices=demand.total, nodes=demand.nodes, started=started))
+    row: dict[str, Any] = {"user": found.user, "project": found.project, "pool": found.pool, "kind": demand.kind}
+    row |= {"devices": demand.total, "nodes": demand.nodes, "started": max(started, found.created)}
+    connection.execute(insert(allocations).values(run=run_id, **row))
 
 
 def end(connection: Connection, run_id: str, ended: float, started: float | None = None) -> None:
     """Notes that a run holds its devices no more; `started` is when it began to, where its engine has a queue of its own."""
+    if started is not None and started < ended:
+        begin(connection, run_id, started)  # unless that is known
     wanted = (allocations.c.run == run_id, allocations.c.ended.is_(None))
     held = connection.execute(select(allocations.c.id, allocations.c.started).where(*wanted)).first()
     if held is None:
@@ -61,8 +65,8 @@ def held_since(connection: Connection) -> dict[str, float]:
     return {row.run: row.started for row in found}
 
 
-def missing(connection: Connection) -> list[str]:
-    """Returns runs that hold devices without an entry, such as after a restore."""
+def missing(connection: Connection, pools: Collection[str]) -> list[str]:
+    """Returns runs of some pools that hold devices without an entry, such as after a restore."""
     entry = select(allocations.c.run).where(allocations.c.run == runs.c.id, allocations.c.ended.is_(None))
-    wanted = select(runs.c.id).where(runs.c.stage.in_(["starting", "running"]), ~entry.exists())
+    wanted = select(runs.c.id).where(runs.c.stage.in_(["starting", "running"]), runs.c.pool.in_(list(pools)), ~entry.exists())
     return list(connection.scalars(wanted))

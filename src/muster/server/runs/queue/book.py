@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from statistics import median
 from typing import Any
 
@@ -25,7 +26,7 @@ REMOVED = "not here any more"
 LATE = "it has waited longer than its queue_limit"
 NAMES = (
     "id number name user project pool stage stop need created priority preemptible paused moved waiting_since preempt"
-    " placement state changed ended"
+    " placement state changed ended preemptions"
 ).split()
 COLUMNS = [runs.c[name] for name in NAMES]
 
@@ -77,8 +78,9 @@ class Book:
         if not self._past:
             self._past = True
             self._read_past(connection, now, names)
-        if names.items() - self._names.items() and self._names:
-            self._seen = None  # a project has another name: runs are read anew
+        if renamed := {old: names[id] for id, old in self._names.items() if names.get(id, old) != old}:
+            self._seen = None  # runs are read anew
+            self.shares.rename(renamed)
         self._names = names
         if self._seen is None:
             for kept in (self.waiting, self.active, self._followers, self._conditional):
@@ -119,7 +121,7 @@ class Book:
             if found.after or found.paused or found.deadline:
                 self._conditional.add(row.id)
         else:
-            self.active[row.id] = self._active(row, held.get(row.id, now))
+            self.active[row.id] = self._active(row, held, now)
 
     def _forget(self, row: Any, now: float) -> None:
         """Takes out a run as it stood before; what it has used counts once it holds its devices no more."""
@@ -131,7 +133,7 @@ class Book:
         if active is not None and row.stage in (rows.WAITING, rows.ENDED):
             running, ended = active.running, row.ended or now
             self.shares.settle(held_by(running), ended, now)
-            if row.state == RunState.SUCCEEDED.value:
+            if row.state == RunState.SUCCEEDED.value and running.started < inf:
                 self._remember(running.user, active.name, ended - running.started)
 
     def _unfollow(self, run: str, follower: str) -> None:
@@ -164,11 +166,12 @@ class Book:
             self._expected(row.user_name, row.name),
         )
         after = tuple((need.get("after") or {}).items())
-        deadline = since + limit if limit else None
+        deadline = since + limit if limit and not row.preemptions else None  # one that was preempted has run already
         return Queued(waiting, row.stop, after, str((row.paused or {}).get("by", "")), deadline, left)
 
-    def _active(self, row: Any, started: float) -> Active:
+    def _active(self, row: Any, held: Mapping[str, float], now: float) -> Active:
         placement = row.placement or {}
+        started = held.get(row.id, now if placement.get("nodes") else inf)  # inf: its engine has given it nothing yet
         ids = placement.get("ids")
         running = Running(
             row.id,

@@ -110,9 +110,9 @@ def _beyond_slurm(job: Job, pool: Pool) -> Refusal | None:
 def preview(platform: Platform, user: str, project: str, pool: Pool, job: Job) -> Preview | None:
     """What would become of a job that is submitted now; None where that is not known yet."""
     now = platform.scheduler.state.now if platform.scheduler.state else 0.0
-    demand = demand_of(need_of(replace(job, device=kind_in(platform, job, pool))))
     limit = job.time_limit or pool.settings.default_time_limit
+    need = need_of(replace(job, device=kind_in(platform, job, pool), time_limit=limit))
     priority = job.priority or PRIORITY
     return platform.scheduler.preview(
-        Waiting(NEW, LAST, user, project, pool.name, demand, now, priority, job.preemptible, limit)
+        Waiting(NEW, LAST, user, project, pool.name, demand_of(need), now, priority, job.preemptible, need.get("limit"))
     )

@@ -17,13 +17,18 @@ def need_of(job: Job) -> dict[str, Any]:
         "devices": job.devices,
         "cpus": job.cpus or 0,
         "memory": job.memory or 0,
-        "limit": job.time_limit,
+        "limit": longest(job),
         "model": constraints.model if constraints else "",
         "labels": dict(constraints.labels) if constraints else {},
         "after": dict(job.after),
         "queue_limit": job.queue_limit,
     }
     return {name: value for name, value in found.items() if value}
+
+
+def longest(job: Job) -> float | None:
+    """The most seconds for which a job holds its devices: the grace comes after its time limit."""
+    return job.time_limit + job.grace if job.time_limit else None
 
 
 def demand_of(need: Mapping[str, Any], on: tuple[str, ...] = ()) -> Demand:

@@ -40,6 +40,10 @@ class Shares:
         key = (held.project, held.kind)
         self._settled[key] = self._settled.get(key, 0.0) + decayed(held.devices, held.started, ended, now)
 
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Keeps the use of projects that have other names from now on."""
+        self._settled = {(names.get(project, project), kind): used for (project, kind), used in self._settled.items()}
+
     def used(self, going_on: Iterable[Held], now: float) -> Mapping[Key, float]:
         self._move(now)
         found = dict(self._settled)

@@ -66,7 +66,7 @@ class PoolLedger:
         self._hold()
         for run in there:
             gang = Gang(run.id, run.demand, self._parts_of(run), ends.by_limit(run), ends.likely(run), run)
-            self._take(gang)
+            take(self.rooms, gang)
             self.gangs.append(gang)
         self.active = len(there)
 
@@ -101,7 +101,7 @@ class PoolLedger:
         """Takes what a run that starts now holds."""
         end = end_of(self.now, job.limit)
         gang = Gang(job.id, job.demand, parts, end, likely_end(job, self.now))
-        self._take(gang)
+        take(self.rooms, gang)
         self.gangs.append(gang)
         self.active += 1
         for each in self.kept:
@@ -143,14 +143,8 @@ class PoolLedger:
                 if mask := mask_of(sorted(held & set(node.devices.get(kind, ())))):
                     demand = Demand(1, kind, mask.bit_count())
                     gang = Gang("", demand, ((number, mask),), NEVER, Likely(NEVER))
-                    self._take(gang)
+                    take(self.rooms, gang)
                     self.gangs.append(gang)
-
-    def _take(self, gang: Gang) -> None:
-        for number, mask in gang.parts:
-            room = self.rooms[number]
-            if room is not None:
-                self.rooms[number] = room.take(gang.demand, mask)
 
     def _parts_of(self, run: Running) -> Parts:
         """What a run holds. Ids that are not known are those that its node would choose."""
@@ -180,6 +174,14 @@ class PoolLedger:
 
 def nodes_of(gangs: Iterable[Gang]) -> set[int]:
     return {number for gang in gangs for number, _ in gang.parts}
+
+
+def take(rooms: list[Room | None], gang: Gang) -> None:
+    """Takes what a gang holds."""
+    for number, mask in gang.parts:
+        room = rooms[number]
+        if room is not None:
+            rooms[number] = room.take(gang.demand, mask)
 
 
 def release(rooms: list[Room | None], gang: Gang) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from muster.server.runs.scheduling.capacity.placing import parts_in
-from muster.server.runs.scheduling.capacity.pool_ledger import Gang, Kept, PoolLedger, release
+from muster.server.runs.scheduling.capacity.pool_ledger import Gang, Kept, PoolLedger, nodes_of, release, take
 from muster.server.runs.scheduling.capacity.rooms import Room
 from muster.server.runs.scheduling.capacity.times import NEVER
 from muster.server.runs.scheduling.model import Waiting
@@ -79,20 +79,38 @@ class _Search:
 
     def largest_first(self, candidates: Iterable[Gang]) -> list[Gang]:
         gone: list[Gang] = []
+        rooms = list(self._rooms)
+        count = parts_in(rooms, self._asked)
         for gang in sorted(candidates, key=lambda gang: (-gang.demand.total, *_importance(gang))):
             gone.append(gang)
-            if self.fits(gone):
+            count -= self._parts_beside(rooms, gang)
+            release(rooms, gang)
+            count += self._parts_beside(rooms, gang)
+            if count >= self._job.demand.nodes and self.fits(gone):
                 break
         return gone
 
     def needed(self, chosen: Iterable[Gang]) -> list[Gang]:
         """Without those that may stay, the most important and oldest first."""
         left = sorted(chosen, key=_importance)
+        rooms = list(self._rooms)
+        for gang in left:
+            release(rooms, gang)
+        count = parts_in(rooms, self._asked)
         for gang in reversed(list(left)):
-            without = [each for each in left if each is not gang]
-            if self.fits(without):
-                left = without
+            before = self._parts_beside(rooms, gang)
+            take(rooms, gang)
+            lost = before - self._parts_beside(rooms, gang)
+            fits = count - lost >= self._job.demand.nodes
+            if fits and self.fits(without := [each for each in left if each is not gang]):
+                left, count = without, count - lost
+            else:
+                release(rooms, gang)
         return left
+
+    def _parts_beside(self, rooms: Sequence[Room | None], gang: Gang) -> int:
+        """How many parts fit on the nodes of a gang, but for what is kept: adding these up costs less than `fits`."""
+        return parts_in([rooms[number] for number in nodes_of([gang])], self._asked)
 
     def _gained(self, gang: Gang) -> int:
         """How many parts more fit once a gang has gone, but for what is kept."""
