@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -176,7 +177,11 @@ def test_an_ended_run_says_so(own_scene: Scene) -> None:
     own_scene.owner.wait(own_scene.run)
     with own_scene.browser() as http:
         until(lambda: http.get("/").status_code == 410)
-        assert "The run has ended" in http.get("/").text
+        shown = http.get("/")
+        assert "The run has ended" in shown.text
+        assert "unsafe" not in shown.headers["content-security-policy"]
+    (back,) = re.findall('href="([^"]+)"', shown.text)
+    assert own_scene.run in back and own_scene.owner.http.get(back).status_code == 200
     refused = own_scene.owner.http.post(f"/api/v1/runs/{own_scene.run}/endpoints/web/ticket")
     assert refused.status_code == 409 and "is not running" in refused.json()["reason"]
     assert own_scene.owner.http.get(f"/api/v1/runs/{own_scene.run}/endpoints").json()["items"][0]["state"] == "ended"

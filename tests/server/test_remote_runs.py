@@ -70,7 +70,7 @@ def test_json_has_the_same_keys_and_an_address_for_the_directory(
     here, there = muster("run", job, HERE, "--json"), muster("run", job, "--json")
     brief = json.loads(there.stdout)
     assert (there.returncode, list(brief)) == (1, list(json.loads(here.stdout)))
-    assert brief["dir"] == f"{user.server.url}/runs/{brief['run']}"
+    assert brief["dir"] == f"{user.server.url}/jobs/{brief['run']}"
     details = show(brief["run"])
     assert {key: details[key] for key in brief} == brief
     assert set(details) >= set(json.loads(muster("show", "last", HERE, "--json").stdout))

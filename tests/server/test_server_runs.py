@@ -63,7 +63,7 @@ def test_a_run_shows_what_the_command_line_shows_and_whose_it_is(client: RunClie
     run = client.submit("command: exit 3\nname: broken")
     ended = client.wait(run)
     assert (ended["state"], ended["project"], ended["pool"], ended["position"]) == ("failed", client.project, "local", None)
-    assert ended["dir"] == f"{administered.server.url}/runs/{run}"
+    assert ended["dir"] == f"{administered.server.url}/jobs/{run}"
     details = client.get("last")
     assert details["failure"]["code"] == 3 and details["attempts"][0]["ranks"][0]["code"] == 3
     assert details["job"]["command"] == "exit 3"

@@ -56,7 +56,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "utilisation": ("Utilisation", "利用率"),
     "utilisation.of": ("of the devices, mean", "加速卡平均"),
     "run": ("Run", "运行"),
-    "created": ("created {when}", "创建于 {when}"),
+    "created": ("created", "创建于"),
     # targets and limits
     "checks": ("Targets and limits", "目标与限制"),
     "target": ("Target", "目标"),

@@ -69,7 +69,7 @@ def _left(row: Row) -> str:
 
 def _of_server(platform: Platform, row: Row) -> dict[str, Any]:
     return {
-        "dir": f"{platform.url}/runs/{row.id}",
+        "dir": f"{platform.url}/jobs/{row.id}",  # its page: the directory is the server's alone
         "user": row.user_name,
         "project": row.project_name,
         "pool": row.pool,

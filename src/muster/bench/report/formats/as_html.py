@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -112,10 +113,19 @@ def environment(package: str) -> Environment:
 def _templates() -> Environment:
     found = environment("muster.bench.report")
     found.globals |= {"t": say, "named": named, "machines": MACHINES}
-    for shown in (figures.figure, figures.percent, figures.duration, figures.size, figures.scaled, figures.moment):
+    for shown in (figures.figure, figures.percent, figures.duration, figures.size, figures.scaled):
         found.filters[shown.__name__] = shown
-    found.filters |= {"sha256": _digest, "json": lambda data: json.dumps(data, ensure_ascii=False, indent=2)}
+    found.filters |= {"moment": _moment, "sha256": _digest, "json": lambda data: json.dumps(data, ensure_ascii=False, indent=2)}
     return found
+
+
+def _moment(seconds: float | None) -> str:
+    """A point in time in UTC, which scripts of the portal show in the zone of the viewer."""
+    shown = figures.moment(seconds)
+    if seconds is None or shown == figures.NONE:
+        return shown
+    iso = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+    return Markup('<time datetime="{}" data-seconds>{}</time>').format(iso, shown)
 
 
 def _digest(text: str) -> str:

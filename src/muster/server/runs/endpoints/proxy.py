@@ -85,7 +85,7 @@ class Endpoints:
         return open_connection(Run(self.platform.run_dir(row)), target.node, target.port, self.carriers)
 
     def run_url(self, entry: Entry) -> str:
-        return f"{self.platform.url}/runs/{entry.run}"
+        return f"{self.platform.url}/jobs/{entry.run}"
 
     def watch(self) -> None:
         """Sees to it that connections end with the right to have them; called from the loop of the server."""

@@ -8,7 +8,7 @@ from muster.records.layout import RunDir
 from muster.records.untrusted import open_regular
 from muster.server.runs.reading.logs import Key
 
-PIECE = 4 << 20  # bytes that are searched at once
+PIECE = 1 << 20  # bytes that are searched at once; nothing else of the server runs meanwhile
 LONGEST = 1 << 20  # bytes of a line; a longer one is searched in parts
 SHOWN = 160  # bytes that are shown before and behind a match
 # Literal words, so that the time of a match does not depend on what ranks write.

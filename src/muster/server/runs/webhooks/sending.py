@@ -152,7 +152,7 @@ class Sender:
 def signed(delivery: Due, secret: bytes, address: str, server: str) -> httpx.Request:
     """Makes the request: to the address that was checked, under the name of the URL, with a signature over time and body."""
     run = delivery.body.get("run")
-    data = {**delivery.body, "delivery": delivery.id, **({"url": f"{server}/runs/{run}"} if run else {})}
+    data = {**delivery.body, "delivery": delivery.id, **({"url": f"{server}/jobs/{run}"} if run else {})}
     body = json.dumps(data, separators=(",", ":")).encode()
     stamp = str(int(time.time()))
     parts = urlsplit(delivery.url)

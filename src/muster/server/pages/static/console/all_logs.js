@@ -7,14 +7,24 @@ export class AllLogs {
     this.lines = [];
     this.rests = new Map();
     this.decoders = new Map();
+    this.ends = new Map();
     this.atStart = true;
     this.atEnd = true;
     this.size = 0;
   }
 
-  /** Takes bytes of a log; returns how many lines were cut off at the beginning. */
-  append(key, data) {
-    if (!this.decoders.has(key)) this.decoders.set(key, new TextDecoder('utf-8'));
+  /** Takes bytes of a log that stand before an offset, but for those that were taken before; returns how many lines were cut off at the beginning. */
+  append(key, bytes, end) {
+    const last = this.ends.get(key) ?? end - bytes.length;
+    if (end <= last) return 0;
+    const missed = end - bytes.length - last;
+    const data = missed < 0 ? bytes.subarray(-missed) : bytes;
+    this.ends.set(key, end);
+    if (missed > 0 || !this.decoders.has(key)) this.decoders.set(key, new TextDecoder('utf-8'));
+    if (missed > 0) {
+      this.rests.delete(key);
+      this.lines.push({ who: key.split('/')[2], text: '⋯' });
+    }
     const text = (this.rests.get(key) ?? '') + this.decoders.get(key).decode(data, { stream: true });
     const parts = text.split('\n');
     this.rests.set(key, parts.pop().slice(-SHOWN));

@@ -1,5 +1,5 @@
 // The console of a job: one log from its beginning to its end, or the ends of all; what ranks write appears at once.
-import { $, bytes, h, label, phrase } from '../dom.js';
+import { $, atMost, bytes, h, label, phrase } from '../dom.js';
 import { get, lines, run as path, send, toast, trying } from '../api.js';
 import { id, job } from '../job.js';
 import { AllLogs } from './all_logs.js';
@@ -8,10 +8,12 @@ import { Screen } from './screen.js';
 import { searchForm } from './search.js';
 
 const ALL = 'all';
+const FAR = 1 << 20; // bytes that came while the page was hidden, which are not read up to their end
 const [select, follow, place, status, none, download] = ['[data-log]', '[data-follow]', '[data-place]', '[data-status]', '[data-none]', '[data-download]'].map((one) => $(one));
 const query = new URLSearchParams(location.search);
 let source = null;
 let stream = null;
+let connection = null; // of the stream
 let loading = false;
 let known = new Set();
 
@@ -49,27 +51,37 @@ const tell = () => {
 
 const decoded = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
-/** Follows what is written, from where the window ends. */
-const listen = (body, take) => {
-  stream?.abort();
-  if (job.dataset.ended === 'true' && body.offsets) return;
-  const mine = new AbortController();
+const seen = () => new Promise((resolve) => {
+  if (document.hidden) document.addEventListener('visibilitychange', () => resolve(seen()), { once: true });
+  else resolve();
+});
+document.addEventListener('visibilitychange', () => { if (document.hidden) connection?.abort(); });
+
+const unlisten = () => {
+  stream = null;
+  connection?.abort();
+};
+
+/** Follows what is written while the page is seen: a browser has six connections to a server, which hidden tabs leave to others. */
+const listen = async (body, take) => {
+  const mine = {};
   stream = mine;
-  const going = async () => {
-    while (!mine.signal.aborted) {
-      try {
-        const answer = await send('POST', `${path(id)}/follow`, body, { signal: mine.signal });
-        for await (const one of lines(answer)) {
-          if (one.log) take(one.log.join('/'), decoded(one.data), one.offset);
-          if (one.end) return;
-        }
-      } catch (error) {
-        if (error.name === 'AbortError') return;
+  for (let pause = 0; ; await new Promise((resolve) => { setTimeout(resolve, pause); })) {
+    await seen();
+    if (stream !== mine) return;
+    const { signal } = connection = new AbortController();
+    try {
+      const given = await body();
+      if (stream !== mine) return;
+      const answer = await send('POST', `${path(id)}/follow`, given, { signal });
+      for await (const one of lines(answer)) {
+        if (stream !== mine) return;
+        if (one.log) take(one.log.join('/'), decoded(one.data), one.offset);
+        if (one.end) return;
       }
-      await new Promise((resolve) => { setTimeout(resolve, 1000); });
-    }
-  };
-  going();
+    } catch { /* a break; or the page was hidden, or shows something else */ }
+    pause = signal.aborted ? 0 : 1000;
+  }
 };
 
 const arrived = (cut) => {
@@ -83,12 +95,10 @@ const openAll = async (logs) => {
   screen.show(source);
   download.hidden = true;
   const tail = Math.max(5, Math.floor(5000 / Math.max(1, logs.length)));
-  const offsets = {};
-  listen({ tail }, (key, data, offset) => {
-    if ((offsets[key] ?? -1) >= offset) return; // told again after a break
-    offsets[key] = offset;
-    if (!known.has(key)) refreshLogs();
-    arrived(source.append(key, data));
+  const mine = source;
+  listen(() => ({ tail }), (key, data, end) => { // after a break the ends are told again
+    if (!known.has(key)) refreshSoon();
+    arrived(mine.append(key, data, end));
   });
   tell();
 };
@@ -108,19 +118,26 @@ const openLog = async (key, offset = null) => {
     screen.toLine(index < 0 ? mine.count - 1 : index);
   }
   const { attempt, process } = parts(key);
-  const body = () => ({ attempt: Number(attempt), processes: [process], offsets: { [key]: mine.size } });
-  listen(body(), (from, data, end) => {
-    if (from !== key || mine !== source) return;
+  const last = () => mine.end + mine.partial.length;
+  let again = false;
+  const body = async () => {
+    if (again) await mine.read(last(), 1); // what came meanwhile
+    if (again && follow.checked && mine.size - last() > FAR && mine === source) await toEnd();
+    again = true;
+    return { attempt: Number(attempt), processes: [process], offsets: { [key]: mine.size - last() > FAR ? mine.size : last() } };
+  };
+  if (job.dataset.ended !== 'true') listen(body, (from, data, end) => {
+    if (from !== key) return;
     const start = end - data.length;
-    const last = mine.end + mine.partial.length;
     mine.size = Math.max(mine.size, end);
-    if (start <= last && end > last) arrived(mine.append(data.subarray(last - start)));
+    if (start <= last() && end > last()) arrived(mine.append(data.subarray(last() - start)));
     else tell();
   });
   tell();
 };
 
 const choose = (key, offset = null) => trying(async () => {
+  unlisten();
   select.value = key;
   const words = new URLSearchParams(key === ALL ? {} : parts(key));
   history.replaceState(null, '', `${location.pathname}${words.size ? `?${words}` : ''}`);
@@ -140,6 +157,8 @@ const refreshLogs = async () => {
   select.value = fresh.has(chosen) ? chosen : ALL;
   return items;
 };
+
+const refreshSoon = atMost(500, () => trying(refreshLogs)); // a thousand ranks begin at once
 
 /** Goes to the first line that looks like an error: of the log that is shown, else of the rank that failed first, else of any. */
 const firstError = async () => {
