@@ -40,7 +40,9 @@ def write(home: Path, text: str, mode: int = 0o600) -> None:
 
 def on_node(home: Path, secrets: dict[str, str], **facts: str) -> node.Settings:
     """What a node makes of the settings that reach it."""
-    return node.settings(config.load(str(home)).power.travelling(home, secrets, "laptop.example"), facts)
+    return node.settings(
+        config.load(str(home)).power.travelling(home, secrets, "laptop.example", config.addresses(str(home))), facts
+    )
 
 
 def test_each_node_gets_what_is_said_of_all_and_of_its_own_host(home: Path) -> None:

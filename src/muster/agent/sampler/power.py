@@ -19,6 +19,7 @@ class Settings(NamedTuple):
 
     source: str = "auto"
     redfish: str = ""
+    address: str = ""  # where the host of `redfish` is, if [resolve] says it
     ipmi_host: str = ""
     user: str = ""
     password: str = ""
@@ -91,4 +92,4 @@ def _redfish(chosen: Settings) -> Bmc:
         raise Unmeasured("no `redfish` is configured")
     from muster.agent.sampler.redfish import Redfish  # imports HTTP and TLS, which most nodes do not need
 
-    return Redfish(chosen.redfish, chosen.user, chosen.password, chosen.ca, chosen.verify)
+    return Redfish(chosen.redfish, chosen.user, chosen.password, chosen.ca, chosen.verify, chosen.address)
