@@ -63,6 +63,13 @@ def test_each_node_gets_what_is_said_of_all_and_of_its_own_host(home: Path) -> N
     assert (second.source, second.ipmi_host, second.password) == ("ipmi", "bmc2.example", "for all")
 
 
+def test_addresses_of_bmcs_travel_with_the_settings(home: Path) -> None:
+    write(home, SETTINGS + '[resolve]\n"bmc.example" = "10.0.0.5"\n"bmc2.example" = "10.0.0.6"\n')
+    nodes = [on_node(home, {"BMC_PASSWORD": "x"}, host=host, address="10.0.0.1") for host in ("node7", "node1", "node2")]
+    assert [node.address for node in nodes] == ["10.0.0.5", "", "10.0.0.5"]
+    assert nodes[2].ipmi_host == "10.0.0.6"
+
+
 def test_simulated_nodes_have_the_power_of_the_machine_that_they_are_on(home: Path) -> None:
     write(home, '[power.hosts.laptop]\nsource = "rapl"\n[power.hosts.node-0]\nsource = "ipmi"\n')
     assert on_node(home, {}, host="node-0", address="127.3.4.1").source == "rapl"

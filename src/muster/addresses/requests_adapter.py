@@ -51,5 +51,5 @@ class Adapter(HTTPAdapter):
         if address is None:
             return host, pool
         if host["scheme"] == "https":
-            pool = {**pool, "server_hostname": name, "assert_hostname": name}
+            pool = {**pool, "server_hostname": name}  # which the certificate is checked against as well
         return {**host, "host": address}, pool

@@ -19,13 +19,13 @@ class Settings(NamedTuple):
 
     source: str = "auto"
     redfish: str = ""
-    address: str = ""  # where the host of `redfish` is, if [resolve] says it
     ipmi_host: str = ""
     user: str = ""
     password: str = ""
     ca: str = ""
     verify: bool = True
     apart: bool = False  # the password is not here, but with the process that queries the BMC
+    address: str = ""  # where the host of `redfish` is, if [resolve] says it
 
 
 class Bmc(Protocol):
