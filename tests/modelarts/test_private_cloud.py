@@ -67,8 +67,9 @@ def by_name(url: str, name: str = NAME) -> str:
 
 
 @pytest.fixture
-def configured(home: Path, client: Client, folder: Path) -> Callable[..., None]:
+def configured(home: Path, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Writes settings whose stores lie at a name, with addresses or without."""
+    monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)  # which counts more than the settings
 
     def write(addresses: Addresses = MAPPED, name: str = NAME) -> None:
         home.mkdir(exist_ok=True)
@@ -229,9 +230,9 @@ def test_the_vendors_sdk_reaches_modelarts_and_iam_by_their_names(client: Client
     for name, value in DEAD_PROXY.items():
         monkeypatch.setenv(name, value)
 
-    def sdk(name: str, kind: type = Mapped) -> Any:
+    def sdk(name: str, kind: Any = Mapped) -> Any:
         url = by_name(client.scene.server.url, name)
-        builder = ma.ModelArtsClient.new_builder(kind).with_http_config(http_config(client.scene))
+        builder = kind.new_builder().with_http_config(http_config(client.scene))
         credentials = BasicCredentials(client.key, client.secret).with_iam_endpoint(url)
         return builder.with_credentials(credentials).with_region(Region("here", url)).build()
 

@@ -14,7 +14,7 @@ from muster.addresses import Addresses
 def mount(session: requests.Session, addresses: Addresses) -> None:
     """Lets a session reach the names that are given at their addresses; without any it stays as it is.
 
-    For `huaweicloudsdkmodelarts`, whose builder asks IAM before it returns the client:
+    For `huaweicloudsdkmodelarts`, whose builder asks IAM before it returns the client (`Mapped.new_builder()`):
 
         class Mapped(ModelArtsClient):
             def init_http_client(self) -> None:
