@@ -25,7 +25,7 @@ from modelarts_scene import collected as collected
 from authority import certify
 from conftest import Muster, WriteJob
 from muster.addresses import Addresses
-from muster.addresses.requests_adapter import mount
+from muster.addresses.requests_adapter import mount, sdk_client
 from muster.client.server import ServerClient
 from muster.client.web_sockets import _opened
 from muster.storage import Access, Settings, Storage, StorageError
@@ -218,28 +218,20 @@ def test_buckets_before_the_name_of_a_store_are_reached_by_a_wildcard(folder: Pa
         server.shutdown()
 
 
-class Mapped(ma.ModelArtsClient):  # type: ignore[misc]
-    """The vendor's client, whose sessions know the addresses from before the builder asks IAM."""
-
-    def init_http_client(self) -> None:
-        super().init_http_client()
-        mount(self.get_http_client()._session, MAPPED)
-
-
 def test_the_vendors_sdk_reaches_modelarts_and_iam_by_their_names(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in DEAD_PROXY.items():
         monkeypatch.setenv(name, value)
 
-    def sdk(name: str, kind: Any = Mapped) -> Any:
+    def sdk(name: str, addresses: Addresses = MAPPED) -> Any:
         url = by_name(client.scene.server.url, name)
-        builder = kind.new_builder().with_http_config(http_config(client.scene))
+        builder = sdk_client(ma.ModelArtsClient, addresses).new_builder().with_http_config(http_config(client.scene))
         credentials = BasicCredentials(client.key, client.secret).with_iam_endpoint(url)
         return builder.with_credentials(credentials).with_region(Region("here", url)).build()
 
     assert sdk(NAME).list_training_jobs(ma.ListTrainingJobsRequest()).total == 0
-    for name, kind in ((WRONG, Mapped), (NAME, ma.ModelArtsClient)):
+    for name, addresses in ((WRONG, MAPPED), (NAME, Addresses())):
         with pytest.raises(ConnectionException):
-            sdk(name, kind)
+            sdk(name, addresses)
 
 
 def test_a_session_without_addresses_stays_as_it_is() -> None:

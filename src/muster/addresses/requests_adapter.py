@@ -12,20 +12,26 @@ from muster.addresses import Addresses
 
 
 def mount(session: requests.Session, addresses: Addresses) -> None:
-    """Lets a session reach the names that are given at their addresses; without any it stays as it is.
-
-    For `huaweicloudsdkmodelarts`, whose builder asks IAM before it returns the client (`Mapped.new_builder()`):
-
-        class Mapped(ModelArtsClient):
-            def init_http_client(self) -> None:
-                super().init_http_client()
-                mount(self.get_http_client()._session, addresses)
-    """
+    """Lets a session reach the names that are given at their addresses; without any it stays as it is."""
     if not addresses.given:
         return
     for scheme in ("https://", "http://"):
         known = session.get_adapter(scheme)
         session.mount(scheme, Adapter(addresses, max_retries=getattr(known, "max_retries", 0)))
+
+
+def sdk_client(kind: Any, addresses: Addresses) -> Any:
+    """A class of client of the vendor's SDK, such as ModelArtsClient, that reaches these names, IAM's included.
+
+    Its builder asks IAM before it returns a client, so that the session has to know them as soon as it is there.
+    """
+
+    class Mapped(kind):  # type: ignore[misc]
+        def init_http_client(self) -> None:
+            super().init_http_client()
+            mount(self.get_http_client()._session, addresses)
+
+    return Mapped
 
 
 class Adapter(HTTPAdapter):
