@@ -20,6 +20,7 @@ from modelarts_scene import collected as collected
 
 from authority import certify
 
+pytestmark = pytest.mark.filterwarnings("ignore:ssl.PROTOCOL_TLS is deprecated:DeprecationWarning")  # of esdk-obs-python
 OFFERED = """batch_delete_training_job change_training_job_description create_training_job delete_training_job
     list_training_job_events list_training_job_stages list_training_job_tasks list_training_jobs
     show_training_flavor_max_available_resource show_training_job_details show_training_job_engines show_training_job_flavors

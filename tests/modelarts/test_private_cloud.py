@@ -32,6 +32,7 @@ from muster.storage import Access, Settings, Storage, StorageError
 from muster.tester.client import Login, connect
 from muster.tester.errors import Unreachable
 
+pytestmark = pytest.mark.filterwarnings("ignore:ssl.PROTOCOL_TLS is deprecated:DeprecationWarning")  # of esdk-obs-python
 NAME, WRONG = "muster.private.example", "other.private.example"
 MAPPED = Addresses({NAME: "127.0.0.1", WRONG: "127.0.0.1"})
 DEAD_PROXY = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
