@@ -229,10 +229,10 @@ def test_the_vendors_sdk_reaches_modelarts_and_iam_by_their_names(client: Client
         credentials = BasicCredentials(client.key, client.secret).with_iam_endpoint(url)
         return builder.with_credentials(credentials).with_region(Region("here", url)).build()
 
-    assert sdk(NAME).list_training_jobs(ma.ListTrainingJobsRequest()).total == 0
+    assert sdk(NAME).show_training_job_engines(ma.ShowTrainingJobEnginesRequest()).total > 0
     for name, addresses in ((WRONG, MAPPED), (NAME, Addresses())):
         with pytest.raises(ConnectionException):
-            sdk(name, addresses)
+            sdk(name, addresses).show_training_job_engines(ma.ShowTrainingJobEnginesRequest())
 
 
 def test_a_session_without_addresses_stays_as_it_is() -> None:

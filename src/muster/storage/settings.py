@@ -143,9 +143,8 @@ class Settings:
     @classmethod
     def from_json(cls, text: str) -> Settings:
         data = json.loads(text)
-        return cls(
-            data["home"], *(Access(**data[name]) for name in (*SCHEMES, SUBMITTER)), Addresses(data.get("addresses", {}))
-        )
+        obs, s3, submitter = (Access(**data[name]) for name in (*SCHEMES, SUBMITTER))
+        return cls(data["home"], obs, s3, submitter, Addresses(data.get("addresses", {})))
 
 
 def resolve(
