@@ -1,4 +1,4 @@
-"""`requests` sessions that reach names at the addresses of `[resolve]`: those of the vendor's SDK."""
+"""`requests` sessions that reach names at the addresses of `[resolve]`: those of the vendor's SDK. Needs requests 2.32."""
 
 from __future__ import annotations
 
