@@ -7,7 +7,7 @@ DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 LINTERS := $(VENV)/.linters
 PORTAL := src/muster/server/pages/static/vendor/uPlot.esm.js
-NODE_ROOMS := $(addprefix src/muster/,__init__.py dataclass.py plan linux records metrics channel devices storage agent \
+NODE_ROOMS := $(addprefix src/muster/,__init__.py dataclass.py addresses/__init__.py addresses/requests_adapter.py plan linux records metrics channel devices storage agent \
   engines/__init__.py engines/local/__init__.py engines/local/node engines/slurm/__init__.py engines/slurm/options.py engines/slurm/node \
   engines/ssh/__init__.py engines/ssh/options.py engines/ssh/node \
   job/__init__.py job/model.py job/kinds job/data.py job/bench.py job/queue.py job/endpoints.py)

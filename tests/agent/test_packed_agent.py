@@ -82,7 +82,7 @@ def test_every_packed_module_is_there_as_source_and_nothing_of_the_client_is(hom
     assert "muster/agent/main" in sources
     rooms = {name.split("/")[1] for name in sources if name.count("/") > 1}
     travelling = {"job", "plan", "linux", "records", "metrics", "channel", "devices", "storage", "agent", "shims"}
-    assert rooms == {*travelling, "engines"}
+    assert rooms == {*travelling, "addresses", "engines"}
     assert not {name for name in sources if name.endswith(("engines/base", "engines/registry", "/engine"))}
 
 

@@ -88,7 +88,10 @@ def test_a_file_with_secrets_that_others_can_read_is_refused(home: Path, mode: i
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[lcoal]\n", "`lcoal` is not known; there are engine, server, local, storage, power, tester, slurm, hosts, pools,"),
+        (
+            "[lcoal]\n",
+            "`lcoal` is not known; there are engine, server, local, storage, resolve, power, tester, slurm, hosts, pools,",
+        ),
         ('engine = "slrum"\n', "`engine = slrum` is not known; did you mean `slurm`?"),
         ("engine = 5\n", "`engine = 5` is not known; it takes one of `local`, `slurm`"),
         ("[engine]\n", "`engine` is a mapping; it takes one of `local`, `slurm`"),
@@ -123,3 +126,40 @@ def test_a_directory_in_place_of_the_file_is_refused(home: Path) -> None:
 def test_secrets_do_not_show_when_settings_are_printed(home: Path) -> None:
     write(home, SECRETS)
     assert "one" not in repr(config.load(str(home)))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('obs.private.example = "10.0.0.5"', "put the whole name into quotes"),
+        ('"obs.example" = "10.0.0.256"', '`resolve.obs.example` is not given an address but "10.0.0.256"'),
+        ('"obs.example" = "other.example"', 'but "other.example"'),
+        ('"obs.example" = "10.0.0.5:443"', "is not given an address"),
+        ('"obs.example" = 5', "is not given an address"),
+        ('"obs.example" = "0.0.0.0"', "not the address of one machine"),
+        ('"obs.example" = "fe80::1%eth0"', "not the address of one machine"),
+        ('"*" = "10.0.0.5"', "is not the name of a host"),
+        ('"a.*.example" = "10.0.0.5"', "is not the name of a host"),
+        ('"https://obs.example" = "10.0.0.5"', "is not the name of a host"),
+        ('"obs.example:443" = "10.0.0.5"', "is not the name of a host"),
+        ('"" = "10.0.0.5"', "is not the name of a host"),
+        ('"\\u0000" = "10.0.0.5"', "is not the name of a host"),
+        ('"10.0.0.4" = "10.0.0.5"', "is an address and not a name"),
+        ('"localhost" = "10.0.0.5"', "is this machine"),
+        ('"*.localhost" = "10.0.0.5"', "is this machine"),
+        ('"obs.example" = "10.0.0.5"\n"OBS.example." = "10.0.0.6"', "two addresses"),
+        ("\n".join(f'"a{number}.example" = "10.0.0.5"' for number in range(257)), "takes 256 at most"),
+    ],
+)
+def test_an_address_that_cannot_be_one_is_refused(home: Path, line: str, said: str) -> None:
+    write(home, f"[resolve]\n{line}\n")
+    found = refusal(home)
+    assert "`resolve" in found and said in found
+
+
+def test_addresses_are_given_to_names(home: Path) -> None:
+    assert config.addresses(str(home)).given == {}
+    write(home, '[resolve]\n"OBS.example." = "10.0.0.5"\n"*.obs.example" = "fd00::5"\n')
+    assert config.addresses(str(home)).given == {"obs.example": "10.0.0.5", "*.obs.example": "fd00::5"}
+    write(home, "resolve = 5\n")
+    assert "`resolve` is a single value" in refusal(home)

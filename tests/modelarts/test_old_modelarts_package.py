@@ -241,3 +241,20 @@ def test_the_vendors_own_package_wins_where_it_is_installed(home: Path, client: 
     words = [sys.executable, "-S", "-s", "-c", script, "", str(vendors.parent)]
     done = subprocess.run(words, capture_output=True, text=True, env=settings, timeout=60)
     assert (done.stdout, done.stderr) == ("True the real one\n", "")
+
+
+def test_hosts_are_reached_at_the_addresses_of_the_settings(home: Path, client: Client) -> None:
+    server = client.scene.server
+    urls = {name: getattr(server, name).replace("127.0.0.1", f"{name}.private.example") for name in ("url", "store")}
+    script = """
+    import modelarts.session
+    modelarts.session.PAUSES = ()
+    from modelarts.estimator import Estimator
+    types = Estimator.get_train_instance_types(modelarts_session=session)
+    print(json.dumps([types, session.obs.is_obs_path_exists("/" + given["bucket"] + "/app/train.py")]))
+    """
+    unknown = run(home, client, script, **urls)
+    assert "url.private.example" in unknown.stderr and "does not answer" in unknown.stderr, unknown.stderr
+    (home / "config.toml").write_text('[resolve]\n"*.private.example" = "127.0.0.1"\n')
+    types, there = told(run(home, client, script, **urls))
+    assert "cpu.1" in types and there

@@ -40,7 +40,9 @@ def write(home: Path, text: str, mode: int = 0o600) -> None:
 
 def on_node(home: Path, secrets: dict[str, str], **facts: str) -> node.Settings:
     """What a node makes of the settings that reach it."""
-    return node.settings(config.load(str(home)).power.travelling(home, secrets, "laptop.example"), facts)
+    return node.settings(
+        config.load(str(home)).power.travelling(home, secrets, "laptop.example", config.addresses(str(home))), facts
+    )
 
 
 def test_each_node_gets_what_is_said_of_all_and_of_its_own_host(home: Path) -> None:
@@ -59,6 +61,13 @@ def test_each_node_gets_what_is_said_of_all_and_of_its_own_host(home: Path) -> N
     )
     second = on_node(home, secrets, host="node2", address="10.0.0.2")
     assert (second.source, second.ipmi_host, second.password) == ("ipmi", "bmc2.example", "for all")
+
+
+def test_addresses_of_bmcs_travel_with_the_settings(home: Path) -> None:
+    write(home, SETTINGS + '[resolve]\n"bmc.example" = "10.0.0.5"\n"bmc2.example" = "10.0.0.6"\n')
+    nodes = [on_node(home, {"BMC_PASSWORD": "x"}, host=host, address="10.0.0.1") for host in ("node7", "node1", "node2")]
+    assert [node.address for node in nodes] == ["10.0.0.5", "", "10.0.0.5"]
+    assert nodes[2].ipmi_host == "10.0.0.6"
 
 
 def test_simulated_nodes_have_the_power_of_the_machine_that_they_are_on(home: Path) -> None:

@@ -99,7 +99,8 @@ class Answers(BaseHTTPRequestHandler):
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate that nobody but itself vouches for, with its key in the same file."""
     folder = tmp_path_factory.mktemp("certificate")
-    words = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
+    names = "subjectAltName=DNS:localhost,DNS:bmc.private.example"
+    words = f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext {names}"
     subprocess.run(
         ["openssl", *words.split(), "-keyout", folder / "key", "-out", folder / "cert"], check=True, capture_output=True
     )
@@ -134,6 +135,17 @@ def test_power_is_read_from_either_resource(serve: Serve, certificate: Path, pat
     assert (source.watts(), source.watts()) == (watts, watts)
     source.close()
     assert bmc.asked == [f"GET {path} 200"] * 2  # and no session was opened
+
+
+def test_a_bmc_is_reached_at_the_address_that_is_given_and_known_by_its_name(serve: Serve, certificate: Path) -> None:
+    url = f"{serve().url.replace('localhost', 'bmc.private.example')}{POWER}"
+    source = Redfish(url, USER, PASSWORD, str(certificate), True, "127.0.0.1")
+    assert source.watts() == 344.0
+    source.close()
+    with pytest.raises(Unmeasured, match="Hostname mismatch"):
+        Redfish(url.replace("bmc.", "other."), USER, PASSWORD, str(certificate), True, "127.0.0.1").watts()
+    with pytest.raises(Unmeasured, match="cannot be reached"):
+        Redfish(url, USER, PASSWORD, str(certificate), True).watts()
 
 
 def test_where_a_password_with_each_request_is_refused_a_session_is_opened_and_closed(serve: Serve, certificate: Path) -> None:

@@ -10,6 +10,8 @@ import pytest
 from authority import certify
 from conftest import Muster
 from muster import config
+from muster.addresses import Addresses
+from muster.dataclass import replace
 from muster.storage import Access, Settings, StorageError, resolve
 from muster.storage.errors import InvalidRequest
 from s3_server import S3, serve
@@ -201,8 +203,9 @@ def test_a_configuration_with_keys_that_others_can_read_is_refused(home: Path) -
 
 def test_settings_travel_whole_and_never_show_keys(home: Path) -> None:
     keys = {"AWS_ACCESS_KEY_ID": "visible?", "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_SESSION_TOKEN": "tok"}
-    found = settings(home, {**ENDPOINT, **keys})
+    found = replace(settings(home, {**ENDPOINT, **keys}), addresses=Addresses({"obs.example": "10.0.0.5"}))
     assert Settings.from_json(found.to_json()) == found
+    assert found.through(Access()).with_certificates({}).addresses == found.addresses
     assert json.loads(found.to_json())["s3"]["secret_key"] == "hidden"
     for secret in ("visible?", "hidden", "tok"):
         assert secret not in repr(found)

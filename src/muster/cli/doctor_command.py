@@ -85,7 +85,7 @@ def command(json: bool, hosts: str | None, links: bool, timeout: float) -> int:
         settings: config.Config | config.ConfigError = config.load(home())
     except config.ConfigError as error:
         settings = error
-    findings = [*_muster(settings), *_devices(), *_engines(settings), *_stores(settings), *_tools()]
+    findings = [*_muster(settings), *_devices(), *_engines(settings), *_stores(settings), *_addresses(settings), *_tools()]
     if json:
         shown = [asdict(finding) for finding in findings]
         output.print_json([{name: value for name, value in entry.items() if value is not None} for entry in shown])
@@ -173,7 +173,7 @@ def _stores(settings: config.Config | config.ConfigError) -> list[Finding]:
     if isinstance(settings, config.ConfigError):
         return [Finding("storage", False, str(settings))]
     try:
-        storage = resolve(home(), settings.storage, os.environ)
+        storage = resolve(home(), settings.storage, os.environ, settings.addresses)
     except StorageError as error:
         return [Finding("storage", False, str(error))]
     places: dict[Access, list[str]] = {}
@@ -193,6 +193,19 @@ def _store(settings: Settings, schemes: str, access: Access) -> Finding:
         except StorageError as error:
             return Finding("storage", False, f"{schemes} go to {access.endpoint}: {error}")
     return Finding("storage", True, f"{schemes} go to {access.endpoint}, {buckets} bucket{'s' * (buckets != 1)}")
+
+
+def _addresses(settings: config.Config | config.ConfigError) -> list[Finding]:
+    """The host names that the settings give addresses."""
+    if isinstance(settings, config.ConfigError) or not settings.addresses.given:
+        return []
+    from muster.cli import doctor_addresses
+
+    advice = "correct the address under [resolve] in config.toml, or see whether it can be reached from here"
+    return [
+        Finding("resolve", not found.failures, found.words, advice if found.failures else "")
+        for found in doctor_addresses.examine(settings)
+    ]
 
 
 def _tools() -> list[Finding]:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from muster import config
 from muster.cli import output
 from muster.cli.options import as_json
 from muster.cli.servers import profile_option, profiles
 from muster.client.profiles import Profile
-from muster.records.layout import make_home
+from muster.records.layout import home, make_home
 from muster.tester.errors import Misused
 
 if TYPE_CHECKING:
@@ -47,14 +48,14 @@ def command(url: str, name: str | None, token_stdin: bool, ca: Path | None, inse
 
     store = profiles()
     store.path(profile)  # a name that cannot be kept is told before anything is asked
-    authority = ca.absolute() if ca else None
-    with ServerClient(url, None, authority) as client:
+    authority, addresses = ca.absolute() if ca else None, config.addresses(home())
+    with ServerClient(url, None, authority, addresses=addresses) as client:
         if client.exposed and not insecure:
             raise Misused(f"{client.url} is another machine without TLS, and others can listen; use https, or --insecure")
         address = client.url
         made = None if token_stdin else _made_token(client, name)
     token, token_id = made or (sys.stdin.readline(1024).strip(), None)
-    with ServerClient(address, token, authority) as client:
+    with ServerClient(address, token, authority, addresses=addresses) as client:
         user = client.get("me")["name"]
     make_home()
     store.save(Profile(profile, address, user, token, token_id, str(authority) if authority else None))

@@ -20,7 +20,8 @@ def main() -> None:
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
     try:
         place = home()
-        settings = resolve(place, load(place).storage, os.environ)
+        known = load(place)
+        settings = resolve(place, known.storage, os.environ, known.addresses)
     except Exception as error:
         from muster.cli.errors import show
 

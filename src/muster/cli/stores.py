@@ -33,7 +33,8 @@ def open_storage(server: str | None) -> Storage:
 
         with places.opened(chosen) as opened:
             return Storage(settings(opened))
-    return Storage(resolve(place, config.load(place).storage, os.environ))
+    known = config.load(place)
+    return Storage(resolve(place, known.storage, os.environ, known.addresses))
 
 
 def run_transfer(move: Callable[..., Report], src: str, dst: str, json: bool) -> int:

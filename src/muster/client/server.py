@@ -11,10 +11,14 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from muster import config
+from muster.addresses import Addresses, is_loopback
+from muster.addresses.httpx_client import open_client
 from muster.client.profiles import Profile
 from muster.job.source import JobError, Problem
+from muster.records.layout import home
 from muster.records.untrusted import printable
-from muster.tester.client import base_url, credentials, is_loopback, ssl_context, untrusted
+from muster.tester.client import base_url, credentials, ssl_context, untrusted
 from muster.tester.errors import Misused, Unreachable
 
 T = TypeVar("T")
@@ -35,19 +39,22 @@ class Rejected(Misused):
 
 
 class ServerClient:
-    def __init__(self, url: str, token: str | None = None, ca: Path | None = None, timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        ca: Path | None = None,
+        timeout: float | None = None,
+        addresses: Addresses | None = None,
+    ) -> None:
         self.url = base_url(url, "a server", EXAMPLE)
         parts = urlsplit(self.url)
         self.exposed = parts.scheme == "http" and not is_loopback(parts.hostname or "")
         self.credential = credentials(token).get("Authorization", "")
         self.trust = ssl_context(ca)
-        self._http = httpx.Client(
-            base_url=self.url,
-            headers={**credentials(token), "Origin": f"{parts.scheme}://{parts.netloc}"},
-            verify=self.trust,
-            timeout=TIMEOUT if timeout is None else timeout,
-            trust_env=not is_loopback(parts.hostname or ""),
-        )
+        self.addresses = addresses or Addresses()
+        headers = {**credentials(token), "Origin": f"{parts.scheme}://{parts.netloc}"}
+        self._http = open_client(self.url, headers, self.trust, TIMEOUT if timeout is None else timeout, self.addresses)
 
     def __enter__(self) -> ServerClient:
         return self
@@ -137,7 +144,7 @@ class ServerClient:
         if reason := untrusted(error):
             hint = "name the file of its authority: `muster login --ca FILE`"
             return Unreachable(f"the certificate of {self.url} is not trusted ({reason}); {hint}")
-        reason = str(error) or type(error).__name__
+        reason = (str(error) or type(error).__name__) + self.addresses.words(urlsplit(self.url).hostname or "")
         return Unreachable(f"the server at {self.url} cannot be reached: {reason}; check the address and that it runs")
 
     def _refusal(self, answer: httpx.Response) -> Exception:
@@ -154,7 +161,8 @@ class ServerClient:
 
 
 def connect(profile: Profile, timeout: float | None = None) -> ServerClient:
-    return ServerClient(profile.url, profile.token, Path(profile.ca) if profile.ca else None, timeout)
+    authority = Path(profile.ca) if profile.ca else None
+    return ServerClient(profile.url, profile.token, authority, timeout, config.addresses(home()))
 
 
 def retried(ask: Callable[[], T]) -> T:

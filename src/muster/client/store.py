@@ -27,10 +27,11 @@ def settings(server: Server) -> Settings:
         Profiles(Path(server.home)).save(profile)
     keys = {"access_key": profile.access_key or "", "secret_key": profile.secret_key or ""}
     found = Access.completed(address, ca=profile.ca or "", **keys)
-    return Settings(server.home, found, found)
+    return Settings(server.home, found, found, addresses=server.client.addresses)
 
 
 def make_bucket(server: Server, name: str) -> None:
     """Makes a bucket of the user's own. Raises StorageError."""
-    with closing(Client(settings(server).s3)) as client:
+    found = settings(server)
+    with closing(Client(found.s3, found.addresses)) as client:
         client.call(Request("PUT", name))

@@ -106,7 +106,7 @@ def _opened(client: ServerClient) -> socket.socket:
     parts = urlsplit(client.url)
     secure = parts.scheme == "https"
     try:
-        plain = socket.create_connection((parts.hostname or "", parts.port or (443 if secure else 80)), CONNECT)
+        plain = client.addresses.connect(parts.hostname or "", parts.port or (443 if secure else 80), CONNECT)
         plain.settimeout(None)
         verify = client.trust
         context = verify if isinstance(verify, ssl.SSLContext) else ssl.create_default_context()

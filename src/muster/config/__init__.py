@@ -11,6 +11,10 @@ namespaces = true            # false: simulated nodes share the machine's proces
 endpoint = "https://obs.cn-north-4.myhuaweicloud.com"
 keys = "~/.muster/keys"      # a file like ~/.aws/credentials, readable by you alone
 
+[resolve]                    # addresses of names that the name service does not know; see docs/storage.md
+"obs.private.example" = "10.0.0.5"
+"*.obs.private.example" = "10.0.0.5"
+
 [power]                      # how the power of nodes is measured; see docs/sampling.md
 redfish = "https://bmc.example/redfish/v1/Chassis/1/Power"
 user = "reader"
@@ -54,12 +58,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from muster.config import buckets, modelarts, pools, power, stores, tester, webhooks
+from muster.addresses import Addresses
+from muster.config import buckets, modelarts, pools, power, resolving, stores, tester, webhooks
 from muster.config.sections import ConfigError, Secrets, Setting, TomlSection, TomlTable
 from muster.dataclass import dataclass, field
 from muster.job.kinds import Choice, Flag, Item, Kind, Wrong, declared, engine_options, typed
 
-__all__ = ["ENGINES", "Config", "ConfigError", "load", "server"]
+__all__ = ["ENGINES", "Config", "ConfigError", "addresses", "load", "server"]
 
 ENGINES = ("local", "slurm", "ssh")  # the names; the engines themselves are in `muster.engines`
 
@@ -104,6 +109,7 @@ class Sections:
     server: str = declared(Setting(), "", "The login or address of the server that commands use.")
     local: Local = declared(TomlSection(Local), Local(), "Simulated nodes.")
     storage: stores.Stores = declared(stores.SECTION, stores.Stores(), "Stores.")
+    resolve: Addresses = declared(resolving.Names(), Addresses(), "Addresses of host names.")
     power: power.Power = declared(power.SECTION, power.Power(), "The power of nodes.")
     tester: tester.Tester = declared(tester.SECTION, tester.Tester(), "The tester that results are sent to.")
     slurm: Any = declared(Site("slurm"), None, "The Slurm site.")
@@ -131,6 +137,7 @@ class Config:
     buckets: buckets.Buckets = field(default_factory=buckets.Buckets)
     modelarts: modelarts.ModelArts = field(default_factory=modelarts.ModelArts)
     server: str = ""  # the login or the address of a server, where commands use one
+    addresses: Addresses = field(default_factory=Addresses)  # of host names, for connections of Muster itself
 
     def options(self, engine: str) -> Any:
         """The site's options of an engine."""
@@ -163,17 +170,26 @@ def load(home: str) -> Config:
         sections.buckets,
         sections.modelarts,
         sections.server,
+        sections.resolve,
     )
 
 
 def server(home: str) -> str:
-    """The server that the settings name, if any; most have none, which is seen without reading them all."""
+    """The server that the settings name, if any."""
+    return load(home).server if _mentions(home, b"server") else ""
+
+
+def addresses(home: str) -> Addresses:
+    """The addresses of host names that the settings give, if any."""
+    return load(home).addresses if _mentions(home, b"resolve") else Addresses()
+
+
+def _mentions(home: str, word: bytes) -> bool:
+    """True if the file has a word; most have neither a server nor addresses, which is seen without reading them all."""
     try:
-        if b"server" not in (Path(home) / "config.toml").read_bytes():
-            return ""
+        return word in (Path(home) / "config.toml").read_bytes()
     except OSError:  # whoever needs the settings says what is wrong with them
-        return ""
-    return load(home).server
+        return False
 
 
 def _read(path: Path) -> dict[str, Any]:

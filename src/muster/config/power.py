@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from muster.addresses import Addresses
 from muster.config.sections import ConfigError, Setting, TomlSection, TomlTable
 from muster.dataclass import dataclass, replace
 from muster.job.kinds import Choice, Flag, Item, Wrong, declared, fields_of
@@ -58,8 +59,8 @@ class Host:
             common = replace(common, password=None, password_secret=None)
         return replace(common, **self.given())
 
-    def ready(self, folder: Path, secrets: Mapping[str, str]) -> dict[str, Any]:
-        """The settings that are given, with the password itself and an absolute path; raises ConfigError."""
+    def ready(self, folder: Path, secrets: Mapping[str, str], addresses: Addresses) -> dict[str, Any]:
+        """The settings that are given, with the password itself, an absolute path and addresses; raises ConfigError."""
         found = self.given()
         if name := found.pop("password_secret", ""):
             if name not in secrets:
@@ -68,6 +69,10 @@ class Host:
             found["password"] = secrets[name]
         if self.ca:
             found["ca"] = str(folder / Path(self.ca).expanduser())
+        if self.redfish:
+            found["address"] = addresses.find(urlsplit(self.redfish).hostname or "") or ""
+        if self.ipmi_host:
+            found["ipmi_host"] = addresses.of(self.ipmi_host)
         return found
 
 
@@ -95,10 +100,10 @@ class Power(Host):
         """The names of the variables that hold passwords."""
         return {part.password_secret for part in (self, *self.hosts.values()) if part.password_secret}
 
-    def travelling(self, folder: Path, secrets: Mapping[str, str], host: str) -> str:
+    def travelling(self, folder: Path, secrets: Mapping[str, str], host: str, addresses: Addresses) -> str:
         """The settings in JSON for Muster's processes on the nodes, passwords included; `host` is the submitter's machine."""
-        hosts = {name: own.over(self).ready(folder, secrets) for name, own in self.hosts.items()}
-        return json.dumps({**self.ready(folder, secrets), "hosts": hosts, "host": host})
+        hosts = {name: own.over(self).ready(folder, secrets, addresses) for name, own in self.hosts.items()}
+        return json.dumps({**self.ready(folder, secrets, addresses), "hosts": hosts, "host": host})
 
 
 SECTION = HostSection(Power)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from muster.addresses import Addresses
 from muster.dataclass import dataclass, field, replace
 from muster.storage.errors import InvalidRequest, StorageError
 from muster.storage.urls import SCHEMES, SUBMITTER
@@ -115,6 +116,7 @@ class Settings:
     obs: Access = Access()
     s3: Access = Access()
     submitter: Access = Access()  # the machine that started the run, where nodes do not see its files
+    addresses: Addresses = Addresses()  # of host names
 
     def access(self, scheme: str) -> Access:
         return {"obs": self.obs, "s3": self.s3, SUBMITTER: self.submitter}[scheme]
@@ -122,7 +124,7 @@ class Settings:
     def through(self, submitter: Access) -> Settings:
         """The settings of a node that reaches the machine that started its run, and its embedded store, in one way alone."""
         obs, s3 = (access if access.endpoint else submitter for access in (self.obs, self.s3))
-        return Settings(self.home, obs, s3, submitter)
+        return Settings(self.home, obs, s3, submitter, self.addresses)
 
     @property
     def certificates(self) -> list[str]:
@@ -135,18 +137,22 @@ class Settings:
         return replace(self, obs=obs, s3=s3)
 
     def to_json(self) -> str:
-        return json.dumps({"home": self.home, **{name: vars(self.access(name)) for name in (*SCHEMES, SUBMITTER)}})
+        accesses = {name: vars(self.access(name)) for name in (*SCHEMES, SUBMITTER)}
+        return json.dumps({"home": self.home, "addresses": self.addresses.given, **accesses})
 
     @classmethod
     def from_json(cls, text: str) -> Settings:
         data = json.loads(text)
-        return cls(data["home"], *(Access(**data[name]) for name in (*SCHEMES, SUBMITTER)))
+        obs, s3, submitter = (Access(**data[name]) for name in (*SCHEMES, SUBMITTER))
+        return cls(data["home"], obs, s3, submitter, Addresses(data.get("addresses", {})))
 
 
-def resolve(home: str, configured: Mapping[str, Mapping[str, str]], environ: Mapping[str, str]) -> Settings:
-    """The settings of both stores; `configured` are those of config.toml, by scheme."""
+def resolve(
+    home: str, configured: Mapping[str, Mapping[str, str]], environ: Mapping[str, str], addresses: Addresses | None = None
+) -> Settings:
+    """The settings of both stores; `configured` are those of config.toml, by scheme, and `addresses` its host names."""
     found = {scheme: _access(scheme, configured.get(scheme, {}), environ) for scheme in SCHEMES}
-    return Settings(os.path.abspath(home), found["obs"], found["s3"])
+    return Settings(os.path.abspath(home), found["obs"], found["s3"], addresses=addresses or Addresses())
 
 
 def _access(scheme: str, configured: Mapping[str, str], environ: Mapping[str, str]) -> Access:

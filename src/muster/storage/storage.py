@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 
+from muster.addresses import Addresses
 from muster.storage import urls
 from muster.storage.errors import InvalidRequest, StorageError
 from muster.storage.globs import GlobFilter
@@ -29,6 +30,11 @@ class Storage:
         self._clients: dict[Access, Client] = {}
         self._buckets: dict[tuple[str, str], S3Bucket] = {}
         self._lock = threading.Lock()
+
+    @property
+    def addresses(self) -> Addresses:
+        """The addresses of host names that the settings give."""
+        return self._settings.addresses
 
     def __enter__(self) -> Storage:
         return self
@@ -58,7 +64,8 @@ class Storage:
             return self._buckets[scheme, name]
 
     def _client(self, scheme: str) -> Client:
-        return self._clients.setdefault(self._settings.access(scheme), Client(self._settings.access(scheme)))
+        access = self._settings.access(scheme)
+        return self._clients.setdefault(access, Client(access, self._settings.addresses))
 
     def buckets(self, scheme: str = "obs") -> builtins.list[FileInfo]:
         """The buckets of a store."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import os
 import re
 import ssl
@@ -18,6 +17,8 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from muster import config
+from muster.addresses import Addresses, is_loopback
+from muster.addresses.httpx_client import open_client
 from muster.records.untrusted import printable
 from muster.tester.errors import Misused, Unreachable
 from muster.tester.protocol import OpenedUpload, Plan, Verdict
@@ -45,28 +46,24 @@ def connect(home: Path, url: str | None = None, login: Login | None = None) -> C
 
     Without a token of a tester, that of a login is used, at its own address alone.
     """
-    settings = config.load(str(home)).tester
+    known = config.load(str(home))
+    settings = known.tester
     chosen = url or settings.url
     if not chosen:
         raise Misused("no tester is named; give --tester URL, or write its `url` under [tester] in config.toml")
     token, ca = settings.token_for(chosen, os.environ), settings.ca
     if token is None and login is not None and base_url(chosen, *WHAT) == base_url(login.url, *WHAT):
         token, ca = login.token, ca or login.ca
-    return Client(chosen, token, Path(ca) if ca else None)
+    return Client(chosen, token, Path(ca) if ca else None, known.addresses)
 
 
 class Client:
     """A client of one tester. The token goes to this address and no other: redirects are not followed."""
 
-    def __init__(self, url: str, token: str | None = None, ca: Path | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, ca: Path | None = None, addresses: Addresses | None = None) -> None:
         self.url = base_url(url, *WHAT)
-        self._http = httpx.Client(
-            base_url=self.url,
-            headers=credentials(token),
-            verify=ssl_context(ca),
-            timeout=ANSWERING,
-            trust_env=not is_loopback(urlsplit(self.url).hostname or ""),
-        )
+        self._addresses = addresses or Addresses()
+        self._http = open_client(self.url, credentials(token), ssl_context(ca), ANSWERING, self._addresses)
         self._has_token = bool(token)
         self._pauses = FIRST_PAUSES
 
@@ -142,7 +139,7 @@ class Client:
                 reason = f"it answers {response.status_code}"
             except httpx.TransportError as error:
                 self._raise_untrusted(error)
-                reason = str(error) or type(error).__name__
+                reason = (str(error) or type(error).__name__) + self._addresses.words(urlsplit(self.url).hostname or "")
         raise Unreachable(f"the tester at {self.url} cannot be reached: {reason}; check the address and that it runs")
 
     def _tries(self) -> Iterator[None]:
@@ -181,14 +178,6 @@ class Client:
 
 class _UploadGone(Exception):
     """The tester does not know the upload any more."""
-
-
-def is_loopback(host: str) -> bool:
-    """True if a host is this machine, so that what is sent to it stays private."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def untrusted(error: BaseException) -> str | None:

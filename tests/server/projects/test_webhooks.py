@@ -23,6 +23,7 @@ from sqlalchemy import select, update
 from test_accounts import database
 
 from conftest import until
+from muster.addresses import Addresses
 from muster.server.core.tables import runs
 from muster.server.runs.tables import deliveries, webhooks
 from muster.server.runs.webhooks import sending
@@ -259,14 +260,24 @@ def test_what_is_no_url_of_a_webhook_is_refused(url: str) -> None:
 
 
 def test_what_config_allows_is_reached() -> None:
-    found = allowed(("127.0.0.1", "10.0.0.0/8", "localhost"))
+    found = allowed(("127.0.0.1", "10.0.0.0/8", "localhost"), Addresses())
     assert found.resolve("http://127.0.0.1:80/") == "127.0.0.1"
     assert found.resolve("http://localhost/") in ("127.0.0.1", "::1")
     assert Allowed().resolve("http://10.1.2.3/") == "10.1.2.3"  # another machine of one's own network
     with pytest.raises(NotAllowed):
         found.resolve("http://127.0.0.2/")
     with pytest.raises(Misused):
-        allowed(("10.0.0.0/99",))
+        allowed(("10.0.0.0/99",), Addresses())
+
+
+def test_addresses_of_the_settings_are_checked_as_those_of_a_name_service() -> None:
+    given = Addresses({"hooks.example": "10.1.2.3", "own.example": "127.0.0.1", "*.cloud.example": "169.254.169.254"})
+    found = allowed((), given)
+    assert found.resolve("https://hooks.example/x") == "10.1.2.3"
+    for name in ("own.example", "OWN.example", "meta.cloud.example"):
+        with pytest.raises(NotAllowed, match="leads to 1"):
+            found.resolve(f"https://{name}/x")
+    assert allowed(("own.example",), given).resolve("https://own.example/x") == "127.0.0.1"
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\n"])

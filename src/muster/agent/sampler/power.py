@@ -25,6 +25,7 @@ class Settings(NamedTuple):
     ca: str = ""
     verify: bool = True
     apart: bool = False  # the password is not here, but with the process that queries the BMC
+    address: str = ""  # where the host of `redfish` is, if [resolve] says it
 
 
 class Bmc(Protocol):
@@ -91,4 +92,4 @@ def _redfish(chosen: Settings) -> Bmc:
         raise Unmeasured("no `redfish` is configured")
     from muster.agent.sampler.redfish import Redfish  # imports HTTP and TLS, which most nodes do not need
 
-    return Redfish(chosen.redfish, chosen.user, chosen.password, chosen.ca, chosen.verify)
+    return Redfish(chosen.redfish, chosen.user, chosen.password, chosen.ca, chosen.verify, chosen.address)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import socket
 import ssl
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,16 +21,32 @@ SESSIONS = "/redfish/v1/SessionService/Sessions"
 MOST = 1 << 20
 
 
+class _Connection(http.client.HTTPSConnection):
+    """A connection to a host, at an address that may be given; TLS goes by the host's name."""
+
+    def __init__(self, host: str, port: int | None, context: ssl.SSLContext, address: str) -> None:
+        super().__init__(host, port, timeout=LIMIT, context=context)
+        self._tls, self._address = context, address or host
+
+    def connect(self) -> None:
+        plain = socket.create_connection((self._address, self.port), self.timeout)
+        try:
+            self.sock = self._tls.wrap_socket(plain, server_hostname=self.host)
+        except BaseException:
+            plain.close()
+            raise
+
+
 class Redfish:
     name = "redfish"
 
-    def __init__(self, url: str, user: str, password: str, ca: str, verify: bool) -> None:
+    def __init__(self, url: str, user: str, password: str, ca: str, verify: bool, address: str = "") -> None:
         parts = urlsplit(url)
         if parts.scheme != "https" or not parts.hostname:
             raise Unmeasured("`redfish` is not an address such as https://bmc/redfish/v1/Chassis/1/Power")
         self._path = parts.path
         self._user, self._password = user, password
-        self._connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=LIMIT, context=_context(ca, verify))
+        self._connection = _Connection(parts.hostname, parts.port, _context(ca, verify), address)
         self._headers = {"Accept": "application/json"}
         if user:
             both = base64.b64encode((f"{user}:{password}").encode()).decode()

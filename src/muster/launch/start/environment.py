@@ -34,9 +34,9 @@ class Context:
 def context(home: str, settings: config.Config) -> Context:
     """The context of this process. Raises ConfigError and StorageError for settings that cannot be used."""
     variables = _submitters(home)
-    storage = resolve(home, settings.storage, variables)
+    storage = resolve(home, settings.storage, variables, settings.addresses)
     variables[keys.STORAGE] = storage.to_json()  # for the agents' helpers, and no other process
-    full = settings.power.travelling(Path(home), {**settings.secrets, **variables}, os.uname().nodename)
+    full = settings.power.travelling(Path(home), {**settings.secrets, **variables}, os.uname().nodename, settings.addresses)
     variables["MUSTER_POWER"] = power.without_passwords(full)
     if full != variables["MUSTER_POWER"]:
         variables[keys.POWER] = full

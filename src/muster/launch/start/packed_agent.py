@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import zipfile
 
 ROOMS = ("job", "plan", "linux", "records", "metrics", "channel", "devices", "storage", "agent", "shims")
-MODULES = ("__init__.py", "dataclass.py", "record.py", "engines/__init__.py")
+ADDRESSES = ("addresses/__init__.py", "addresses/requests_adapter.py")
+MODULES = ("__init__.py", "dataclass.py", "record.py", *ADDRESSES, "engines/__init__.py")
 NODE_SIDES = ("__init__.py", "options.py", "node/")  # of the engines
 LEFT_OUT = {f"job/{name}.py" for name in ("load", "paths", "rules", "source", "describe")}
 _known: dict[str, str] = {}  # packed agents that were just found to be unchanged, by home

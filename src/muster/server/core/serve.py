@@ -18,6 +18,7 @@ import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
 
 from muster import config
+from muster.addresses import is_loopback
 from muster.server.core import app
 from muster.server.core.accounts import links, projects, users
 from muster.server.core.api.users import password_link
@@ -63,7 +64,6 @@ from muster.server.runs.webhooks.sending import Sender
 from muster.server.store.serve import BACKLOG
 from muster.server.store.serve import serve as serve_store
 from muster.server.store.store import Store
-from muster.tester.client import is_loopback
 from muster.tester.errors import Misused
 
 MOST_MESSAGE = 1 << 20  # bytes of a message of a WebSocket
@@ -189,13 +189,13 @@ def _platform(settings: Settings, context: ServerContext, store_listener: socket
         context.url,
         pools,
         CodeStore(context.layout.code, CodeQuota(settings.code_quota)),
-        Environments(database, context.vault, store),
+        Environments(database, context.vault, store, settings_of_data.addresses),
         changes,
         OsAccounts(database, data / "homes"),
         nodes,
         Scheduler(database, changes, lambda: tuple(map(nodes.pool, pools.all))),
         woken=woken,
-        webhooks=allowed(settings_of_data.webhooks.allow),
+        webhooks=allowed(settings_of_data.webhooks.allow, settings_of_data.addresses),
         modelarts=settings_of_data.modelarts,
     )
     _need_pools(platform)

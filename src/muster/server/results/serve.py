@@ -10,6 +10,7 @@ from pathlib import Path
 import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
 
+from muster.addresses import is_loopback
 from muster.server.core.access import Principal
 from muster.server.core.context import ServerContext
 from muster.server.core.database import Database
@@ -25,7 +26,6 @@ from muster.server.results.importing.take_over import prepare
 from muster.server.results.tokens import ANYONE, user_of
 from muster.server.results.uploads import Limits
 from muster.server.results.web import app
-from muster.tester.client import is_loopback
 from muster.tester.errors import Misused
 
 

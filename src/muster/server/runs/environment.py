@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from muster.addresses import Addresses
 from muster.config import power
 from muster.dataclass import replace
 from muster.job import Job
@@ -39,6 +40,7 @@ class Environments:
     database: Database
     vault: Vault
     store: StoreAddress
+    addresses: Addresses = Addresses()  # of host names, as the settings of the server's data give them
 
     def context(self, pool: Pool, account: str, storage: Settings, secrets: dict[str, str]) -> Context:
         """The context in which a job of a pool is prepared."""
@@ -47,7 +49,7 @@ class Environments:
         variables.setdefault("PATH", os.defpath)
         variables[keys.STORAGE] = storage.to_json()
         variables["MUSTER_POWER"] = power.without_passwords(
-            pool.config.power.travelling(Path(home), variables, os.uname().nodename)
+            pool.config.power.travelling(Path(home), variables, os.uname().nodename, pool.config.addresses)
         )
         return Context(home, replace(pool.config, secrets=secrets), storage, variables)
 
@@ -56,7 +58,7 @@ class Environments:
         found = Access.completed(
             self.store.url, ca=self._certificate(home), access_key=access_key, secret_key=self.vault.derived(access_key)
         )
-        return Settings(home, found, found)
+        return Settings(home, found, found, addresses=self.addresses)
 
     def _certificate(self, home: str) -> str:
         """The certificate of the store where nodes of the home can read it."""

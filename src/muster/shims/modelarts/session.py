@@ -8,6 +8,7 @@ import urllib.request
 from typing import Any, ClassVar, Dict, Optional
 from urllib.parse import quote, urlencode
 
+from .connecting import opened
 from .exceptions import ModelArtsError
 from .obs import Obs
 from .signing import signed
@@ -136,7 +137,7 @@ class Session:
 def _answer(request: urllib.request.Request) -> Any:
     """The answer to a request. Raises ModelArtsError."""
     try:
-        return urllib.request.urlopen(request, timeout=TIMEOUT)
+        return opened(request, TIMEOUT)
     except urllib.error.HTTPError as error:
         with error:
             raise _refusal(error.code, error.read()) from None

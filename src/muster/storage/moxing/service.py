@@ -64,6 +64,7 @@ class MoxingService:
             "copy_file": self._copy_file,
             "copy_tree": self._copy_tree,
             "append": self._append,
+            "address": self._address,
         }
 
     def serve(self, request: dict[str, Any], client: ClientConnection) -> None:
@@ -98,6 +99,10 @@ class MoxingService:
     def _stat(self, context: RequestContext, url: str) -> list[Any] | None:
         entry = _found(context.storage, url)
         return None if entry is None else [entry.size, entry.mtime, entry.is_dir]
+
+    def _address(self, context: RequestContext, host: str) -> str | None:
+        """The address that the settings give a host, for the package `modelarts` beside MoXing."""
+        return context.storage.addresses.find(host)
 
     def _make_dir(self, context: RequestContext, url: str, parents: bool) -> None:
         context.storage.make_dir(url, parents)

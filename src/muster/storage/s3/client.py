@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
+from muster.addresses import Addresses
 from muster.storage.s3 import responses, signature
 from muster.storage.s3.http import Connection, Response
 from muster.storage.settings import Access
@@ -51,8 +52,9 @@ class Request(NamedTuple):
 class Client:
     """Requests to one store, from any number of threads."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, addresses: Addresses) -> None:
         self.access = access
+        self._addresses = addresses
         self.clock_offset = 0.0  # seconds by which the store's clock is ahead of ours
         self._ahead = 0.0  # the part of it that requests are signed with: none, unless stores would refuse the time
         self.drops_slashes = False  # whether the store takes a key with a slash at the end for one without
@@ -107,7 +109,9 @@ class Client:
                 if getattr(error, "reason", "") in PLAIN_TEXT:
                     raise responses.no_https(self.access) from None
                 if failures == ATTEMPTS or timeouts == MOST_TIMEOUTS or hasattr(error, "verify_message"):
-                    raise responses.unreachable(self.access, error_reason(error)) from None
+                    raise responses.unreachable(
+                        self.access, error_reason(error) + self._addresses.words(self._host(bucket))
+                    ) from None
             else:
                 if response.status < 300:
                     return connection, response, data
@@ -152,8 +156,12 @@ class Client:
                 return idle.pop()
             if self._secure and self._context is None:
                 self._context = _tls_context(self.access.ca)
-        host = f"{bucket}.{self._hostname}" if bucket else self._hostname
-        return Connection(host, self._port, self.access.timeout, self._context, self.access.socket)
+        return Connection(
+            self._host(bucket), self._port, self.access.timeout, self._context, self._addresses, self.access.socket
+        )
+
+    def _host(self, bucket: str) -> str:
+        return f"{bucket}.{self._hostname}" if bucket else self._hostname
 
     def _release(self, bucket: str, connection: Connection, response: Response) -> None:
         if not response.reusable:

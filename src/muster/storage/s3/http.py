@@ -9,6 +9,8 @@ import socket
 import struct
 from typing import TYPE_CHECKING
 
+from muster.addresses import Addresses
+
 if TYPE_CHECKING:
     import ssl
 
@@ -27,10 +29,12 @@ class ProtocolError(ConnectionError):
 class Connection:
     """A connection to one host. Errors and timeouts are OSErrors; after one of them it must be closed."""
 
-    def __init__(self, host: str, port: int, timeout: float, context: ssl.SSLContext | None, unix: str = "") -> None:
+    def __init__(
+        self, host: str, port: int, timeout: float, context: ssl.SSLContext | None, addresses: Addresses, unix: str = ""
+    ) -> None:
         self.used = False  # whether it has served a request, and may have been closed by the server since
         self.buffer = b""  # what was received and not read yet
-        self._socket = _to_unix(unix, timeout) if unix else socket.create_connection((host, port), timeout)
+        self._socket = _to_unix(unix, timeout) if unix else addresses.connect(host, port, timeout)
         if not unix:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if context:

@@ -9,13 +9,13 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from sqlalchemy import func, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from muster.addresses import is_loopback
 from muster.server.core.access import demand
 from muster.server.core.accounts import users
 from muster.server.core.api.models import errors
 from muster.server.core.authentication import Bearer, Context, address_of, caller
 from muster.server.core.tables import runs
 from muster.server.core.web.metrics import Labelled
-from muster.tester.client import is_loopback
 
 router = APIRouter()
 PROXIED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")  # headers that a reverse proxy adds

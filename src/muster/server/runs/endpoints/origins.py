@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from muster.tester.client import is_loopback
+from muster.addresses import is_loopback
 from muster.tester.errors import Misused
 
 LOCAL = "localhost"  # browsers resolve all names below it to the machine itself

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from muster.addresses import Addresses
 from muster.tester.errors import Denied, Misused
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -32,6 +33,7 @@ class Allowed:
 
     networks: tuple[Network, ...] = ()
     names: frozenset[str] = field(default_factory=frozenset)
+    addresses: Addresses = field(default_factory=Addresses)  # of names under [resolve]: checked as those of name servers
 
     def check_url(self, url: str) -> None:
         """Raises Denied for what is no URL of a webhook; a name may lead anywhere, which is seen when it is used."""
@@ -50,7 +52,7 @@ class Allowed:
             raise NotAllowed(str(error)) from None
         host = parts.hostname or ""
         try:
-            found = _looked_up(host, parts.port or 443, limit)
+            found = _looked_up(self.addresses.of(host), parts.port or 443, limit)
         except OSError as error:
             raise NotAllowed(f"the name {host} has no address: {error.strerror or error}") from None
         addresses = list(dict.fromkeys(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found))
@@ -74,7 +76,7 @@ class Allowed:
             raise NotAllowed(f"{shown} {reason}; {hint}")
 
 
-def allowed(entries: tuple[str, ...]) -> Allowed:
+def allowed(entries: tuple[str, ...], addresses: Addresses) -> Allowed:
     """Reads the list of config.toml. Raises Misused."""
     networks: list[Network] = []
     names: set[str] = set()
@@ -86,7 +88,7 @@ def allowed(entries: tuple[str, ...]) -> Allowed:
                 text = f"`{entry}` in `allow` of [webhooks] is neither an address, a network nor a host name"
                 raise Misused(f"{text}; write 10.0.0.5, 10.0.0.0/8 or hooks.example") from None
             names.add(entry.lower())
-    return Allowed(tuple(networks), frozenset(names))
+    return Allowed(tuple(networks), frozenset(names), addresses)
 
 
 def _looked_up(host: str, port: int, limit: float) -> list[Any]:
