@@ -82,7 +82,7 @@ def served(request: pytest.FixtureRequest, _postgres_of_worker: PostgresServer |
 
 
 SOME = settings(
-    max_examples=15, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    max_examples=8, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
 
 

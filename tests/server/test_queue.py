@@ -319,7 +319,7 @@ def test_no_grace_keeps_a_preemptible_run_on_its_devices(small: Lab) -> None:
         small.server.start()
         urgent = client.submit(small.holding("urgent"))
         until(lambda: running(client, urgent))
-        client.http.post(f"/api/v1/runs/{victim}/stop")
+        client.http.post(f"/api/v1/runs/{victim}/stop", json={"now": True})
         small.gate("urgent").touch()
         assert client.wait(urgent)["state"] == "succeeded"
 

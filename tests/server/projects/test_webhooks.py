@@ -296,7 +296,7 @@ def test_a_receiver_that_never_answers_or_never_ends_is_given_up(said: bytes, mo
         thread.start()
         vault: Any = SimpleNamespace(decrypt=lambda encrypted: b"secret")
         nothing: Any = None
-        sender = sending.Sender(nothing, vault, nothing, allowed(("127.0.0.1",)), "https://muster.example")
+        sender = sending.Sender(nothing, vault, nothing, allowed(("127.0.0.1",), Addresses()), "https://muster.example")
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
         error = sender._tried(Due(1, "w-1", "ended", {"run": "r"}, 0, url, b""))
         given_up.set()
