@@ -147,7 +147,8 @@ def test_a_run_that_slurm_has_not_started_yet_holds_nothing(database: Database) 
 def test_a_server_that_starts_leaves_runs_in_the_queue_that_have_left_their_devices(database: Database, tmp_path: Path) -> None:
     """Paused ones among them; others that have a directory were started after the database was backed up."""
     (tmp_path / "config.toml").write_text("[pools.lab]\ntrusted = true\n")
-    platform: Any = SimpleNamespace(database=database, changes=Changes(database), pools=Pools(tmp_path), data=tmp_path)
+    given = {"database": database, "changes": Changes(database), "pools": Pools(tmp_path), "data": tmp_path}
+    platform: Any = SimpleNamespace(**given, accounts=SimpleNamespace(note=lambda: None))
     told = {"event": "told-to-end", "cause": "preempted", "reason": "it made room", "waits": True, "time": 1.0}
     again = {"event": "submitted-again", "time": 2.0}
     seen = {"phase": "preempted", "attempt": 1}  # by the queue
