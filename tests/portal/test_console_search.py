@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from run_client import RunClient
 from browser import browser
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 __all__ = ["browser", "portal"]
 SCRIPT = 'echo "Error: of rank $MUSTER_RANK"; test $MUSTER_RANK = 0 && sleep 60; sleep 2; exit 3'
@@ -32,6 +33,7 @@ window.fetch = async (path, options) => {
 };
 true; // a function would be called
 """
+LINE, LINES = "line {:010} of a gigabyte\n", 1_000_000_000 // 30
 
 
 @pytest.fixture(scope="module")
@@ -86,4 +88,35 @@ def test_the_first_error_is_looked_for_in_the_rank_that_failed_first(
         assert page.locator(".row.hit").inner_text() == "Error: of rank 1"
         assert page.input_value("[data-log]") == "2/1/rank-1"
         assert page.is_hidden("[data-found]")
+        assert seen.errors == []
+
+
+def gigabyte(route: Route) -> None:
+    """Answers with bytes of a log that nobody has to write."""
+    wanted = dict(re.findall(r"(offset|limit)=(\d+)", route.request.url))
+    offset, size = int(wanted["offset"]), len(LINE.format(0)) * LINES
+    first, last = (place // len(LINE.format(0)) for place in (offset, min(size, offset + int(wanted["limit"])) - 1))
+    text = "".join(map(LINE.format, range(first, last + 1)))[offset - first * len(LINE.format(0)) :]
+    route.fulfill(body=text[: int(wanted["limit"])], headers={"X-Muster-Size": str(size)})
+
+
+def test_a_log_of_a_gigabyte_is_walked_through_with_little_in_memory(
+    browser: Browser, portal: Portal, sun: RunClient, failed: str
+) -> None:
+    with logged_in(browser, portal, "sun") as (page, seen):
+        page.route(re.compile(r"/log\?"), gigabyte)
+        page.goto(f"{portal.server.url}/jobs/{failed}/console?attempt=2&node=1&process=rank-1")
+        page.get_by_text(LINE.format(LINES - 1).strip()).wait_for()
+        page.click("[data-top]")
+        page.get_by_text(LINE.format(0).strip()).wait_for()
+        page.locator("[data-place]").fill("500")
+        page.get_by_text(re.compile(r"^line 00166\d{5} of")).first.wait_for()
+        for direction in ("2", "-3"):
+            for _ in range(20):  # further than is kept at once
+                page.evaluate(f"document.querySelector('[data-screen]').scrollBy(0, {direction} * 200000)")
+                page.wait_for_timeout(20)
+        kept = page.evaluate("document.querySelector('[data-spacer]').clientHeight") / 18
+        assert kept <= 20_002 and page.locator(".row").count() < 200
+        shown = [int(text.split()[1]) for text in page.locator(".row").all_inner_texts()]
+        assert shown == list(range(shown[0], shown[0] + len(shown)))
         assert seen.errors == []

@@ -27,7 +27,7 @@ def lihua(portal: Portal) -> Iterator[RunClient]:
 def test_the_frame_comes_first_with_a_line_that_tells_of_progress(browser: Browser, portal: Portal, lihua: RunClient) -> None:
     run = portal.job(lihua, "reported", "echo done")
     held: list[Route] = []
-    with logged_in(browser, portal, "lihua", f"/jobs/{run}") as (page, seen):
+    with logged_in(browser, portal, "lihua", f"/jobs/{run}", timezone_id="Asia/Shanghai") as (page, seen):
         page.route(PART, lambda route: held.append(route))
         page.click("nav.tabs a[href$='/result']")
         page.get_by_text("The report is being computed").wait_for()
@@ -35,6 +35,9 @@ def test_the_frame_comes_first_with_a_line_that_tells_of_progress(browser: Brows
         held.pop().continue_()
         page.locator("[data-report] .report").wait_for()
         assert "being computed" not in page.inner_text("main")
+        moments = page.locator("[data-report] time")
+        assert moments.count() and not [text for text in moments.all_text_contents() if "UTC" in text]
+        assert moments.first.get_attribute("title") == "Asia/Shanghai"
         assert seen.errors == []
 
 
