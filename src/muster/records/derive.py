@@ -197,7 +197,7 @@ def final(record: Record, status: Status | None = None) -> RunView:
     else:
         state, reason = _unrecorded(record, status)
     if state in (State.FAILED, State.SUCCEEDED) and len(attempts) > 1:
-        paid = (State.FAILED, State.LOST) if record.run.get("engine") == "ssh" else (State.FAILED,)
+        paid = (State.FAILED, State.LOST) if record.run.get("engine") in ("ssh", "modelarts") else (State.FAILED,)
         again = sum(1 for attempt in attempts[:-1] if attempt.state not in paid)  # those cost no retry
         reason += f" (attempt {len(attempts)} of {record.job.retries + 1 + again})"
     moments = [event["time"] for event in record.events if event["event"] in ("attempt-ended", "ended")]
