@@ -110,4 +110,6 @@ def _request(client: socket.socket) -> tuple[bytes, bytes]:
 
 def _answer(status: str, headers: str = "") -> bytes:
     body = b'{"error_code": "APIG.0201", "error_msg": "Backend unavailable"}'
-    return f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n{headers}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    return (
+        f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n{headers}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    )

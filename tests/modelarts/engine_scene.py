@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from modelarts_scene import PYTORCH, Client
 
 Json = dict[str, Any]
@@ -35,7 +34,12 @@ def use(home: Path, client: Client, endpoint: str = "", **more: str) -> None:
     home.mkdir(mode=0o700, exist_ok=True)
     path = home / "config.toml"
     sections = {"storage": store, "modelarts": service}
-    path.write_text("".join(f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in section.items()) for name, section in sections.items()))
+    path.write_text(
+        "".join(
+            f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in section.items())
+            for name, section in sections.items()
+        )
+    )
     path.chmod(0o600)
 
 

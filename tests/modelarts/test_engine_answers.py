@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from modelarts_scene import collected as collected
+from vendor_answers import DUPLICATE, EXPIRED, OUTAGE, THROTTLED, Answer, Service, answering
 
 from conftest import until
-from modelarts_scene import collected as collected
 from muster.engines.modelarts.node import jobs, request, shown
 from muster.engines.modelarts.node.account import Account
 from muster.engines.modelarts.node.client import Client, KeysRefused, Refused, Unanswered
@@ -27,7 +28,6 @@ from muster.job import Job
 from muster.job.data import Data
 from muster.records.layout import RunDir
 from muster.storage import Settings
-from vendor_answers import DUPLICATE, EXPIRED, OUTAGE, THROTTLED, Answer, Service, answering
 
 JOB = Job(
     name="steps",
@@ -117,7 +117,16 @@ def test_a_job_whose_creation_was_not_answered_is_found_and_a_second_one_is_stop
             return (429, {"Retry-After": "0"}, THROTTLED) if len(made) == 1 else (502, {}, OUTAGE)
         if path == "/v2/training-job-searches":  # two requests were carried out, and the answer to none came
             names = made if len(made) == 3 else []
-            return 200, {}, {"items": [{"metadata": {"id": f"id-{number}", "name": name, "create_time": number}} for number, name in enumerate(names)]}
+            return (
+                200,
+                {},
+                {
+                    "items": [
+                        {"metadata": {"id": f"id-{number}", "name": name, "create_time": number}}
+                        for number, name in enumerate(names)
+                    ]
+                },
+            )
         if path.endswith("/actions"):
             stopped.append(path)
             return 202, {}, {}
@@ -163,7 +172,12 @@ def test_an_outage_of_logs_alone_keeps_nothing_else_from_going_on(followed: Call
 
     def answer(method: str, path: str, body: Any) -> Answer:
         if path.startswith("/v2/training-jobs/j/logs/worker-0"):
-            lines = {"start_line": "1551252759254000002", "end_line": "1551252759254000003", "lines": 2, "content": "one\ntwo\n"}
+            lines = {
+                "start_line": "1551252759254000002",
+                "end_line": "1551252759254000003",
+                "lines": 2,
+                "content": "one\ntwo\n",
+            }
             return (503, {}, OUTAGE) if outage.is_set() else (200, {}, lines)
         if method == "POST" and path == "/v2/training-jobs":
             return 201, {}, shows("Creating")
@@ -194,7 +208,11 @@ def test_a_job_that_was_deleted_elsewhere_is_lost(followed: Callable[..., Watche
 
 
 def test_states_of_both_versions_are_told_in_words() -> None:
-    failed = {"phase": "Failed", "secondary_phase": "CreateFailed", "task_statuses": [{"task": "worker-1", "exit_code": 3, "message": "m"}]}
+    failed = {
+        "phase": "Failed",
+        "secondary_phase": "CreateFailed",
+        "task_statuses": [{"task": "worker-1", "exit_code": 3, "message": "m"}],
+    }
     found = shown.of_v2({"status": failed})
     assert (found.state, found.words, found.ends["worker-1"].code) == ("failed", "Failed (CreateFailed): m", 3)
     assert shown.of_v2({"status": {"phase": "Pending", "secondary_phase": "Queuing"}}).words == "Pending (Queuing)"
@@ -253,14 +271,23 @@ def test_version_1_names_specs_and_engines_by_numbers() -> None:
         if path.startswith("/v1/job/resource-specs"):
             return 200, {}, {"is_success": True, "specs": [{"spec_id": 4, "spec_code": "modelarts.vm.gpu.v100"}]}
         if path.startswith("/v1/job/ai-engines"):
-            return 200, {}, {"is_success": True, "engines": [{"engine_id": 13, "engine_name": "PyTorch", "engine_version": "PyTorch-1.0.0"}]}
+            return (
+                200,
+                {},
+                {
+                    "is_success": True,
+                    "engines": [{"engine_id": 13, "engine_name": "PyTorch", "engine_version": "PyTorch-1.0.0"}],
+                },
+            )
         created.append(body)
         return 200, {}, {"is_success": True, "job_id": "10", "version_id": "11", "status": 1}
 
     created: list[Any] = []
     with answering(answer) as service:
         client = Client(account(service.url))
-        made = JobsV1(client).create({"job_name": "n", "config": {"spec_id": "modelarts.vm.gpu.v100", "engine_id": "pytorch-1.0.0"}})
+        made = JobsV1(client).create(
+            {"job_name": "n", "config": {"spec_id": "modelarts.vm.gpu.v100", "engine_id": "pytorch-1.0.0"}}
+        )
         assert made == JobId("10", "11")
         assert created[0]["config"] == {"spec_id": 4, "engine_id": 13}
         with pytest.raises(Refused, match=r"no spec `x`; it has modelarts\.vm\.gpu\.v100"):

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from broken_line import (
     ANSWERED_500,
     CUT,
@@ -22,10 +21,11 @@ from broken_line import (
     NO_ANSWER,
     broken_line,
 )
-from conftest import Muster, until
 from engine_scene import jobs_of, run_json, use, write
 from modelarts_scene import Client, Scene, new_client, served
 from modelarts_scene import collected as collected
+
+from conftest import Muster, until
 
 STEPS = """import os, sys
 print("arguments", sys.argv[1:-2], flush=True)
@@ -235,7 +235,9 @@ def test_the_request_is_shown_as_it_would_be_sent(muster: Muster, home: Path, tm
 
 def test_what_the_service_cannot_do_is_refused_at_once(muster: Muster, home: Path, tmp_path: Path, client: Client) -> None:
     use(home, client, flavor="")
-    job = write(tmp_path, HELLO, compat=None, setup="true", env={f"V{number}": "1" for number in range(101)}, modelarts={"api": "v2"})
+    job = write(
+        tmp_path, HELLO, compat=None, setup="true", env={f"V{number}": "1" for number in range(101)}, modelarts={"api": "v2"}
+    )
     done = muster("run", job, "--engine", "modelarts", "--set", "code=" + str(job.parent))
     for words in ("`framework` is pytorch without `compat`", "`setup` is given", "101 variables", "no pool is named"):
         assert words in done.stderr, done.stderr

@@ -1,8 +1,8 @@
 """A service that answers as the vendor's documentation says, for what our own server does not do.
 
-Sources: "API Reference > Status Codes" and "Error Codes" of ModelArts and "Error Codes" of API Gateway (support.huaweicloud.com:
-api-modelarts, APIG.0308 throttling, APIGW.0301 and APIG.1002 tokens), "Querying Training Job Logs" (modelarts_03_0149: places
-of logs are opaque, such as 1551252759254000002), "ShowTrainingJobLogsFromAom".
+Sources at support.huaweicloud.com: the error codes of ModelArts (api-modelarts) and of API Gateway (APIG.0308 throttling,
+APIGW.0301 tokens), ShowTrainingJobLogsFromAom, and "Querying Training Job Logs" (modelarts_03_0149: places in logs are
+opaque, such as 1551252759254000002).
 """
 
 from __future__ import annotations

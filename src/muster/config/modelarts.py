@@ -1,4 +1,4 @@
-"""ModelArts: the service that the engine `modelarts` submits to, and the API of `muster serve`, with its engines and flavors."""
+"""ModelArts: the service that the engine `modelarts` submits to, and engines and flavors of the API of `muster serve`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class Service:
     ca: str | None = declared(Setting(), None, "The authority of its certificate.")
     timeout: float | None = declared(Duration(), None, "For how many seconds it may be silent.")
     every: float | None = declared(Duration(), None, "The time between two looks at a job.")
-    store: str | None = declared(Setting(), None, "Where code, local data and local outputs are put, such as obs://bucket/muster.")
+    store: str | None = declared(
+        Setting(), None, "Where code, local data and local outputs are put, such as obs://bucket/muster."
+    )
     api: str | None = declared(Choice(("v1", "v2")), None, "The version of its API.")
     pool: str | None = declared(Setting(), None, "The dedicated pool of jobs.")
     flavor: str | None = declared(Setting(), None, "The flavor of jobs.")

@@ -291,7 +291,7 @@ class Job:
     modelarts: Any = declared(
         kinds.EngineOptions("modelarts"),
         None,
-        "With `--engine modelarts`: pool, flavor, engine or image of this job, over those in `config.toml` (docs/modelarts.md).",
+        "With `--engine modelarts`: pool, flavor, engine or image, over those in `config.toml` (docs/modelarts.md).",
         "{flavor: modelarts.vm.gpu.v100, engine: pytorch_1.8.0-cuda_10.2-py_3.7-ubuntu_18.04-x86_64}",
         "those of `[modelarts]`",
     )

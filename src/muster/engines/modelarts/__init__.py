@@ -1,1 +1,1 @@
-"""The engine of ModelArts: a run is one training job of the service for each attempt, which a process of this machine follows."""
+"""The engine of ModelArts: a run is a training job of the service for each attempt, followed by a process of this machine."""

@@ -10,6 +10,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
 
+from muster.config import ConfigError
 from muster.dataclass import fields, replace
 from muster.engines.base import Capacity, EngineError, Order, Request
 from muster.engines.modelarts import limits
@@ -130,7 +131,10 @@ class ModelArts(OwnSupervisor):
             client.close()
 
     def capacity(self) -> list[Capacity]:
-        if not (self.settings.service.region or self.settings.service.endpoint):
+        try:
+            if not (self.settings.service.region or self.settings.service.endpoint):
+                return []
+        except ConfigError:  # whoever needs the settings says what is wrong with them
             return []
         if find_spec("huaweicloudsdkmodelarts") is None:
             raise EngineError(MISSING)

@@ -36,12 +36,20 @@ def offline(job: Job) -> Iterator[Found]:
 def _program(job: Job) -> Iterator[Found]:
     options, version = options_of(job), request.version(job)
     if job.compat not in ("", *COMPAT):
-        yield "compat", f"is {job.compat}, and ModelArts is another platform", "write `compat: modelarts-v2`, or use another engine"
+        yield (
+            "compat",
+            f"is {job.compat}, and ModelArts is another platform",
+            "write `compat: modelarts-v2`, or use another engine",
+        )
     elif not job.compat and job.framework != "command":
         hint = "write `compat: modelarts-v2` for a program that the service's engine starts, or `framework: command`"
         yield "framework", f"is {job.framework} without `compat`, and {AGENT}", hint
     if job.compat == "modelarts-v2" and version == "v1":
-        yield "modelarts.api", "is v1, and the program was written for modelarts-v2", "write `compat: modelarts-v1`, or leave it out"
+        yield (
+            "modelarts.api",
+            "is v1, and the program was written for modelarts-v2",
+            "write `compat: modelarts-v1`, or leave it out",
+        )
     if job.command and not options.image:
         yield "command", "runs in a custom image, and none is named", "add `modelarts: {image: ...}`, or name a `boot` file"
     if job.command and PLACE.search(request.command_text(job)):
@@ -58,7 +66,11 @@ def _not_there(job: Job) -> Iterator[Found]:
     """Fields whose work Muster's agent does on other engines."""
     fields = (
         ("setup", bool(job.setup), "put it into ma-pre-start.sh beside the boot file"),
-        ("secrets", bool(job.secrets), "the service would store and show them; have the program read them from a place of its own"),
+        (
+            "secrets",
+            bool(job.secrets),
+            "the service would store and show them; have the program read them from a place of its own",
+        ),
         ("ps", bool(job.ps), "remove it"),
         ("ssh", bool(job.ssh), "remove it"),
         ("hold_on_failure", bool(job.hold_on_failure), "remove it"),
@@ -78,7 +90,11 @@ def _places(job: Job) -> Iterator[Found]:
         what = f"`{local[0]}` is a path of this machine" if local else "the code is on this machine"
         yield "modelarts.store", f"is missing: {what}", 'set `store = "obs://bucket/folder"` below [modelarts] in config.toml'
     if local_path(job.log_url):
-        yield "log_url", "is a path of this machine, to which the service cannot write", "name a URL; logs come into the run directory"
+        yield (
+            "log_url",
+            "is a path of this machine, to which the service cannot write",
+            "name a URL; logs come into the run directory",
+        )
     if options.code_dir:
         if not place(options.code_dir).partition("/")[2]:
             yield "modelarts.code_dir", "is a whole bucket, and what lies there is replaced", "name a folder of its own"
@@ -133,7 +149,11 @@ def _offered(client: Client, job: Job) -> Iterator[Found]:
         listed = client.ask("GET", f"{V2}/training-job-engines").get("items") or []
         names = [str(one.get("engine_id")) for one in listed]
         if names and options.engine not in names:
-            yield "modelarts.engine", f"is `{options.engine}`, which the service does not have", f"it has {', '.join(names[:12])}"
+            yield (
+                "modelarts.engine",
+                f"is `{options.engine}`, which the service does not have",
+                f"it has {', '.join(names[:12])}",
+            )
 
 
 def _unknown_flavor(client: Client, flavor: str, pool: str) -> str:

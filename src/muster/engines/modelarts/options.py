@@ -79,7 +79,9 @@ class ModelArtsOptions:
     volumes: tuple[Volume, ...] = declared(Volumes(), (), "Shares of NFS that the service mounts.")
     priority: int | None = declared(Count(1, 3), None, "The priority of the job in its pool: 1 to 3.")
     annotations: dict[str, str] = declared(ANNOTATIONS, {}, "Annotations of the job.")
-    fetch: int = declared(Size(), FETCH, "How many bytes of outputs are brought into the run directory; the rest stays in the store.")
+    fetch: int = declared(
+        Size(), FETCH, "How many bytes of outputs are brought into the run directory; the rest stays in the store."
+    )
 
 
 class Options(Section):

@@ -53,7 +53,9 @@ def read_keys(path: str, profile: str = "default") -> dict[str, str]:
                 raise AccountError(f"{path} holds keys and others can read it; run `chmod 600 {path}`")
             parser.read_file(file)
     except OSError as error:
-        raise AccountError(f"the file of keys {path} cannot be read: {error.strerror}; check `keys` below [modelarts]") from None
+        raise AccountError(
+            f"the file of keys {path} cannot be read: {error.strerror}; check `keys` below [modelarts]"
+        ) from None
     except (configparser.Error, UnicodeDecodeError):
         raise AccountError(f"{path} is not a file of keys; write it like ~/.aws/credentials") from None
     section = profile if parser.has_section(profile) else "default"

@@ -20,5 +20,3 @@ class JobArbiter(Arbiter):
 
     def _all_done(self) -> bool:
         return len(self._channel.published("done")) == self._count
-
-

@@ -109,7 +109,10 @@ class JobsV2:
         for one in tasks if isinstance(tasks, list) else []:
             name, _, number = str(one.get("task")).rpartition("-")
             if name == "worker" and number.isascii() and number.isdigit():
-                found[int(number)] = {"host": str(one.get("host") or one.get("host_ip") or ""), "address": str(one.get("ip") or "")}
+                found[int(number)] = {
+                    "host": str(one.get("host") or one.get("host_ip") or ""),
+                    "address": str(one.get("ip") or ""),
+                }
         return found
 
     def writers(self) -> dict[str, str]:
@@ -140,7 +143,9 @@ class JobsV1:
 
     def create(self, body: Mapping[str, Any]) -> JobId:
         made = self._ask("POST", "/training-jobs", body={**body, "config": self._numbered(body["config"])})
-        return JobId(_text(made.get("job_id"), "its answer names no id"), _text(made.get("version_id"), "its answer names no version"))
+        return JobId(
+            _text(made.get("job_id"), "its answer names no id"), _text(made.get("version_id"), "its answer names no version")
+        )
 
     def _numbered(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """The config with numbers for the spec and the engine, where these are named."""

@@ -1,7 +1,7 @@
 """Brings the log of a node, each line once.
 
 The service gives lines behind a place of its own count, and the last of them may still grow: it is written as far as it is
-known, and its end only when another line follows. Where the file stands is read from the file, so that a later supervisor goes on.
+known, and its end only when another line follows. What was brought is read from the file, so that a later supervisor goes on.
 """
 
 from __future__ import annotations

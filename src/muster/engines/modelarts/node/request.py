@@ -1,4 +1,4 @@
-"""The request that creates a job of the service, from a job of Muster's: pure, and the same for `--dry-run` and for the supervisor."""
+"""The request that creates a job of the service: pure, and the same for `--dry-run` and for the supervisor."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import traceback
 from contextlib import suppress
 from typing import Callable, TypeVar
 
-from muster.engines.modelarts.node import request, shown, transfers
+from muster.engines.modelarts.node import request, transfers
 from muster.engines.modelarts.node.account import AccountError
 from muster.engines.modelarts.node.client import Client, KeysRefused, Refused, ServiceError, Unanswered
 from muster.engines.modelarts.node.jobs import DUPLICATE, NO_JOB, JobId, Jobs
@@ -47,7 +47,9 @@ class Leave(Exception):
 
 
 class Watcher(threading.Thread):
-    def __init__(self, job: Job, run_id: str, attempt: int, client: Client, jobs: Jobs, journal: Journal, code: Transfers) -> None:
+    def __init__(
+        self, job: Job, run_id: str, attempt: int, client: Client, jobs: Jobs, journal: Journal, code: Transfers
+    ) -> None:
         super().__init__(name="modelarts", daemon=True)
         self.shown: Shown | None = None
         self.reason = ""  # why nothing runs yet, or what is in the way
@@ -127,7 +129,7 @@ class Watcher(threading.Thread):
             raise Leave("it was ended")
 
     def _patiently(self, what: str, call: Callable[[], T]) -> T:
-        """Does something until it works. Raises Refused, Hopeless, Leave, Withdrawn where the run ends and nothing was created."""
+        """Does something until it works. Raises Refused, Hopeless, Leave; Withdrawn where the run ends before a creation."""
         pause, refused_since = min(1.0, self._every), 0.0
         while True:
             try:
@@ -266,9 +268,11 @@ class Watcher(threading.Thread):
         before, self.shown = self.shown, found
         if found.state == QUEUED:
             self._say(f"in the queue of ModelArts: {self._waits(job, found)}")
-        elif self._attempt is not None and found.state != QUEUED and not self.hosts:
-            with suppress(ServiceError):
-                self.hosts = self._jobs.hosts(job)
+        else:
+            self._say("")
+            if not self.hosts:
+                with suppress(ServiceError):
+                    self.hosts = self._jobs.hosts(job)
         if before is None or before.state != found.state:
             self._tell()
 
@@ -347,5 +351,3 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
-
-
