@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muster.config import ConfigError
 from muster.dataclass import fields, replace
-from muster.engines.base import Capacity, EngineError, Order, Request
+from muster.engines.base import Capacity, EngineError, Order, Place, Request
 from muster.engines.modelarts import limits
 from muster.engines.modelarts.node import jobs, request, transfers
 from muster.engines.modelarts.node.account import EVERY, Account, AccountError, read_keys
@@ -28,6 +29,9 @@ from muster.records.status import Status
 from muster.storage import settings as storage_settings
 from muster.storage.local_store import find_local
 from muster.storage.urls import parse
+
+if TYPE_CHECKING:
+    from muster.engines.carriers import Carriers
 
 TIMEOUT = 60.0
 FROM_CONFIG = ("api", "pool", "flavor", "engine", "image", "workspace", "store")
@@ -129,6 +133,9 @@ class ModelArts(OwnSupervisor):
             raise EngineError(f"the job of {run_id} in ModelArts could not be stopped: {error}") from None
         finally:
             client.close()
+
+    def open_connection(self, place: Place, port: int, carriers: Carriers) -> socket.socket:
+        raise EngineError("the nodes of a job in ModelArts cannot be reached from here")
 
     def capacity(self) -> list[Capacity]:
         try:
