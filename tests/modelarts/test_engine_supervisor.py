@@ -1,4 +1,4 @@
-"""The supervisor of a run in ModelArts, against a service that answers as the documentation says: from the queue to the record."""
+"""The supervisor of a run in ModelArts, against a service that answers as the documentation says."""
 
 from __future__ import annotations
 

@@ -157,8 +157,8 @@ def package(loaded: LoadedJob, engine: Engine, context: Context, say: Say) -> Pr
     job = loaded.job
     missing = data.missing(job, context.storage, rights_of(engine))
     code, wrong = _code(job, context, say)
-    wrong += engine.refused_code(code.size, len(code.entries)) if code is not None else []
-    loaded.with_findings([*missing, *wrong]).checked()
+    refused = engine.refused_code(code.size, len(code.entries)) if code is not None else []
+    loaded.with_findings([*missing, *wrong, *refused]).checked()
     assert code is not None  # without it something is wrong
     return Prepared(job, engine, context, code, loaded.text, environment(job, context))
 

@@ -41,7 +41,10 @@ class Account:
 
     def renewed(self) -> Account:
         """The account with the keys that its file holds now. Raises AccountError."""
-        return replace(self, **read_keys(self.keys)) if self.keys else self
+        if not self.keys:
+            return self
+        found = read_keys(self.keys)
+        return replace(self, access_key=found["access_key"], secret_key=found["secret_key"], token=found["token"])
 
 
 def read_keys(path: str, profile: str = "default") -> dict[str, str]:
