@@ -162,7 +162,7 @@ def test_a_job_whose_supervisor_was_killed_is_taken_over(
     use(home, client)
     run, program = started(muster, write(tmp_path, GATED), gate)
     with program:
-        until(lambda: muster("logs", run).stdout == "before\n")
+        until(lambda: muster("logs", run).stdout == "before")  # the end of a line is known when another one follows
         handle = json.loads((home / "runs" / run / "run.json").read_text())["handle"]
         os.kill(int(handle.split(":")[0]), signal.SIGKILL)
         until(lambda: json.loads(muster("show", run, "--json").stdout)["state"] == "pending")
@@ -254,3 +254,16 @@ def test_what_the_service_cannot_do_is_refused_at_once(muster: Muster, home: Pat
     done = muster("run", write(tmp_path, HELLO), "--engine", "modelarts")
     assert done.returncode == 3 and "refuses the keys" in done.stderr, done.stderr
     assert not (home / "runs").exists()
+
+
+def test_a_measurement_has_result_report_and_bundle(muster: Muster, home: Path, tmp_path: Path, client: Client) -> None:
+    use(home, client)
+    program = "for step in range(20):\n    print('fps:', 50, flush=True)\n"
+    job = write(tmp_path, program, nodes=2, metrics={"throughput": {"pattern": "fps: ([0-9.]+)", "unit": "images/s"}})
+    page, bundle = tmp_path / "report.html", tmp_path / "result.tar.gz"
+    done = muster("bench", job, "--engine", "modelarts", "--export", bundle, "--html", page, "--json", timeout=110)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert json.loads(done.stdout)["value"] == 100.0
+    assert "100" in page.read_text()
+    verified = muster("verify", bundle)
+    assert verified.returncode == 0, (verified.stdout, verified.stderr)

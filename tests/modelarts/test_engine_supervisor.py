@@ -25,8 +25,8 @@ from muster.engines.modelarts.options import ModelArtsOptions
 from muster.job import Job
 from muster.job.data import Data
 from muster.linux import keys
-from muster.records import state
-from muster.records.files import read_events, write_json
+from muster.records import derive, state, submissions
+from muster.records.files import Events, read_events, write_json
 from muster.records.layout import RunDir
 from muster.records.run_view import RunView
 from muster.storage import Settings
@@ -221,6 +221,21 @@ def test_the_job_of_a_supervisor_that_is_gone_is_taken_over(supervised: Any, num
         found = one.end(one.start())
     assert (found.state, len(jobs.made), len(found.attempts)) == ("succeeded", 1, 1)
     assert one.log(1) == "".join(f"line {line}\n" for line in range(8))
+
+
+def test_taking_a_running_job_over_again_and_again_is_not_in_vain(supervised: Any) -> None:
+    jobs = Jobs([RUNNING])
+    with supervised(jobs) as one:
+        process = one.start()
+        until(one.begun)
+        process.kill()
+        process.wait()
+        for number in range(2, 10):
+            assert submissions.claim(one.run, number, f"{number}:1:x:y:z", "it was cut off")
+            events = Events(one.run.events)
+            events.add("resumed", attempt=1)
+            events.close()
+        assert derive.in_vain(state.read(one.run)) == ""
 
 
 def test_a_supervisor_that_ended_before_the_answer_finds_the_job(supervised: Any) -> None:

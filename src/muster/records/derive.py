@@ -156,7 +156,7 @@ def in_vain(record: Record) -> str:
     last = max((attempt.dir.number for attempt in record.attempts if attempt.up), default=0)
     started = sum(1 for attempt in record.attempts if attempt.dir.number > last and _interrupted(attempt))
     submitted = sum(1 for submission in record.submissions if submission.attempt >= last)
-    times = max(started, submitted - _preemptions(record, last))
+    times = max(started, submitted - _preemptions(record, last) - _taken_over(record, last))
     return f"it was cut off {times} times before one of its ranks had started" if times >= IN_VAIN else ""
 
 
@@ -166,6 +166,11 @@ def _preemptions(record: Record, attempt: int) -> int:
     since = record.events[begun.index(True) :] if True in begun else record.events
     asked = [event for event in since if event["event"] == "told-to-end" and event.get("waits")]
     return sum(1 for event in asked if event.get("cause") == Cause.PREEMPTED.value)
+
+
+def _taken_over(record: Record, attempt: int) -> int:
+    """How often another supervisor went on with the ranks of an attempt."""
+    return sum(1 for event in record.events if event["event"] == "resumed" and event.get("attempt") == attempt > 0)
 
 
 def left_for(record: Record) -> str:

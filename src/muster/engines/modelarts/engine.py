@@ -66,8 +66,7 @@ class ModelArts(OwnSupervisor):
         options = replace(own, **found)
         if job.python and job.boot:
             say("`python` is not used: the engine or the image of the service has its own")
-        device = "cpu" if job.device == "auto" else job.device  # the flavor says what a node has
-        job = replace(job, modelarts=options, device=device)
+        job = replace(job, modelarts=options)  # `device: auto` stays: the flavor says what a node has
         return replace(job, modelarts=replace(options, api=request.version(job)))
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
@@ -96,7 +95,8 @@ class ModelArts(OwnSupervisor):
             client.close()
 
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
-        argv = [sys.executable, "-I", order.agent, "supervise", order.run_dir, "--code", order.code]
+        # With the packages of this Python and of its user, for the SDK, and nothing of the environment or the directory.
+        argv = [sys.executable, "-E", "-P", order.agent, "supervise", order.run_dir, "--code", order.code]
         argv += ["--python", sys.executable, "--site", self.name]
         given = {**environment, keys.SERVICE: self.service.to_json()}
         return Request(tuple(argv), "/", f"{order.run_dir}/supervisor.log", given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ V2 = "/v2/{project_id}"
 V1 = "/v1/{project_id}"
 PAGE = 50
 MOST_PAGES = 20
+ID = r"[0-9A-Za-z_-]{1,64}"  # of a job; it stands in addresses
 LINES = 500  # of a log at once, the most that the service gives
 
 
@@ -75,7 +77,7 @@ class JobsV2:
         found = self._search([{"key": "name", "operator": "like", "value": [name]}])
         own = [_object(one, "metadata") for one in found if _object(one, "metadata").get("name") == name]
         own.sort(key=lambda one: str(one.get("create_time")).rjust(20))
-        return [JobId(str(one["id"])) for one in own if one.get("id")]
+        return [JobId(str(one["id"])) for one in own if re.fullmatch(ID, str(one.get("id")))]
 
     def _search(self, filters: list[dict[str, Any]]) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
@@ -110,8 +112,8 @@ class JobsV2:
             name, _, number = str(one.get("task")).rpartition("-")
             if name == "worker" and number.isascii() and number.isdigit():
                 found[int(number)] = {
-                    "host": str(one.get("host") or one.get("host_ip") or ""),
-                    "address": str(one.get("ip") or ""),
+                    "host": sentence(one.get("host") or one.get("host_ip")),
+                    "address": sentence(one.get("ip")),
                 }
         return found
 
@@ -167,7 +169,8 @@ class JobsV1:
     def find(self, name: str) -> list[JobId]:
         query = [("search_content", name), ("per_page", PAGE), ("order", "asc"), ("sortBy", "create_time")]
         jobs = self._ask("GET", "/training-jobs", query=query).get("jobs") or []
-        return [JobId(str(one["job_id"]), str(one["version_id"])) for one in jobs if one.get("job_name") == name]
+        ids = [(str(one.get("job_id")), str(one.get("version_id"))) for one in jobs if one.get("job_name") == name]
+        return [JobId(*both) for both in ids if all(re.fullmatch(ID, text) for text in both)]
 
     def show(self, job: JobId) -> Shown:
         return shown.of_v1(self._ask("GET", f"/training-jobs/{job.job}/versions/{job.version}"))
@@ -221,9 +224,10 @@ def _page(answer: Mapping[str, Any]) -> Page:
 
 def _text(value: object, wrong: str) -> str:
     """An id. Raises Unanswered: without it the job has to be looked for."""
-    if value in (None, "", 0) or not isinstance(value, (str, int)):
+    text = str(value) if isinstance(value, (str, int)) else ""
+    if not re.fullmatch(ID, text):
         raise Unanswered(wrong)
-    return str(value)
+    return text
 
 
 def _object(data: Any, name: str) -> Mapping[str, Any]:

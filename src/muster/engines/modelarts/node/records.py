@@ -47,9 +47,9 @@ class NodeRecords:
         for node in range(self.job.nodes):
             known = hosts.get(node, {})
             where = {"host": known.get("host") or f"worker-{node}", "address": known.get("address") or None}
-            write_json(
-                self.attempt.node(node).facts, {"node": node, **where, "device": self.job.device, "devices": [], "agent": None}
-            )
+            device = None if self.job.device == "auto" else self.job.device  # as the job says it
+            facts = {"node": node, **where, "device": device, "devices": [], "agent": None}
+            write_json(self.attempt.node(node).facts, facts)
             events = Events(self.attempt.node(node).events)
             for name, rank in self._programs(node):
                 events.add("start", process=name, rank=rank, pid=None, time=started)

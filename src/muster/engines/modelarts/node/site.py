@@ -203,7 +203,6 @@ class ModelArtsSite(OwnSite):
         """The next attempt has a job of its own."""
         watcher = self._watcher
         if watcher is not None and watcher.over:
-            watcher.join()
             watcher.close()
             self._watcher = None
 

@@ -14,7 +14,7 @@ from typing import Callable, TypeVar
 
 from muster.engines.modelarts.node import request, transfers
 from muster.engines.modelarts.node.account import AccountError
-from muster.engines.modelarts.node.client import Client, KeysRefused, Refused, ServiceError, Unanswered
+from muster.engines.modelarts.node.client import Client, KeysRefused, NoSdk, Refused, ServiceError, Unanswered
 from muster.engines.modelarts.node.jobs import DUPLICATE, NO_JOB, JobId, Jobs
 from muster.engines.modelarts.node.journal import Journal
 from muster.engines.modelarts.node.log_lines import LogLines
@@ -90,6 +90,8 @@ class Watcher(threading.Thread):
         self._changed.set()
 
     def close(self) -> None:
+        """Gives back what the ended thread held."""
+        self.join()
         for descriptor in (self.woken, self._wake):
             os.close(descriptor)
 
@@ -140,6 +142,8 @@ class Watcher(threading.Thread):
             except Unanswered as error:
                 self._say(f"{what}: it does not answer ({error}); it is asked again")
                 wait = max(pause, error.after)
+            except NoSdk as error:
+                raise Hopeless(str(error)) from None
             except KeysRefused as error:
                 refused_since = refused_since or time.monotonic()
                 self._renew(what, error, time.monotonic() - refused_since)
