@@ -111,7 +111,7 @@ def supervised(home: Path, tmp_path: Path) -> Callable[..., Any]:
     def make(jobs: Jobs, **fields: Any) -> Iterator[Supervised]:
         run = RunDir(str(home / "runs/steps-20260101-000000-abcd"))
         for folder in (run.path, home / "store/bucket", tmp_path / "digest"):
-            Path(folder).mkdir(parents=True)
+            Path(folder).mkdir(parents=True, exist_ok=True)
         (tmp_path / "digest/train.py").write_text("pass\n")
         job = Job(**{**JOB, **fields})
         write_json(run.job, job.to_json())
@@ -204,6 +204,25 @@ def test_the_time_limit_stops_the_job(supervised: Any) -> None:
     assert (found.state, found.reason) == ("failed", "it took longer than its time limit of 500ms")
     assert jobs.stopped == ["/v2/training-jobs/j1/actions"]
     assert jobs.made[0]["spec"]["auto_stop"] == {"time_unit": "HOURS", "duration": 1}
+
+
+def test_outputs_come_back_and_stale_code_is_gone(supervised: Any, home: Path, tmp_path: Path) -> None:
+    """With a folder of its own for the code, as private clouds have, and an output on this machine."""
+    for name in ("fixed/old.py", "fixed/train.py", "muster/runs/steps-20260101-000000-abcd/train_url/throughput_0.json"):
+        path = home / "store/bucket" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("7.5")
+    options = ModelArtsOptions(store="obs://bucket/muster", code_dir="obs://bucket/fixed", flavor="f", engine="e", api="v2")
+    jobs = Jobs([COMPLETED])
+    with supervised(jobs, modelarts=options, outputs={"train_url": Data(str(tmp_path / "out"))}, nodes=1) as one:
+        assert one.end(one.start()).state == "succeeded"
+    assert [path.name for path in (home / "store/bucket/fixed").iterdir()] == ["train.py"]
+    assert jobs.made[0]["algorithm"]["boot_file"] == "/bucket/fixed/train.py"
+    assert (tmp_path / "out/throughput_0.json").read_text() == "7.5"
+    kept = Path(one.run.attempt(1).node(0).path)
+    assert (kept / "outputs/train_url/throughput_0.json").read_text() == "7.5"
+    [listed] = json.loads((kept / "results/outputs.json").read_text())
+    assert listed["stale"] is True  # it lay there before the job
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

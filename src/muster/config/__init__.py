@@ -235,8 +235,7 @@ def _refuse_readers(sections: Sections, path: Path) -> None:
     keys = any(store.has_keys for section in of_stores for store in (section, section.obs, section.s3))
     services = (sections.modelarts, *(profile.modelarts for profile in profiles))
     others = any(found.has_keys for found in services)
-    others = (
-        others or sections.power.has_password or bool(sections.tester.token) or any(profile.secrets for profile in profiles)
-    )
+    others = others or sections.power.has_password or bool(sections.tester.token)
+    others = others or any(profile.secrets for profile in profiles)
     if (keys or others) and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ConfigError(f"{path} holds secrets and others can read it; run `chmod 600 {path}`")
