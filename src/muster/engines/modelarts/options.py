@@ -19,11 +19,12 @@ class StoreUrl(Line):
     """A folder of the store that the service reads."""
 
     words = "a URL such as `obs://bucket/folder`"
-    pattern = r"^(obs|s3)://[A-Za-z0-9][A-Za-z0-9._\-]*(/[^\x00-\x1f\x7f]*)?$"
+    types = "string"
+    pattern = r"^(obs|s3)://(?!.*/\.{1,2}(/|$))[A-Za-z0-9][A-Za-z0-9._\-]*(/[^\x00-\x1f\x7f]*)?$"
 
     def read(self, item: Item) -> str:
         text = super().read(item)
-        if not re.fullmatch(self.pattern, text) or {".", ".."} & set(text.split("/")):
+        if not re.fullmatch(self.pattern, text):
             raise Wrong(f"{item.shown} is not {self.words}", "the service reads code and data from OBS alone")
         return text
 
