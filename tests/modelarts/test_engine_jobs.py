@@ -263,7 +263,7 @@ def test_a_measurement_has_result_report_and_bundle(muster: Muster, home: Path, 
     page, bundle = tmp_path / "report.html", tmp_path / "result.tar.gz"
     done = muster("bench", job, "--engine", "modelarts", "--export", bundle, "--html", page, "--json", timeout=110)
     assert done.returncode == 0, (done.stdout, done.stderr)
-    assert json.loads(done.stdout)["value"] == 100.0
+    assert json.loads(done.stdout)["metrics"]["throughput"]["value"] == 100.0
     assert "100" in page.read_text()
     verified = muster("verify", bundle)
     assert verified.returncode == 0, (verified.stdout, verified.stderr)
