@@ -167,7 +167,7 @@ def test_keys_that_are_refused_before_there_is_a_job_end_the_run(followed: Calla
 
 
 def test_an_outage_of_logs_alone_keeps_nothing_else_from_going_on(followed: Callable[..., Watcher], tmp_path: Path) -> None:
-    outage = threading.Event()
+    outage, ended = threading.Event(), threading.Event()
     outage.set()
 
     def answer(method: str, path: str, body: Any) -> Answer:
@@ -181,7 +181,7 @@ def test_an_outage_of_logs_alone_keeps_nothing_else_from_going_on(followed: Call
             return (503, {}, OUTAGE) if outage.is_set() else (200, {}, lines)
         if method == "POST" and path == "/v2/training-jobs":
             return 201, {}, shows("Creating")
-        return 200, {}, shows("Running") if outage.is_set() else shows("Completed")
+        return 200, {}, shows("Completed") if ended.is_set() else shows("Running")
 
     with answering(answer) as service:
         watcher = followed(service)
@@ -189,6 +189,10 @@ def test_an_outage_of_logs_alone_keeps_nothing_else_from_going_on(followed: Call
         attempt = RunDir(str(tmp_path / "home/runs/steps-20260101-000000-abcd")).attempt(1)
         watcher.begin(attempt)
         until(lambda: sum("/logs/" in path for _, path in service.asked) > 2)
+        ended.set()
+        until(lambda: watcher.shown and watcher.shown.over)
+        before = len(service.asked)
+        until(lambda: len(service.asked) > before + 3)
         assert not watcher.over
         outage.clear()
         until(lambda: watcher.over)

@@ -78,16 +78,16 @@ def make(account: Account) -> Any:
     logging.getLogger(f"HuaweiCloud-SDK-{ModelArtsClient.__name__}").addHandler(logging.NullHandler())
     client = builder.build()
     client.muster_last = last
-    _connect_through(client)
+    _hand_on_every_answer(client)
     return client
 
 
-def _connect_through(client: Any) -> None:
-    """Has the client connect through adapters that hand on every answer: its own hide the headers of 429."""
+def _hand_on_every_answer(client: Any) -> None:
+    """The adapters of the SDK make an error of 429 that lacks its headers."""
     from requests.adapters import HTTPAdapter
 
     for scheme in ("https://", "http://"):
-        client.get_http_client()._session.mount(scheme, HTTPAdapter(max_retries=0))
+        client.get_http_client()._session.get_adapter(scheme).max_retries = HTTPAdapter(max_retries=0).max_retries
 
 
 class Client:

@@ -30,6 +30,7 @@ LONGEST_PAUSE = 60.0  # between two tries of what does not work
 KEYS_LIMIT = 600.0  # for keys that are refused to be put right
 OUTPUTS_EVERY = 30.0  # as often as the service uploads them
 STOP_AGAIN = 30.0  # after which a job that was told to stop is told again
+LOGS_LIMIT, STOPPED_LOGS = 600.0, 30.0  # seconds for logs of a job that has ended to be readable; of one that was stopped
 LAST_LOGS = 5  # looks at the logs of a job that has ended, as long as they bring something
 SETTLING = 3  # looks for a job whose creation was not answered, before it counts as not created
 
@@ -67,6 +68,7 @@ class Watcher(threading.Thread):
         self._id: JobId | None = None
         self._attempt: AttemptDir | None = None
         self._logs: dict[int, LogLines] = {}
+        self._missing: dict[int, str] = {}  # nodes whose logs could not be read just now, and why
         self._stopping = threading.Event()
         self._given_up = threading.Event()
         self._changed = threading.Event()
@@ -172,8 +174,11 @@ class Watcher(threading.Thread):
 
     def _create(self) -> None:
         name = request.service_name(self._run_id, self._number)
-        digest, data = os.path.basename(self._transfers.code), transfers.digests(self._job)
-        self._places = request.places(self._job, self._run_id, digest, data)
+        try:
+            data = transfers.digests(self._job)
+        except OSError as error:
+            raise Hopeless(f"{error.filename} cannot be read: {error.strerror}; its job may go on in ModelArts") from None
+        self._places = request.places(self._job, self._run_id, os.path.basename(self._transfers.code), data)
         self._id = self._journal.job(self._number)
         if self._id is not None:
             return
@@ -301,9 +306,15 @@ class Watcher(threading.Thread):
             if node not in self._logs:
                 self._logs[node] = self._log(attempt, node)
             log, sized = self._logs[node], _size(self._log_path(attempt, node))
-            with suppress(Unanswered, Refused):  # there is no log yet, or it is asked for again
+            self._missing.pop(node, None)
+            try:
                 while log.bring(lambda place, node=node: self._jobs.page(job, node, place)):  # type: ignore[misc]
-                    pass
+                    if self._changed.is_set() and not (self.shown and self.shown.over):
+                        break  # such as a stop, which must not wait for a long log
+            except Refused:  # there is no log yet
+                pass
+            except ServiceError as error:  # it is asked for again
+                self._missing[node] = str(error)
             came = came or _size(self._log_path(attempt, node)) != sized
         if time.monotonic() - self._fetched > OUTPUTS_EVERY:
             self._fetch(attempt)
@@ -330,13 +341,18 @@ class Watcher(threading.Thread):
 
     def _finish(self, attempt: AttemptDir, job: JobId) -> None:
         """Brings what is left, once the job has ended."""
-        for _ in range(LAST_LOGS):
-            if not self._bring(attempt, job):
+        looks, deadline = 0, time.monotonic() + (STOPPED_LOGS if self._stopping.is_set() else LOGS_LIMIT)
+        while self._bring(attempt, job) or self._missing:
+            looks += 1
+            if time.monotonic() > deadline or (looks >= LAST_LOGS and not self._missing):
                 break
-            self._changed.wait(min(self._every, 2.0))
+            self._pause(min(self._every, 2.0))
         for log in self._logs.values():
             log.finish()
         self._fetch(attempt)
+        if self._missing:
+            node, why = next(iter(self._missing.items()))
+            self.left = "; ".join(filter(None, [self.left, f"the log of node {node} could not be brought to its end: {why}"]))
         self.unsaved = self._transfers.fetch_local(self._places)
         try:
             self._transfers.harvest(attempt, self._places, self._journal.before(self._number))
