@@ -48,7 +48,7 @@ class NodeRecords:
             known = hosts.get(node, {})
             where = {"host": known.get("host") or f"worker-{node}", "address": known.get("address") or None}
             device = None if self.job.device == "auto" else self.job.device  # as the job says it
-            facts = {"node": node, **where, "device": device, "devices": [], "agent": None}
+            facts: dict[str, Any] = {"node": node, **where, "device": device, "devices": [], "agent": None}
             write_json(self.attempt.node(node).facts, facts)
             events = Events(self.attempt.node(node).events)
             for name, rank in self._programs(node):
