@@ -226,6 +226,32 @@ def test_states_of_both_versions_are_told_in_words() -> None:
     assert shown.of_v1({"status": 7}).words == "WAITING"
 
 
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+NAMES = (
+    "phase",
+    "secondary_phase",
+    "message",
+    "task_statuses",
+    "running_records",
+    "start_time",
+    "duration",
+    "status",
+    "error_msg",
+)
+ODD = anything | st.lists(st.fixed_dictionaries({"task": anything, "exit_code": anything, "message": anything}), max_size=2)
+
+
+@settings(max_examples=200)
+@given(st.dictionaries(st.sampled_from(NAMES), ODD))
+def test_no_answer_is_too_odd(answer: dict[str, Any]) -> None:
+    for found in (shown.of_v2({"status": answer}), shown.of_v1(answer)):
+        assert found.state and "\n" not in found.words and len(found.words) < 1000
+
+
 @given(st.text(min_size=1, max_size=64), st.integers(1, 999))
 def test_names_of_jobs_are_those_that_the_service_takes(name: str, attempt: int) -> None:
     found = request.service_name(f"{name}-20261119-055711-abcd", attempt)

@@ -17,7 +17,7 @@ from muster.engines.base import Capacity, EngineError, Order, Place, Request
 from muster.engines.modelarts import limits
 from muster.engines.modelarts.node import jobs, request, transfers
 from muster.engines.modelarts.node.account import EVERY, Account, AccountError, read_keys
-from muster.engines.modelarts.node.client import MISSING, Client, Refused, ServiceError
+from muster.engines.modelarts.node.client import MISSING, Client, Refused, ServiceError, objects
 from muster.engines.modelarts.node.journal import Journal
 from muster.engines.modelarts.options import ModelArtsOptions, StoreUrl
 from muster.engines.own_supervisor import OwnSupervisor
@@ -148,7 +148,7 @@ class ModelArts(OwnSupervisor):
         account = self.service
         client = Client(replace(account, timeout=min(account.timeout, 5.0)))
         try:
-            flavors = client.ask("GET", f"{jobs.V2}/training-job-flavors").get("flavors") or []
+            flavors = objects(client.ask("GET", f"{jobs.V2}/training-job-flavors"), "flavors")
         except ServiceError as error:
             raise EngineError(f"{account.endpoint} cannot be used: {error}; check what is {BELOW}") from None
         finally:

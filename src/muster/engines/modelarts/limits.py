@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from muster.engines.base import EngineError
 from muster.engines.modelarts.node import jobs, request
-from muster.engines.modelarts.node.client import Client, KeysRefused, NoSdk, Refused, Unanswered
+from muster.engines.modelarts.node.client import Client, KeysRefused, NoSdk, Refused, Unanswered, objects
 from muster.engines.modelarts.node.jobs import V2, place
 from muster.engines.modelarts.node.request import options_of
 from muster.job import Job
@@ -140,13 +140,13 @@ def _used(client: Client, job: Job) -> Iterator[Found]:
 def _offered(client: Client, job: Job) -> Iterator[Found]:
     options = options_of(job)
     if options.flavor:
-        listed = client.ask("GET", f"{V2}/training-job-flavors").get("flavors") or []
+        listed = objects(client.ask("GET", f"{V2}/training-job-flavors"), "flavors")
         names = [str(one.get("flavor_id")) for one in listed]
         if options.flavor not in names and (said := _unknown_flavor(client, options.flavor, options.pool)):
             known = f"it has {', '.join(names[:12])}" if names else "ask who runs the pool"
             yield "modelarts.flavor", f"is `{options.flavor}`, which the service does not have: {said}", known
     if options.engine:
-        listed = client.ask("GET", f"{V2}/training-job-engines").get("items") or []
+        listed = objects(client.ask("GET", f"{V2}/training-job-engines"), "items")
         names = [str(one.get("engine_id")) for one in listed]
         if names and options.engine not in names:
             yield (
@@ -168,7 +168,7 @@ def _unknown_flavor(client: Client, flavor: str, pool: str) -> str:
 
 def _quota(client: Client) -> Iterator[Found]:
     try:
-        quotas = client.ask("GET", f"{V2}/training-quotas").get("quotas") or []
+        quotas = objects(client.ask("GET", f"{V2}/training-quotas"), "quotas")
     except Refused:  # not every cloud has them
         return
     for one in quotas:

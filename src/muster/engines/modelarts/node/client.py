@@ -90,6 +90,12 @@ def _hand_on_every_answer(client: Any) -> None:
         client.get_http_client()._session.get_adapter(scheme).max_retries = HTTPAdapter(max_retries=0).max_retries
 
 
+def objects(data: object, name: str = "") -> list[dict[str, Any]]:
+    """The objects of a list, or of the one that a field holds; what is none is left out."""
+    found = data.get(name) if name and isinstance(data, dict) else data
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
 class Client:
     """The service of one account."""
 
@@ -108,8 +114,15 @@ class Client:
         self.account = self.account.renewed()
         self.close()
 
-    def ask(self, method: str, path: str, query: Query = (), body: Mapping[str, Any] | None = None) -> Any:
-        """Sends a request and returns the JSON of the answer; {} for an empty one. Raises ServiceError."""
+    def ask(self, method: str, path: str, query: Query = (), body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Sends a request and returns the object that is the answer; {} for an empty one. Raises ServiceError."""
+        found = self.ask_any(method, path, query, body)
+        if not isinstance(found, dict):
+            raise Unanswered("its answer is no JSON object")
+        return found
+
+    def ask_any(self, method: str, path: str, query: Query = (), body: Mapping[str, Any] | None = None) -> Any:
+        """The same for any JSON."""
         headers = {"Content-Type": "application/json;charset=utf-8" if body is not None else "application/json"}
         try:
             if self._sdk is None:
@@ -130,7 +143,7 @@ class Client:
             return {}
         try:
             return json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Unanswered("its answer is no JSON") from None
 
     def _sorted(self, error: Exception) -> ServiceError:

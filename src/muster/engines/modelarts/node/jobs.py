@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from muster.dataclass import dataclass
 from muster.engines.modelarts.node import shown
-from muster.engines.modelarts.node.client import Client, Refused, Unanswered
+from muster.engines.modelarts.node.client import Client, Refused, Unanswered, objects
 from muster.engines.modelarts.node.shown import Shown, sentence
 
 DUPLICATE = "ModelArts.2751"
@@ -71,7 +71,7 @@ class JobsV2:
 
     def create(self, body: Mapping[str, Any]) -> JobId:
         made = self._client.ask("POST", f"{V2}/training-jobs", body=body)
-        return JobId(_text(_object(made, "metadata").get("id"), "its answer names no id"))
+        return JobId(_id(_object(made, "metadata"), "id"))
 
     def find(self, name: str) -> list[JobId]:
         found = self._search([{"key": "name", "operator": "like", "value": [name]}])
@@ -84,7 +84,7 @@ class JobsV2:
         for page in range(MOST_PAGES):
             body = {"offset": page, "limit": PAGE, "sort_by": "create_time", "order": "desc", "filters": filters}
             answer = self._client.ask("POST", f"{V2}/training-job-searches", body=body)
-            found = [one for one in answer.get("items") or [] if isinstance(one, dict)]
+            found = objects(answer, "items")
             items += found
             if len(found) < PAGE:
                 break
@@ -98,8 +98,8 @@ class JobsV2:
 
     def waits_for(self, job: JobId) -> str:
         query = [("limit", 1), ("order", "desc")]
-        events = self._client.ask("GET", f"{V2}/training-jobs/{job.job}/events", query).get("events") or []
-        return sentence(events[0].get("message")) if events and isinstance(events[0], dict) else ""
+        events = objects(self._client.ask("GET", f"{V2}/training-jobs/{job.job}/events", query), "events")
+        return sentence(events[0].get("message")) if events else ""
 
     def page(self, job: JobId, node: int, behind: str) -> Page:
         query = [("base_line", behind), ("lines", LINES), ("order", "asc")]
@@ -107,8 +107,7 @@ class JobsV2:
 
     def hosts(self, job: JobId) -> dict[int, dict[str, str]]:
         found: dict[int, dict[str, str]] = {}
-        tasks = self._client.ask("GET", f"{V2}/training-jobs/{job.job}/tasks")
-        for one in tasks if isinstance(tasks, list) else []:
+        for one in objects(self._client.ask_any("GET", f"{V2}/training-jobs/{job.job}/tasks")):
             name, _, number = str(one.get("task")).rpartition("-")
             if name == "worker" and number.isascii() and number.isdigit():
                 found[int(number)] = {
@@ -121,7 +120,7 @@ class JobsV2:
         going = {"key": "phase", "operator": "in", "value": ["Creating", "Pending", "Running", "Terminating"]}
         found: dict[str, str] = {}
         for one in self._search([going]):
-            for output in _object(one, "algorithm").get("outputs") or []:
+            for output in objects(_object(one, "algorithm"), "outputs"):
                 url = str(_object(_object(output, "remote"), "obs").get("obs_url") or "")
                 found[place(url)] = str(_object(one, "metadata").get("name"))
         return found
@@ -136,18 +135,14 @@ class JobsV1:
 
     def _ask(self, method: str, path: str, **given: Any) -> dict[str, Any]:
         answer = self._client.ask(method, V1 + path, **given)
-        if isinstance(answer, dict) and answer.get("is_success") is False:
+        if answer.get("is_success") is False:
             code = str(answer.get("error_code") or "")
             raise Refused(code, f"{sentence(answer.get('error_message'))} ({code})")
-        if not isinstance(answer, dict):
-            raise Unanswered("its answer is no object")
         return answer
 
     def create(self, body: Mapping[str, Any]) -> JobId:
         made = self._ask("POST", "/training-jobs", body={**body, "config": self._numbered(body["config"])})
-        return JobId(
-            _text(made.get("job_id"), "its answer names no id"), _text(made.get("version_id"), "its answer names no version")
-        )
+        return JobId(_id(made, "job_id"), _id(made, "version_id"))
 
     def _numbered(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """The config with numbers for the spec and the engine, where these are named."""
@@ -158,7 +153,7 @@ class JobsV1:
         ):
             if not isinstance(config.get(field), str):
                 continue
-            listed = self._ask("GET", path, query=[("job_type", "train")]).get(items) or []
+            listed = objects(self._ask("GET", path, query=[("job_type", "train")]), items)
             own = [one for one in listed if _named(one, names, config[field])]
             if not own:
                 known = ", ".join(dict.fromkeys(str(one.get(names[-1])) for one in listed[:20]))
@@ -168,7 +163,7 @@ class JobsV1:
 
     def find(self, name: str) -> list[JobId]:
         query = [("search_content", name), ("per_page", PAGE), ("order", "asc"), ("sortBy", "create_time")]
-        jobs = self._ask("GET", "/training-jobs", query=query).get("jobs") or []
+        jobs = objects(self._ask("GET", "/training-jobs", query=query), "jobs")
         ids = [(str(one.get("job_id")), str(one.get("version_id"))) for one in jobs if one.get("job_name") == name]
         return [JobId(*both) for both in ids if all(re.fullmatch(ID, text) for text in both)]
 
@@ -184,7 +179,8 @@ class JobsV1:
     def page(self, job: JobId, node: int, behind: str) -> Page:
         version = f"/training-jobs/{job.job}/versions/{job.version}"
         if node >= len(self._logs):
-            self._logs = [str(name) for name in self._ask("GET", f"{version}/log/file-names").get("log_file_list") or []]
+            names = self._ask("GET", f"{version}/log/file-names").get("log_file_list")
+            self._logs = [str(name) for name in names] if isinstance(names, list) else []
         if node >= len(self._logs):
             return Page(behind, behind, [])
         query = [("log_file", self._logs[node]), ("base_line", behind), ("lines", LINES), ("order", "asc")]
@@ -196,9 +192,8 @@ class JobsV1:
     def writers(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for status in (1, 7, 8):
-            jobs = self._ask("GET", "/training-jobs", query=[("status", status), ("per_page", PAGE)]).get("jobs") or []
-            for one in jobs:
-                version = self._ask("GET", f"/training-jobs/{one['job_id']}/versions/{one['version_id']}")
+            for one in objects(self._ask("GET", "/training-jobs", query=[("status", status), ("per_page", PAGE)]), "jobs"):
+                version = self._ask("GET", f"/training-jobs/{_id(one, 'job_id')}/versions/{_id(one, 'version_id')}")
                 if version.get("train_url"):
                     found[place(str(version["train_url"]))] = str(one.get("job_name"))
         return found
@@ -222,11 +217,12 @@ def _page(answer: Mapping[str, Any]) -> Page:
     return Page(str(answer.get("start_line") or ""), str(answer.get("end_line") or ""), lines if content else [])
 
 
-def _text(value: object, wrong: str) -> str:
+def _id(data: Mapping[str, Any], name: str) -> str:
     """An id. Raises Unanswered: without it the job has to be looked for."""
+    value = data.get(name)
     text = str(value) if isinstance(value, (str, int)) else ""
     if not re.fullmatch(ID, text):
-        raise Unanswered(wrong)
+        raise Unanswered(f"its answer has no `{name}`")
     return text
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.dataclass import dataclass, field
+from muster.engines.modelarts.node.client import objects
 from muster.records.untrusted import number, whole
 
 QUEUED, RUNNING, STOPPING, SUCCEEDED, FAILED, STOPPED, LOST = (
@@ -81,13 +82,13 @@ class Shown:
 
 def of_v2(job: Mapping[str, Any]) -> Shown:
     status = _object(job, "status")
-    phase, second = str(status.get("phase") or ""), str(status.get("secondary_phase") or "")
+    phase, second = sentence(status.get("phase")), sentence(status.get("secondary_phase"))
     state = PHASES.get(phase, QUEUED)
     said = sentence(status.get("message"))
-    ends = {str(one.get("task")): _end(one) for one in status.get("task_statuses") or [] if isinstance(one, dict)}
+    ends = {str(one.get("task")): _end(one) for one in objects(status, "task_statuses")}
     if not said:
         said = next((end.message for end in ends.values() if end.message), "")
-    records = [one for one in status.get("running_records") or [] if isinstance(one, dict)]
+    records = objects(status, "running_records")
     if not said and records:
         said = sentence(records[-1].get("end_reason"))
     named = phase or "no phase"
