@@ -80,6 +80,17 @@ def test_errors_are_sorted_by_what_can_be_done(ask: Callable[[Answer], Any]) -> 
     client.close()
 
 
+def test_names_are_found_at_the_addresses_of_the_settings() -> None:
+    """As private clouds need it: the service has a name that no name service knows."""
+    with answering(lambda *words: (200, {}, shows("Running"))) as service:
+        port = service.url.rpartition(":")[2]
+        private = account(f"http://modelarts.private.example:{port}", addresses={"*.private.example": "127.0.0.1"})
+        assert Account.from_json(private.to_json()) == private
+        client = Client(private)
+        assert JobsV2(client).show(JobId("j")).state == shown.RUNNING
+        client.close()
+
+
 @pytest.fixture
 def followed(tmp_path: Path) -> Iterator[Callable[..., Watcher]]:
     """Starts the thread that follows a job, whose code and outputs are in the store of a home."""

@@ -201,7 +201,8 @@ def test_a_failed_job_is_tried_again_as_another_job(muster: Muster, home: Path, 
 
 
 def test_version_1_runs_jobs_of_old_scripts(muster: Muster, home: Path, tmp_path: Path, client: Client) -> None:
-    use(home, client, flavor="cpu.1", engine="PyTorch")
+    url = client.scene.server.url
+    use(home, client, engine="PyTorch", project="", region="any", iam_endpoint=url)  # IAM finds the project
     program = "import sys\nprint([word for word in sys.argv if 'url' in word or 'epochs' in word])\n"
     outputs = {"train_url": f"obs://{client.bucket}/old"}
     job = write(tmp_path, program, compat="modelarts-v1", outputs=outputs, parameters={"epochs": 1})

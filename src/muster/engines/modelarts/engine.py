@@ -197,4 +197,4 @@ def _account(home: str, settings: Any) -> Account:
     if not found.get("project") and not region:
         raise EngineError(f"the project in ModelArts is not known; set `project` {BELOW}, or `region`, with which IAM finds it")
     found = {name: value for name, value in found.items() if value}
-    return Account(endpoint, **{"timeout": TIMEOUT, "every": EVERY, **found})
+    return Account(endpoint, addresses=dict(settings.addresses.given), **{"timeout": TIMEOUT, "every": EVERY, **found})

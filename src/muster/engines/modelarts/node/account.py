@@ -6,6 +6,7 @@ import configparser
 import json
 import os
 import stat
+from collections.abc import Mapping
 from typing import Any
 
 from muster.dataclass import asdict, dataclass, field, replace
@@ -29,6 +30,7 @@ class Account:
     keys: str = ""  # a file of keys, which is read again when the service refuses those that it held
     ca: str = ""
     timeout: float = 60.0
+    addresses: Mapping[str, str] = field(default_factory=dict)  # of host names, as [resolve] of config.toml gives them
     every: float = EVERY  # seconds between two looks at a job
 
     def to_json(self) -> str:

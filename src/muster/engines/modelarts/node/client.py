@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from muster.addresses import Addresses
 from muster.engines.modelarts.node.account import Account
 
 MISSING = "the engine modelarts needs the vendor's SDK; install it with `pip install 'muster-train[modelarts]'`"
@@ -57,6 +58,8 @@ def make(account: Account) -> Any:
         from huaweicloudsdkcore.http.http_handler import HttpHandler
         from huaweicloudsdkcore.region.region import Region
         from huaweicloudsdkmodelarts.v1 import ModelArtsClient
+
+        from muster.addresses.requests_adapter import sdk_client  # whose requests come with the SDK
     except ImportError:
         raise NoSdk(MISSING) from None
     config = HttpConfig.get_default_config()
@@ -69,13 +72,14 @@ def make(account: Account) -> Any:
         credentials = credentials.with_iam_endpoint(account.iam_endpoint)
     last: dict[str, Any] = {}
     handler = HttpHandler().add_response_handler(lambda **given: last.update(response=given["response"]))
-    builder = ModelArtsClient.new_builder().with_http_config(config).with_http_handler(handler).with_credentials(credentials)
+    kind = sdk_client(ModelArtsClient, Addresses(account.addresses))
+    builder = kind.new_builder().with_http_config(config).with_http_handler(handler).with_credentials(credentials)
     if account.project:
         builder = builder.with_endpoint(account.endpoint)
     else:
         builder = builder.with_region(Region(account.region, account.endpoint))
-    # The errors that it would write down are raised as well.
-    logging.getLogger(f"HuaweiCloud-SDK-{ModelArtsClient.__name__}").addHandler(logging.NullHandler())
+    if not (log := logging.getLogger(f"HuaweiCloud-SDK-{kind.__name__}")).handlers:
+        log.addHandler(logging.NullHandler())  # the errors that it would write down are raised as well
     client = builder.build()
     client.muster_last = last
     _hand_on_every_answer(client)
