@@ -142,7 +142,7 @@ class Config:
     webhooks: webhooks.Webhooks = field(default_factory=webhooks.Webhooks)
     buckets: buckets.Buckets = field(default_factory=buckets.Buckets)
     service: modelarts.Service = field(default_factory=modelarts.Service, repr=False)  # the ModelArts that runs jobs
-    modelarts: modelarts.ModelArts = field(default_factory=modelarts.ModelArts)
+    modelarts: modelarts.ModelArts = field(default_factory=modelarts.ModelArts, repr=False)
     server: str = ""  # the login or the address of a server, where commands use one
     addresses: Addresses = field(default_factory=Addresses)  # of host names, for connections of Muster itself
 
