@@ -10,6 +10,7 @@ PORTAL := src/muster/server/pages/static/vendor/uPlot.esm.js
 NODE_ROOMS := $(addprefix src/muster/,__init__.py dataclass.py addresses/__init__.py addresses/requests_adapter.py plan linux records metrics channel devices storage agent \
   engines/__init__.py engines/local/__init__.py engines/local/node engines/slurm/__init__.py engines/slurm/options.py engines/slurm/node \
   engines/ssh/__init__.py engines/ssh/options.py engines/ssh/node \
+  engines/modelarts/__init__.py engines/modelarts/options.py engines/modelarts/node \
   job/__init__.py job/model.py job/kinds job/data.py job/bench.py job/queue.py job/endpoints.py)
 
 WORKLOADS := resnet50 bert-large resnet50-mindspore

@@ -198,12 +198,16 @@ def _dry_run(prepared: Prepared, json: bool) -> int:
     request = submit.render(prepared)
     if json:
         shown = {"argv": request.argv, "cwd": request.cwd, "log": request.log, "job": prepared.job.to_json()}
-        output.print_json({**shown, "script": request.script} if request.script else shown)
+        more = {"script": request.script, "request": request.shown}
+        output.print_json({**shown, **{name: text for name, text in more.items() if text}})
         return 0
     import shlex
 
     click.echo(
         f"# {prepared.job.name}: {prepared.job.ranks} ranks, {len(prepared.code.entries)} code files ({prepared.code.digest})"
     )
+    if request.shown:
+        click.echo(f"# {shlex.join(request.argv)}\n{request.shown}")
+        return 0
     click.echo(f"# {shlex.join(request.argv)}\n{request.script}" if request.script else shlex.join(request.argv))
     return 0

@@ -37,6 +37,11 @@ allow = ["10.0.0.0/8"]
 [buckets]                    # of `muster serve`; see docs/store.md
 per_user = 100               # how many a user may own
 
+[modelarts]                  # the service that the engine `modelarts` submits to; see docs/modelarts.md
+region = "cn-north-4"
+project = "0a1b2c..."
+store = "obs://bucket/muster"
+
 [modelarts.flavors."modelarts.vm.gpu.v100"]  # of `muster serve`; see docs/modelarts.md
 device = "nvidia"
 
@@ -66,7 +71,7 @@ from muster.job.kinds import Choice, Flag, Item, Kind, Wrong, declared, engine_o
 
 __all__ = ["ENGINES", "Config", "ConfigError", "addresses", "load", "server"]
 
-ENGINES = ("local", "slurm", "ssh")  # the names; the engines themselves are in `muster.engines`
+ENGINES = ("local", "slurm", "ssh", "modelarts")  # the names; the engines themselves are in `muster.engines`
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,7 @@ class Profile:
 
     secrets: dict[str, str] = declared(Secrets(), {}, "Variables that jobs can name.")
     storage: stores.Stores = declared(stores.SECTION, stores.Stores(), "Stores of this profile.")
+    modelarts: modelarts.Service = declared(modelarts.SERVICE, modelarts.Service(), "The ModelArts of this profile.")
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,7 @@ class Sections:
     pools: dict[str, pools.Pool] = declared(pools.Pools(), {}, "Pools of `muster serve`.")
     webhooks: webhooks.Webhooks = declared(webhooks.SECTION, webhooks.Webhooks(), "Webhooks of `muster serve`.")
     buckets: buckets.Buckets = declared(buckets.SECTION, buckets.Buckets(), "Buckets of `muster serve`.")
-    modelarts: modelarts.ModelArts = declared(modelarts.SECTION, modelarts.ModelArts(), "ModelArts' API of `muster serve`.")
+    modelarts: modelarts.ModelArts = declared(modelarts.SECTION, modelarts.ModelArts(), "ModelArts.")
     profiles: dict[str, Profile] = declared(TomlTable(TomlSection(Profile), pattern=r"[\s\S]*"), {}, "Profiles by name.")
 
 
@@ -135,7 +141,8 @@ class Config:
     pools: Mapping[str, pools.Pool] = field(default_factory=dict)
     webhooks: webhooks.Webhooks = field(default_factory=webhooks.Webhooks)
     buckets: buckets.Buckets = field(default_factory=buckets.Buckets)
-    modelarts: modelarts.ModelArts = field(default_factory=modelarts.ModelArts)
+    service: modelarts.Service = field(default_factory=modelarts.Service, repr=False)  # the ModelArts that runs jobs
+    modelarts: modelarts.ModelArts = field(default_factory=modelarts.ModelArts, repr=False)
     server: str = ""  # the login or the address of a server, where commands use one
     addresses: Addresses = field(default_factory=Addresses)  # of host names, for connections of Muster itself
 
@@ -168,6 +175,7 @@ def load(home: str) -> Config:
         sections.pools,
         sections.webhooks,
         sections.buckets,
+        modelarts.merged([sections.modelarts, profile.modelarts], path.parent),
         sections.modelarts,
         sections.server,
         sections.resolve,
@@ -225,6 +233,9 @@ def _refuse_readers(sections: Sections, path: Path) -> None:
     profiles = sections.profiles.values()
     of_stores = (sections.storage, *(profile.storage for profile in profiles))
     keys = any(store.has_keys for section in of_stores for store in (section, section.obs, section.s3))
-    others = sections.power.has_password or sections.tester.token or any(profile.secrets for profile in profiles)
+    services = (sections.modelarts, *(profile.modelarts for profile in profiles))
+    others = any(found.has_keys for found in services)
+    others = others or sections.power.has_password or bool(sections.tester.token)
+    others = others or any(profile.secrets for profile in profiles)
     if (keys or others) and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ConfigError(f"{path} holds secrets and others can read it; run `chmod 600 {path}`")

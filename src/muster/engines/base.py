@@ -40,6 +40,7 @@ class Request:
     cwd: str = "/"
     log: str = ""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    shown: str = ""  # the request to a service that follows from it, for people
     script: str = ""  # for an engine that takes scripts: with it alone, a run that was interrupted is submitted again
 
 
@@ -80,6 +81,7 @@ class Engine:
 
     name: str
     shares_files = True  # whether nodes see the files of this machine: a job's Python, its data, the embedded store
+    moves_data = False  # whether data of this machine is brought to nodes that do not see its files, whatever the program gets
     lasting: bool  # whether a run goes on when the command that started it is gone
     continues = False  # whether a run can leave its devices on request and be continued; a batch system does that itself
     takes_accounts = False  # whether root can have the nodes of a run be processes of another user
@@ -125,9 +127,21 @@ class Engine:
         """
         return []
 
+    def refused_code(self, size: int, files: int) -> list[tuple[str, str, str]]:
+        """Finds what is wrong with code of so many bytes and files: field, message, hint."""
+        return []
+
+    def admit(self, job: Job, say: Callable[[str], None]) -> list[tuple[str, str, str]]:
+        """Asks a service what it would refuse of a job: field, message, hint. Raises EngineError where it does not answer."""
+        return []
+
     def render(self, job: Job, order: Order, environment: Mapping[str, str]) -> Request:
         """Returns exactly what would be submitted."""
         raise NotImplementedError
+
+    def show(self, job: Job, order: Order) -> str:
+        """The request to a service that the run's supervisor makes, for people; empty where there is none."""
+        return ""
 
     def submit(self, request: Request, follower: int | None = None) -> str:
         """Submits; `follower` is a descriptor that is closed when the run should end. Returns the engine's own handle."""

@@ -20,6 +20,7 @@ ENGINES = {
     "local": "muster.engines.local.engine:Local",
     "slurm": "muster.engines.slurm.engine:Slurm",
     "ssh": "muster.engines.ssh.engine:Ssh",
+    "modelarts": "muster.engines.modelarts.engine:ModelArts",
 }
 NAMES = tuple(ENGINES)
 

@@ -288,6 +288,14 @@ class Job:
         "the group in `config.toml` if there is one only",
     )
 
+    modelarts: Any = declared(
+        kinds.EngineOptions("modelarts"),
+        None,
+        "With `--engine modelarts`: pool, flavor, engine or image, over those in `config.toml` (docs/modelarts.md).",
+        "{flavor: modelarts.vm.gpu.v100, engine: pytorch_1.8.0-cuda_10.2-py_3.7-ubuntu_18.04-x86_64}",
+        "those of `[modelarts]`",
+    )
+
     @property
     def ranks_per_node(self) -> int:
         return 1 if self.framework == "command" and self.per != "device" else self.devices
@@ -386,7 +394,7 @@ class Job:
         if values.get("constraints") is not None:
             values["constraints"] = queue.CONSTRAINTS.from_json(values["constraints"])
         values["endpoints"] = reaching.endpoints_from_json(values.get("endpoints"))
-        for field, engine in (("slurm", "slurm"), ("hosts", "ssh")):
+        for field, engine in (("slurm", "slurm"), ("hosts", "ssh"), ("modelarts", "modelarts")):
             if values.get(field):
                 values[field] = engine_options(engine).OPTIONS.from_json(values[field])
         values["metrics"] = {name: Metric(**entry) for name, entry in values.get("metrics", {}).items()}

@@ -48,6 +48,7 @@ def _process(run: Run, rank: int) -> RankView:
     found = place if place and place.state == "running" else known.get(name)
     state = found.state if found else run.state
     if found is None or found.pid is None or state != "running":
+        state = "its process is not known here" if found and state == "running" else state
         raise RunNotFound(f"rank {rank} of {run.id} is not running ({state}); a command can only run beside a running rank")
     return found
 

@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 
 STORAGE, POWER = "MUSTER_STORAGE", "MUSTER_POWER_KEYS"
+SERVICE = "MUSTER_SERVICE_KEYS"  # of the cloud that runs the jobs
+_OWN = (STORAGE, POWER, SERVICE)
 VARIABLE = "MUSTER_KEYS"  # the number of the descriptor
 OF_JOB = "MUSTER_JOB_VARIABLES"  # those of a job whose batch job is root's, as JSON: no program of root's is started with them
 _NAMED = ("access_key", "secret_key", "token")  # what opens a store, in its settings
@@ -45,8 +47,8 @@ def is_key(name: str) -> bool:
 
 def apart(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """An environment without Muster's own keys, and these."""
-    kept = {name: value for name, value in environment.items() if name not in (STORAGE, POWER)}
-    return kept, {name: environment[name] for name in (STORAGE, POWER) if name in environment}
+    kept = {name: value for name, value in environment.items() if name not in _OWN}
+    return kept, {name: environment[name] for name in _OWN if name in environment}
 
 
 def put_away(found: Mapping[str, str]) -> int:
@@ -64,7 +66,7 @@ def held() -> int:
 def read() -> dict[str, str]:
     """The keys, through the descriptor that this process was given."""
     if held() < 0:
-        return {name: os.environ[name] for name in (STORAGE, POWER) if name in os.environ}
+        return {name: os.environ[name] for name in _OWN if name in os.environ}
     size = os.fstat(held()).st_size
     return dict(json.loads(os.pread(held(), size, 0)))
 

@@ -156,7 +156,7 @@ def in_vain(record: Record) -> str:
     last = max((attempt.dir.number for attempt in record.attempts if attempt.up), default=0)
     started = sum(1 for attempt in record.attempts if attempt.dir.number > last and _interrupted(attempt))
     submitted = sum(1 for submission in record.submissions if submission.attempt >= last)
-    times = max(started, submitted - _preemptions(record, last))
+    times = max(started, submitted - _preemptions(record, last) - _taken_over(record, last))
     return f"it was cut off {times} times before one of its ranks had started" if times >= IN_VAIN else ""
 
 
@@ -166,6 +166,11 @@ def _preemptions(record: Record, attempt: int) -> int:
     since = record.events[begun.index(True) :] if True in begun else record.events
     asked = [event for event in since if event["event"] == "told-to-end" and event.get("waits")]
     return sum(1 for event in asked if event.get("cause") == Cause.PREEMPTED.value)
+
+
+def _taken_over(record: Record, attempt: int) -> int:
+    """How often another supervisor went on with the ranks of an attempt."""
+    return sum(1 for event in record.events if event["event"] == "resumed" and event.get("attempt") == attempt > 0)
 
 
 def left_for(record: Record) -> str:
@@ -197,7 +202,7 @@ def final(record: Record, status: Status | None = None) -> RunView:
     else:
         state, reason = _unrecorded(record, status)
     if state in (State.FAILED, State.SUCCEEDED) and len(attempts) > 1:
-        paid = (State.FAILED, State.LOST) if record.run.get("engine") == "ssh" else (State.FAILED,)
+        paid = (State.FAILED, State.LOST) if record.run.get("engine") in ("ssh", "modelarts") else (State.FAILED,)
         again = sum(1 for attempt in attempts[:-1] if attempt.state not in paid)  # those cost no retry
         reason += f" (attempt {len(attempts)} of {record.job.retries + 1 + again})"
     moments = [event["time"] for event in record.events if event["event"] in ("attempt-ended", "ended")]

@@ -112,6 +112,7 @@ class RunDir:
         self.stop = path + "/stop.json"
         self.kill = path + "/kill.json"
         self.preempt = path + "/preempt.json"  # that the run has to leave its devices, until it is continued
+        self.service = path + "/modelarts.json"  # the jobs of a service that its attempts are
         self.chosen = path + "/chosen.json"  # the devices that a server's queue has chosen, which others may take first
         self.final = path + "/final.json"
         self.lock = path + "/reconcile.lock"  # of the one process that does what the supervisor cannot

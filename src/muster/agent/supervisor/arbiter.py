@@ -97,13 +97,17 @@ class Arbiter:
         elif not self._ready and len(self._channel.published("ready")) == self._count:
             self._ready = True
             self._channel.announce("ready", {})
-        if self._world and len(self._channel.published("done")) == runners(self._job, self._world) and not self.terminated:
+        if self._all_done() and not self.terminated:
             self.announce_stop(Stop(Cause.FINISHED, "all ranks are done", LEFTOVER_GRACE))
         elif self._settled and time.monotonic() >= self._settled[0]:
             self.announce_stop(Stop(Cause.FAILURE, self._settled[1], self._job.grace))
         elif self._silence and self._silence.is_over():
             reason = f"nothing was written for {duration(self._silence.limit)} (silent_limit)"
             self.announce_stop(Stop(Cause.SILENT, reason, self._job.grace))
+
+    def _all_done(self) -> bool:
+        """True if all nodes with ranks have said that these are done."""
+        return self._world is not None and len(self._channel.published("done")) == runners(self._job, self._world)
 
     def announce_stop(self, stop: Stop) -> None:
         """Announces that the gang has to stop; the first call counts."""

@@ -195,6 +195,8 @@ class Supervisor:
                 return None
             if made:
                 self.events.add("retry", attempt=made[-1].attempt, reason=made[-1].reason)
+                if self.site.queues and len(made) > len(earlier) and not self._ready():
+                    return None
             made.append(self._attempt((self.run.attempt_numbers() or [0])[-1] + 1))
         return made[-1]
 
@@ -237,7 +239,8 @@ class Supervisor:
         """Follows the nodes of an attempt until all have ended; returns those that were lost."""
         lost: list[int] = []  # nodes that ended without a record of it
         running = set(range(self.assignment.count))
-        arbiter = Arbiter(self.assignment, attempt, channel, self.events, partial(self._hold, attempt))
+        decides = self.site.arbiter or Arbiter
+        arbiter: Arbiter = decides(self.assignment, attempt, channel, self.events, partial(self._hold, attempt))
         patience = Patience(channel)
         arbiter.resume() if resumed else arbiter.begin()
         while running:

@@ -56,6 +56,7 @@ def prepare(
     `account` is the user whose processes the ranks will be, where this process is root's. Raises JobError with all problems.
     """
     found = preview(loaded, home, engine, say, account)
+    loaded.with_findings(found.engine.admit(found.job, say)).checked()
     if found.job.outputs or found.job.log_url:
         from muster.launch.start import outputs
 
@@ -141,7 +142,7 @@ def _with_python_elsewhere(loaded: LoadedJob, job: Job) -> LoadedJob:
 def validate(loaded: LoadedJob, engine: Engine, context: Context) -> LoadedJob:
     """The job with the problems that the engine and the settings find."""
     job = loaded.job
-    unseen = [] if engine.shares_files else data.unseen(job)
+    unseen = [] if engine.shares_files or engine.moves_data else data.unseen(job)
     findings = [*engine.impossible(job), *missing_secrets(job, context), *unseen]
     if job.boot and not job.python:
         findings.append(Finding("python", "has no default: there is no `python` on your PATH", "set it to a path"))
@@ -156,7 +157,8 @@ def package(loaded: LoadedJob, engine: Engine, context: Context, say: Say) -> Pr
     job = loaded.job
     missing = data.missing(job, context.storage, rights_of(engine))
     code, wrong = _code(job, context, say)
-    loaded.with_findings([*missing, *wrong]).checked()
+    refused = engine.refused_code(code.size, len(code.entries)) if code is not None else []
+    loaded.with_findings([*missing, *wrong, *refused]).checked()
     assert code is not None  # without it something is wrong
     return Prepared(job, engine, context, code, loaded.text, environment(job, context))
 

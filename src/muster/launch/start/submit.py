@@ -40,7 +40,9 @@ def order(prepared: Prepared, run_id: str, agent: str) -> Order:
 def render(prepared: Prepared) -> Request:
     """Returns what would be submitted; nothing is created."""
     agent = packed_agent.path(prepared.context.home)
-    return prepared.engine.render(prepared.job, order(prepared, new_id(prepared.job.name), agent), prepared.environment)
+    wanted = order(prepared, new_id(prepared.job.name), agent)
+    request = prepared.engine.render(prepared.job, wanted, prepared.environment)
+    return replace(request, shown=prepared.engine.show(prepared.job, wanted))
 
 
 def start(prepared: Prepared, follower: int | None = None, given: Given | None = None) -> RunDir:

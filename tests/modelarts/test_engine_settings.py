@@ -1,0 +1,126 @@
+"""The settings of the engine modelarts: which service, with whose keys, and what is said where something is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muster import config
+from muster.engines import registry
+from muster.engines.base import EngineError
+from muster.engines.modelarts import engine as module
+from muster.engines.modelarts import limits
+from muster.engines.modelarts.engine import ModelArts
+from muster.engines.modelarts.options import ModelArtsOptions
+from muster.job import Job
+from muster.job.data import Data
+
+KEYS = 'access_key = "AK"\nsecret_key = "SK"\n'
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*module.VARIABLES.values(), "MUSTER_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def settings(home: Path, text: str) -> ModelArts:
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(text)
+    (home / "config.toml").chmod(0o600)
+    found = registry.get("modelarts", str(home))
+    assert isinstance(found, ModelArts)
+    return found
+
+
+def test_a_region_is_an_address_and_keys_are_those_of_the_store(home: Path) -> None:
+    store = f'[storage]\nendpoint = "https://obs.example"\n{KEYS}'
+    account = settings(home, store + '[modelarts]\nregion = "cn-north-4"\n').service
+    assert account.endpoint == "https://modelarts.cn-north-4.myhuaweicloud.com"
+    assert (account.access_key, account.secret_key, account.project) == ("AK", "SK", "")
+    assert "SK" not in repr(account)
+
+
+def test_a_profile_and_the_variables_of_the_vendor_count_more(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f'[modelarts]\nendpoint = "https://a"\nproject = "p"\ntoken = "old"\nca = "ca.pem"\n{KEYS}'
+    text += '[profiles.other.modelarts]\nendpoint = "https://b"\naccess_key = "AK2"\nsecret_key = "SK2"\n'
+    assert settings(home, text).service.token == "old"
+    monkeypatch.setenv("MUSTER_PROFILE", "other")
+    account = settings(home, text).service
+    assert (account.endpoint, account.access_key, account.token, account.ca) == ("https://b", "AK2", "", str(home / "ca.pem"))
+    monkeypatch.setenv("HUAWEICLOUD_SDK_AK", "AK3")
+    monkeypatch.setenv("HUAWEICLOUD_SDK_SK", "SK3")
+    monkeypatch.setenv("HUAWEICLOUD_SDK_PROJECT_ID", "p3")
+    account = settings(home, text).service
+    assert (account.access_key, account.secret_key, account.project) == ("AK3", "SK3", "p3")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the address of ModelArts is not known; set `region` or `endpoint`"),
+        ('[modelarts]\nendpoint = "https://a"\n', "there are no keys of ModelArts"),
+        (f'[modelarts]\nendpoint = "https://a"\n{KEYS}', "the project in ModelArts is not known"),
+        ('[modelarts]\nregion = "r"\nkeys = "missing"\n', "missing cannot be read: No such file or directory"),
+    ],
+)
+def test_what_is_missing_is_one_sentence(home: Path, text: str, said: str) -> None:
+    with pytest.raises(EngineError, match=said):
+        _ = settings(home, text).service
+
+
+def test_keys_belong_to_their_owner_alone(home: Path) -> None:
+    found = settings(home, f"[profiles.default.modelarts]\n{KEYS}")
+    (home / "config.toml").chmod(0o644)
+    with pytest.raises(config.ConfigError, match="others can read it"):
+        _ = found.service
+
+
+def test_without_the_sdk_it_is_said_how_to_get_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    with pytest.raises(EngineError, match=r"pip install 'muster-train\[modelarts\]'"):
+        settings(home, "").resolve(Job(), print)
+
+
+OPTIONS = ModelArtsOptions(api="v2", store="obs://b/m", flavor="f", engine="e")
+
+
+@pytest.mark.parametrize(
+    ("job", "fields"),
+    [
+        (Job(compat="modelarts-v2", framework="pytorch", boot="a.py", modelarts=OPTIONS), []),
+        (Job(framework="pytorch", boot="a.py", modelarts=OPTIONS), ["framework"]),
+        (Job(compat="apulis", boot="a.py", modelarts=OPTIONS), ["compat"]),
+        (Job(command="true", modelarts=OPTIONS), ["command"]),
+        (Job(command='true "$@"', modelarts=ModelArtsOptions(image="i", pool="p")), ["command"]),
+        (Job(boot="a.py", modelarts=ModelArtsOptions(flavor="f", engine="e")), ["modelarts.store"]),
+        (
+            Job(boot="a.py", secrets=("KEY",), ssh=True, hold_on_failure=5.0, modelarts=OPTIONS),
+            ["secrets", "ssh", "hold_on_failure"],
+        ),
+        (Job(boot="a.py", log_url="/logs", modelarts=OPTIONS), ["log_url"]),
+        (
+            Job(
+                boot="a.py",
+                outputs={"train_url": Data("obs://b/fixed/out")},
+                modelarts=ModelArtsOptions(code_dir="obs://b/fixed", flavor="f", engine="e"),
+            ),
+            ["modelarts.code_dir"],
+        ),
+        (
+            Job(boot="a.py", env={"A": "b"}, modelarts=ModelArtsOptions(api="v1", store="obs://b", flavor="f", engine="e")),
+            ["env"],
+        ),
+    ],
+)
+def test_what_cannot_be_there_is_found_without_asking(job: Job, fields: list[str]) -> None:
+    assert [field for field, _, _ in limits.offline(job)] == fields
+
+
+def test_code_has_the_limits_of_the_service() -> None:
+    assert [*limits.code(128 << 20, 4096)] == []
+    assert [words for _, words, _ in limits.code((128 << 20) + (1 << 20), 4097)] == [
+        "has 129 MB, and the service takes 128 MB at most",
+        "has 4,097 files, and the service takes 4,096 at most",
+    ]
