@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from run_client import RunClient, run_client
 
 from browser import Seen
+from muster.server.pages import assets
 from muster_server import PASSWORD, Administered, MusterServer, server_folder
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+AXE = Path(__file__).parents[2] / "scripts/portal/node_modules/axe-core/axe.min.js"
 POOL = '[pools.local]\ntrusted = true\npaths = ["/"]\n'
 SAYS = "name: {name}\nframework: command\nper: node\ncommand: [bash, -c, {script}]\nsample: 0\n"
+
+
+def need_portal() -> None:
+    if not assets.complete() or not AXE.exists():
+        reason = "the portal is not built; run `make portal`"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
 
 
 @dataclass

@@ -234,6 +234,8 @@ def test_a_token_is_made_and_revoked(browser: Browser, portal: Portal, lihua: Ru
         with portal.server.http(token) as http:
             assert http.get("/api/v1/me").status_code == 200
             row.locator("button").click()
+            assert page.locator("dialog button.danger").is_disabled()  # what cannot be undone asks for the name
+            page.fill("dialog input", "nightly")
             page.click("dialog button.danger")
             row.wait_for(state="detached")
             assert http.get("/api/v1/me").status_code == 401

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import screenshots
-from portal_server import Portal, logged_in, member, portal
+from portal_server import AXE, Portal, logged_in, member, need_portal, portal
 from run_client import RunClient
 
 from browser import Seen, browser
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 __all__ = ["browser", "portal"]
-AXE = Path(__file__).parents[2] / "scripts/portal/node_modules/axe-core/axe.min.js"
 RECORDS = 'from muster import record\nfor step in range(20): record.metric("loss", 1 / (step + 1), step=step)'
 SCRIPTS = """performance.getEntriesByType('resource').filter((one) => /\\.m?js$/.test(new URL(one.name).pathname))
   .reduce((sum, one) => sum + one.encodedBodySize, 0)"""
@@ -45,12 +42,6 @@ def id_of(client: RunClient, name: str) -> str:
 
 def names(page: Page) -> list[str]:
     return page.locator("[data-rows] .name a").all_inner_texts()
-
-
-def need_portal() -> None:
-    if not assets.complete() or not AXE.exists():
-        reason = "the portal is not built; run `make portal`"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
 
 
 def test_the_list_is_searched_and_filtered_by_its_address(browser: Browser, portal: Portal, lihua: RunClient) -> None:
