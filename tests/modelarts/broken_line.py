@@ -12,6 +12,7 @@ LIMIT = 20.0
 # What happens to a request. `lost` ones never reach the service; of the others only the answer is.
 LOST_CUT, LOST_500, LOST_429 = "lost: cut", "lost: 500", "lost: 429"
 CUT, CUT_WITHIN, ANSWERED_500, NO_ANSWER = "cut", "cut within the answer", "answered with 500", "no answer"
+FAULTS = (LOST_CUT, LOST_500, LOST_429, CUT, CUT_WITHIN, ANSWERED_500, NO_ANSWER)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from broken_line import FAULTS, broken_line
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from modelarts_scene import collected as collected
@@ -40,7 +41,7 @@ JOB = Job(
 
 
 def account(url: str, **more: Any) -> Account:
-    return Account(url, project="project", access_key="OLD", secret_key="secret", every=0.02, timeout=2.0, **more)
+    return Account(url, project="project", access_key="OLD", secret_key="secret", every=0.02, **{"timeout": 2.0, **more})
 
 
 def shows(phase: str) -> dict[str, Any]:
@@ -152,6 +153,30 @@ def test_a_job_whose_creation_was_not_answered_is_found_and_a_second_one_is_stop
         assert journal.job(1) == JobId("id-0") and journal.name(1) == made[0]
 
 
+@pytest.mark.parametrize("fault", FAULTS)
+def test_whatever_breaks_a_creation_there_is_one_job(followed: Callable[..., Watcher], fault: str) -> None:
+    made: list[str] = []
+
+    def answer(method: str, path: str, body: Any) -> Answer:
+        if (method, path) == ("POST", "/v2/training-jobs"):
+            made.append(body["metadata"]["name"])
+            return 201, {}, shows("Creating")
+        if path == "/v2/training-job-searches":
+            return 200, {}, {"items": [{"metadata": {"id": "j", "name": name, "create_time": 1}} for name in made]}
+        return 200, {}, shows("Running")
+
+    def is_creation(line: str) -> bool:
+        return line.startswith("POST") and line.split()[1].endswith("/training-jobs")
+
+    with answering(answer) as service, broken_line(int(service.url.rpartition(":")[2]), [fault], is_creation) as line:
+        service.url = line.url
+        watcher = followed(service, timeout=0.3)
+        until(lambda: watcher.shown)
+        assert (line.happened, len(made), watcher.shown and watcher.shown.state) == ([fault], 1, shown.RUNNING)
+        watcher.give_up()
+        watcher.join()
+
+
 def test_expired_keys_are_read_again_from_their_file(followed: Callable[..., Watcher], tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.touch(0o600)
@@ -256,7 +281,7 @@ NAMES = (
 ODD = anything | st.lists(st.fixed_dictionaries({"task": anything, "exit_code": anything, "message": anything}), max_size=2)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.dictionaries(st.sampled_from(NAMES), ODD))
 def test_no_answer_is_too_odd(answer: dict[str, Any]) -> None:
     for found in (shown.of_v2({"status": answer}), shown.of_v1(answer)):
@@ -269,7 +294,7 @@ def test_names_of_jobs_are_those_that_the_service_takes(name: str, attempt: int)
     assert re.fullmatch(r"[0-9A-Za-z_-]{1,64}", found) and found.endswith(f"-20261119-055711-abcd-{attempt}")
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(
     st.lists(st.text("ab \r日", max_size=4), max_size=30),
     st.lists(st.integers(0, 60), max_size=12),

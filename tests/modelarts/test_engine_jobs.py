@@ -128,7 +128,6 @@ def is_create(line: str) -> bool:
     [
         [LOST_429, LOST_CUT, LOST_500, CUT],
         [NO_ANSWER],
-        [ANSWERED_500, CUT_WITHIN],
     ],
     ids=lambda faults: ", ".join(faults),
 )

@@ -40,8 +40,8 @@ class Request:
     cwd: str = "/"
     log: str = ""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    shown: str = ""  # the request to a service that follows from it, for people
     script: str = ""  # for an engine that takes scripts: with it alone, a run that was interrupted is submitted again
+    shown: str = ""  # the request to a service that follows from it, for people
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ class Slurm(Engine):
         longest = cluster.longest(chosen, self._machines) if job.time_limit else math.inf
         account = self.account.to_text() if self.account is not None else ""
         text = script.render(job, order, chosen, sys.executable, longest, self._site.namespaces, account)
-        return Request(client.SUBMIT, "/", f"{order.run_dir}/{BATCH_LOG}", client.clean(environment), text)
+        return Request(client.SUBMIT, "/", f"{order.run_dir}/{BATCH_LOG}", client.clean(environment), script=text)
 
     def submit(self, request: Request, follower: int | None = None) -> str:
         _answers.clear()
