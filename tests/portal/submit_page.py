@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from portal_server import Portal, logged_in, member, served
+from portal_server import AXE as AXE
+from portal_server import Portal, logged_in, member, need_portal, served
 from run_client import RunClient
 
 from browser import Seen
-from muster.server.pages import assets
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 POOLS = '[pools.local]\ntrusted = true\npaths = ["/"]\n[pools.small]\ntrusted = true\ncpu = 2\n'
-AXE = Path(__file__).parents[2] / "scripts/portal/node_modules/axe-core/axe.min.js"
 EVIL = "<img src=x onerror=window.hacked=1>"
 
 
 @pytest.fixture(scope="module")
 def two_pools() -> Iterator[Portal]:
-    if not assets.complete() or not AXE.exists():
-        reason = "the portal is not built; run `make portal`"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    need_portal()
     with served(POOLS) as found:
         yield found
 

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from endpoint_scene import serving
-from portal_server import Portal, logged_in, member, portal
+from portal_server import AXE, Portal, logged_in, member, need_portal, portal
 from run_client import RunClient
 
 from browser import browser
 from conftest import until
-from muster.server.pages import assets
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 __all__ = ["browser", "portal"]
-AXE = Path(__file__).parents[2] / "scripts/portal/node_modules/axe-core/axe.min.js"
 SHELL = ".xterm-rows"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
-    if "vendor/xterm.mjs" not in assets.assets() or not AXE.exists():
-        reason = "the portal is not built; run `make portal`"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    need_portal()
 
 
 @pytest.fixture(scope="module")

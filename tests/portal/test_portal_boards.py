@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from portal_server import Portal, logged_in, member, served
+from portal_server import AXE, Portal, logged_in, member, need_portal, served
 from run_client import RunClient
-from test_portal_pages import AXE, need_portal
 
 from browser import browser
 from muster_server import PASSWORD
