@@ -26,6 +26,7 @@ from test_accounts import database
 
 from authority import certify
 from conftest import until
+from muster.linux import proc
 from muster.server.core.tables import runs
 from muster.server.runs.code import CodeStore
 from muster.server.runs.code_quota import CodeQuota
@@ -322,6 +323,14 @@ def test_a_job_names_its_project_and_its_pool_and_the_request_wins(client: RunCl
     elsewhere = client.post("command: echo\npool: nowhere\n")
     assert (elsewhere.status_code, "there is no pool `nowhere`" in elsewhere.json()["reason"]) == (400, True)
     assert client.get(client.submit("command: echo\nproject: nobodys\n"))["project"] == client.project
+
+
+def test_nothing_of_the_supervisors_of_ended_runs_stays_behind(client: RunClient) -> None:
+    submitted = [client.submit("command: echo") for _ in range(3)]
+    for run in submitted:
+        client.wait(run)
+    pids = [int(client.get(run)["handle"].split(":")[0]) for run in submitted]
+    until(lambda: not any(proc.stat(pid) for pid in pids))  # a process that nobody has reaped still has its line there
 
 
 def test_runs_wait_in_the_order_of_submission_and_say_why(serve_muster: ServeMuster) -> None:

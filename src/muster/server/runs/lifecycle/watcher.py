@@ -8,12 +8,12 @@ import math
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from muster.engines.base import EngineError
+from muster.engines.base import Engine, EngineError
 from muster.job import Job
 from muster.launch import preemption, views
 from muster.launch.names import RunNotFound
@@ -48,6 +48,7 @@ class Watcher:
         self._ending: set[str] = set()  # runs with a final record whose supervisors are alive
         self._held: dict[str, float] = {}  # when runs of engines with queues of their own were first seen to go on
         self._noted: set[str] = set()  # those of them of which the database knows that
+        self._leaving: dict[str, Engine] = {}  # supervisors of runs that have ended, by handle: the engine reaps them
         self._ended = threading.Event()
 
     def add(self, row: Row) -> None:
@@ -72,6 +73,7 @@ class Watcher:
         with closing(Watch()) as watch:
             while not self._ended.is_set():
                 changed = watch.wait(SOON if self._ending else WAIT)
+                self._leaving = {handle: engine for handle, engine in self._leaving.items() if engine.status([handle])[handle].alive}
                 with self._lock:
                     known, new = dict(self._rows), self._new | self._ending
                     self._new.clear()
@@ -180,6 +182,10 @@ class Watcher:
         return min(view.get("started") or time.time(), self._held.get(row.id, math.inf))
 
     def _let_go(self, row: Row) -> bool:
+        pool = self._platform.pools[row.pool]
+        with suppress(Damaged, EngineError, OSError):
+            if not pool.has_own_queue and (handle := submissions.handle(self._platform.run_dir(row))):
+                self._leaving[handle] = self._platform.engine(pool, row.account)
         with self._lock:
             self._rows.pop(row.id, None)
         self._shown.pop(row.id, None)
