@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from job_files import accepted, one, refused
 
+from muster.engines.modelarts.options import ModelArtsOptions
 from muster.engines.slurm.options import SlurmOptions
 from muster.engines.ssh.options import HostsOptions
 from muster.job import FIELDS, Bench, Data, Metric
@@ -82,6 +83,7 @@ PLAIN = "command: x\n"
         ("slurm.options=[--nice=100]", SlurmOptions(options=("--nice=100",))),
         ("hosts=[a, b]", HostsOptions(nodes=("a", "b"))),
         ("hosts.group=lab", HostsOptions(group="lab")),
+        ("modelarts.flavor=modelarts.vm.cpu.2u", ModelArtsOptions(flavor="modelarts.vm.cpu.2u")),
     ],
 )
 def test_every_field_can_be_set(tmp_path: Path, override: str, value: Any) -> None:
