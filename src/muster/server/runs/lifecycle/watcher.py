@@ -73,7 +73,8 @@ class Watcher:
         with closing(Watch()) as watch:
             while not self._ended.is_set():
                 changed = watch.wait(SOON if self._ending else WAIT)
-                self._leaving = {handle: engine for handle, engine in self._leaving.items() if engine.status([handle])[handle].alive}
+                leaving = self._leaving.items()
+                self._leaving = {handle: engine for handle, engine in leaving if engine.status([handle])[handle].alive}
                 with self._lock:
                     known, new = dict(self._rows), self._new | self._ending
                     self._new.clear()
