@@ -73,7 +73,7 @@ def test_a_login_asks_for_the_password_without_showing_it_and_keeps_a_token(
         assert http.get("/api/v1/me").status_code == 401
 
 
-def test_two_logins_live_beside_each_other(administered: Administered, muster: Muster) -> None:
+def test_two_logins_live_beside_each_other(administered: Administered, muster: Muster, home: Path) -> None:
     server, name = administered.server, f"two{next(NUMBERS)}"
     server.make_user(administered.administrator, name)
     login(server, administered.administrator)
@@ -81,8 +81,10 @@ def test_two_logins_live_beside_each_other(administered: Administered, muster: M
     assert muster("users", "list").returncode == 0
     refused = muster("users", "list", "--profile", "second")
     assert (refused.returncode, "only administrators" in refused.stderr) == (2, True)
+    (home / "config.toml").write_text('server = "second"\n')
+    assert [muster("users", "list", *words).returncode for words in ([], ["--server"], [f"--server={server.url}"])] == [2, 0, 0]
     assert muster("logout", "--profile", "second").returncode == 0
-    assert muster("users", "list").returncode == 0
+    assert muster("users", "list", "--profile", "default").returncode == 0
 
 
 def test_users_come_change_and_go(admin: Muster, server: MusterServer) -> None:

@@ -12,7 +12,7 @@ import click
 from muster import config
 from muster.cli import output
 from muster.cli.options import as_json
-from muster.cli.servers import profile_option, profiles
+from muster.cli.servers import login_option, profiles
 from muster.client.profiles import Profile
 from muster.records.layout import home, make_home
 from muster.tester.errors import Misused
@@ -30,7 +30,7 @@ a_file = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--token-stdin", is_flag=True, help="Read a token from stdin instead of asking for a password.")
 @click.option("--ca", type=a_file, metavar="FILE", help="The authority of its certificate.")
 @click.option("--insecure", is_flag=True, help="Allow http to another machine: others can listen.")
-@profile_option
+@login_option
 @as_json
 def command(url: str, name: str | None, token_stdin: bool, ca: Path | None, insecure: bool, profile: str, json: bool) -> None:
     """Log in at a server.

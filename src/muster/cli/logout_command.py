@@ -6,12 +6,12 @@ import click
 
 from muster.cli import output
 from muster.cli.options import as_json
-from muster.cli.servers import profile_option, profiles
+from muster.cli.servers import login_option, profiles
 from muster.tester.errors import Misused
 
 
 @click.command("logout")
-@profile_option
+@login_option
 @as_json
 def command(profile: str, json: bool) -> None:
     """Log out: revoke the token that `muster login` made, and the key of the store, and forget them.

@@ -9,7 +9,7 @@ import click
 
 from muster.cli import output
 from muster.cli.options import as_json
-from muster.cli.servers import opened, profile_option, profiles
+from muster.cli.servers import login, opened, profile_option
 
 if TYPE_CHECKING:
     from muster.client.server import ServerClient
@@ -116,7 +116,7 @@ def save_template(
         body = {"run": run} if run is not None else _read(client, str(job), with_code)
         if description:
             body["description"] = description
-        known = next(_known(client, name, scope, project, profiles().get(profile).user), None)
+        known = next(_known(client, name, scope, project, login(profile).user), None)
         if known is None:
             made = client.post("templates", name=name, scope=scope, project=project, **body)
         else:
