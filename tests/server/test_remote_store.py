@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from conftest import Muster, WriteJob
-from muster_server import Administered, User, make_user
+from muster.server.runs.environment import StoreAddress
+from muster.server.runs.pools.pool import Pools
+from muster_server import Administered, ServeMuster, User, make_user
+from served_program import unused_port
 
 
 @pytest.fixture
@@ -62,3 +65,31 @@ def test_a_bucket_of_another_is_not_there(muster: Muster, bucket: str, administe
     done = muster("ls", f"obs://{bucket}", "--server", MUSTER_HOME=str(other))
     assert (done.returncode, done.stdout) == (3, "")
     assert "there is no bucket" in done.stderr
+
+
+def test_behind_a_proxy_the_store_is_where_the_server_was_told(
+    serve_muster: ServeMuster, muster: Muster, home: Path, tmp_path: Path
+) -> None:
+    port, store_port = unused_port(), unused_port()
+    external, store = f"http://localhost:{port}", f"http://localhost:{store_port}"  # as a proxy that passes all on
+    ports = ("--port", port, "--store-port", store_port)
+    server = serve_muster(*ports, "--external-url", external, "--store-url", f"{store}/")
+    assert (server.url, server.store) == (external, store)
+    make_user(Administered(server, server.make_administrator()), home)
+    (tmp_path / "one.txt").write_text("one")
+    added = muster("buckets", "add", "data")
+    assert added.returncode == 0, added.stderr
+    assert muster("cp", tmp_path / "one.txt", "obs://data/one.txt", "--server").returncode == 0
+    assert muster("cp", "obs://data/one.txt", tmp_path / "two.txt", "--server").returncode == 0
+    assert (tmp_path / "two.txt").read_text() == "one"
+
+
+def test_jobs_of_other_machines_reach_the_store_where_people_do(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(
+        '[hosts.lab]\nnodes = ["a"]\n[pools.lab]\nengine = "ssh"\nhosts = "lab"\ntrusted = true\n[pools.here]\ntrusted = true\n'
+    )
+    pools = Pools(tmp_path)
+    here, public = "http://127.0.0.1:9531", "https://store.muster.example"
+    for ca, told, expected in (("", "", (here, here)), ("", public, (here, public)), ("cert.pem", public, (public, public))):
+        address = StoreAddress(here, ca, told)
+        assert (address.of(pools["here"]), address.of(pools["lab"])) == expected

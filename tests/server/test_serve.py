@@ -213,6 +213,7 @@ def test_a_database_of_a_newer_muster_is_refused(serve_muster: ServeMuster, must
         (["--database", "mysql://x"], "not the URL of a database"),
         (["--database", "postgresql://a:secret@127.0.0.1:1/x"], "cannot be used"),
         (["--external-url", "muster.example"], "--external-url is not an address"),
+        (["--store-url", "https://muster.example/store"], "--store-url is not an address"),
         (["--trusted-proxy", "everybody"], "is not an address"),
     ],
 )
@@ -224,7 +225,10 @@ def test_a_server_that_cannot_serve_says_why(muster: Muster, tmp_path: Path, wor
 
 
 def test_others_can_listen_where_there_is_no_tls(serve_muster: ServeMuster) -> None:
-    assert "travel unencrypted" in serve_muster("--host", "0.0.0.0").log.read_text()
+    server = serve_muster("--host", "0.0.0.0")
+    assert "travel unencrypted" in server.log.read_text()
+    with server.http(server.make_administrator(), {"Host": f"node7:{server.port}"}) as http:  # its store is there, too
+        assert http.get("/api/v1/me").json()["store"] == f"http://node7:{server.store_port}"
     assert "unencrypted" not in serve_muster("--host", "0.0.0.0", "--external-url", "https://m.example").log.read_text()
 
 

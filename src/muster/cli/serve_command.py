@@ -38,6 +38,7 @@ database_option: Callable[[Any], Any] = click.option(
 @click.option("--cert", type=a_file, metavar="FILE", help="A certificate (PEM): speak TLS.")
 @click.option("--key", type=a_file, metavar="FILE", help="The key of the certificate (PEM).")
 @click.option("--external-url", metavar="URL", help="Where people reach it, behind a proxy.")
+@click.option("--store-url", metavar="URL", help="Where people and other machines reach the store.")
 @click.option("--trusted-proxy", "trusted_proxies", multiple=True, metavar="ADDRESS", help="Believe the headers of this proxy.")
 @click.option("--endpoints-domain", metavar="DOMAIN", help="Open endpoints of runs at names below it.")
 @click.option("--signers", type=a_file, metavar="FILE", help="Take only bundles signed by these (allowed signers).")
@@ -95,7 +96,7 @@ def _announce(settings: Settings, started: Listening, json: bool) -> None:
         what = "its jobs are processes of the user who runs this server, and can read the server's data"
         output.say(f"warning: the pool `{pool}` has no accounts: {what}; give it `accounts`, which needs root")
     text = f"the server listens at {started.url}, with its data in {settings.data}; Ctrl-C stops it"
-    text += f"\nits store (S3 and OBS) listens at {started.store}"
+    text += f"\nits store (S3 and OBS) is at {started.store}"
     if started.first_administrator:
         text += f"\nthere is no administrator yet: set a password at (once, within a day)\n  {started.first_administrator}"
     output.show(json, {**vars(started), "data": str(settings.data)}, text)

@@ -18,7 +18,7 @@ def settings(server: Server) -> Settings:
     """How the store is reached, for every kind of URL. Raises Misused where the server does not say where it is."""
     address = server.client.get("me").get("store")
     if not address:
-        hint = f"add --server none, and name its address in [storage] of {server.home}/config.toml"
+        hint = f"ask for `muster serve --store-url`, or name it in [storage] of {server.home}/config.toml and add --server none"
         raise Misused(f"{server.profile.url} does not say where its store is; {hint}")
     profile = server.profile
     if profile.access_key is None:

@@ -80,6 +80,7 @@ class Settings:
     cert: Path | None = None
     key: Path | None = None
     external_url: str | None = None
+    store_url: str | None = None  # where people and other machines reach the store
     trusted_proxies: tuple[str, ...] = ()
     signers: Path | None = None  # whose bundles alone are accepted
     limits: Limits = field(default_factory=Limits)  # on bundles
@@ -99,15 +100,9 @@ class Settings:
     def check(self) -> None:
         """Raises Misused for settings that cannot be meant."""
         check_certificate(self.cert, self.key)
-        parts = urlsplit(self.external_url or "http://localhost")
-        if (
-            parts.scheme not in ("http", "https")
-            or not parts.hostname
-            or parts.username
-            or parts.query
-            or parts.path not in ("", "/")
-        ):
-            raise Misused("--external-url is not an address; write one such as https://muster.example, without a path")
+        for option, url in (("--external-url", self.external_url), ("--store-url", self.store_url)):
+            if url is not None and not _is_origin(url):
+                raise Misused(f"{option} is not an address; write one such as https://muster.example, without a path")
         check_domain(self.endpoints_domain, self.external_url, self.encrypted)
         for proxy in self.trusted_proxies:
             try:
@@ -116,13 +111,20 @@ class Settings:
                 raise Misused(f"`{proxy}` is not an address; write that of the proxy, such as 10.0.0.5") from None
 
 
+def _is_origin(url: str) -> bool:
+    """True for an address of http or https without a user, a path or a query."""
+    parts = urlsplit(url)
+    plain = not parts.username and not parts.query and parts.path in ("", "/")
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and plain
+
+
 @dataclass(frozen=True)
 class Listening:
     """What a server that has started tells whoever started it."""
 
     url: str
     database: str
-    store: str | None  # where S3 and OBS are served
+    store: str  # where S3 and OBS are served
     first_administrator: str | None  # a one-time link, where no administrator can log in
     own_user: tuple[str, ...] = ()  # pools whose jobs are processes of the server's own user
 
@@ -147,10 +149,12 @@ def serve(settings: Settings, listening: Callable[[Listening], None]) -> None:
         layout.clear_scratch()
         link = _prepare(database, ownership, url)
         vault = open_vault(layout.key)
-        store_address = None if settings.external_url else address_of(store_listener, settings.host, settings.cert is not None)
+        store_url = (settings.store_url or "").rstrip("/")
+        own_store = address_of(store_listener, settings.host, settings.cert is not None)
+        store_address = store_url or (None if settings.external_url else own_store)
         proxied = settings.external_url is not None or bool(settings.trusted_proxies)
         context = ServerContext(layout, database, ownership, vault, url, Metrics(), store_address, proxied)
-        platform = _platform(settings, context, store_listener)
+        platform = _platform(settings, context, StoreAddress(own_store, str(settings.cert or ""), store_url))
         context.stoppers.append(partial(stopping.stop_all, platform))
         context.metrics.sources.append(partial(gauges.of_pools, platform.nodes, platform.pools))
         results = stack.enter_context(opened(layout, database, settings.limits, settings.signers))
@@ -158,11 +162,11 @@ def serve(settings: Settings, listening: Callable[[Listening], None]) -> None:
         server = slow_clients.Server(_configuration(settings, context, platform, results, keeper))
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises it again once it has stopped
         most_buckets = config.load(str(layout.folder)).buckets.per_user
-        store = _store(layout, StoreAccess(database, vault, platform.temporary, most_buckets), url)
+        store = _store(layout, StoreAccess(database, vault, platform.temporary, most_buckets), store_url or url)
         with (
             watched(ownership, server),
             closing(store),
-            _served(settings, store_listener, store) as store_url,
+            _served(settings, store_listener, store),
             platform.nodes.running(),
             Loop(platform).running(),
             IdleWatch(platform).running(),
@@ -171,15 +175,14 @@ def serve(settings: Settings, listening: Callable[[Listening], None]) -> None:
         ):
             listener.listen(MAX_CONNECTIONS)
             own_user = tuple(name for name, pool in platform.pools.all.items() if pool.is_own_user)
-            listening(Listening(url, database.name, store_url, link, own_user))
+            listening(Listening(url, database.name, store_url or own_store, link, own_user))
             logs.log("serving", url=url, port=listener.getsockname()[1], database=database.name)
             server.run(sockets=[listener])
 
 
-def _platform(settings: Settings, context: ServerContext, store_listener: socket.socket) -> Platform:
+def _platform(settings: Settings, context: ServerContext, store: StoreAddress) -> Platform:
     """Opens the pools and takes up the runs that are there."""
     database, data = context.database, context.layout.folder
-    store = StoreAddress(address_of(store_listener, settings.host, settings.cert is not None), str(settings.cert or ""))
     pools, changes, woken = Pools(data), Changes(database), threading.Event()
     nodes, settings_of_data = NodeWatch(database, pools, data, woken.set), config.load(str(data))
     platform = Platform(
@@ -246,15 +249,15 @@ def _domains(url: str) -> list[str]:
 
 
 @contextmanager
-def _served(settings: Settings, listener: socket.socket, store: Store) -> Iterator[str]:
-    """Serves the store beside the server's own requests; yields its address."""
+def _served(settings: Settings, listener: socket.socket, store: Store) -> Iterator[None]:
+    """Serves the store beside the server's own requests."""
     context = None
     if settings.cert is not None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(settings.cert, settings.key)
     listener.listen(BACKLOG)
     with closing(serve_store(listener, context, store)):
-        yield address_of(listener, settings.host, settings.cert is not None)
+        yield
 
 
 def _prepare(database: Database, ownership: Ownership, url: str) -> str | None:

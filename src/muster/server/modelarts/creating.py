@@ -82,7 +82,7 @@ def _need_code(platform: Platform, sent: Sender, project: Project, fields: dict[
         return
     found, account = pools_of(platform, sent.caller, project, pool or None)[0]
     with platform.temporary_key(sent.caller.principal) as key:
-        settings = platform.environments.storage(found.home(account), key)
+        settings = platform.environments.storage(found, account, key)
         try:
             with Storage(settings) as storage:
                 there = storage.stat(code)

@@ -108,7 +108,7 @@ def validated(
     choosing.need_known_constraints(loaded.job, pool)
     loaded = _queueable(platform, caller, loaded, pool)
     with _without(tree), platform.temporary_key(caller.principal) as access_key:
-        storage = platform.environments.storage(pool.home(account), access_key)
+        storage = platform.environments.storage(pool, account, access_key)
         context = platform.environments.context(pool, account, storage, dict(given))
         job = _valid_job(loaded, pool, account, platform.engine(pool, account), context, warnings)
     choosing.need_possible(platform, job, pool)

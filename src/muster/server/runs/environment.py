@@ -31,8 +31,13 @@ KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "SLURM_CONF")
 class StoreAddress:
     """Where runs reach the server's store."""
 
-    url: str
+    url: str  # on this machine
     ca: str = ""
+    public: str = ""  # where other machines reach it, unless as this one
+
+    def of(self, pool: Pool) -> str:
+        """The address for runs of a pool. A certificate is for the public name, which is then used here as well."""
+        return self.public if self.public and (self.ca or pool.settings.engine != "local") else self.url
 
 
 @dataclass(frozen=True)
@@ -53,11 +58,10 @@ class Environments:
         )
         return Context(home, replace(pool.config, secrets=secrets), storage, variables)
 
-    def storage(self, home: str, access_key: str) -> Settings:
+    def storage(self, pool: Pool, account: str, access_key: str) -> Settings:
         """The server's store behind all URLs, with a key of the run's own."""
-        found = Access.completed(
-            self.store.url, ca=self._certificate(home), access_key=access_key, secret_key=self.vault.derived(access_key)
-        )
+        home, secret = pool.home(account), self.vault.derived(access_key)
+        found = Access.completed(self.store.of(pool), ca=self._certificate(home), access_key=access_key, secret_key=secret)
         return Settings(home, found, found, addresses=self.addresses)
 
     def _certificate(self, home: str) -> str:
@@ -72,7 +76,7 @@ class Environments:
         return str(place)
 
     def of_row(self, row: Row, pool: Pool) -> Context:
-        storage = self.storage(pool.home(row.account), row.access_key or "")
+        storage = self.storage(pool, row.account, row.access_key or "")
         return self.context(pool, row.account, storage, self.secrets(row))
 
     def secrets(self, row: Row) -> dict[str, str]:

@@ -47,12 +47,12 @@ class Me:
     scope: str
     projects: dict[str, str]  # roles by project id
     expires: float | None
-    store: str | None  # the address of the store; null behind a proxy, where the server does not know it
+    store: str | None  # the address of the store; null behind a proxy, unless the server was told it
 
 
-def _me(context: Context, found: Principal) -> Me:
+def _me(request: Request, context: Context, found: Principal) -> Me:
     known = (found.user_id, found.name, found.role, found.scope, dict(found.projects), found.expires)
-    return Me(*known, context.store)
+    return Me(*known, context.store_at(request.headers.get("host", "")))
 
 
 @router.post("/login", responses=errors(401, 403, 429))
@@ -61,7 +61,7 @@ def log_in(request: Request, response: Response, context: Context, given: Creden
     check_own_site(request, context)  # else another site could log somebody in as somebody else
     secret, found = begin_session(request, context, given.name, given.password)
     set_cookie(response, context, secret)
-    return _me(context, found)
+    return _me(request, context, found)
 
 
 def begin_session(request: Request, context: Context, name: str, password: str) -> tuple[str, Principal]:
@@ -112,9 +112,9 @@ def log_out(context: Context, caller: Asking, response: Response) -> None:
 
 
 @router.get("/me", responses=errors(401))
-def get_me(context: Context, caller: Asking) -> Me:
+def get_me(request: Request, context: Context, caller: Asking) -> Me:
     """Who is logged in."""
-    return _me(context, caller.principal)
+    return _me(request, context, caller.principal)
 
 
 @router.post("/me/password", responses=errors(401, 403, 429), status_code=204)

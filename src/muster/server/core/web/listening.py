@@ -9,6 +9,7 @@ from typing import Any
 from muster.tester.errors import Misused
 
 MAX_CONNECTIONS = 2048
+EVERYWHERE = ("0.0.0.0", "::")  # the addresses that stand for all of a machine
 GRACE = 30  # seconds for requests that are being answered when a server is stopped
 
 

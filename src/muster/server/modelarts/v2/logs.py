@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from muster.plan.compat.modelarts import job_id
 from muster.server.core.authentication import Context
@@ -60,7 +60,7 @@ def line_number(text: str | None) -> int | None:
 
 
 @router.get(JOB + "/tasks/{task_id}/logs/url")
-def address(context: Context, asking: Asking, job: Seen, task_id: str) -> dict[str, str]:
+def address(request: Request, context: Context, asking: Asking, job: Seen, task_id: str) -> dict[str, str]:
     """An address at which the log can be read for an hour, once the job has saved it."""
     node_of(job, task_id)
     target = str(job.row.job.get("log_url") or "")
@@ -68,9 +68,10 @@ def address(context: Context, asking: Asking, job: Seen, task_id: str) -> dict[s
         raise Refused(NO_LOG, NOT_THERE.format("its spec names no log_export_path", task_id))
     if not shown.has_ended(job):
         raise Refused(NO_LOG, NOT_THERE.format("they are saved at its end", task_id))
-    if context.store is None:
+    store = context.store_at(request.headers.get("host", ""))
+    if store is None:
         raise Refused(NO_LOG, NOT_THERE.format("the server does not know at which address people reach its store", task_id))
     bucket, _, folder = target.partition("://")[2].partition("/")
     key = f"{folder.strip('/')}/modelarts-job-{job_id(job.run)}-{task_id}.log".lstrip("/")
     own = link_key(asking.principal.user_id)
-    return {"obs_url": presign.get_url(context.store, bucket, key, own, context.vault.derived(own), HOUR, time.time())}
+    return {"obs_url": presign.get_url(store, bucket, key, own, context.vault.derived(own), HOUR, time.time())}
