@@ -132,7 +132,7 @@ def test_results_reach_a_tester_by_its_name(
     configured()
     for name, reason in ((NAME, ""), (WRONG, "Hostname mismatch")):
         url = by_name(client.scene.server.url, name)
-        with connect(home, url, Login(url, client.token, str(folder / "ca.pem"))) as tester:
+        with connect(home, url, [Login(url, client.token, str(folder / "ca.pem"))]) as tester:
             if not reason:
                 assert tester.plans() == []
                 continue

@@ -44,8 +44,8 @@ def member(administered: Administered) -> str:
     return name
 
 
-def log_in(server: MusterServer, token: str) -> None:
-    command = [sys.executable, "-m", "muster", "login", server.url, "--token-stdin"]
+def log_in(server: MusterServer, token: str, profile: str = "default") -> None:
+    command = [sys.executable, "-m", "muster", "login", server.url, "--token-stdin", "--profile", profile]
     subprocess.run(command, input=f"{token}\n", text=True, check=True, capture_output=True)
 
 
@@ -79,9 +79,14 @@ def test_the_command_sends_with_the_login_where_the_tester_is_the_server(
 ) -> None:
     path = bundle(tmp_path)
     assert muster("tester", "send", path, "--tester", server.url).returncode == 2
-    log_in(server, server.token(member))
+    log_in(server, server.token(member), "second")
     done = muster("tester", "send", path, "--tester", server.url)
     assert (done.returncode, "accepted by" in done.stdout) == (0, True), done.stderr
+    number = json.loads(muster("tester", "send", path, "--tester", server.url, "--json").stdout)[0]["number"]
+    there, here = muster("verify", number, "--server=second"), muster("verify", path)
+    assert (there.returncode, there.stdout) == (here.returncode, here.stdout) and here.returncode == 0, there.stderr
+    missing = muster("verify", "999999", "--server=second")
+    assert (missing.returncode, "999999" in missing.stderr) == (2, True), missing.stderr
     other = muster("tester", "send", path, "--tester", server.url.replace("127.0.0.1", "localhost"))
     assert (other.returncode, "wants a token" in other.stderr) == (2, True), other.stderr
 

@@ -26,13 +26,15 @@ def outbox() -> Outbox:
 def opened(url: str | None) -> Client:
     """Returns a client of the given tester, else of the one in config.toml; warns where the token is not encrypted.
 
-    The token is that of the tester's settings, else that of `muster login` where the tester is the server of the login.
+    The token is that of the tester's settings, else that of `muster login` where the tester is the server of a login.
     """
     from muster.client.profiles import DEFAULT, Profiles
     from muster.tester.client import Login, connect
 
-    profile = Profiles(Path(home())).find(DEFAULT)
-    client = connect(Path(home()), url, Login(profile.url, profile.token, profile.ca) if profile else None)
+    profiles = Profiles(Path(home()))
+    names = sorted(profiles.names(), key=lambda name: name != DEFAULT)
+    logins = [Login(found.url, found.token, found.ca) for name in names if (found := profiles.find(name))]
+    client = connect(Path(home()), url, logins)
     if client.exposes_token:
         click.echo(f"muster: the token travels unencrypted to {client.url}; use https where others can listen", err=True)
     return client

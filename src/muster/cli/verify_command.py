@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from muster.cli import output
+from muster.cli import output, places
 from muster.cli.options import as_json
 
 if TYPE_CHECKING:
@@ -20,9 +22,12 @@ SHOWN = 20  # problems; `--json` has them all
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--signers", type=click.Path(path_type=Path), metavar="FILE", help="The keys that you trust.")
 @click.option("--signed", is_flag=True, help="Fail unless a key that you trust has signed it.")
+@places.server_option
 @as_json
-def command(file: Path, signers: Path | None, signed: bool, json: bool) -> int:
+def command(file: Path, signers: Path | None, signed: bool, server: str | None, json: bool) -> int:
     """Check a bundle: its sums, its signature, and every number against the raw records in it.
+
+    FILE is a bundle; with a server it may be the number of a result there, whose bundle is fetched and checked here.
 
     The keys you trust stand in an allowed-signers file, each line a name and a public key; without --signers it is
     ~/.config/muster/allowed_signers. Exit codes: 0 verified, 1 something differs or a signature that --signed asks for
@@ -32,16 +37,30 @@ def command(file: Path, signers: Path | None, signed: bool, json: bool) -> int:
     Examples:
       muster verify resnet50.tar.gz
       muster verify resnet50.tar.gz --signers colleagues --signed
+      muster verify 17 --server
     """
     from muster.bench.bundle.check import verify
 
-    found = verify(file, signers)
+    with _bundle(file, server) as bundle:
+        found = verify(bundle, signers)
     passed = found.passed and (found.signature == "good" or not signed)
     if json:
         output.print_json({**vars(found), "passed": passed, "result": found.result and found.result.to_json()})
     else:
         _show(found, passed, signed)
     return 0 if passed else 1
+
+
+@contextmanager
+def _bundle(file: Path, server: str | None) -> Iterator[Path]:
+    """The bundle of a file, or of a result of the server that is chosen."""
+    if file.exists() or not str(file).isdigit() or (chosen := places.chosen(server)) is None:
+        yield file
+        return
+    from muster.client.bundles import fetched
+
+    with places.opened(chosen) as place, fetched(place, str(file)) as bundle:
+        yield bundle
 
 
 def _show(found: Verified, passed: bool, signed: bool) -> None:

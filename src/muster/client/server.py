@@ -27,6 +27,7 @@ TIMEOUT = httpx.Timeout(60.0, connect=10.0)  # seconds
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)  # between attempts of what may be sent again
 EXAMPLE = "https://muster.example:9530"
 API = "/api/v1"
+RESULTS = "/api"  # of the tester, whose clients know it without a version
 
 
 class Rejected(Misused):
@@ -107,10 +108,10 @@ class ServerClient:
                 return
 
     @contextmanager
-    def stream(self, method: str, *path: str, body: dict[str, Any] | None = None) -> Iterator[httpx.Response]:
+    def stream(self, method: str, *path: str, body: dict[str, Any] | None = None, api: str = API) -> Iterator[httpx.Response]:
         """Opens an answer that is read while it comes. Raises Unreachable also where it breaks off."""
         try:
-            with self._http.stream(method, _address(path), json=body) as answer:
+            with self._http.stream(method, _address(path, api), json=body) as answer:
                 if not answer.is_success:
                     answer.read()
                     raise self._refusal(answer)
@@ -175,8 +176,8 @@ def retried(ask: Callable[[], T]) -> T:
     return ask()
 
 
-def _address(path: tuple[str, ...]) -> str:
-    return "/".join([API, *(quote(part, safe="") for part in path)])
+def _address(path: tuple[str, ...], api: str = API) -> str:
+    return "/".join([api, *(quote(part, safe="") for part in path)])
 
 
 def _problem(data: Mapping[str, Any]) -> Problem:

@@ -7,7 +7,7 @@ import os
 import re
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,10 +41,10 @@ class Login:
     ca: str | None
 
 
-def connect(home: Path, url: str | None = None, login: Login | None = None) -> Client:
+def connect(home: Path, url: str | None = None, logins: Sequence[Login] = ()) -> Client:
     """Returns a client of the given tester, else of the one in config.toml under `home`.
 
-    Without a token of a tester, that of a login is used, at its own address alone.
+    Without a token of a tester, that of a login is used, each at its own address alone.
     """
     known = config.load(str(home))
     settings = known.tester
@@ -52,7 +52,8 @@ def connect(home: Path, url: str | None = None, login: Login | None = None) -> C
     if not chosen:
         raise Misused("no tester is named; give --tester URL, or write its `url` under [tester] in config.toml")
     token, ca = settings.token_for(chosen, os.environ), settings.ca
-    if token is None and login is not None and base_url(chosen, *WHAT) == base_url(login.url, *WHAT):
+    here = (login for login in logins if base_url(chosen, *WHAT) == base_url(login.url, *WHAT))
+    if token is None and (login := next(here, None)) is not None:
         token, ca = login.token, ca or login.ca
     return Client(chosen, token, Path(ca) if ca else None, known.addresses)
 
