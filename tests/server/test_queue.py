@@ -128,6 +128,11 @@ def test_a_run_that_waits_says_why_and_where_it_stands(lab: Lab) -> None:
         assert [client.wait(run)["state"] for run in (first, second, third)] == ["succeeded"] * 3
 
 
+def noted(client: RunClient, run: str) -> list[str]:
+    """What the audit log says of a run, the newest first; the client is an administrator."""
+    return [entry["what"] for entry in client.http.get("/api/v1/audit", params={"target": run}).json()["items"]]
+
+
 def test_higher_priority_goes_first_and_users_have_a_range(lab: Lab) -> None:
     ann = lab.member("ann")
     with lab.client(token=ann) as client:
@@ -161,6 +166,7 @@ def test_administrators_give_runs_another_place(small: Lab) -> None:
         assert member.http.post(f"/api/v1/runs/{waiting[1]}/move", json={"position": 1}).status_code == 403
         assert client.http.post(f"/api/v1/runs/{waiting[2]}/move", json={"position": None}).status_code == 200
         assert client.http.post(f"/api/v1/runs/{waiting[0]}/move", json={"position": None}).status_code == 200
+        assert noted(client, waiting[0]) == ["run.move", "run.submit"]
         until(lambda: [entry["run"] for entry in queue(client)] == waiting)
         for run in (first, *waiting):
             client.http.post(f"/api/v1/runs/{run}/stop", json={"now": True})
@@ -229,12 +235,14 @@ def test_a_waiting_run_is_paused_and_goes_on_when_it_is_resumed(small: Lab) -> N
         second, third = client.submit(small.holding("b")), client.submit(small.holding("c"))
         assert client.http.post(f"/api/v1/runs/{second}/pause").status_code == 200
         until(lambda: "paused by admin" in reason(client, second))
+        assert client.http.patch(f"/api/v1/runs/{second}", json={"priority": 120}).status_code == 200
         small.gate("a").touch()
         until(lambda: running(client, third))
         assert client.http.post(f"/api/v1/runs/{second}/resume").status_code == 200
         small.open("b", "c")
         assert client.wait(second)["state"] == "succeeded"
         assert client.http.post(f"/api/v1/runs/{second}/pause").status_code == 409
+        assert noted(client, second) == ["run.resume", "run.priority", "run.pause", "run.submit"]
 
 
 def test_nobody_learns_of_runs_that_may_not_be_seen(small: Lab) -> None:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from muster.job import Job
 from muster.records.files import write_json
@@ -79,6 +79,22 @@ def test_a_pause_that_comes_while_a_run_is_started_has_it_leave_again(database: 
         row = rows.get(connection, "run")
     assert row.paused is not None and row.preempt is not None
     assert (row.paused["by"], row.preempt["reason"]) == ("ann", "paused by ann")
+
+
+def test_a_change_that_cannot_be_noted_is_none(database: Database) -> None:
+    changes = Changes(database)
+    inserted(database, "run")
+
+    def fails(connection: Connection) -> None:
+        raise OSError("the audit log is full")
+
+    with pytest.raises(OSError):
+        changes.pause("run", "ann", ["waiting"], fails)
+    with pytest.raises(OSError):
+        changes.change("run", note=fails, priority=199)
+    with database.read() as connection:
+        row = rows.get(connection, "run")
+    assert (row.paused, row.priority) == (None, 150)
 
 
 def test_a_run_that_holds_no_devices_any_more_is_not_told_to_leave_them(database: Database) -> None:

@@ -25,6 +25,7 @@ AT_ONCE = 500  # ids in one statement
 WAITING, STARTING, RUNNING, ENDED = "waiting", "starting", "running", "ended"
 NO_RUN = "there is no such run"
 NOTHING = null()  # SQL's NULL in a column of JSON
+Note = Callable[[Connection], object]  # writes more about a change, in its transaction
 COLUMNS = [column for column in runs.columns if column.name not in ("secrets_encrypted", "key_digest", "need")]
 
 
@@ -201,14 +202,20 @@ class Changes:
     def insert(self, connection: Connection, number: int, fields: dict[str, Any]) -> None:
         connection.execute(_INSERT, {**fields, "changed": number})
 
-    def change(self, run_id: str, based_on: int | None = None, **fields: Any) -> bool:
-        """Changes a run that has not ended, or since the change that this one is based on; false if it has."""
+    def change(self, run_id: str, based_on: int | None = None, note: Note | None = None, **fields: Any) -> bool:
+        """Changes a run that has not ended, or since the change that this one is based on; false if it has.
+
+        `note` writes about it, in the same transaction.
+        """
         with self.begin(run_id) as (connection, number):
             wanted = [runs.c.id == run_id, runs.c.stage != ENDED]
             wanted += [] if based_on is None else [runs.c.changed == based_on]
-            return bool(connection.execute(update(runs).where(*wanted).values(**fields, changed=number)).rowcount)
+            changed = bool(connection.execute(update(runs).where(*wanted).values(**fields, changed=number)).rowcount)
+            if changed and note:
+                note(connection)
+            return changed
 
-    def pause(self, run_id: str, by: str, stages: Collection[str]) -> bool:
+    def pause(self, run_id: str, by: str, stages: Collection[str], note: Note | None = None) -> bool:
         """Leaves a run in one of these stages out of the queue, until it is resumed; false where it has another, or is paused.
 
         One that does not wait any more has to leave its devices as well, as soon as it can be asked.
@@ -220,6 +227,8 @@ class Changes:
                 return False
             leaving = {} if stage == WAITING else {"preempt": {"reason": f"paused by {by}", "time": time.time()}}
             connection.execute(update(runs).where(runs.c.id == run_id).values(paused=asked, **leaving, changed=number))
+            if note:
+                note(connection)
             return True
 
     def preempt(self, run_id: str, made_for: str) -> bool:

@@ -17,7 +17,7 @@ from muster.server.runs.api.schemas.runs import Run
 from muster.server.runs.checking import PRIORITIES
 from muster.server.runs.queue import view as queue_view
 from muster.server.runs.queue.view import QueueEntry
-from muster.server.runs.rows import Row
+from muster.server.runs.rows import Note, Row
 from muster.tester.errors import Denied
 
 router = APIRouter(prefix=PREFIX)
@@ -59,9 +59,8 @@ def pause_run(context: Context, platform: Shared, caller: Asking, row: Changed) 
     _need_unended(row)
     own_queue = platform.pools[row.pool].settings.engine == "slurm"
     stages = [rows.WAITING] if own_queue else [rows.WAITING, rows.STARTING, rows.RUNNING]
-    if platform.changes.pause(row.id, caller.name, stages):
-        _note(context, caller, "run.pause", row)
-    elif own_queue and row.paused is None:
+    paused = platform.changes.pause(row.id, caller.name, stages, _noting(caller, "run.pause", row))
+    if not paused and own_queue and row.paused is None:
         raise Denied(409, OWN_QUEUE.format(row.pool))
     platform.wake()
     return _shown(context, platform, caller, row)
@@ -71,8 +70,8 @@ def pause_run(context: Context, platform: Shared, caller: Asking, row: Changed) 
 def resume_run(context: Context, platform: Shared, caller: Asking, row: Changed) -> Run:
     """Lets a paused run take part in the queue again."""
     _need_unended(row)
-    if row.paused is not None and platform.changes.change(row.id, paused=rows.NOTHING):
-        _note(context, caller, "run.resume", row)
+    if row.paused is not None:
+        platform.changes.change(row.id, note=_noting(caller, "run.resume", row), paused=rows.NOTHING)
     platform.wake()
     return _shown(context, platform, caller, row)
 
@@ -97,9 +96,8 @@ def change_priority(
         raise Denied(412, CHANGED)
     if row.priority != given.priority:
         based_on = None if if_match is None else row.changed
-        if platform.changes.change(row.id, based_on, priority=given.priority):
-            _note(context, caller, "run.priority", row, {"priority": row.priority}, {"priority": given.priority})
-        elif if_match is not None:
+        note = _noting(caller, "run.priority", row, {"priority": row.priority}, {"priority": given.priority})
+        if not platform.changes.change(row.id, based_on, note, priority=given.priority) and if_match is not None:
             raise Denied(412, CHANGED)
     platform.wake()
     with context.database.read() as connection:
@@ -114,18 +112,18 @@ def move_run(context: Context, platform: Shared, caller: Asking, row: Changed, g
     demand(caller.principal, "queue.order")
     if row.stage != rows.WAITING:
         raise Denied(409, f"{row.id} does not wait")
+    note = _noting(caller, "run.move", row, {"moved": row.moved}, {"position": given.position})
     if given.position is None:
-        platform.changes.change(row.id, moved=None)
+        platform.changes.change(row.id, note=note, moved=None)
     else:
         order = [one for one in platform.scheduler.order(row.pool) if one.id != row.id]
         first = order[: given.position - 1]
         for place, one in enumerate(first, 1):
             if one.moved != place:
                 platform.changes.change(one.id, moved=float(place))
-        platform.changes.change(row.id, moved=len(first) + 1.0)
+        platform.changes.change(row.id, note=note, moved=len(first) + 1.0)
         for place, one in enumerate((one for one in order[len(first) :] if one.moved is not None), len(first) + 2):
             platform.changes.change(one.id, moved=float(place))
-    _note(context, caller, "run.move", row, {"moved": row.moved}, {"position": given.position})
     platform.wake()
     return _shown(context, platform, caller, row)
 
@@ -138,11 +136,9 @@ def _need_unended(row: Row) -> None:
 Values = dict[str, object]
 
 
-def _note(
-    context: Context, caller: Asking, what: str, row: Row, before: Values | None = None, after: Values | None = None
-) -> None:
-    with context.database.begin() as connection:
-        audit.record(connection, caller, what, row.id, before, after)
+def _noting(caller: Asking, what: str, row: Row, before: Values | None = None, after: Values | None = None) -> Note:
+    """An entry of the audit log, for the transaction of what it is about."""
+    return lambda connection: audit.record(connection, caller, what, row.id, before, after)
 
 
 def _shown(context: Context, platform: Shared, caller: Asking, row: Row) -> Run:
