@@ -88,3 +88,8 @@ def test_the_compose_file_starts_the_server_with_a_database() -> None:
     assert parses(words)
     assert services["server"]["environment"]["MUSTER_DATABASE"].startswith("postgresql://")
     assert (DEPLOY.parent / services["server"]["build"]["dockerfile"]).is_file()
+
+
+def test_the_image_has_neither_keys_nor_passwords() -> None:
+    left_out = (DEPLOY.parent / ".dockerignore").read_text().splitlines()
+    assert {"deploy/.env", "deploy/ssh", ".git", ".venv"} <= set(left_out)
