@@ -99,8 +99,10 @@ def test_mistakes_of_a_template_are_found_when_it_is_saved(client: RunClient) ->
 def test_a_change_of_what_somebody_else_changed_meanwhile_is_refused(client: RunClient) -> None:
     made = save(client.http, "tagged")
     path = f"/api/v1/templates/{made.json()['id']}"
-    changed = client.http.patch(path, json={"description": "new"}, headers={"If-Match": made.headers["etag"]})
-    assert changed.status_code == 200
+    new = {"description": "new", "job": "command: echo\n" + "# a long job\n" * 2000}
+    changed = client.http.patch(path, json=new, headers={"If-Match": made.headers["etag"]})
+    assert changed.status_code == 200, changed.text
+    assert save(client.http, "long", job=new["job"]).status_code == 201
     stale = client.http.patch(path, json={"description": "newer"}, headers={"If-Match": made.headers["etag"]})
     assert stale.status_code == 412
     assert client.http.patch(path, json={"code": "0" * 32}).status_code == 404  # which was never sent

@@ -19,7 +19,7 @@ CHUNK = 4 << 20  # bytes of a piece of a bundle
 SMALL_BODY = 16 << 10  # bytes of a request other than a piece of a bundle: a form, or a few fields
 CODE = "/api/v1/code/"
 CODE_BODY = 640 << 20  # bytes of the files of some code, with the headers of their archive
-JOBS = ("/api/v1/runs", "/api/v1/code")
+JOBS = ("/api/v1/runs", "/api/v1/code", "/api/v1/templates")
 JOB_BODY = 8 << 20  # bytes of a job, or of the names of the files of its code
 ELSEWHERE = ("/v1/", "/v2/", "/v3/")  # what clients of ModelArts ask, and where errors have the bodies that they know
 ELSEWHERE_BODY = 256 << 10
@@ -55,7 +55,7 @@ def most_bytes(scope: Scope) -> int:
         return CODE_BODY if scope["path"].startswith(CODE) else CHUNK
     if scope["path"].startswith(ELSEWHERE):
         return ELSEWHERE_BODY
-    return JOB_BODY if scope["method"] == "POST" and scope["path"].startswith(JOBS) else SMALL_BODY
+    return JOB_BODY if scope["method"] in ("POST", "PATCH") and scope["path"].startswith(JOBS) else SMALL_BODY
 
 
 def _body(scope: Scope, reason: str) -> dict[str, str]:
