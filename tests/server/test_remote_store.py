@@ -90,6 +90,6 @@ def test_jobs_of_other_machines_reach_the_store_where_people_do(tmp_path: Path) 
     )
     pools = Pools(tmp_path)
     here, public = "http://127.0.0.1:9531", "https://store.muster.example"
-    for ca, told, expected in (("", "", (here, here)), ("", public, (here, public)), ("cert.pem", public, (public, public))):
-        address = StoreAddress(here, ca, told)
+    for ca, expected in (("", (here, public)), ("cert.pem", (public, public))):
+        address = StoreAddress(here, ca, public)
         assert (address.of(pools["here"]), address.of(pools["lab"])) == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sqlite3
 import stat
 from contextlib import closing
@@ -226,6 +227,7 @@ def test_a_server_that_cannot_serve_says_why(muster: Muster, tmp_path: Path, wor
 
 def test_others_can_listen_where_there_is_no_tls(serve_muster: ServeMuster) -> None:
     server = serve_muster("--host", "0.0.0.0")
+    assert str(server.link).startswith(f"http://{socket.gethostname()}:{server.port}/set-password?token=")
     assert "travel unencrypted" in server.log.read_text()
     with server.http(server.make_administrator(), {"Host": f"node7:{server.port}"}) as http:  # its store is there, too
         assert http.get("/api/v1/me").json()["store"] == f"http://node7:{server.store_port}"

@@ -35,6 +35,7 @@ from muster.server.core.web.listening import (
     address_of,
     bound,
     check_certificate,
+    named,
     raise_file_limit,
     uvicorn_settings,
 )
@@ -122,7 +123,7 @@ def _is_origin(url: str) -> bool:
 class Listening:
     """What a server that has started tells whoever started it."""
 
-    url: str
+    url: str  # where it listens, or where people reach it if it was told
     database: str
     store: str  # where S3 and OBS are served
     first_administrator: str | None  # a one-time link, where no administrator can log in
@@ -145,7 +146,7 @@ def serve(settings: Settings, listening: Callable[[Listening], None]) -> None:
         ExitStack() as stack,
     ):
         own = address_of(listener, settings.host, settings.cert is not None)
-        url = (settings.external_url or own).rstrip("/")
+        url = (settings.external_url or named(own)).rstrip("/")
         layout.clear_scratch()
         link = _prepare(database, ownership, url)
         vault = open_vault(layout.key)
@@ -154,7 +155,8 @@ def serve(settings: Settings, listening: Callable[[Listening], None]) -> None:
         store_address = store_url or (None if settings.external_url else own_store)
         proxied = settings.external_url is not None or bool(settings.trusted_proxies)
         context = ServerContext(layout, database, ownership, vault, url, Metrics(), store_address, proxied)
-        platform = _platform(settings, context, StoreAddress(own_store, str(settings.cert or ""), store_url))
+        of_runs = StoreAddress(own_store, str(settings.cert or ""), store_url or named(own_store))
+        platform = _platform(settings, context, of_runs)
         context.stoppers.append(partial(stopping.stop_all, platform))
         context.metrics.sources.append(partial(gauges.of_pools, platform.nodes, platform.pools))
         results = stack.enter_context(opened(layout, database, settings.limits, settings.signers))
@@ -175,7 +177,8 @@ def serve(settings: Settings, listening: Callable[[Listening], None]) -> None:
         ):
             listener.listen(MAX_CONNECTIONS)
             own_user = tuple(name for name, pool in platform.pools.all.items() if pool.is_own_user)
-            listening(Listening(url, database.name, store_url or own_store, link, own_user))
+            shown = url if settings.external_url else own
+            listening(Listening(shown, database.name, store_url or own_store, link, own_user))
             logs.log("serving", url=url, port=listener.getsockname()[1], database=database.name)
             server.run(sockets=[listener])
 

@@ -32,12 +32,12 @@ class StoreAddress:
     """Where runs reach the server's store."""
 
     url: str  # on this machine
-    ca: str = ""
-    public: str = ""  # where other machines reach it, unless as this one
+    ca: str
+    public: str  # where people and other machines reach it
 
     def of(self, pool: Pool) -> str:
         """The address for runs of a pool. A certificate is for the public name, which is then used here as well."""
-        return self.public if self.public and (self.ca or pool.settings.engine != "local") else self.url
+        return self.public if self.ca or pool.settings.engine != "local" else self.url
 
 
 @dataclass(frozen=True)

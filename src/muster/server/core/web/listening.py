@@ -5,6 +5,7 @@ import socket
 import ssl
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from muster.tester.errors import Misused
 
@@ -63,6 +64,12 @@ def bound(host: str, port: int) -> socket.socket:
         reason = str(error.strerror).lower()
         raise Misused(f"port {port} of {host} cannot be had: {reason}; choose another with --port") from None
     return found
+
+
+def named(url: str) -> str:
+    """Returns the address of a server for other machines: one that listens everywhere is reached at the name of this one."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=f"{socket.gethostname()}:{parts.port}").geturl() if parts.hostname in EVERYWHERE else url
 
 
 def address_of(listener: socket.socket, host: str, secure: bool) -> str:
