@@ -13,7 +13,7 @@ from typing import Any
 from muster.addresses import Addresses
 from muster.engines.modelarts.node.account import Account
 
-MISSING = "the engine modelarts needs the vendor's SDK; install it with `pip install 'muster-train[modelarts]'`"
+MISSING = "the engine modelarts needs the vendor's SDK; run `pip install '.[modelarts]'` in a checkout of Muster"
 LONGEST = 500  # letters of a sentence of the service that are repeated
 MOST_WAIT = 300.0
 ANY = "DeleteTrainingJobResponse"  # a type of answer without fields: what the service says more than the SDK knows is kept
