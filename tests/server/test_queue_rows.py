@@ -120,6 +120,37 @@ def test_a_preempted_run_held_its_devices_until_it_left_them_and_may_wait_for_lo
     assert book.waiting["run"].waiting.project == "sight"
 
 
+def test_a_run_that_was_preempted_took_as_long_as_all_of_its_attempts(database: Database) -> None:
+    """The next one of its name is expected to take as long: also by servers that started while it waited, or afterwards."""
+    changes, now = Changes(database), time.time()
+
+    def held_for(seconds: float) -> None:
+        assert changes.start("run", {"nodes": ["localhost"]})
+        with database.begin() as connection:
+            connection.execute(update(allocations).where(allocations.c.ended.is_(None)).values(started=now - seconds))
+        refresh()
+
+    def refresh() -> None:
+        with database.read() as connection:
+            for book in books:
+                book.refresh(connection, changes.last, now)
+
+    inserted(database, "run")
+    books = [Book(now)]
+    held_for(7200)
+    assert changes.requeue("run", {"state": "pending"}, left=now)
+    books.append(Book(now))
+    refresh()
+    held_for(600)
+    assert changes.end("run", {"state": "succeeded", "ended": now})
+    inserted(database, "next")
+    with database.begin() as connection:
+        connection.execute(update(runs).where(runs.c.id == "next").values(changed=changes.last + 1))
+    books.append(Book(now))
+    refresh()
+    assert [book.waiting["next"].waiting.expected for book in books] == [7800.0] * 3
+
+
 def test_a_run_that_slurm_has_not_started_yet_holds_nothing(database: Database) -> None:
     changes, now = Changes(database), time.time()
     for run in ("long", "short", "never"):
