@@ -110,6 +110,15 @@ def test_a_job_that_no_pool_can_ever_run_is_refused_with_the_nearest_that_fits(s
         assert client.http.get("/api/v1/runs").json()["items"] == []
 
 
+def test_a_parameter_server_needs_no_device_of_the_pool(small: Lab) -> None:
+    with small.client() as client:
+        job = "framework: tensorflow\nboot: train.py\ndevice: cpu\nnodes: 2\nps: 1"
+        run = client.submit(job, code=client.send_code(train__py="print('here')"))
+        assert client.wait(run)["state"] == "succeeded"
+        names = ("rank-0", 0), ("rank-1", 1), ("ps-0", 2)
+        assert [client.log(run, name, node=node) for name, node in names] == ["here\n"] * 3
+
+
 def test_a_run_that_waits_says_why_and_where_it_stands(lab: Lab) -> None:
     with lab.client() as client:
         first = client.submit(lab.holding("a", more="time_limit: 1h\n"))

@@ -24,7 +24,7 @@ from muster.server.runs.lifecycle.recovery import recover
 from muster.server.runs.pools.pool import Pools
 from muster.server.runs.queue import allocations as allocations_of
 from muster.server.runs.queue.book import Book, held_by
-from muster.server.runs.queue.needs import need_of
+from muster.server.runs.queue.needs import demand_of, need_of
 from muster.server.runs.rows import Changes
 from muster.server.runs.tables import allocations
 
@@ -216,6 +216,13 @@ def test_a_run_follows_others_also_once_their_records_were_deleted(database: Dat
         book.refresh(connection, changes.last, 1.0)
     assert list(book.doomed(1.0)) == [("bad", "it comes after first, which should have failed; it is succeeded")]
     assert {one.id: one.blocked for one in book.queue()} == {"good": None, "bad": None, "odd": None}
+
+
+def test_parameter_servers_count_no_devices_but_on_slurm_which_gives_them_some() -> None:
+    job = Job(framework="tensorflow", boot="train.py", device="nvidia", devices=8, nodes=2, ps=1)
+    here, on_slurm = demand_of(need_of(job)), demand_of(need_of(job, own_queue=True))
+    assert (here.parts, here.total) == (3, 16)
+    assert (on_slurm.parts, on_slurm.total) == (3, 24)
 
 
 def test_a_run_counts_as_there_until_its_grace_is_over() -> None:

@@ -35,7 +35,7 @@ def begin(connection: Connection, run_id: str, started: float) -> None:
     found = connection.execute(wanted).one()
     demand = demand_of(found.need)
     row: dict[str, Any] = {"user": found.user, "project": found.project, "pool": found.pool, "kind": demand.kind}
-    row |= {"devices": demand.total, "nodes": demand.nodes, "started": max(started, found.created)}
+    row |= {"devices": demand.total, "nodes": demand.parts, "started": max(started, found.created)}
     connection.execute(insert(allocations).values(run=run_id, **row))
 
 

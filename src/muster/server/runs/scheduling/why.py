@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.server.runs.scheduling.capacity.placing import parts_in
+from muster.server.runs.scheduling.capacity.placing import parts_in, place
 from muster.server.runs.scheduling.capacity.pool_ledger import Kept, PoolLedger
 from muster.server.runs.scheduling.capacity.quotas import Claim, Quota
 from muster.server.runs.scheduling.capacity.rooms import Asked, Room
@@ -36,7 +36,10 @@ def of_nodes(pool: PoolLedger, demand: Demand) -> list[Reason]:
     asked = pool.rooms_of.asked(demand)
     free = parts_in([room for number, room in enumerate(pool.rooms) if number not in pool.short], asked)
     if free >= demand.nodes:
-        return []
+        if asked.servers is None or place(pool.rooms, asked, dict.fromkeys(pool.short)) is not None:
+            return []
+        shared = _of_machine(pool, demand) if pool.pool.shares_nodes else []
+        return shared or [Reason("servers", {"servers": demand.servers})]
     there = [Reason("files", {"names": Names(demand.on)})] if demand.on else []
     usable = parts_in(pool.usable, asked)
     about = {"free": free, "nodes": demand.nodes, "shape": demand, "there": usable}
@@ -64,8 +67,8 @@ def _of_machine(pool: PoolLedger, demand: Demand) -> list[Reason]:
     cpus = [(room.cpus, empty.cpus) for room, empty in suitable if room.cpus is not None and empty.cpus is not None]
     memory = [(room.memory, empty.memory) for room, empty in suitable if room.memory is not None and empty.memory is not None]
     found = _lack("devices", devices, demand.total, asked)
-    found += _lack("cpus", cpus, demand.nodes * demand.cpus)
-    return found + _lack("memory", memory, demand.nodes * demand.memory)
+    found += _lack("cpus", cpus, demand.parts * demand.cpus)
+    return found + _lack("memory", memory, demand.parts * demand.memory)
 
 
 def _lack(code: str, nodes: Sequence[tuple[int, int]], asks: int, kind: str = "") -> list[Reason]:
