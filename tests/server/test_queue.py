@@ -333,6 +333,24 @@ def test_no_grace_keeps_a_preemptible_run_on_its_devices(small: Lab) -> None:
         assert client.wait(urgent)["state"] == "succeeded"
 
 
+def test_a_failed_run_is_held_with_its_devices_until_it_is_stopped_or_has_to_make_room(small: Lab) -> None:
+    held = "device: cpu\ndevices: 2\ncommand: exit 4\nhold_on_failure: 1h\n"
+    with small.client() as client:
+        kept = client.submit(held)
+        until(lambda: client.get(kept)["phase"] == "held")
+        behind = client.submit(f"{held}preemptible: true\n")
+        until(lambda: client.get(behind)["position"] == 1)
+        beside = client.http.post(f"/api/v1/runs/{kept}/exec", json={"command": ["sh", "-c", "exit 7"]})
+        assert json.loads(beside.text.splitlines()[-1])["code"] == 7
+        client.http.post(f"/api/v1/runs/{kept}/stop", json={})
+        until(lambda: client.get(behind)["phase"] == "held")
+        urgent = client.submit("device: cpu\ndevices: 2\ncommand: echo hello")
+        assert client.wait(urgent)["state"] == "succeeded"
+        for run in (kept, behind):
+            ended = client.wait(run)
+            assert (ended["state"], "exited with code 4" in ended["reason"], ended["preemptions"]) == ("failed", True, 0)
+
+
 def test_runs_that_cannot_be_preempted_keep_their_devices(small: Lab) -> None:
     with small.client() as client:
         first = client.submit(small.holding("a"))
